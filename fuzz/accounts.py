@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from nsysconv.importers.kineto.events import CATEGORIES
-from nsysconv.importers.nsys_sqlite import cpu_side
 from nsysconv.importers.nsys_sqlite import tables as nsys
 from nsysconv.importers.nvprof_database import tables as nvprof
 
@@ -53,7 +52,7 @@ def _accounts(importer: str, sql: sqlite3.Connection, included: bool) -> list[Ac
     for mapping in maps:
         if mapping.source not in plain or (mapping.source in nsys.ON_REQUEST and not included):
             continue
-        ours, sources = {mapping.ours}, {mapping.source}
+        ours, sources = {mapping.target}, {mapping.source}
         for group in [g for g in groups if g[0] & ours or g[1] & sources]:
             groups.remove(group)
             ours |= group[0]
@@ -70,7 +69,7 @@ def _count(importer: str, sql: sqlite3.Connection, table: str) -> int:
         row[1].decode("utf-8", "replace") for row in sql.execute(f"PRAGMA table_info({table})")
     }
     where = _events(importer, table, columns)
-    if table == cpu_side.MPI_WAITS:
+    if table == nsys.MPI_WAITS:
         # A call that waits for several requests is a row for each of them.
         same = [c for c in ("start", "end", "globalTid", "textId") if c in columns]
         return len(
@@ -85,7 +84,7 @@ def _events(importer: str, table: str, columns: set[str]) -> str:
             # Domains, categories and names of threads are no events.
             return "eventType IS NULL OR eventType NOT IN (33, 39, 75) "
         if "eventClass" in columns:
-            markers = ", ".join(map(str, cpu_side.MARKER_CLASSES))
+            markers = ", ".join(map(str, nsys.MARKER_CLASSES))
             return f"eventClass IS NULL OR eventClass NOT IN ({markers})"
     elif table == nvprof.MARKER and "flags" in columns:
         return "flags IS NOT 4"  # ends of ranges

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from made import CALLS, COPIES, KERNELS, Export, Layout, Made, Row, call, kernel, times_of
 
-from nsysconv.importers.probe import WORTH_ROWS
+from nsysconv.importers.probe import MIN_ROWS_FOR_PAGES
 
 _OURS = {CALLS: "api_call", KERNELS: "kernel", COPIES: "memcpy"}
 _PAGES = (512, 1024, 4096, 4096, 16_384, 65_536)
 _RESERVED = (0, 0, 0, 1, 8, 32)
-_COUNTS = (WORTH_ROWS - 1, WORTH_ROWS, WORTH_ROWS + 1, 12_000, 25_000)
+_COUNTS = (MIN_ROWS_FOR_PAGES - 1, MIN_ROWS_FOR_PAGES, MIN_ROWS_FOR_PAGES + 1, 12_000, 25_000)
 # Whole numbers stay whole in all of them.
 _TYPES = ("INTEGER", "INTEGER", "INTEGER", "INT", "BIGINT", "UNSIGNED BIG INT", "NUMERIC", "")
 _TEXTS = ("text", "jsonText", "binaryData", "tensorSizeMinusOneElements")

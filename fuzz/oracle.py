@@ -142,10 +142,10 @@ class Lab:
                     alone |= answer.alone
                 else:
                     words("a refusal", f"{answer.reason}\n{answer.hint}", self._looked)
-        # What several tools printed may stand in one file; refused then, unless one is sure of it.
-        several = len(claims) > 1 and not alone
-        self._mixed = several and set(claims) <= _PRINTED
-        if several and not self._mixed:
+        # One file can hold what several tools printed; it is refused then, unless one is sure of it.
+        printed = set(claims) <= _PRINTED
+        self._mixed = len(claims) > 1 and printed and not alone
+        if len(claims) > 1 and not printed:
             self._looked.wrong("one importer at most says yes", ", ".join(claims))
 
     # -- import

@@ -8,14 +8,14 @@ from typing import Any
 from findings import Looked
 
 from nsysconv.facts import Fact
-from nsysconv.importers.nsys_sqlite import cpu_side
+from nsysconv.importers.nsys_sqlite import tables
 
 Document = Mapping[str, Any]
 """A report as its JSON has it."""
 
 # In place these notes are about whole tables; rows have theirs in the reports that read them.
 _ABOUT = ("profile", "facts")
-_DIRECTIVES = (*cpu_side.OPENMP, *cpu_side.OPENACC)
+_DIRECTIVES = (*tables.OPENMP, *tables.OPENACC)
 _ON_REQUEST = frozenset(fact.label for fact in (Fact.OSRT_CALLS, Fact.METRICS))
 _SHOWN = 1000
 

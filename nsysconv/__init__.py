@@ -8,7 +8,7 @@ with nsysconv.open("job.db") as profile:
 
 from __future__ import annotations
 
-# A name that type checkers know by itself: until __main__ hears signals, nothing is loaded.
+# Type checkers know the name by itself; typing is not loaded before __main__ handles signals.
 TYPE_CHECKING = False
 
 __version__ = "0.1.0"
@@ -65,10 +65,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # else any name would pass for one that is there
+if not TYPE_CHECKING:  # or else type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
-        # Loaded on first use: `nsysconv --help` needs none of pyarrow, numpy and SQLAlchemy.
+        # Loaded on first use: `nsysconv --help` needs neither pyarrow, numpy nor SQLAlchemy.
         if name == "errors":
             import importlib
 
@@ -81,5 +81,5 @@ if not TYPE_CHECKING:  # else any name would pass for one that is there
 
 
 def __dir__() -> list[str]:
-    # With what is not loaded yet, for completion in notebooks.
+    """Return all public names, those that are not loaded yet, too, for completion in notebooks."""
     return sorted({*globals(), *__all__})

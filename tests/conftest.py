@@ -24,7 +24,7 @@ from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 from nsysconv.store.location import reading, writing
 from nsysconv.store.read import Profile, Store
-from nsysconv.store.sqlite.virtual_store import NotInPlace, in_place
+from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -161,20 +161,15 @@ def store_in_place(source: Path, include: Iterable[str] = ()) -> Iterator[Store]
         importer = detect(probe)
         (recording,) = importer.read([probe], Options(frozenset(include), in_place=True))
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), "in place")
-        try:
-            place = in_place(recording, origin)
-            store = place.__enter__()
-        except NotInPlace:
-            # As nsysconv.open does: rows that are not numbered in a row are copied.
-            with TemporaryDirectory() as folder:
-                import_file(source, Path(folder) / "store.db", include=include)
-                with reading(Path(folder) / "store.db") as copy:
-                    yield copy
-            return
-        try:
-            yield store
-        finally:
-            place.__exit__(None, None, None)
+        with open_virtual_store(recording, origin) as store:
+            if store is not None:
+                yield store
+                return
+        # As nsysconv.open does: rows that are not numbered in a row are copied.
+        with TemporaryDirectory() as folder:
+            import_file(source, Path(folder) / "store.db", include=include)
+            with reading(Path(folder) / "store.db") as copy:
+                yield copy
 
 
 @contextmanager

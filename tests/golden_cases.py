@@ -51,15 +51,13 @@ class _Terminal(io.StringIO):
 @contextlib.contextmanager
 def _process_kept() -> Iterator[None]:
     """What a command changes of its process, for it ends with the command, is put back."""
-    enabled, threshold, interval = gc.isenabled(), gc.get_threshold(), sys.getswitchinterval()
+    enabled = gc.isenabled()
     try:
         yield
     finally:
         gc.unfreeze()
-        gc.set_threshold(*threshold)
         if enabled:
             gc.enable()
-        sys.setswitchinterval(interval)
         atexit.unregister(signal.signal)
 
 

@@ -85,7 +85,7 @@ def one_by_one(target: Location, names: Sequence[str]) -> Said:
 
 def includable(path: Path) -> list[str]:
     """The words for rows of a file that are left out unless asked for."""
-    with detection.opened(path, silent) as probe:
+    with detection.open_probe(path, silent) as probe:
         return list(detection.detect(probe).INCLUDABLE)
 
 

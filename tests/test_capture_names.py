@@ -6,7 +6,7 @@ import pytest
 
 from nsysconv import launch
 from nsysconv.capture import patterns
-from nsysconv.capture.patterns import completed, expanded, split_folder
+from nsysconv.capture.patterns import complete_pattern, expand_pattern, split_folder
 from nsysconv.errors import CaptureError
 from nsysconv.launch import Launch
 
@@ -41,16 +41,16 @@ NSYS = (".nsys-rep", ".qdrep")
     ],
 )
 def test_names_are_completed(pattern: str, place: Launch, name: str) -> None:
-    assert completed(pattern, NSYS, place, "node") == name
+    assert complete_pattern(pattern, NSYS, place, "node") == name
 
 
 def test_a_folder_is_read_as_the_profiler_reads_it() -> None:
     environment = {"RUN": "a b", "EMPTY": ""}
-    assert expanded("out/%q{RUN}%q{EMPTY}/%h/%%p", environment, "node1") == "out/a b/node1/%p"
+    assert expand_pattern("out/%q{RUN}%q{EMPTY}/%h/%%p", environment, "node1") == "out/a b/node1/%p"
     with pytest.raises(CaptureError, match="MISSING is not set"):
-        expanded("out/%q{MISSING}", environment, "node1")
+        expand_pattern("out/%q{MISSING}", environment, "node1")
     with pytest.raises(CaptureError, match="%p in the folder"):
-        expanded("out/%p", environment, "node1")
+        expand_pattern("out/%p", environment, "node1")
 
 
 def test_folder_and_name() -> None:

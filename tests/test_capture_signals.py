@@ -13,7 +13,7 @@ import pytest
 from capturing import PYTHON_WRAPPER, SLURM_RANK_3, WRAPPERS, Place, place
 
 from nsysconv.capture import child_process
-from nsysconv.capture.child_process import Course, Step
+from nsysconv.capture.child_process import Escalation, Step
 from nsysconv.record import Record, read
 
 both = pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=list(WRAPPERS))
@@ -241,23 +241,23 @@ def test_a_job_that_is_ended_takes_no_time_for_an_import(here: Place) -> None:
 
 
 def test_the_course_of_an_end() -> None:
-    course = Course(grace_s=10, finish_s=300)
-    assert course.late(1000.0) is None
-    assert course.told(1000.0) is Step.PROGRAM_TOLD
-    assert course.late(1009.9) is None
-    assert course.late(1010.0) is Step.PROFILER_TOLD
-    assert course.late(1309.9) is None
-    assert course.late(1310.0) is Step.KILLED
+    course = Escalation(grace_s=10, finish_s=300)
+    assert course.on_deadline(1000.0) is None
+    assert course.on_signal(1000.0) is Step.PROGRAM_SIGNALLED
+    assert course.on_deadline(1009.9) is None
+    assert course.on_deadline(1010.0) is Step.PROFILER_SIGNALLED
+    assert course.on_deadline(1309.9) is None
+    assert course.on_deadline(1310.0) is Step.KILLED
     assert course.deadline is None
 
 
 def test_each_signal_is_a_step_but_signals_at_once_are_one() -> None:
-    course = Course(grace_s=10)
-    assert course.told(1000.0) is Step.PROGRAM_TOLD
-    assert course.told(1000.9) is None
-    assert course.told(1001.0) is Step.PROFILER_TOLD
-    assert course.told(1003.0) is Step.KILLED
-    assert course.told(1005.0) is Step.KILLED
+    course = Escalation(grace_s=10)
+    assert course.on_signal(1000.0) is Step.PROGRAM_SIGNALLED
+    assert course.on_signal(1000.9) is None
+    assert course.on_signal(1001.0) is Step.PROFILER_SIGNALLED
+    assert course.on_signal(1003.0) is Step.KILLED
+    assert course.on_signal(1005.0) is Step.KILLED
 
 
 # ---- Which process is the program.
@@ -303,30 +303,30 @@ def test_the_program_has_its_arguments(proc: Processes) -> None:
     proc.add(12, 10, ["some", "helper"], "/usr/bin/helper")
     proc.add(13, 11, ["/usr/bin/python", *TRAIN[1:]], PYTHON)
     proc.add(14, 13, TRAIN, PYTHON)  # its own child
-    assert child_process.find(10, TRAIN, proc.folder) == 13
+    assert child_process.find_program(10, TRAIN, proc.folder) == 13
 
 
 def test_a_script_has_its_arguments_behind_its_interpreter(proc: Processes) -> None:
     proc.add(11, 10, ["some", "helper"], "/usr/bin/helper")
     proc.add(12, 10, ["/bin/sh", "./train.sh", "a"], "/usr/bin/dash")
-    assert child_process.find(10, ["./train.sh", "a"], proc.folder) == 12
+    assert child_process.find_program(10, ["./train.sh", "a"], proc.folder) == 12
 
 
 def test_a_program_that_renamed_itself_is_the_highest_that_is_no_tool(proc: Processes) -> None:
     proc.add(11, 10, ["nsys-agent"], TOOL)
     proc.add(12, 11, ["trainer: epoch 3"], PYTHON)
     proc.add(13, 12, ["worker"], PYTHON)
-    assert child_process.find(10, TRAIN, proc.folder) == 12
+    assert child_process.find_program(10, TRAIN, proc.folder) == 12
 
 
 def test_a_program_that_has_ended_is_not_found(proc: Processes) -> None:
     proc.add(11, 10, TRAIN, PYTHON, state="Z")
     proc.add(12, 10, ["QdstrmImporter"], "/opt/x/QdstrmImporter")
-    assert child_process.find(10, TRAIN, proc.folder) is None
-    assert child_process.find(10, TRAIN, proc.folder / "missing") is None
+    assert child_process.find_program(10, TRAIN, proc.folder) is None
+    assert child_process.find_program(10, TRAIN, proc.folder / "missing") is None
 
 
 def test_the_processes_of_a_session(proc: Processes) -> None:
     proc.add(11, 1, TRAIN, PYTHON, session=10)
     proc.add(12, 1, TRAIN, PYTHON, session=10, state="Z")
-    assert child_process.in_session(10, proc.folder) == [11]
+    assert child_process.session_processes(10, proc.folder) == [11]

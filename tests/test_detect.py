@@ -164,9 +164,9 @@ def test_sniffing_never_raises(
 
 
 def test_two_claims_are_an_error_that_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = all_importers()[0]
+    first = SimpleNamespace(NAME="first", TITLE="First", sniff=lambda probe: Yes())
     other = SimpleNamespace(NAME="other", TITLE="Other", sniff=lambda probe: Yes())
-    monkeypatch.setattr(detection, "all_importers", lambda: [first, other])
+    monkeypatch.setattr(detection, "iter_importers", lambda: [first, other])
     with Probe(NSYS_FILES[0]) as probe, pytest.raises(InputError, match="more than one") as e:
         detect(probe)
     assert first.TITLE in str(e.value)
@@ -181,7 +181,7 @@ def test_after_a_claim_that_stands_alone_nobody_is_asked(monkeypatch: pytest.Mon
 
     alone = SimpleNamespace(NAME="alone", TITLE="Alone", sniff=lambda probe: Yes(alone=True))
     other = SimpleNamespace(NAME="other", TITLE="Other", sniff=asked)
-    monkeypatch.setattr(detection, "all_importers", lambda: [alone, other])
+    monkeypatch.setattr(detection, "iter_importers", lambda: [alone, other])
     with Probe(NSYS_FILES[0]) as probe:
         assert detect(probe) is alone
 
@@ -203,7 +203,7 @@ def test_a_close_refusal_is_the_message(monkeypatch: pytest.MonkeyPatch, tmp_pat
         sniff=lambda p: No("of a later age", close=True, hint="export again"),
     )
     far = SimpleNamespace(NAME="far", TITLE="Far", sniff=lambda p: No("no such table"))
-    monkeypatch.setattr(detection, "all_importers", lambda: [far, near])
+    monkeypatch.setattr(detection, "iter_importers", lambda: [far, near])
     (tmp_path / "unknown").write_bytes(b"something")
     with Probe(tmp_path / "unknown") as probe, pytest.raises(InputError) as caught:
         detect(probe)
@@ -228,4 +228,4 @@ def test_an_importer_says_what_it_gives(importer: Importer) -> None:
      (".json", ".json")],
 )  # fmt: skip
 def test_a_profile_is_called_after_its_file(name: str, expected: str) -> None:
-    assert detection.label(Path(name)) == expected
+    assert detection.profile_label(Path(name)) == expected

@@ -30,7 +30,15 @@ from nsysconv.diff.account import (
     with_minor_parts_joined,
 )
 from nsysconv.facts import Fact
-from nsysconv.timeline.account import CLASSES, Account, Accounts, Span, Work, account, accounts
+from nsysconv.timeline.account import (
+    CLASSES,
+    Account,
+    AccountEntry,
+    Accounts,
+    TimeSpan,
+    account,
+    accounts,
+)
 from nsysconv.timeline.timeline import Timeline
 
 NCCL = "ncclDevKernel_AllReduce"
@@ -51,8 +59,8 @@ def made(
 ) -> Account:
     """An account of these times; kernels by name are count and sum."""
     of_all = dict.fromkeys(CLASSES, 0) | dict(times)
-    works = tuple(Work("computation", name, *both) for name, both in (kernels or {}).items())
-    span = Span(0, sum(times.values()), steps)
+    works = tuple(AccountEntry("computation", name, *both) for name, both in (kernels or {}).items())
+    span = TimeSpan(0, sum(times.values()), steps)
     return Account(device, rank, span, of_all, works, frozenset(without))
 
 
@@ -110,7 +118,7 @@ IN_ALL = {
 
 def step_of(rows: Sequence[Row], length: int) -> list[Accounts]:
     with opened(*rows) as profile:
-        return run(account(profile.timeline, 0, Span(0, length, 1)))
+        return run(account(profile.timeline, 0, TimeSpan(0, length, 1)))
 
 
 def test_the_example_of_the_documentation() -> None:
@@ -179,7 +187,7 @@ def test_spellings_of_one_name_are_one() -> None:
     sides = [run(made({"computation": 300}, {"k<1>": (2, 200), "k<2>": (1, 100)}))], [
         run(made({"computation": 360}, {"k": (3, 360)}))]  # fmt: skip
     assert changes(only(account_for_change(*sides))) == {BY_COUNT: 60}
-    spelled = account_for_change(*sides, spelling=lambda name: name.partition("<")[0])
+    spelled = account_for_change(*sides, name_key=lambda name: name.partition("<")[0])
     assert changes(only(spelled)) == {BY_MEAN: 60}
 
 
@@ -270,7 +278,7 @@ def test_of_other_numbers_of_devices_the_sums_are_compared() -> None:
     change = account_for_change([base], [run(made({"computation": 25}))])
     device = only(change)
     assert (device.device_id, device.base, device.other) == (None, 30, 25)
-    assert change.dropped == ("device_id",)
+    assert change.summed_over == ("device_id",)
     assert [note.slug for note in account_report(change).notes] == ["rows-combined"]
 
 
@@ -350,7 +358,7 @@ def exactly(
              for name in CLASSES}  # fmt: skip
     kernels: dict[str, list[Fraction]] = {}
     for each, s in zip(every, share, strict=True):
-        for work in each.works:
+        for work in each.entries:
             entry = kernels.setdefault(work.name, [Fraction(0), Fraction(0)])
             entry[0] += work.count * s
             entry[1] += work.sum_ns * s

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsysconv.diff.compare import Comparison, compare_reports
+from nsysconv.diff.compare import CompareOptions, Comparison, compare_reports
 from nsysconv.diff.names import range_key, without_operator_numbers
 from nsysconv.diff.rows import main_measure
 from nsysconv.notes import Note, Severity
@@ -36,7 +36,7 @@ def report(*rows: tuple[Any, ...], columns: tuple[Column, ...] = COLUMNS) -> Rep
 
 
 def compared(base: Report, other: Report, **how: Any) -> Comparison:
-    return compare_reports([base], [other], spelling=how.pop("spelling", {}), **how)
+    return compare_reports([base], [other], CompareOptions(**how))
 
 
 def test_what_adding_in_another_order_makes_is_no_change() -> None:
@@ -174,14 +174,14 @@ def test_ranks_of_which_none_is_on_both_sides_are_no_key() -> None:
 
 def test_names_are_matched_by_their_spelling_and_both_are_kept() -> None:
     base, other = report((0, "F", 1, 10, 50.0, 10.0)), report((0, "f", 1, 11, 50.0, 11.0))
-    (row,) = compared(base, other, spelling={"name": str.lower}).report.rows()
+    (row,) = compared(base, other, name_keys={"name": str.lower}).report.rows()
     assert (row["name"], row["other_name"], row["where"]) == ("F", "f", "both")
 
 
 def test_names_that_are_one_to_the_matching_are_added_up_with_a_note() -> None:
     base = report((0, "F", 1, 10, 50.0, 10.0), (0, "f", 2, 20, 50.0, 10.0))
     other = report((0, "f", 3, 33, 50.0, 11.0))
-    found = compared(base, other, spelling={"name": str.lower}).report
+    found = compared(base, other, name_keys={"name": str.lower}).report
     (row,) = found.rows()
     assert (row["base_kernel_count"], row["base_kernel_sum_ns"]) == (3, 30)
     (note,) = [note for note in found.notes if note.slug == "names-merged"]
@@ -198,7 +198,7 @@ def test_a_report_that_a_side_lacks_says_what_is_missing() -> None:
 def test_several_runs_are_compared_by_their_means() -> None:
     base = [report((0, "f", 1, ns, 50.0, 1.0)) for ns in (100, 102, 98, 100)]
     other = [report((0, "f", 1, ns, 50.0, 1.0)) for ns in (120, 118, 122, 120)]
-    (row,) = compare_reports(base, other, spelling={}).report.rows()
+    (row,) = compare_reports(base, other, CompareOptions()).report.rows()
     assert (row["base_kernel_sum_ns"], row["other_kernel_sum_ns"]) == (100.0, 120.0)
     assert (row["basis"], row["verdict"]) == ("repeats", "worse")
     assert 1.15 < row["ratio_low"] < 1.2 < row["ratio_high"] < 1.25

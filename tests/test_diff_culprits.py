@@ -4,45 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from nsysconv.diff.account import CULPRIT_COLUMNS, ChangeAccount, culprits
+from nsysconv.diff.rows import RowPair
 from nsysconv.queries import query
-
-
-class Compared(NamedTuple):
-    base: Mapping[str, Any]
-    other: Mapping[str, Any]
-    base_values: Mapping[str, Any]
-    other_values: Mapping[str, Any]
-
 
 Pair = tuple[float | None, float | None]
 
 
-def row(values: tuple[str, str], keys: Mapping[str, Any], base: Pair, other: Pair) -> Compared:
+def row(values: tuple[str, str], keys: Mapping[str, Any], base: Pair, other: Pair) -> RowPair:
     """A row of these counts and sums; a count of 0 says that the side has no such row."""
-    return Compared(
-        keys if base[0] else {}, keys if other[0] else {},
+    return RowPair(
+        (), "both", keys if base[0] else {}, keys if other[0] else {},
         dict(zip(values, base, strict=True)), dict(zip(values, other, strict=True)),
+        {}, lambda _: None, frozenset(),
     )  # fmt: skip
 
 
-def kernel(name: str, base: Pair, other: Pair, **keys: Any) -> Compared:
+def kernel(name: str, base: Pair, other: Pair, **keys: Any) -> RowPair:
     return row(("kernel_count", "kernel_sum_ns"), {"name": name, **keys}, base, other)
 
 
-def call(name: str, base: Pair, other: Pair, layer: str = "runtime") -> Compared:
+def call(name: str, base: Pair, other: Pair, layer: str = "runtime") -> RowPair:
     return row(("call_count", "api_sum_ns"), {"name": name, "layer": layer}, base, other)
 
 
-def gap(name: str, base: Pair, other: Pair, activity: str = "api_call") -> Compared:
+def gap(name: str, base: Pair, other: Pair, activity: str = "api_call") -> RowPair:
     return row(("gap_count", "host_sum_ns"), {"name": name, "activity": activity}, base, other)
 
 
-def first(*rows: Compared, **options: Any) -> dict[str, Any]:
+def first(*rows: RowPair, **options: Any) -> dict[str, Any]:
     return culprits(rows, (), (), **options).rows()[0]
 
 
@@ -114,8 +108,8 @@ def test_calls_of_two_layers_are_two() -> None:
 
 def test_values_are_those_of_a_step_of_one_device() -> None:
     """2 steps against 4, on two devices: as often as before, and 5 ns more each."""
-    of = ChangeAccount((), (Fraction(2), Fraction(4)), (Fraction(2), Fraction(2)))
-    found = first(kernel("k", (40, 800), (80, 2000)), of=of)
+    account = ChangeAccount((), (Fraction(2), Fraction(4)), (Fraction(2), Fraction(2)))
+    found = first(kernel("k", (40, 800), (80, 2000)), account=account)
     assert (found["base_ns"], found["other_ns"], found["why"]) == (200, 250, "each launch 25 % longer")
 
 

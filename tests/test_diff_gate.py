@@ -74,7 +74,8 @@ def row(base: Number | None, other: Number | None, keys: str = "k", *, noise: bo
     if base is None or other is None:
         return LimitRow(keys, base, other, None)
     exact = Change((base,), (other,), "exact")
-    return LimitRow(keys, base, other, replace(exact, basis="single run", half=5.0) if noise else exact)
+    change = replace(exact, basis="single run", half_width=5.0) if noise else exact
+    return LimitRow(keys, base, other, change)
 
 
 def measured(base: Number, other: Number, half: float, basis: Basis = "within run") -> LimitRow:

@@ -13,7 +13,7 @@ from workload import Events
 from write_nsys import write_nsys
 
 from nsysconv import api
-from nsysconv.diff.gate import grows_with_work
+from nsysconv.diff.comparability import grows_with_work
 from nsysconv.queries import OWN, query
 
 # Noise of runs: whole parts in a thousand, the same on both sides, mean 0.

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from nsysconv.diff import noise
 from nsysconv.diff.noise import (
-    FEWEST_STEPS,
     ConfidenceInterval,
     _beta,
     deviations,
@@ -31,6 +30,7 @@ from nsysconv.diff.noise import (
     t_quantile,
     trimmed_mean,
 )
+from nsysconv.timeline.steps import MIN_STEPS
 
 Array = np.ndarray
 PAIRS = 200
@@ -407,8 +407,8 @@ def test_the_example_of_the_definitions() -> None:
 
 
 def test_no_interval_of_too_few_steps() -> None:
-    few, enough = np.zeros((3, FEWEST_STEPS - 1)), np.zeros((3, FEWEST_STEPS))
-    assert FEWEST_STEPS == 20
+    few, enough = np.zeros((3, MIN_STEPS - 1)), np.zeros((3, MIN_STEPS))
+    assert MIN_STEPS == 20
     assert np.isnan(step_half_widths(few, enough, 0.01)).all()
     assert np.isnan(step_half_widths(enough, few, 0.01)).all()
     assert step_half_widths(enough, enough, 0.01).tolist() == [single_run_half_width(0.01)] * 3

@@ -151,12 +151,12 @@ def test_a_row_that_is_left_out_with_a_note_is_no_finding() -> None:
 
 
 def test_a_row_that_is_left_out_without_a_note_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = sqlite_mapping.guarded
+    before = sqlite_mapping.guarded_rows
 
     def silent(*arguments: object) -> tuple[object, list[Note]]:
         return before(*arguments)[0], []  # type: ignore[arg-type]
 
-    monkeypatch.setattr("nsysconv.importers.nsys_sqlite.reader.guarded", silent)
+    monkeypatch.setattr("nsysconv.importers.sqlite_mapping.guarded_rows", silent)
     assert "nothing is lost without a word" in _promises(ONE_BAD_START)
 
 

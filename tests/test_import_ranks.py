@@ -17,7 +17,7 @@ from nsysconv.api.importing import ImportResult
 from nsysconv.api.profile_file import rank_in_name, suggest_rank_from
 from nsysconv.errors import UsageError
 from nsysconv.store.location import reading
-from nsysconv.store.runs import in_rows, rank_coverage, spans
+from nsysconv.store.runs import contiguous_ranges, ranges_as_text, rank_coverage
 
 MERGED = FIXTURES / "kineto" / "odd-merged-ranks.json.gz"
 
@@ -470,6 +470,7 @@ def test_a_census_without_ranks_says_nothing() -> None:
 
 
 def test_rows_of_numbers_in_words() -> None:
-    assert in_rows([5, 0, 1, 2, 7, 7]) == [(0, 2), (5, 5), (7, 7)]
-    assert spans([(0, 2), (5, 5)]) == "0-2, 5"
-    assert spans((n, n) for n in range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 10 more"
+    assert contiguous_ranges([5, 0, 1, 2, 7, 7]) == [(0, 2), (5, 5), (7, 7)]
+    assert ranges_as_text([(0, 2), (5, 5)]) == "0-2, 5"
+    text = ranges_as_text((n, n) for n in range(0, 40, 2))
+    assert text == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 10 more"

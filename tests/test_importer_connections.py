@@ -13,7 +13,7 @@ import pytest
 from conftest import NSYS
 
 from nsysconv.importers import probe
-from nsysconv.importers.probe import Connections, EndlessError, Probe
+from nsysconv.importers.probe import ConnectionPool, Probe, SelectTimeoutError
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -21,54 +21,54 @@ SHORT = "SELECT count(*) FROM StringIds"
 
 
 @pytest.fixture
-def made() -> Iterator[Connections]:
-    with closing(Connections(BASIC, 0)) as found:
-        yield found
+def pool() -> Iterator[ConnectionPool]:
+    with closing(ConnectionPool(BASIC, 0)) as pool:
+        yield pool
 
 
-def test_a_connection_is_kept_for_the_next_select(made: Connections) -> None:
-    with made.one() as first:
+def test_a_connection_is_kept_for_the_next_select(pool: ConnectionPool) -> None:
+    with pool.connection() as first:
         first.execute(SHORT)
-    with made.one() as second:
+    with pool.connection() as second:
         assert second is first
 
 
-def test_two_selects_at_once_have_one_each(made: Connections) -> None:
-    with made.one() as kept:
+def test_two_selects_at_once_have_one_each(pool: ConnectionPool) -> None:
+    with pool.connection() as kept:
         kept.execute(SHORT)
-    with made.one() as first, made.one() as second:
+    with pool.connection() as first, pool.connection() as second:
         assert first is kept
         assert second is not first
 
 
 @pytest.mark.parametrize("sql", ["SELECT nothing", "SELECT abs(-9223372036854775808)"])
-def test_none_is_kept_after_an_error(made: Connections, sql: str) -> None:
-    with pytest.raises(sqlite3.OperationalError), made.one() as first:
+def test_none_is_kept_after_an_error(pool: ConnectionPool, sql: str) -> None:
+    with pytest.raises(sqlite3.OperationalError), pool.connection() as first:
         first.execute(sql).fetchall()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         first.execute(SHORT)
-    with made.one() as second:
+    with pool.connection() as second:
         assert second.execute(SHORT).fetchone() > (0,)
 
 
 def test_each_select_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one on a connection that was kept."""
     monkeypatch.setattr(probe, "_SELECT_SECONDS", 0.3)
-    with closing(Connections(BASIC, 5_000_000_000)) as long:
+    with closing(ConnectionPool(BASIC, 5_000_000_000)) as long:
         assert long._seconds == 5_000.3
-    with closing(Connections(BASIC, 0)) as made:
+    with closing(ConnectionPool(BASIC, 0)) as pool:
         for _ in range(2):
-            with made.one() as kept:
+            with pool.connection() as kept:
                 kept.execute(SHORT)
-            with pytest.raises(EndlessError, match="in 0 s"), made.one() as again:
+            with pytest.raises(SelectTimeoutError, match="in 0 s"), pool.connection() as again:
                 assert again is kept
                 again.execute(ENDLESS).fetchall()
 
 
-def test_a_source_cannot_be_written_to(made: Connections) -> None:
+def test_a_source_cannot_be_written_to(pool: ConnectionPool) -> None:
     with (
         pytest.raises(sqlite3.OperationalError, match="readonly"),
-        made.one() as connection,
+        pool.connection() as connection,
     ):
         connection.execute("CREATE TABLE x (y)")
 

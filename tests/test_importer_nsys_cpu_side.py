@@ -519,7 +519,7 @@ def test_more_constructs_than_can_be(
     imported: OpenIt, changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows keep their time and lose their name."""
-    monkeypatch.setattr(directives, "MOST", 1)
+    monkeypatch.setattr(directives, "MAX_CONSTRUCTS", 1)
     profile = imported(changed("SELECT 1"))
     rows = [row for row in _rows(profile, "operator") if 32_600 <= row["start_ns"] < 33_400]
     assert sorted("name" in row for row in rows) == [False, True, True]

@@ -49,7 +49,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers import directives
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers, detect
-from nsysconv.importers.nvprof_database import cbid_names, reader
+from nsysconv.importers.nvprof_database import names, reader
 from nsysconv.importers.probe import Probe
 from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
@@ -388,8 +388,8 @@ def test_functions_by_their_numbers() -> None:
         (0, 211): "cudaLaunchKernel", (0, 311): "cudaGraphLaunch", (1, 1): "cuInit",
         (1, 243): "cuMemAlloc_v2", (1, 277): "cuMemcpyHtoDAsync_v2", (1, 307): "cuLaunchKernel",
     }  # fmt: skip
-    assert {key: cbid_names.function_name(*key) for key in known} == known
-    assert [cbid_names.function_name(0, n) for n in (-1, 0, 16_000)] == [None] * 3
+    assert {key: names.function_name(*key) for key in known} == known
+    assert [names.function_name(0, n) for n in (-1, 0, 16_000)] == [None] * 3
 
 
 def test_without_a_demangler(profile_of: ProfileOf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -771,7 +771,7 @@ def test_more_constructs_than_can_be(
     profile_of: ProfileOf, constructs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows keep their time and lose their name."""
-    monkeypatch.setattr(directives, "MOST", 3)
+    monkeypatch.setattr(directives, "MAX_CONSTRUCTS", 3)
     profile = _damaged(profile_of, constructs)
     names = _directive_names(profile)
     assert len(names) == len(DIRECTIVES)

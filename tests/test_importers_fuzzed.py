@@ -17,7 +17,7 @@ from conftest import FIXTURES, NSYS, Row, event_rows, import_file, profile_in_pl
 from nsysconv import api
 from nsysconv.errors import InputError
 from nsysconv.importers import nsys_sqlite, probe
-from nsysconv.importers.contract import MOST_RECORDINGS
+from nsysconv.importers.contract import MAX_RECORDINGS
 from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto.arrays import nanoseconds
 from nsysconv.importers.kineto.packed import MISSING, pack_integers, pack_times
@@ -25,7 +25,7 @@ from nsysconv.importers.nsys_stats.tables import JsonRows
 from nsysconv.importers.nvprof_log.survey import measured, spelled
 from nsysconv.importers.printed.registry import IdRegistry
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import as_whole
+from nsysconv.importers.sqlite_columns import as_whole_number
 from nsysconv.notes import Note, Severity
 from nsysconv.store.location import reading
 from nsysconv.store.read import ColumnPart, Profile, TooManyRowsError
@@ -167,7 +167,7 @@ def test_numbers_that_are_spelled_otherwise_are_the_same_numbers(
      (float("inf"), None), ("9" * 30, None), ("1e400", None)],
 )  # fmt: skip
 def test_what_is_a_whole_number_is_one_to_sqlite(cell: object, number: int | None) -> None:
-    assert as_whole(cell) == number
+    assert as_whole_number(cell) == number
     if isinstance(cell, float) and abs(cell) == float("inf"):
         return
     with closing(sqlite3.connect(":memory:")) as database:
@@ -371,7 +371,7 @@ def test_half_a_character_for_a_time_is_none(tmp_path: Path) -> None:
 
 def test_a_trace_of_very_many_processes_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "trace.json"
-    events = [CALL % pid for pid in range(1, MOST_RECORDINGS + 2)]
+    events = [CALL % pid for pid in range(1, MAX_RECORDINGS + 2)]
     source.write_bytes(HEAD + b", ".join(events) + b"]}")
     (file,) = api.import_files([source], tmp_path / "store.db").files
     assert isinstance(file.error, InputError)
@@ -399,7 +399,7 @@ def test_a_log_of_very_many_runs_is_refused(tmp_path: Path) -> None:
     table = (FIXTURES / "nsys_stats" / "basic-2025-cuda_api_sum.json").read_bytes()
     rows = json.loads(table)
     source = tmp_path / "stats.json"
-    source.write_text("\n".join(json.dumps(rows[:1]) for _ in range(MOST_RECORDINGS + 1)))
+    source.write_text("\n".join(json.dumps(rows[:1]) for _ in range(MAX_RECORDINGS + 1)))
     (file,) = api.import_files([source], tmp_path / "store.db").files
     assert isinstance(file.error, InputError)
     assert "more than 1,000 recordings" in file.error.what

@@ -36,7 +36,7 @@ def test_counts_sums_and_unions() -> None:
     assert list(found) == ["gemm", "normalisation", "other"]
 
 
-def test_the_name_with_most_time_stands_for_the_rest() -> None:
+def test_top_name_is_the_one_with_most_time() -> None:
     rows = (Kernel(0, 10, name="sgemm_a"), Kernel(10, 18, name="sgemm_a"), Kernel(20, 37, name="sgemm_b"))
     row = by_category(*rows)["gemm"]
     assert (row["name_count"], row["top_name"]) == (2, "sgemm_a")
@@ -136,7 +136,7 @@ def test_rules_of_ones_own_go_first_and_ours_follow(tmp_path: Path) -> None:
         "stencil", "stencil", "gemm", OTHER]  # fmt: skip
 
 
-def test_a_last_rule_for_everything_leaves_nothing_to_ours(tmp_path: Path) -> None:
+def test_catch_all_user_rule_overrides_built_in_rules(tmp_path: Path) -> None:
     path = written(tmp_path, "[[rule]]\ncategory = 'other'\npatterns = ['.*']")
     assert rules(path).category(GEMM) == OTHER
 
@@ -166,7 +166,7 @@ def test_the_report_takes_a_file_of_rules(tmp_path: Path) -> None:
     assert row["category"] == "mine"
 
 
-def test_until_a_category_rules_tell_it_as_all_do(tmp_path: Path) -> None:
+def test_rules_up_to_a_category_agree_with_all_rules(tmp_path: Path) -> None:
     text = """
         [[rule]]
         category = "first"
@@ -244,7 +244,7 @@ OF_THEIR_OWN = {
     few([path for path in (*REAL_TRACES, *REAL_FILES) if path.name not in OF_THEIR_OWN], 8),
     ids=name_of,
 )  # fmt: skip
-def test_kernels_of_frameworks_are_told(path: Path) -> None:
+def test_kernels_of_frameworks_are_categorised(path: Path) -> None:
     with nsysconv.open(path) as profile:
         try:
             rows = profile.report("kernel_categories").rows()

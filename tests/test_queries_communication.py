@@ -63,7 +63,7 @@ def test_kernels_that_overlap_count_once() -> None:
     assert picked(row, "communication_union_ns", "overlap_ns") == (150, 20)
 
 
-def test_without_communication_nothing_of_it_overlaps() -> None:
+def test_overlap_is_zero_without_communication() -> None:
     assert picked(only(Kernel(0, 10)), "communication_union_ns", "overlap_ns", "overlap_pct") == (
         0, 0, 0.0)  # fmt: skip
 
@@ -97,7 +97,7 @@ def test_kernels_without_a_time_have_no_window() -> None:
     assert picked(row, "window_ns", "communication_union_ns", "idle_ns") == (None, None, None)
 
 
-def test_rules_of_ones_own_say_what_communicates(tmp_path: Path) -> None:
+def test_user_rules_decide_what_communicates(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text("[[rule]]\ncategory = 'communication'\npatterns = ['halo']\n")
     rows = (Kernel(0, 100, name="halo_exchange"), Kernel(60, 80, stream=8, name="stencil"))

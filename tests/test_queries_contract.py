@@ -113,20 +113,20 @@ def _rows_without_order(report: Report) -> object:
 
 
 @every_fixture
-def test_in_place_a_fixture_tells_the_same(path: Path, shelf: Shelf, kept: Kept) -> None:
+def test_reports_on_fixture_in_place_equal_those_of_store(path: Path, shelf: Shelf, kept: Kept) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(stored(path, shelf, kept))
 
 
 @real
 @pytest.mark.parametrize("path", few(REAL_FILES, 3), ids=name_of)
-def test_in_place_a_real_file_tells_the_same(path: Path, shelf: Shelf, kept: Kept) -> None:
+def test_reports_on_real_file_in_place_equal_those_of_store(path: Path, shelf: Shelf, kept: Kept) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(stored(path, shelf, kept))
 
 
 @pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 6), ids=name_of)
-def test_reports_that_are_made_at_the_same_time_are_what_each_is_alone(
+def test_reports_computed_concurrently_equal_those_computed_alone(
     path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def alone(name: str) -> tuple[object, ...]:

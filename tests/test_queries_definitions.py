@@ -110,7 +110,7 @@ def test_the_example_of_the_documentation() -> None:
     assert (queue_count, queue_mean) == (2, (15 + 30) / 2)
 
 
-def test_an_op_that_starts_as_its_call_returns_waited_for_nothing() -> None:
+def test_op_that_starts_as_its_call_returns_has_no_queue_time() -> None:
     assert latencies(Call(0, 10, 1), Kernel(10, 20, 1)) == (10, 1, 0)
 
 
@@ -233,7 +233,7 @@ def test_throughput_of_no_time_is_not_recorded() -> None:
     assert only("transfers", Memcpy(10, 10))["throughput_bytes_per_s"] is None
 
 
-def test_transfers_are_told_apart_by_direction_and_both_kinds_of_memory() -> None:
+def test_transfers_are_grouped_by_direction_and_both_kinds_of_memory() -> None:
     rows = (
         Memcpy(0, 1, bytes=1), Memcpy(0, 1, bytes=2, src="Pinned"),
         Memcpy(0, 1, bytes=4, direction="DtoH", src="Device", dst="Pageable"),
@@ -301,7 +301,7 @@ def host(*rows: Row, **options: Any) -> dict[tuple[str, str], int]:
     return {(row["activity"], row["name"]): row["host_sum_ns"] for row in found}
 
 
-def test_nothing_recorded_is_outside() -> None:
+def test_host_time_without_activity_is_outside() -> None:
     assert host() == {OUTSIDE: 90}
 
 
@@ -358,7 +358,7 @@ def test_only_the_launching_thread_counts() -> None:
     assert host(*rows) == {OUTSIDE: 90}
 
 
-def test_the_profilers_work_is_nobodys_activity() -> None:
+def test_profiler_work_is_no_activity() -> None:
     assert host(Overhead(410, 430), Range(400, 440, "r")) == {("range", "r"): 20, OUTSIDE: 50}
 
 
@@ -382,7 +382,7 @@ def test_two_symbols_of_one_function_are_one_activity() -> None:
     assert (row["during"], row["during_ns"]) == ("cudaFree", 50)
 
 
-def test_a_gap_without_a_host_part_was_during_nothing() -> None:
+def test_gap_without_host_part_has_no_activity() -> None:
     row = only("idle_gaps", Kernel(300, 400), Kernel(600, 700, 1), Call(350, 360, 1))
     assert (row["during"], row["during_ns"]) == (None, None)
 
@@ -420,7 +420,7 @@ def test_every_process_shows_its_own_rank() -> None:
 
 @pytest.mark.parametrize(("fact", "prefix"), [
     (Fact.MEMCPYS, "memcpy"), (Fact.MEMSETS, "memset"), (Fact.UNIFIED_MEMORY, "um")])  # fmt: skip
-def test_counts_of_what_was_not_recorded_are_null_and_no_zero(fact: Fact, prefix: str) -> None:
+def test_counts_of_missing_facts_are_null_not_zero(fact: Fact, prefix: str) -> None:
     row = only("overview", Kernel(10, 20), without=(fact,))
     assert (row[f"{prefix}_count"], row[f"{prefix}_sum_ns"]) == (None, None)
 

@@ -105,7 +105,7 @@ def test_an_op_as_long_as_its_call_is_not_short() -> None:
     assert by_name(Call(0, 10, 1), Kernel(10, 20, 1))["cudaLaunchKernel"]["short_op_count"] == 0
 
 
-def test_where_clocks_disagree_durations_are_told_and_waits_are_not() -> None:
+def test_disagreeing_clocks_leave_durations_but_no_waits() -> None:
     second = 1_000_000_000
     row = by_name(Call(0, 10, 1), Kernel(5 * second, 5 * second + 7, 1))["cudaLaunchKernel"]
     assert picked(row, "launch_count", "api_sum_ns", "gpu_op_sum_ns", "short_op_count") == (1, 10, 7, 1)
@@ -171,7 +171,7 @@ def test_the_queue_of_the_documentation() -> None:
     }  # fmt: skip
 
 
-def test_a_queue_is_full_while_so_many_wait() -> None:
+def test_queue_is_full_from_the_limit_on() -> None:
     """Two or more wait during [110, 300): 190 of 300."""
     row = queue(*WAITING, spec="queue_length:full=2")
     assert picked(row, "full_ns", "full_pct") == (190, pytest.approx(100 * 190 / 300))
@@ -209,7 +209,7 @@ def test_each_stream_has_a_queue_of_its_own() -> None:
         ("7", 1, 10, 10), ("8", 1, 29, 29)]  # fmt: skip
 
 
-def test_streams_of_several_processes_are_told_apart() -> None:
+def test_streams_of_several_processes_are_labelled_with_the_process() -> None:
     rows = (Call(0, 5, 1), Kernel(10, 20, 1), Call(0, 5, 1, pid=2), Kernel(30, 40, 1, pid=2))
     found = answers("queue_length", *rows, ranks={1: 0, 2: 1})
     assert [picked(row, "rank", "stream", "span_ns") for row in found] == [
@@ -221,13 +221,13 @@ def test_a_launch_whose_op_starts_before_its_call_never_waited() -> None:
     assert picked(row, "launch_count", "span_ns", "queue_length_min") == (1, 15, 0)
 
 
-def test_a_stream_on_which_none_waited_has_no_lengths() -> None:
+def test_stream_without_waiting_launches_has_no_lengths() -> None:
     row = queue(Call(10, 20, 1), Kernel(5, 8, 1))
     assert picked(row, "launch_count", "span_ns", "waiting_avg", "queue_length_avg", "queue_length_p25",
                   "queue_length_max", "full_ns", "full_pct") == (0, *(None,) * 7)  # fmt: skip
 
 
-def test_where_clocks_disagree_nothing_is_told_of_queues() -> None:
+def test_disagreeing_clocks_leave_queues_null() -> None:
     second = 1_000_000_000
     row = queue(Call(0, 10, 1), Kernel(5 * second, 5 * second + 7, 1))
     assert picked(row, "stream", "launch_count", "span_ns", "waiting_avg", "queue_length_max",

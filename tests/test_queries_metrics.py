@@ -88,6 +88,6 @@ def test_no_metrics_are_not_recorded() -> None:
         profile.report("metrics")
 
 
-def test_keys_tell_rows_apart() -> None:
+def test_keys_identify_rows() -> None:
     assert [column.name for column in COLUMNS if column.key] == [
         "profile", "rank", "device_id", "metric", "kernel", "kind", "unit"]  # fmt: skip

@@ -49,7 +49,7 @@ def test_no_more_bins_than_nanoseconds() -> None:
     assert column("start_ns", bins(60, Kernel(5, 8))) == [5, 6, 7]
 
 
-def test_sixty_unless_told() -> None:
+def test_sixty_bins_by_default() -> None:
     assert len(answers("utilization_over_time", Kernel(0, 600))) == 60
 
 
@@ -65,7 +65,7 @@ def test_each_device_has_a_window_of_its_own() -> None:
     assert column("memcpy_union_ns", rows) == [0, 0, 0, 10]
 
 
-def test_a_device_without_a_window_has_a_row_that_says_nothing() -> None:
+def test_device_without_window_has_a_row_of_nulls() -> None:
     rows = bins(2, Kernel(0, 10), Migration(5, 8, device=1))
     assert [name for name, value in rows[2].items() if value is not None] == [
         "profile",
@@ -86,13 +86,13 @@ def test_a_slice_is_what_is_cut_in_bins() -> None:
     assert column("busy_ns", rows) == [50, 50]
 
 
-def test_copies_that_were_not_recorded_are_not_nothing() -> None:
+def test_unrecorded_copies_are_null_not_zero() -> None:
     (row,) = bins(1, Kernel(0, 10), without=[Fact.MEMCPYS])
     assert (row["busy_ns"], row["memcpy_union_ns"], row["memcpy_pct"]) == (10, None, None)
 
 
 @pytest.mark.parametrize("count", [0, -1, 100_001])
-def test_so_many_bins_there_are_not(count: int) -> None:
+def test_number_of_bins_out_of_range_is_refused(count: int) -> None:
     with opened(Kernel(0, 10)) as profile, pytest.raises(UsageError, match="1 to 100000"):
         profile.report(f"utilization_over_time:bins={count}")
 

@@ -212,7 +212,7 @@ def shown(name: str, width: int | None, *rows: Row, **options: Any) -> str:
 
 @pytest.mark.parametrize(("name", "width"), [
     ("text", None), ("text", 80), ("text", 250), ("markdown", None), ("html", None)])  # fmt: skip
-def test_people_are_told_of_it_only_where_there_are_steps(name: str, width: int | None) -> None:
+def test_per_step_column_is_shown_only_where_there_are_steps(name: str, width: int | None) -> None:
     assert "per_step" not in shown(name, width, *WORK)
     assert "per_step" in shown(name, width, *WORK, *STEPS)
 

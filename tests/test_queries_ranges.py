@@ -85,7 +85,7 @@ def test_operators_join_the_tree_on_request() -> None:
     assert found["step/aten::mm"]["kernel_sum_ns"] == 10
 
 
-def test_what_another_thread_launches_belongs_to_start_end_ranges_and_on_request_to_all() -> None:
+def test_launches_of_other_threads_count_for_start_end_ranges_and_with_any_thread_for_all() -> None:
     rows = (Range(0, 100, "pushed"), Range(0, 100, "started", "start_end", tid=12),
             Call(20, 21, 1, tid=13), Kernel(50, 60, 1))  # fmt: skip
     found = by_path(*rows)
@@ -94,7 +94,7 @@ def test_what_another_thread_launches_belongs_to_start_end_ranges_and_on_request
     assert (found["pushed"]["kernel_count"], found["started"]["kernel_count"]) == (1, 1)
 
 
-def test_start_end_ranges_lie_in_nobody() -> None:
+def test_start_end_ranges_have_no_parent() -> None:
     # From inside `pushed` to behind it: inside, it would leave it a negative time of its own.
     rows = (Range(0, 100, "pushed"), Range(10, 500, "started", "start_end"), Range(20, 30, "inner"))
     found = by_path(*rows)
@@ -114,7 +114,7 @@ def test_a_slice_shows_the_ranges_in_it_in_their_whole_tree() -> None:
     assert found["step"]["self_sum_ns"] == 150
 
 
-def test_without_links_nothing_is_told_of_the_gpu() -> None:
+def test_gpu_columns_are_null_without_links() -> None:
     (row,) = answers("ranges", Range(0, 10, "a"), without=[Fact.API_LINKS])
     assert picked(row, "range_sum_ns", "kernel_count", "projected_sum_ns") == [10, None, None]
 

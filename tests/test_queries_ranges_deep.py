@@ -11,7 +11,7 @@ import pytest
 from small_store import Call, Kernel, Range, answers, opened
 
 from nsysconv.export import lanes
-from nsysconv.timeline.nesting import DEEPEST, LONGEST, path_texts
+from nsysconv.timeline.nesting import MAX_INDENT, MAX_PATH_LENGTH, path_texts
 
 MARK = len("…[1,000,000 characters left out, 0123456789ab]…")
 
@@ -26,7 +26,7 @@ def nest(depth: int, *, long: int = 0, first: str = "outer") -> list[Range]:
 def test_paths_do_not_grow_with_the_depth(depth: int, long: int) -> None:
     found = answers("ranges", *nest(depth, long=long))
     paths = [row["path"] for row in found]
-    assert max(map(len, paths)) <= LONGEST + MARK
+    assert max(map(len, paths)) <= MAX_PATH_LENGTH + MARK
     assert len(set(paths)) == depth
     assert [row["level"] for row in found] == list(range(depth))
 
@@ -58,22 +58,22 @@ def test_a_note_counts_ranges_whose_path_is_cut() -> None:
             report = profile.report("ranges")
         return [note.count for note in report.notes if note.slug == "path-shortened"]
 
-    assert notes(DEEPEST + 1) == []
-    assert notes(DEEPEST + 2) == [1]
+    assert notes(MAX_INDENT + 1) == []
+    assert notes(MAX_INDENT + 2) == [1]
 
 
-def test_names_are_set_in_by_so_many_levels_at_most() -> None:
+def test_indentation_of_names_is_bounded() -> None:
     trees = [row["tree"] for row in answers("ranges", *nest(300))]
     assert trees[99:102] == ["  " * 99 + "9", "  " * 100 + "0", "  " * 100 + "1"]
     printed = answers("nvtx_pushpop_trace", *nest(300))
-    assert max(len(row["name_tree"]) for row in printed) == 2 * DEEPEST + len(":0")
+    assert max(len(row["name_tree"]) for row in printed) == 2 * MAX_INDENT + len(":0")
 
 
 def test_stacks_of_numbers_do_not_grow_with_the_depth() -> None:
     stacks = [row["range_stack"] for row in answers("nvtx_pushpop_trace", *nest(2000))]
     assert stacks[2] == ":1:2:3"
     assert stacks[-1].endswith(":1999:2000")
-    assert max(map(len, stacks)) <= LONGEST + MARK
+    assert max(map(len, stacks)) <= MAX_PATH_LENGTH + MARK
 
 
 def test_kernels_in_ranges_of_one_name_take_memory_for_each_kernel_once() -> None:

@@ -134,7 +134,7 @@ def test_what_was_not_recorded_is_null() -> None:
     )
 
 
-def test_nothing_to_compare_is_not_recorded() -> None:
+def test_profile_without_kernels_calls_and_mpi_is_not_recorded() -> None:
     with (
         opened(Memcpy(0, 10), holds={Fact.MEMCPYS}) as profile,
         pytest.raises(NotRecorded) as caught,
@@ -214,12 +214,12 @@ def test_without_any_time_of_day_all_windows_begin_together(tmp_path: Path) -> N
     ]
 
 
-def test_a_time_of_day_that_cannot_be_is_none() -> None:
+def test_impossible_time_of_day_is_ignored() -> None:
     rows = answers("gpu_time_util_map:bins=1", Kernel(3, 4), utc=-5)
     assert [picked(row, "start_ns", "start_utc_ns") for row in rows] == [(0, None)]
 
 
-def test_so_many_bins_there_are_not() -> None:
+def test_number_of_bins_out_of_range_is_refused() -> None:
     with opened(Kernel(0, 10)) as profile, pytest.raises(UsageError, match="1 to 100000"):
         profile.report("gpu_time_util_map:bins=0")
 

@@ -63,7 +63,7 @@ def called(name: str, *ops: Memcpy | Memset, start: int = 0) -> tuple[Row, ...]:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_nothing_at_all_is_no_finding(rule: str) -> None:
+def test_empty_profile_has_no_finding(rule: str) -> None:
     assert answers(rule) == []
 
 
@@ -228,7 +228,7 @@ def test_a_slice_takes_whole_copies_that_intersect_it() -> None:
     ("cuda_memset_sync", called("cudaMemset", Memset(10, 30, memory="Pinned"),
                                 Memset(50, 60, memory=None), Memset(70, 80, memory="Unknown"))),
 ])  # fmt: skip
-def test_what_has_no_kind_of_memory_is_counted_and_no_finding(
+def test_ops_without_kind_of_memory_are_noted_and_no_finding(
     rule: str, copies: tuple[Row, ...]
 ) -> None:
     assert notes(rule, *copies) == [("memory-kind-unknown", 2)]
@@ -247,7 +247,7 @@ def test_a_finding_with_one_kind_of_memory_needs_no_note() -> None:
     ("cuda_memset_sync", called("cudaMemset", Memset(10, 30, memory=None)),
      "kinds of memory of sets"),
 ])  # fmt: skip
-def test_a_rule_that_can_judge_nothing_abstains_and_says_why(
+def test_rule_that_can_judge_no_op_is_not_recorded(
     rule: str, copies: tuple[Row, ...], words: str
 ) -> None:
     with opened(*copies) as profile:
@@ -312,7 +312,7 @@ def test_asynchronous_sets_are_no_findings(name: str, count: int) -> None:
     assert len(answers("cuda_memset_sync", *rows)) == count
 
 
-def test_a_finding_has_what_the_row_has() -> None:
+def test_finding_has_the_values_of_its_row() -> None:
     rows = called(
         "cudaMemcpy", Memcpy(10, 30, stream=9, device=3, direction="DtoH", bytes=5, pid=1)
     )
@@ -336,7 +336,7 @@ def test_calls_that_wait_for_a_device_or_stream_are_found(name: str, count: int)
     assert len(answers("cuda_api_sync", Call(10, 30, name=name))) == count
 
 
-def test_a_call_inside_another_is_not_told_twice() -> None:
+def test_call_inside_another_is_not_listed() -> None:
     rows = (Call(0, 100, name="cudaDeviceSynchronize"),
             Call(10, 90, 0, "driver", name="cuCtxSynchronize"),
             Call(200, 250, 0, "driver", name="cuCtxSynchronize"))  # fmt: skip
@@ -462,7 +462,7 @@ def test_overhead_between_hides_no_neighbour() -> None:
     assert neighbours(*rows) == [("kernel", 1, "kernel", 2)] * 2
 
 
-def test_a_gap_that_a_slice_cuts_has_nobody_there() -> None:
+def test_gap_cut_by_slice_has_no_neighbour_there() -> None:
     rows = (Kernel(0, 10), Kernel(100, 110), Kernel(200, 210))
     assert gaps(*rows, time=(50, 150)) == [(50, 50), (110, 40)]
     assert neighbours(*rows, time=(50, 150)) == [

@@ -22,7 +22,7 @@ from nsysconv.importers.directives import (
     OPENACC_LAUNCH,
     OPENACC_OTHER,
     Construct,
-    names,
+    name_rows,
 )
 
 STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
@@ -133,7 +133,7 @@ def test_openacc_by_construct_and_place() -> None:
     ],
 )
 def test_the_names_that_importers_give_lose_their_subject(construct: Construct, shown: str) -> None:
-    (named,) = names({construct: 1}, {1: "/home/me/a (1).c", 2: "f(int (*)[4])", 3: "b.c"})
+    (named,) = name_rows({construct: 1}, {1: "/home/me/a (1).c", 2: "f(int (*)[4])", 3: "b.c"})
     (row,) = answers("openacc_sum", Operator(0, 10, named["text"], "directive"))
     assert row["name"] == shown
 
@@ -193,7 +193,7 @@ def test_unified_memory_by_address() -> None:
     ]
 
 
-def test_unified_memory_shows_ten_addresses_unless_told() -> None:
+def test_unified_memory_shows_ten_addresses_by_default() -> None:
     rows = [Migration(0, 10 + i, address=PAGE + i, bytes=1000) for i in range(12)]
     assert len(answers("um_sum", *rows)) == 10
     assert [r["address"] for r in answers("um_sum:rows=2", *rows)] == [

@@ -89,7 +89,7 @@ def test_a_domain_is_its_process_s_own() -> None:
     assert [r["name"] for r in found] == ["Y:a", "X:a"]
 
 
-def test_styles_are_told_apart() -> None:
+def test_styles_are_separate_rows() -> None:
     rows = [Range(0, 10, "a"), Range(0, 30, "a", "start_end"), Range(5, 5, "a", "mark")]
     assert printed("nvtx_sum", *rows)[1:] == [
         "75.0,30,1,30.0,30.0,30,30,0.0,StartEnd,:a",
@@ -158,7 +158,7 @@ def written(profile: api.OpenProfile, report: str, format_name: str) -> str:
     return out.getvalue()
 
 
-def test_totals_that_do_not_tell_a_domain_keep_their_name() -> None:
+def test_totals_without_domain_keep_their_name() -> None:
     row = Total("range", 2, 30, 10, 20, "NCCL:a")
     (found,) = answers("nvtx_sum", row, holds={Fact.RANGE_TOTALS})
     assert found["name"] == "NCCL:a"

@@ -164,7 +164,7 @@ def test_nothing_but_the_star_is_special_in_a_name() -> None:
     assert spans(*rows, step_range="a.c [1]") == [("a.c [1]", 0, 40)]
 
 
-def test_a_name_that_no_range_has_is_answered_with_those_there_are() -> None:
+def test_unknown_range_name_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(UsageError, match=r"'batches'\nDid you mean batch\? There are: batch, epoch 1,"):
         spans(*NAMED, step_range="batches")
 
@@ -174,7 +174,7 @@ def test_a_name_where_no_names_were_recorded() -> None:
         spans(Kernel(0, 10), step_range="x", without=(Fact.RANGES, Fact.OPERATORS))
 
 
-def test_without_annotated_steps_one_is_all_of_the_process() -> None:
+def test_whole_process_is_one_step_without_annotated_steps() -> None:
     """From the copy to the range; the migration is left out."""
     rows = (Migration(0, 5), Memcpy(10, 20), Call(30, 40), Range(50, 70, "r"), Operator(45, 60, "o"),
             Operator(1, None, "without an end"), Kernel(15, 90, pid=2))  # fmt: skip
@@ -183,7 +183,7 @@ def test_without_annotated_steps_one_is_all_of_the_process() -> None:
         (1, WHOLE, 10, 60), (2, WHOLE, 15, 75)]  # fmt: skip
 
 
-def test_nothing_at_all_has_no_steps() -> None:
+def test_empty_profile_has_no_steps() -> None:
     assert answers("steps") == []
 
 
@@ -232,7 +232,7 @@ def test_gloo_communicates_on_the_cpu_and_the_call_of_nccl_does_not() -> None:
     ("enumerate(DataPipe)#Mapper", "data_loader"), ("enumerate(DataLoader)#x", "cpu"),
     ("my enumerate(DataPipe)#Mapper", "cpu"),
 ])  # fmt: skip
-def test_the_data_loader_is_told_by_its_name(name: str, found: str) -> None:
+def test_data_loader_is_recognised_by_its_name(name: str, found: str) -> None:
     assert classes(Range(0, 30, name)) == {found: 30, "other": 100}
     assert classes(Operator(0, 30, name)) == {found: 30, "other": 100}
 
@@ -259,7 +259,7 @@ def test_driver_calls_are_runtime_too() -> None:
     assert classes(*rows) == {"runtime": 40, "other": 90}
 
 
-def test_steps_are_nobodys_work_also_if_others_were_asked_for() -> None:
+def test_steps_are_no_activity_even_if_other_steps_are_asked_for() -> None:
     rows = (Range(0, 100, "epoch"), step(1, 0, 50), Operator(50, 90, "ProfilerStep#2"),
             Range(10, 20, "load"))  # fmt: skip
     (row,) = answers("steps", *rows, step_range="epoch")

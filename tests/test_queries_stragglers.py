@@ -104,7 +104,7 @@ def test_each_collective_of_the_example() -> None:
     assert ask("collective_arrivals", *EXAMPLE, limit=1).row_count == 4
 
 
-def test_ends_tell_clocks_that_the_time_of_day_tells_wrongly() -> None:
+def test_ends_correct_clocks_with_a_wrong_time_of_day() -> None:
     """Rank 1's clock is 1000 ns ahead of what its time of day says; its last arrival is 10 ns late."""
     ahead = tuple(
         (start + 1000, end + 1000)
@@ -131,7 +131,7 @@ def test_what_ends_differ_by_is_the_uncertainty() -> None:
     assert found[0]["late_sum_ns"] == 5 * 20, "rank 1 was 20 ns ahead"
 
 
-def test_fewer_than_four_ends_tell_no_uncertainty() -> None:
+def test_fewer_than_four_ends_give_no_uncertainty() -> None:
     report = ask(
         "stragglers", *((reduces((i + 1, 9), (i + 11, 19)), {"utc": UTC}) for i in range(2))
     )
@@ -139,7 +139,7 @@ def test_fewer_than_four_ends_tell_no_uncertainty() -> None:
     assert slugs(report)["clock-unchecked"] == 1
 
 
-def test_without_a_time_of_day_the_ends_tell_all() -> None:
+def test_ends_alone_tie_clocks_without_a_time_of_day() -> None:
     found = stragglers(
         (reduces((100, 200), (300, 400)), {}), (reduces((7_100, 7_200), (7_305, 7_400)), {})
     )
@@ -157,7 +157,7 @@ def test_a_broadcast_s_root_may_leave_early() -> None:
     assert "clock-unchecked" in slugs(report)
 
 
-def test_a_clock_that_nothing_ties_is_not_guessed() -> None:
+def test_untied_clock_is_not_guessed() -> None:
     ranks = ((Kernel(100, 110, name=BROADCAST),), (Kernel(105, 400, name=BROADCAST),))
     report = ask("stragglers", (ranks[0], {"utc": UTC}), (ranks[1], {}))
     assert [picked(r, "rank", "late_sum_ns", "collective_count") for r in report.rows()] == [
@@ -277,7 +277,7 @@ def test_a_rank_alone_is_not_late() -> None:
     assert picked(row, "collective_count", "late_sum_ns", "alone_count") == (0, None, 1)
 
 
-def test_without_kernels_and_mpi_nobody_knows() -> None:
+def test_profile_without_kernels_and_mpi_is_not_recorded() -> None:
     with opened(holds=set()) as profile, pytest.raises(NotRecorded):
         profile.report("stragglers")
 
@@ -293,7 +293,7 @@ def test_without_kernels_and_mpi_nobody_knows() -> None:
     ("MPI_Bcast", "broadcast"), ("MPI_Barrier", "barrier"), ("MPI_Allreduce_init", "MPI_Allreduce_init"),
     ("ncclDevKernel_SendRecv", "point_to_point"), ("ncclDevKernel_Generic_4", "ncclDevKernel_Generic_4"),
 ])  # fmt: skip
-def test_what_a_collective_does(name: str, what: str) -> None:
+def test_operation_of_a_collective_by_its_name(name: str, what: str) -> None:
     assert operation(name) == what
 
 

@@ -70,7 +70,7 @@ def test_gpu_work_is_on_streams_and_the_rest_on_threads() -> None:
     assert {(row["pid"], row["rank"]) for row in found.values()} == {(PID, 3)}
 
 
-def test_what_has_no_time_has_no_place() -> None:
+def test_events_without_a_time_are_left_out() -> None:
     assert events(Kernel(None, None), Kernel(5, 6, name="k"), Call(None, None)) == [
         ("kernel", 5, 1, "k")
     ]

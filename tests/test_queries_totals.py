@@ -77,7 +77,7 @@ def test_a_figure_that_a_part_lacks_is_null() -> None:
     assert (other["kernel_pct"], row["kernel_pct"]) == (100, 0)
 
 
-def test_kernels_of_devices_that_are_told_apart() -> None:
+def test_kernels_of_totals_with_devices() -> None:
     rows = (Total("kernel", 1, 10, 10, 10, "k", device=1), Total("kernel", 1, 10, 10, 10, "k"),
             Total("kernel", 1, 10, 10, 10, "k", device=0))  # fmt: skip
     assert [row["device_id"] for row in told("kernels", *rows)] == [None, 0, 1]
@@ -98,7 +98,7 @@ def test_the_share_of_a_range_is_in_the_total_already() -> None:
     assert picked(row, "kernel_count", "kernel_sum_ns") == [3, 30]
 
 
-def test_what_never_happened_has_no_row() -> None:
+def test_totals_with_count_zero_have_no_row() -> None:
     assert told("kernels", Total("kernel", 0, 0, 0, 0, "k")) == []
 
 
@@ -133,7 +133,7 @@ def test_two_symbols_of_one_function_are_one_row() -> None:
         ["runtime", "cudaFree", 2 + 1, 30 + 70], ["driver", "cudaFree", 1, 5]]  # fmt: skip
 
 
-def test_totals_of_calls_do_not_tell_what_these_launched() -> None:
+def test_totals_of_calls_leave_gpu_columns_null() -> None:
     rows = (Total("api_call", 2, 30, 10, 20, "cudaLaunchKernel", layer="runtime"),
             Total("kernel", 2, 30, 10, 20, "k"))  # fmt: skip
     row = only("api_vs_kernel", *rows)
@@ -169,7 +169,7 @@ def test_an_overview_of_all_devices() -> None:
     assert picked(row, "um_count", "um_sum_ns", "um_bytes_sum") == [4 + 1, 100 + 10, 4096 + 1024]
 
 
-def test_totals_tell_no_window_and_no_union() -> None:
+def test_totals_leave_window_and_unions_null() -> None:
     row = only("overview", *ALL_KINDS, holds=MIGRATIONS)
     names = ("window_start_ns", "window_ns", "busy_ns", "idle_ns", "idle_pct", "kernel_union_ns",
              "graph_launch_count", "graph_launch_sum_ns")  # fmt: skip
@@ -190,7 +190,7 @@ def test_totals_of_migrations_alone() -> None:
         [0, "GPU 0", None, None, 4096], [1, "GPU 1", None, None, 1024]]  # fmt: skip
 
 
-def test_an_overview_of_devices_that_are_told_apart() -> None:
+def test_overview_of_totals_with_devices() -> None:
     rows = (Total("kernel", 3, 30, 5, 15, "k", device=0), Total("memset", 1, 2, 2, 2, device=1),
             *ALL_KINDS[3:])  # fmt: skip
     found = told("overview", *rows, holds=MIGRATIONS)
@@ -258,7 +258,7 @@ def test_transfers_by_device_and_of_no_time() -> None:
             for row in found] == [[0, "UM Unknown", None, None], [1, "UM HtoD", 0, None]]  # fmt: skip
 
 
-def test_without_totals_of_copies_nobody_says_that_there_were_none() -> None:
+def test_missing_totals_of_copies_are_null_not_zero() -> None:
     with pytest.raises(NotRecorded):
         told("transfers", *ALL_KINDS[3:], holds=(Fact.UNIFIED_MEMORY_TOTALS,))
 
@@ -283,7 +283,7 @@ def test_processes_of_totals() -> None:
     assert {row["thread_count"] for row in found} == {None}
 
 
-def test_totals_do_not_tell_which_calls_lie_inside_others() -> None:
+def test_api_time_of_processes_is_null_for_totals() -> None:
     assert [row["api_sum_ns"] for row in told("processes", *PROCESSES)] == [None, None]
 
 
@@ -297,7 +297,7 @@ def test_processes_show_what_is_held(holds: tuple[Fact, ...], expected: list[int
     assert picked(row, "api_call_count", "gpu_op_count") == expected
 
 
-def test_totals_of_no_known_process_count_for_none() -> None:
+def test_totals_without_process_count_for_no_process() -> None:
     rows = (*PROCESSES, Total("kernel", 9, 9, 1, 1, "k", pid=None))
     assert [picked(row, *COUNTS) for row in told("processes", *rows)] == [
         [1, 7, None],
@@ -305,7 +305,7 @@ def test_totals_of_no_known_process_count_for_none() -> None:
     ]
 
 
-def test_of_a_slice_the_totals_of_a_process_tell_nothing() -> None:
+def test_slice_leaves_totals_of_processes_null() -> None:
     assert [picked(row, *COUNTS) for row in told("processes", *PROCESSES, time=(0, 9))] == [
         [1, None, None], [2, None, None]]  # fmt: skip
 
@@ -338,7 +338,7 @@ def test_totals_of_calls_stand_beside_events_of_the_gpu() -> None:
 @pytest.mark.parametrize(("report", "missing"), [
     ("kernels", Fact.KERNELS), ("overview", Fact.KERNELS), ("transfers", Fact.MEMCPYS),
     ("api_vs_kernel", Fact.API_CALLS)])  # fmt: skip
-def test_of_a_slice_totals_tell_nothing(report: str, missing: Fact) -> None:
+def test_totals_do_not_answer_for_a_slice(report: str, missing: Fact) -> None:
     with opened(*FAR_OFF, holds=TOTALS) as profile:
         assert profile.report(report).row_count > 0
         with pytest.raises(NotRecorded) as error:
@@ -396,7 +396,7 @@ def test_tables_of_several_kinds_say_which_of_them_is_not_recorded(
     assert texts == ([f"{missing} not recorded: no row is of them"] if missing else [])
 
 
-def test_in_a_table_of_several_kinds_totals_tell_nothing_of_a_slice() -> None:
+def test_totals_add_no_rows_to_a_table_of_several_kinds_of_a_slice() -> None:
     """The calls are events and cut to the slice; kernels are totals of the whole profile."""
     holds = (Fact.API_CALLS, Fact.THREADS, *GPU)
     with opened(Call(10, 20), *ALL_KINDS[:3], holds=holds) as profile:
@@ -409,7 +409,7 @@ def test_in_a_table_of_several_kinds_totals_tell_nothing_of_a_slice() -> None:
 
 @pytest.mark.parametrize("report", [
     "transfer_sizes", "idle_summary", "idle_host", "idle_gaps", "gpu_utilization"])  # fmt: skip
-def test_what_only_events_tell_is_not_recorded(report: str) -> None:
+def test_reports_of_events_are_not_recorded_for_totals(report: str) -> None:
     with pytest.raises(NotRecorded):
         told(report, *FAR_OFF)
 
@@ -506,7 +506,7 @@ def shared(report: str, *rows: Row, **options: Any) -> list[list[Any]]:
 @pytest.mark.parametrize("report", [*SHARED, "transfers"])
 @examples(25)
 @given(st.lists(done, max_size=40), st.booleans())
-def test_totals_tell_what_the_events_tell(
+def test_totals_agree_with_the_events_they_sum_up(
     report: str, all_of: list[Done], apart: bool
 ) -> None:  # fmt: skip
     rows = [event(each, 100 * i, each.device if apart else None)

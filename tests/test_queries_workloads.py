@@ -216,7 +216,7 @@ def test_processes(told: Told) -> None:
                      for pid, outermost in told.expected["api_outermost_sum_ns"].items()}  # fmt: skip
 
 
-def test_gpu_work_of_the_processes_is_all_there_is(told: Told) -> None:
+def test_gpu_work_of_processes_adds_up_to_the_whole(told: Told) -> None:
     kinds = ("kernel", "memcpy", "memset", "um", "graph_launch")
     ops = sum(row[f"{kind}_count"] or 0 for row in told["overview"] for kind in kinds)
     assert sum(row["gpu_op_count"] for row in told["processes"]) == ops

@@ -20,8 +20,15 @@ from small_store import Call, Kernel, Memcpy, Row, write
 from nsysconv import api, queries
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
-from nsysconv.ranks.extremes import Extremes
-from nsysconv.ranks.members import BY_BUS, BY_ORDINAL, BY_UUID, Gpu, Member, member
+from nsysconv.ranks.over_ranks import (
+    BY_BUS,
+    BY_ORDINAL,
+    BY_UUID,
+    Gpu,
+    RankAggregator,
+    RankProfile,
+    rank_profile,
+)
 from nsysconv.report import Column, ProfileRef, Report, build_table
 from nsysconv.units import Unit
 
@@ -225,7 +232,7 @@ def test_devices_without_a_uuid_are_told_apart_by_their_place(tmp_path: Path) ->
 def test_what_a_device_is_told_by(row: dict[str, Any], host: str | None, gpu: Gpu) -> None:
     known = {"uuid": None, "bus_id": None, "ordinal": 0, "pid": None, "device_id": 3, **row}
     process = {"pid": 1, "rank": 7, "host": None, "world_size": None}
-    assert member("p", host, [process], [known]).gpus == {3: gpu}
+    assert rank_profile("p", host, [process], [known]).gpus == {3: gpu}
 
 
 def test_by_device_a_report_without_devices_is_as_ever(tmp_path: Path) -> None:
@@ -420,8 +427,8 @@ def test_extremes_against_sorting(
         one = Report(
             "t", "", COLUMNS, build_table(COLUMNS, data), (ProfileRef(rank, f"r{rank}", "", ""),)
         )
-        fold = fold or Extremes(one, None)
-        fold.add(one, {f"r{rank}": Member(f"r{rank}")})
+        fold = fold or RankAggregator(one, None)
+        fold.add(one, {f"r{rank}": RankProfile(f"r{rank}")})
     assert fold is not None
     found = {(row["name"], row["over_ranks"]): row for row in fold.report(0).rows()}
     told = [row for rows in ranks for row in rows]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_render import rendered
 
 from nsysconv.notes import Note, Severity
-from nsysconv.render import FORMATS, Options, notes_beside, renderer
+from nsysconv.render import FORMATS, Options, lacks_notes, renderer
 from nsysconv.render.display import round_half_up, with_separators
 from nsysconv.report import Column, Printed, Report, build_table
 from nsysconv.units import Unit
@@ -188,7 +188,7 @@ def test_an_empty_line_stands_between_two_tables() -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_notes_stand_beside_where_the_format_has_no_place_for_them(name: str) -> None:
     reports = [printed_report()]
-    assert ("without a time" in rendered(name, *reports)) is not notes_beside(name, reports)
+    assert ("without a time" in rendered(name, *reports)) is not lacks_notes(name, reports)
 
 
 @pytest.mark.parametrize(("name", "told"), [("text", "1,234.3"), ("markdown", "| 1,234.3 |")])

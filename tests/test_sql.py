@@ -23,6 +23,7 @@ from golden_cases import run
 import nsysconv
 from nsysconv.errors import InputError, InUseError, UsageError
 from nsysconv.store import filesystem
+from nsysconv.store.location import ask
 from nsysconv.store.sqlite import query_process, user_query
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
@@ -82,7 +83,7 @@ def untouched(store: Path) -> Iterator[None]:
 def refused(store: Path, query: str) -> str:
     """What is said of a query that is the user's mistake."""
     with pytest.raises(UsageError) as caught:
-        user_query(store, query)
+        ask(store, query)
     return str(caught.value)
 
 
@@ -163,13 +164,13 @@ def test_what_is_no_query_is_refused(store: Path, query: str, words: str) -> Non
 @pytest.mark.usefixtures("here")
 def test_what_reads_is_run(store: Path, query: str, count: int) -> None:
     with untouched(store):
-        assert user_query(store, query).num_rows == count
+        assert ask(store, query).num_rows == count
 
 
 @pytest.mark.usefixtures("here")
 def test_plans_are_shown(store: Path) -> None:
-    assert user_query(store, "EXPLAIN QUERY PLAN SELECT * FROM v_kernel").num_rows > 0
-    assert user_query(store, "EXPLAIN SELECT 1").num_rows > 0
+    assert ask(store, "EXPLAIN QUERY PLAN SELECT * FROM v_kernel").num_rows > 0
+    assert ask(store, "EXPLAIN SELECT 1").num_rows > 0
 
 
 @pytest.mark.parametrize("query", [
@@ -223,7 +224,7 @@ def test_a_store_that_is_written_to_is_in_use(store: Path, monkeypatch: pytest.M
     monkeypatch.setattr(user_query, "answering", late)
     theirs = sqlite3.connect(store, isolation_level=None)
     with closing(theirs), pytest.raises(InUseError, match="in use by another process"):
-        user_query(store, "SELECT 1 FROM run")
+        ask(store, "SELECT 1 FROM run")
 
 
 def test_a_damaged_store_is_no_mistake_of_the_query(store: Path) -> None:
@@ -236,7 +237,7 @@ def test_a_damaged_store_is_no_mistake_of_the_query(store: Path) -> None:
     content[(root - 1) * size : root * size] = b"\xff" * size
     store.write_bytes(content)
     with pytest.raises(InputError, match="the file is damaged") as caught:
-        user_query(store, "SELECT * FROM kernel")
+        ask(store, "SELECT * FROM kernel")
     assert caught.value.where == str(store)
 
 
@@ -260,7 +261,7 @@ def test_columns_have_one_type(
 ) -> None:
     if "\0" in query:
         query, values = "SELECT 'a' || char(0, 252)", ["a\0ü"]
-    (column,) = user_query(store, query).columns
+    (column,) = ask(store, query).columns
     assert (str(column.type), column.to_pylist()) == (kind, values)
 
 
@@ -271,13 +272,13 @@ def test_a_type_is_that_of_all_rows(store: Path, last: str, kind: str, first: ob
     """Also of those that come late: the rows are many more than come at once."""
     query = ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000) "
              f"SELECT CASE WHEN i < 20000 THEN i ELSE {last} END FROM n")  # fmt: skip
-    column = user_query(store, query).column(0)
+    column = ask(store, query).column(0)
     assert (str(column.type), len(column), column[0].as_py()) == (kind, 20_000, first)
 
 
 @pytest.mark.usefixtures("here")
 def test_columns_of_one_name_stay_two(store: Path) -> None:
-    assert user_query(store, "SELECT 1 AS a, 'b' AS a").column_names == ["a", "a"]
+    assert ask(store, "SELECT 1 AS a, 'b' AS a").column_names == ["a", "a"]
 
 
 @pytest.mark.usefixtures("here")
@@ -297,7 +298,7 @@ def test_the_process_that_asks_opens_nothing_with_pythons_library(
 ) -> None:
     """Two libraries in one process would drop each other's locks: docs/decisions/0003."""
     monkeypatch.setattr(sqlite3, "connect", None)
-    assert user_query(store, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
+    assert ask(store, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
 
 
 def test_the_process_of_a_query_loads_nothing_large() -> None:
@@ -312,7 +313,7 @@ def test_a_store_with_a_log_of_writes_is_read(store: Path) -> None:
         theirs.execute("PRAGMA journal_mode=wal")
         theirs.execute("UPDATE run SET label = 'late'")
         theirs.commit()
-        assert user_query(store, "SELECT label FROM run").to_pylist() == [{"label": "late"}]
+        assert ask(store, "SELECT label FROM run").to_pylist() == [{"label": "late"}]
 
 
 def test_what_a_killed_writer_left_is_rolled_back(store: Path, tmp_path: Path) -> None:
@@ -329,8 +330,8 @@ def test_what_a_killed_writer_left_is_rolled_back(store: Path, tmp_path: Path) -
         shutil.copy(store, left / "job.db")
         shutil.copy(f"{store}-journal", left / "job.db-journal")
         theirs.execute("ROLLBACK")
-    found = user_query(left / "job.db", "SELECT label FROM run").to_pylist()
-    assert found == user_query(store, "SELECT label FROM run").to_pylist()
+    found = ask(left / "job.db", "SELECT label FROM run").to_pylist()
+    assert found == ask(store, "SELECT label FROM run").to_pylist()
     assert [path.name for path in left.iterdir()] == ["job.db"]
 
 
@@ -339,7 +340,7 @@ def test_a_read_only_store_in_a_read_only_folder(store: Path) -> None:
     store.chmod(0o400)
     store.parent.chmod(0o500)
     try:
-        assert user_query(store, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
+        assert ask(store, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
     finally:
         store.parent.chmod(0o700)
 
@@ -350,7 +351,7 @@ def test_a_store_on_a_network_file_system_is_read(
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 1 0:1 / {tmp_path} rw - nfs4 server:/ rw")
     monkeypatch.setattr(filesystem, "_MOUNTS", mounts)
-    assert user_query(store, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
+    assert ask(store, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +360,7 @@ def test_a_store_on_a_network_file_system_is_read(
 @pytest.mark.usefixtures("here")
 def test_any_name_of_a_store(store: Path, name: str) -> None:
     named = store.rename(store.with_name(name))
-    assert user_query(named, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
+    assert ask(named, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
 
 
 # -- queries without end

@@ -271,7 +271,7 @@ def test_size_of_memory_operations() -> None:
     ]
 
 
-def test_a_direction_that_is_not_told_is_unknown() -> None:
+def test_unrecorded_direction_is_unknown() -> None:
     assert lines("cuda_gpu_mem_time_sum", Memcpy(0, 10, direction=None)) == [
         "100.0,10,1,10.0,10.0,10,10,0.0,[CUDA memcpy Unknown]"]  # fmt: skip
 
@@ -385,7 +385,7 @@ def test_without_a_queue_time_there_are_no_statistics_of_it() -> None:
     assert line.split(",")[15:20] == [""] * 5
 
 
-def test_clocks_that_disagree_tell_no_queue_and_no_total() -> None:
+def test_disagreeing_clocks_leave_queue_and_total_null() -> None:
     rows = Call(0, 10, 1), Kernel(9_000_000_000, 9_000_000_020, 1, name="k")
     (line,) = lines("cuda_kern_exec_trace", *rows)
     assert line == "0,10,,,9000000000,20,,1,11,0,cudaLaunchKernel,,,k"
@@ -489,7 +489,7 @@ def test_a_table_read_back_prints_the_same(report: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("report", CUDA)
-def test_nothing_of_the_kind_is_a_table_without_rows(report: str) -> None:
+def test_recorded_fact_without_events_is_a_table_without_rows(report: str) -> None:
     assert lines(report, Range(0, 1, "r")) == []
 
 

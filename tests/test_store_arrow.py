@@ -31,7 +31,7 @@ from nsysconv.store.recording import (
 )
 from nsysconv.store.sqlite.connection import open_for_reading
 from nsysconv.store.sqlite.page_reader.pages import repeated
-from nsysconv.store.sqlite.virtual_store import NotInPlace, in_place
+from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin
 
 DEVICES = rows_of(schema.device, [{"device_id": 0, "name": "Some GPU"}, {"device_id": 1}])
@@ -333,5 +333,5 @@ def test_notes_are_kept_and_equal_ones_added_up(tmp_path: Path) -> None:
 
 
 def test_only_sqlite_sources_are_read_in_place() -> None:
-    with pytest.raises(NotInPlace), in_place(recording([]), ORIGIN):
-        pass
+    with open_virtual_store(recording([]), ORIGIN) as store:
+        assert store is None

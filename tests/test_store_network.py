@@ -15,7 +15,7 @@ from conftest import CHILD_ENVIRONMENT, NSYS, import_file
 from nsysconv.api import import_files
 from nsysconv.errors import UsageError
 from nsysconv.store import filesystem
-from nsysconv.store.filesystem import alone, file_system, lock_file
+from nsysconv.store.filesystem import lock_file, lock_for_adding, network_file_system
 from nsysconv.store.location import reading
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
@@ -37,7 +37,7 @@ not a line of it
     ("/elsewhere/job.db", None),
 ])  # fmt: skip
 def test_the_longest_mount_point_tells_the_file_system(path: str, kind: str | None) -> None:
-    assert file_system(Path(path), MOUNTS) == kind
+    assert network_file_system(Path(path), MOUNTS) == kind
 
 
 @pytest.mark.parametrize(("kind", "is_network"), [
@@ -47,7 +47,7 @@ def test_the_longest_mount_point_tells_the_file_system(path: str, kind: str | No
 ])  # fmt: skip
 def test_types_of_network_file_systems(kind: str, is_network: bool) -> None:
     mounts = f"1 1 0:1 / / rw - {kind} x rw"
-    assert file_system(Path("/a"), mounts) == (kind if is_network else None)
+    assert network_file_system(Path("/a"), mounts) == (kind if is_network else None)
 
 
 @pytest.fixture
@@ -72,14 +72,14 @@ def a_dead_process() -> int:
 
 def test_a_store_is_one_writers_and_then_the_nexts(on_network: Path) -> None:
     store = on_network / "job.db"
-    with alone(store):
+    with lock_for_adding(store):
         assert lock_file(store).read_text().split(" ")[1] == str(os.getpid())
         with (
             pytest.raises(UsageError, match=f"in use by process {os.getpid()} on"),
-            alone(store, wait_s=0.0),
+            lock_for_adding(store, wait_s=0.0),
         ):
             pytest.fail("two at once")
-    with alone(store, wait_s=0.0):
+    with lock_for_adding(store, wait_s=0.0):
         pass
     assert not lock_file(store).exists()
 
@@ -87,7 +87,7 @@ def test_a_store_is_one_writers_and_then_the_nexts(on_network: Path) -> None:
 def test_the_error_names_who_adds_and_what_to_remove(on_network: Path) -> None:
     store = on_network / "job.db"
     held_by(store, "node17", 4242)
-    with pytest.raises(UsageError) as caught, alone(store, wait_s=0.0):
+    with pytest.raises(UsageError) as caught, lock_for_adding(store, wait_s=0.0):
         pytest.fail("two at once")
     assert "process 4242 on node17" in caught.value.what
     assert f"rm {lock_file(store)}*" in caught.value.hint
@@ -97,7 +97,7 @@ def test_the_error_names_who_adds_and_what_to_remove(on_network: Path) -> None:
 def test_what_a_killed_process_of_this_host_left_is_taken_over(on_network: Path) -> None:
     store = on_network / "job.db"
     held_by(store, filesystem._ourselves().host, a_dead_process())
-    with alone(store, wait_s=0.0):
+    with lock_for_adding(store, wait_s=0.0):
         assert lock_file(store).read_text().split(" ")[1] == str(os.getpid())
     assert sorted(path.name for path in on_network.iterdir()) == ["mountinfo"]
 
@@ -116,18 +116,18 @@ def test_of_two_that_take_over_one_does(on_network: Path) -> None:
 def test_a_file_that_is_empty_yet_is_somebodys(on_network: Path) -> None:
     store = on_network / "job.db"
     lock_file(store).touch()
-    with pytest.raises(UsageError, match="process unknown on another host"), alone(store, 0.0):
+    with pytest.raises(UsageError, match="process unknown on another host"), lock_for_adding(store, 0.0):
         pytest.fail("two at once")
 
 
 def test_a_link_to_a_store_is_the_same_store(on_network: Path) -> None:
     (on_network / "link.db").symlink_to(on_network / "job.db")
-    with alone(on_network / "link.db"):
+    with lock_for_adding(on_network / "link.db"):
         assert lock_file(on_network / "job.db").exists()
 
 
 def test_nothing_is_made_beside_a_store_elsewhere(tmp_path: Path) -> None:
-    with alone(tmp_path / "job.db"):
+    with lock_for_adding(tmp_path / "job.db"):
         assert list(tmp_path.iterdir()) == []
 
 

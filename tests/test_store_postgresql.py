@@ -16,7 +16,7 @@ from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.store import connection as connections
 from nsysconv.store.address import Url
 from nsysconv.store.connection import without_nul
-from nsysconv.store.postgresql import PostgresqlConnection, plain, statements
+from nsysconv.store.postgresql import PostgresqlConnection, simple_types, statements
 from nsysconv.store.user_sql import views
 
 URL = Url("postgresql://me:pa55@host/db")
@@ -139,7 +139,7 @@ def test_other_errors_are_postgresqls_own_words(offline: PostgresqlConnection) -
 
 def test_the_cause_of_an_error_is_not_shown(offline: PostgresqlConnection) -> None:
     """Python would print it with the error, and it may hold the address as it was given."""
-    with pytest.raises(NsysconvError) as caught, connections.Errors(offline.translated):
+    with pytest.raises(NsysconvError) as caught, connections.ErrorTranslation(offline.translated):
         raise OSError("cannot use postgresql://me:pa55@host/db")
     assert caught.value.__suppress_context__
     assert caught.value.__cause__ is None
@@ -154,7 +154,7 @@ def test_the_cause_of_an_error_is_not_shown(offline: PostgresqlConnection) -> No
     (pa.array([b"\x00\xff", None]), pa.array(["\\x00ff", None])),
 ])  # fmt: skip
 def test_answers_to_queries_are_numbers_and_texts(column: pa.Array, expected: pa.Array) -> None:
-    (found,) = plain(pa.table({"x": column})).columns
+    (found,) = simple_types(pa.table({"x": column})).columns
     assert (found.type, found.to_pylist()) == (expected.type, expected.to_pylist())
 
 
@@ -169,7 +169,7 @@ def test_sums_are_whole_numbers_where_they_are(
     kind = pa.opaque(pa.string(), "numeric", "PostgreSQL")
     storage = pa.array(texts, pa.string())
     column = pa.ExtensionArray.from_storage(kind, storage)
-    (found,) = plain(pa.table({"x": column})).columns
+    (found,) = simple_types(pa.table({"x": column})).columns
     assert found.to_pylist() == expected
 
 

@@ -13,7 +13,7 @@ from conftest import NSYS
 from golden_cases import run
 
 from nsysconv.errors import UsageError
-from nsysconv.store.filesystem import followed, replace
+from nsysconv.store.filesystem import follow_links, write_atomically
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 STRANGER = 54321
@@ -43,7 +43,7 @@ def test_ones_own_link_is_followed(shared: Path, tmp_path: Path) -> None:
     kept.write_text("before")
     link.symlink_to("between")
     (shared / "between").symlink_to(kept)
-    replace(link, after)
+    write_atomically(link, after)
     assert kept.read_text() == "after"
     assert link.is_symlink()
 
@@ -56,7 +56,7 @@ def test_a_link_of_another_user_is_not_followed(shared: Path, tmp_path: Path) ->
     (shared / "ours").symlink_to("report.html")
     for link in ("report.html", "ours"):
         with pytest.raises(UsageError, match="a link of another user"):
-            replace(shared / link, after)
+            write_atomically(shared / link, after)
     assert kept.read_text() == "before"
 
 
@@ -64,7 +64,7 @@ def test_a_link_of_the_folders_owner_is_followed(shared: Path, tmp_path: Path) -
     (shared / "report.html").symlink_to(tmp_path / "kept.html")
     belongs_to(shared / "report.html", STRANGER)
     belongs_to(shared, STRANGER)
-    replace(shared / "report.html", after)
+    write_atomically(shared / "report.html", after)
     assert (tmp_path / "kept.html").read_text() == "after"
 
 
@@ -73,14 +73,14 @@ def test_elsewhere_any_link_is_followed(shared: Path, tmp_path: Path, mode: int)
     shared.chmod(mode)
     (shared / "report.html").symlink_to(tmp_path / "kept.html")
     belongs_to(shared / "report.html", STRANGER)
-    assert followed(shared / "report.html") == tmp_path / "kept.html"
+    assert follow_links(shared / "report.html") == tmp_path / "kept.html"
 
 
 def test_links_that_lead_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(OSError, match="symbolic links"):
-        replace(tmp_path / "a", after)
+        write_atomically(tmp_path / "a", after)
 
 
 @pytest.mark.parametrize(("words", "target"), [
@@ -128,7 +128,7 @@ def test_a_replaced_file_has_its_mode_before_it_has_any_text(
         look(descriptor)
 
     monkeypatch.setattr(os, "fchmod", noted)
-    replace(path, after)
+    write_atomically(path, after)
     (first, last) = seen
     assert first[0] & ~mode == 0
     assert last == (mode, 0)
@@ -138,7 +138,7 @@ def test_a_replaced_file_has_its_mode_before_it_has_any_text(
 def test_a_new_file_has_the_users_mode(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        replace(tmp_path / "report.html", after)
+        write_atomically(tmp_path / "report.html", after)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o640

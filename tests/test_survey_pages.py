@@ -19,16 +19,15 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
 from nsysconv.errors import InputError
-from nsysconv.importers.nsys_sqlite import survey, tables
-from nsysconv.importers.nsys_sqlite import survey as finding
-from nsysconv.importers.nsys_sqlite.survey import Combination, Distinct, Survey
+from nsysconv.importers.nsys_sqlite import gpu_tables, survey, tables
+from nsysconv.importers.nsys_sqlite.survey import Combination, Combinations, ExportSurvey
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
-LEAST = "nsysconv.importers.nsys_sqlite.survey.WORTH_ROWS"
+MIN_ROWS = "nsysconv.importers.nsys_sqlite.survey.MIN_ROWS_FOR_PAGES"
 
 
 # -- distinct rows of columns
@@ -55,10 +54,10 @@ def _batches(draw: st.DrawFn) -> list[list[np.ndarray]]:
 
 
 def combinations(batches: Sequence[Sequence[np.ndarray]]) -> list[Combination]:
-    found = Distinct()
+    found = Combinations()
     for columns in batches:
         assert found.add(columns)
-    return found.combinations()
+    return found.rows()
 
 
 @settings(max_examples=300)
@@ -68,16 +67,16 @@ def test_combinations_are_those_of_all_rows(batches: list[list[np.ndarray]], bit
     rows = [row for batch in batches for row in zip(*(c.tolist() for c in batch), strict=True)]
     every = [tuple(None if cell == MISSING else cell for cell in row) for row in rows]
     with MonkeyPatch.context() as patch:
-        patch.setattr(finding, "_BUCKET_BITS", bits)
+        patch.setattr(survey, "_BUCKET_BITS", bits)
         assert combinations(batches) == list(dict.fromkeys(every))
 
 
 def test_too_many_combinations_are_left_to_sqlite(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "_MOST", 100)
+    monkeypatch.setattr(survey, "_MAX_COMBINATIONS", 100)
     two = np.arange(200) % 2
     assert len(combinations([[np.arange(100)], [np.arange(100)]])) == 100
     assert len(combinations([[np.arange(200) // 4, two]] * 3)) == 100
-    too_many = Distinct()
+    too_many = Combinations()
     assert too_many.add([np.arange(100)])
     assert not too_many.add([np.arange(1, 101)])
 
@@ -89,7 +88,7 @@ def test_too_many_combinations_are_left_to_sqlite(monkeypatch: MonkeyPatch) -> N
 def counted() -> Iterator[list[str]]:
     """The tables whose pages were read to the end, in every survey within."""
     read: list[str] = []
-    columns = Probe.columns
+    columns = Probe.read_columns
 
     def counting(self: Probe, table: str, names: Sequence[str]) -> Iterator[Any]:
         following = LOWEST
@@ -99,69 +98,69 @@ def counted() -> Iterator[list[str]]:
             read.append(table)
 
     with MonkeyPatch.context() as patch:
-        patch.setattr(Probe, "columns", counting)
+        patch.setattr(Probe, "read_columns", counting)
         yield read
 
 
-def told(path: Path, least: int) -> Any:
-    """What a survey tells of a file, or the text of its error; pages are read from so many rows on."""
+def surveyed(path: Path, least: int) -> Any:
+    """What a survey finds in a file, or the text of its error; pages are read from `least` rows on."""
     with MonkeyPatch.context() as patch, Probe(path, threads=1) as probe:
-        patch.setattr(LEAST, least)
+        patch.setattr(MIN_ROWS, least)
         try:
             sources = [name for name in tables.EVENT_SOURCES if name in probe.tables]
-            found = Survey(probe, sources, from_pages=True)
+            found = ExportSurvey(probe, sources, from_pages=True)
             return {
-                "everything": asdict(found.everything()),
+                "everything": asdict(found.all_tables()),
                 "devices": asdict(found.devices_of(sources)),
-                **{name: (asdict(found.of(name)), found.suspects(name), found.row_numbers(name)
+                **{name: (asdict(found.of_table(name)), found.is_suspect(name), found.row_numbers(name)
                           if probe.tables[name].row_id else None) for name in sources},
             }  # fmt: skip
         except InputError as error:
             return str(error)
 
 
-def alike(path: Path) -> list[str]:
+def assert_same_both_ways(path: Path) -> list[str]:
     """Surveys a file both ways, which must agree; the tables that were read from pages."""
     with counted() as read:
-        by_sqlite = told(path, HIGHEST)
+        by_sqlite = surveyed(path, HIGHEST)
         assert read == []
-        assert told(path, 0) == by_sqlite
+        assert surveyed(path, 0) == by_sqlite
     return read
 
 
 @pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=lambda path: path.name)
-def test_fixtures_are_surveyed_alike(path: Path) -> None:
-    read = alike(path)
+def test_survey_from_pages_equals_that_by_sqlite(path: Path) -> None:
+    read = assert_same_both_ways(path)
     if path in NSYS_FILES:
         # Tables of one row are left to SQLite, whatever they hold.
         assert {KERNEL, tables.RUNTIME} & set(read) or path.name.startswith(("no_gpu", "empty"))
 
 
 def test_each_table_is_read_once(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "WORTH_ROWS", 0)
+    monkeypatch.setattr(survey, "MIN_ROWS_FOR_PAGES", 0)
     with counted() as read, Probe(BASIC) as probe:
-        found = Survey(probe, [KERNEL, tables.RUNTIME], from_pages=True)
+        found = ExportSurvey(probe, [KERNEL, tables.RUNTIME], from_pages=True)
         assert found.row_numbers(KERNEL) == (1, 8, 8)
-        assert found.everything().name_ids
+        assert found.all_tables().name_ids
         assert found.row_numbers(tables.RUNTIME) == found.row_numbers(tables.RUNTIME)
     assert sorted(read) == [KERNEL, tables.RUNTIME]
 
 
 def test_small_tables_are_left_to_sqlite() -> None:
     with counted() as read, Probe(BASIC) as probe:
-        Survey(probe, [KERNEL], from_pages=True).everything()
+        ExportSurvey(probe, [KERNEL], from_pages=True).all_tables()
     assert read == []
 
 
-def test_what_is_opened_is_closed(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "WORTH_ROWS", 0)
-    monkeypatch.setattr(finding, "_MOST", 1)  # some are given up midway
+def test_files_opened_for_pages_are_closed(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "MIN_ROWS_FOR_PAGES", 0)
+    monkeypatch.setattr(survey, "_MAX_COMBINATIONS", 1)  # some are given up midway
     opened, closed, open_, close = [], [], os.open, os.close
     with Probe(BASIC) as probe:
         probe.tables  # noqa: B018 - opens the file, too
         monkeypatch.setattr(os, "open", lambda *a: opened.append(open_(*a)) or opened[-1])
         monkeypatch.setattr(os, "close", lambda number: close(closed.append(number) or number))
-        Survey(probe, [KERNEL, tables.RUNTIME, tables.MEMSET], from_pages=True).everything()
+        ExportSurvey(probe, [KERNEL, tables.RUNTIME, gpu_tables.MEMSET], from_pages=True).all_tables()
     assert opened
     assert sorted(opened) == sorted(closed)
 
@@ -214,26 +213,26 @@ def changed(path: Path, *statements: str) -> Path:
      f"INSERT INTO other SELECT globalPid, rowid FROM {KERNEL}",
      f"DROP TABLE {KERNEL}", f"ALTER TABLE other RENAME TO {KERNEL}"],
 ], ids=str)  # fmt: skip
-def test_unusual_tables_are_surveyed_alike(statements: list[str], tmp_path: Path) -> None:
+def test_survey_of_unusual_tables_equals_that_by_sqlite(statements: list[str], tmp_path: Path) -> None:
     path = changed(tmp_path / "changed.sqlite", *statements)
-    alike(path)
-    assert isinstance(told(path, 0), dict)
+    assert_same_both_ways(path)
+    assert isinstance(surveyed(path, 0), dict)
 
 
 def test_ids_that_are_no_numbers_are_suspects(tmp_path: Path) -> None:
     path = changed(tmp_path / "changed.sqlite", f"UPDATE {KERNEL} SET deviceId = 'two'")
-    assert told(path, 0)["everything"]["suspects"] == {KERNEL}
+    assert surveyed(path, 0)["everything"]["suspects"] == {KERNEL}
 
 
 def test_more_rows_than_numbers_are_left_to_sqlite(monkeypatch: MonkeyPatch) -> None:
     """Its first and last row are not those on the pages."""
     monkeypatch.setattr(survey, "row_range", lambda probe, source: (1, 7))
-    monkeypatch.setattr(survey, "WORTH_ROWS", 0)
+    monkeypatch.setattr(survey, "MIN_ROWS_FOR_PAGES", 0)
     with Probe(BASIC) as probe:
-        assert Survey(probe, [KERNEL], from_pages=True).row_numbers(KERNEL) == (1, 8, 8)
+        assert ExportSurvey(probe, [KERNEL], from_pages=True).row_numbers(KERNEL) == (1, 8, 8)
 
 
-def test_damaged_pages_are_surveyed_alike_or_left_to_sqlite(tmp_path: Path) -> None:
+def test_survey_of_damaged_pages_equals_that_by_sqlite_or_is_left_to_it(tmp_path: Path) -> None:
     content, draw = BASIC.read_bytes(), random.Random(1)
     page = int.from_bytes(content[16:18], "big")
     with Probe(BASIC) as probe:
@@ -245,8 +244,8 @@ def test_damaged_pages_are_surveyed_alike_or_left_to_sqlite(tmp_path: Path) -> N
         damaged[at] = draw.choice([0, 1, 9, 127, 128, 255, draw.randrange(256)])
         path.write_bytes(damaged)
         with counted() as read:
-            found = told(path, 0)
+            found = surveyed(path, 0)
         if KERNEL in read:
-            assert found == told(path, HIGHEST)
+            assert found == surveyed(path, HIGHEST)
         answers.add((KERNEL in read, isinstance(found, str)))
     assert answers == {(True, False), (False, False), (False, True)}

@@ -37,7 +37,7 @@ from nsysconv.timeline.account import (
     OPERATION_CLASSES,
     Account,
     Accounts,
-    Span,
+    TimeSpan,
     account,
     accounts,
     recording_span,
@@ -54,7 +54,7 @@ def step(number: int, start: int, end: int, **more: Any) -> Range:
     return Range(start, end, f"ProfilerStep#{number}", **more)
 
 
-def times_on(timeline: Timeline, device: int = 0, span: Span | None = None) -> dict[str, int]:
+def times_on(timeline: Timeline, device: int = 0, span: TimeSpan | None = None) -> dict[str, int]:
     """The classes that have some time; that all add up is checked everywhere."""
     span = span or window_span(timeline, device)
     assert span is not None
@@ -71,7 +71,7 @@ def assert_adds_up(found: Account) -> None:
 
 def times(*rows: Row, span: tuple[int, int] | None = None, **options: Any) -> dict[str, int]:
     with opened(*rows, **options) as profile:
-        return times_on(profile.timeline, span=None if span is None else Span(*span))
+        return times_on(profile.timeline, span=None if span is None else TimeSpan(*span))
 
 
 # -- classes
@@ -122,7 +122,7 @@ def test_each_device_has_its_own_account() -> None:
 
 def test_operations_that_name_no_device_have_an_account() -> None:
     with opened(Kernel(0, 10, device=None)) as profile:
-        found = account(profile.timeline, MISSING, Span(0, 12))
+        found = account(profile.timeline, MISSING, TimeSpan(0, 12))
     assert found.device_id is None
     assert found.times["computation"] == 10
 
@@ -191,7 +191,7 @@ def test_clocks_that_disagree_leave_the_window_alone() -> None:
 def test_a_device_without_a_window_is_before_its_first_operation() -> None:
     with opened(Migration(5, 10), Kernel(0, 20, device=1)) as profile:
         assert window_span(profile.timeline, 0) is None
-        assert times_on(profile.timeline, 0, Span(0, 20)) == {"before": 20}
+        assert times_on(profile.timeline, 0, TimeSpan(0, 20)) == {"before": 20}
         assert [found.device_id for found in accounts(profile.timeline).of_window] == [1]
 
 
@@ -201,7 +201,7 @@ def test_steps_are_counted_by_the_process_that_has_most() -> None:
         Call(11, 12, 1), Kernel(40, 70, 1),
     )  # fmt: skip
     with opened(*rows) as profile:
-        assert steps_span(profile.timeline) == Span(5, 70, 3)
+        assert steps_span(profile.timeline) == TimeSpan(5, 70, 3)
         assert steps_span(profile.timeline, "epoch *") is None
 
 
@@ -209,24 +209,24 @@ def test_steps_that_a_slice_cuts_are_left_out() -> None:
     rows = [step(i, 10 * i, 10 * i + 10) for i in range(5)]
     with opened(*rows, Kernel(0, 50)) as profile:
         profile.narrow(Slice((5, 40)))
-        assert steps_span(profile.timeline) == Span(10, 40, 3)
+        assert steps_span(profile.timeline) == TimeSpan(10, 40, 3)
         profile.narrow(Slice((12, 18)))
         assert steps_span(profile.timeline) is None
 
 
 def test_a_recording_lasts_from_the_first_to_the_last_thing_that_happened() -> None:
     with opened(Call(3, 5), Kernel(10, 20), Range(15, 44, "r"), Migration(0, 90)) as profile:
-        assert recording_span(profile.timeline) == Span(3, 44)
-        assert times_on(profile.timeline, 0, Span(3, 44)) == {
+        assert recording_span(profile.timeline) == TimeSpan(3, 44)
+        assert times_on(profile.timeline, 0, TimeSpan(3, 44)) == {
             "before": 7, "computation": 10, "after": 24}  # fmt: skip
         profile.narrow(Slice((8, 30)))
-        assert recording_span(profile.timeline) == Span(8, 30)
+        assert recording_span(profile.timeline) == TimeSpan(8, 30)
 
 
 def test_a_slice_is_the_window() -> None:
     with opened(*CUT) as profile:
         profile.narrow(Slice((5, 30)))
-        assert window_span(profile.timeline, 0) == Span(5, 30)
+        assert window_span(profile.timeline, 0) == TimeSpan(5, 30)
         assert times_on(profile.timeline) == {"idle_queue": 5, "computation": 10, "idle_end": 10}
 
 
@@ -235,8 +235,8 @@ def test_a_slice_is_the_window() -> None:
 
 def works(*rows: Row, span: tuple[int, int], **options: Any) -> dict[tuple[str, str], Any]:
     with opened(*rows, **options) as profile:
-        found = account(profile.timeline, 0, Span(*span))
-    return {(work.part, work.name): (work.count, work.sum_ns) for work in found.works}
+        found = account(profile.timeline, 0, TimeSpan(*span))
+    return {(work.part, work.name): (work.count, work.sum_ns) for work in found.entries}
 
 
 def test_works_are_by_class_and_name_and_cut() -> None:
@@ -344,7 +344,7 @@ def slow_class(slow: Slow, device: int | None, t: int, parts: dict[int, str]) ->
 @examples(200)
 @given(profiles(), st.tuples(st.integers(-2, 55), st.integers(-2, 55)).map(sorted))
 def test_instant_by_instant(rows: list[Row], moments: list[int]) -> None:
-    slow, span = Slow(rows), Span(*moments)
+    slow, span = Slow(rows), TimeSpan(*moments)
     with opened(*rows) as profile:
         for device in profile.timeline.devices:
             found = account(profile.timeline, device, span)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from nsysconv.report import MISSING
 from nsysconv.timeline import arrays
 from nsysconv.timeline import projection as module
-from nsysconv.timeline.events import ApiCalls, GpuOps, Kind, Spans, number_threads
-from nsysconv.timeline.nesting import Paths, nested, path_texts
+from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, number_threads
+from nsysconv.timeline.nesting import Paths, build_tree, path_texts
 from nsysconv.timeline.projection import projection
 
 PID, OTHER = 1, 2
@@ -59,7 +59,7 @@ def timeline_of(made: list[tuple[int, int]], ran: list[tuple[Any, int, int, bool
     begun = np.array([MISSING if s is None else s for s, *_ in ordered], np.int64)
     over = np.array([MISSING if s is None else s + length for s, length, *_ in ordered], np.int64)
     owner = np.array([c if c < len(made) else -1 for _, _, c, _ in ordered], np.int32)
-    kind = np.array([Kind.KERNEL if k else Kind.MEMCPY for *_, k in ordered], np.int8)
+    kind = np.array([OpKind.KERNEL if k else OpKind.MEMCPY for *_, k in ordered], np.int8)
     nothing = np.zeros(len(ordered), np.int64)
     of = np.where(owner >= 0, pid[owner], PID)
     gpu = GpuOps(kind, nothing, begun, over, nothing, nothing, of, nothing)
@@ -90,7 +90,7 @@ def slowly(timeline: Any, spans: Spans, any_thread: bool) -> list[tuple[int, ...
         begun = [int(timeline.ops.start[op]) for op in timed]
         over = [int(timeline.ops.end[op]) for op in timed]
         covered = {t for s, e in zip(begun, over, strict=True) for t in range(s, e)}
-        kernels = [op for op, _ in inside if timeline.ops.kind[op] == Kind.KERNEL]
+        kernels = [op for op, _ in inside if timeline.ops.kind[op] == OpKind.KERNEL]
         spent = sum(
             int(timeline.ops.end[op] - timeline.ops.start[op]) for op in kernels if op in timed
         )
@@ -148,7 +148,7 @@ def test_a_call_that_starts_where_the_range_ends_is_outside() -> None:
 @given(intervals)
 @examples(300)
 def test_nesting_is_what_the_definition_says(found: Any) -> None:
-    tree = nested(spans_of(found))
+    tree = build_tree(spans_of(found))
     spans = tree.spans
     ends: list[int] = []
     for i in range(len(tree)):
@@ -173,7 +173,7 @@ def test_paths_are_names_from_outside_to_inside() -> None:
     named = Spans(
         **{**vars(spans), "name": np.array([0, 1, 1, 2, 2]), "names": ("step", "load", "copy")}
     )
-    paths = nested(named).paths
+    paths = build_tree(named).paths
     every = np.arange(len(paths))
     texts = path_texts(paths.parent, lambda path: named.names[paths.name[path]], every)
     assert [texts[path] for path in paths.of.tolist()] == [

@@ -44,18 +44,18 @@ from nsysconv import Slice
 from nsysconv.report import MISSING
 from nsysconv.timeline import arrays, events, intervals
 from nsysconv.timeline.arrays import (
-    arranged,
     by_group,
+    concatenate,
     counts,
     decade,
+    factorize,
     grouped_statistics,
     indices,
-    joined,
-    number,
+    sort_by_group,
     sums,
 )
 from nsysconv.timeline.idle import IDLE_KINDS
-from nsysconv.timeline.intervals import Union, measure, union, united
+from nsysconv.timeline.intervals import Union, measure, union, union_with
 from nsysconv.timeline.utilization import SMS, resident_blocks
 
 STEP_CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu",
@@ -104,7 +104,7 @@ def test_union_of_those_of_a_mask(drawn: list[tuple[tuple[int, int], bool]]) -> 
 @given(some_intervals, some_intervals)
 @example([(0, 1), (2, 3), (4, 5), (20, 30), (32, 33)], [(6, 7), (8, 9), (25, 31)])
 def test_united(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
-    found = united(union(*columns_of(one)), *columns_of(other))
+    found = union_with(union(*columns_of(one)), *columns_of(other))
     assert pairs_of(found) == runs(instants(one + other))
 
 
@@ -113,7 +113,7 @@ def test_united_with_those_of_a_mask(
     one: list[tuple[int, int]], drawn: list[tuple[tuple[int, int], bool]]
 ) -> None:
     other, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
-    found = united(union(*columns_of(one)), *columns_of(other), which)
+    found = union_with(union(*columns_of(one)), *columns_of(other), which)
     assert pairs_of(found) == runs(instants(one + [pair for pair, kept in drawn if kept]))
 
 
@@ -192,7 +192,7 @@ def test_segments_are_sorted_and_disjoint(pairs: list[tuple[int, int]]) -> None:
 @given(some_intervals, some_intervals)
 def test_split(pairs: list[tuple[int, int]], cutting: list[tuple[int, int]]) -> None:
     segments = intervals.innermost(*columns_of(cutting), np.arange(len(cutting)))
-    inside, labels, rest = intervals.split(intervals.whole(*columns_of(pairs)), segments)
+    inside, labels, rest = intervals.cut_at(intervals.whole_pieces(*columns_of(pairs)), segments)
     holder = innermost([(start, end, i) for i, (start, end) in enumerate(cutting)])
     cut = {(i, t, label)
            for i, label, start, end in zip(inside.interval.tolist(), labels.tolist(),
@@ -214,7 +214,7 @@ def test_split(pairs: list[tuple[int, int]], cutting: list[tuple[int, int]]) -> 
 
 def test_what_holds_nothing_does_not_make_numbers_wider() -> None:
     columns = [np.array([1, 2], np.int32), np.empty(0, np.int64)]
-    assert (joined(columns).tolist(), joined(columns).dtype) == ([1, 2], np.int32)
+    assert (concatenate(columns).tolist(), concatenate(columns).dtype) == ([1, 2], np.int32)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -232,7 +232,7 @@ def test_by_group(count: int, data: st.DataObject) -> None:
 def test_arranged(rows: list[tuple[int, int]]) -> None:
     group, values = (np.array([row[i] for row in rows], np.int64) for i in (0, 1))
     expected = [value for _, value in sorted(rows, key=lambda row: row[0])]
-    assert arranged(group, values, 5).tolist() == expected
+    assert sort_by_group(group, values, 5).tolist() == expected
 
 
 @given(st.lists(st.booleans(), max_size=12))
@@ -253,7 +253,7 @@ values = st.one_of(st.integers(-5, 5), st.integers(-(2**53), 2**53), st.just(MIS
 @given(st.integers(1, 3).flatmap(lambda width: st.lists(st.tuples(*[values] * width), max_size=15)))
 def test_number(rows: list[tuple[int, ...]]) -> None:
     columns = list(zip(*rows, strict=True)) if rows else [()]
-    numbers, distinct = number(*(np.array(column, np.int64) for column in columns))
+    numbers, distinct = factorize(*(np.array(column, np.int64) for column in columns))
     expected, expected_rows = numbered(*columns)
     assert numbers.tolist() == expected
     assert list(zip(*(column.tolist() for column in distinct), strict=True)) == expected_rows
@@ -262,7 +262,7 @@ def test_number(rows: list[tuple[int, ...]]) -> None:
 @given(st.integers(-5, 5), st.lists(st.integers(-5, 5), min_size=1, max_size=9))
 def test_number_of_a_column_that_is_one_value_everywhere(value: int, other: list[int]) -> None:
     column = np.broadcast_to(np.int64(value), len(other))
-    numbers, (same, distinct) = number(column, np.array(other))
+    numbers, (same, distinct) = factorize(column, np.array(other))
     assert numbers.tolist() == [sorted(set(other)).index(one) for one in other]
     assert (set(same.tolist()), distinct.tolist()) == ({value}, sorted(set(other)))
 
@@ -270,7 +270,7 @@ def test_number_of_a_column_that_is_one_value_everywhere(value: int, other: list
 def test_number_of_more_rows_than_are_looked_at_at_once() -> None:
     column = np.arange(30) % 7 * 3 - 9
     column[[5, 29]] = MISSING
-    numbers, (distinct,) = number(column)
+    numbers, (distinct,) = factorize(column)
     assert distinct.tolist() == [MISSING, -9, -6, -3, 0, 3, 6, 9]
     assert np.array_equal(distinct[numbers], column)
 
@@ -278,7 +278,7 @@ def test_number_of_more_rows_than_are_looked_at_at_once() -> None:
 def test_number_of_more_pairs_than_32_bits_tell_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "_BLOCK", 1 << 17)
     rising = np.arange(47_000)  # their product is more than 2^31
-    numbers, (first, second) = number(rising, rising[::-1])
+    numbers, (first, second) = factorize(rising, rising[::-1])
     assert all(map(np.array_equal, (numbers, first, second), (rising, rising, rising[::-1])))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slow_versions import Slow
 from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Row, opened
 
-from nsysconv.timeline.steps import FEWEST_STEPS, Samples, call_sums, kernel_sums, step_durations
+from nsysconv.timeline.steps import MIN_STEPS, Samples, call_sums, kernel_sums, step_durations
 from nsysconv.timeline.timeline import Timeline
 
 Key = tuple[Any, ...]
@@ -25,7 +25,7 @@ def step(number: int, start: int, end: int, **more: Any) -> Range:
     return Range(start, end, f"ProfilerStep#{number}", **more)
 
 
-def many(count: int = FEWEST_STEPS, **more: Any) -> list[Range]:
+def many(count: int = MIN_STEPS, **more: Any) -> list[Range]:
     """Steps [0, 100), [100, 200), ..."""
     return [step(i, 100 * i, 100 * i + 100, **more) for i in range(count)]
 
@@ -43,7 +43,7 @@ def by_key(found: Samples | None) -> dict[Key, list[int]]:
     return dict(zip(found.keys, found.values.tolist(), strict=True))
 
 
-def filled(values: list[int], count: int = FEWEST_STEPS) -> dict[int, int]:
+def filled(values: list[int], count: int = MIN_STEPS) -> dict[int, int]:
     """The steps that are not 0."""
     assert len(values) == count
     return {i: value for i, value in enumerate(values) if value}
@@ -55,7 +55,7 @@ def filled(values: list[int], count: int = FEWEST_STEPS) -> dict[int, int]:
 @pytest.mark.parametrize("asked", [kernel_sums, call_sums, step_durations])
 def test_nothing_of_too_few_steps(asked: Asked) -> None:
     rows = (Call(10, 20, 1), Kernel(30, 40, 1))
-    for steps in ([], many(FEWEST_STEPS - 1)):
+    for steps in ([], many(MIN_STEPS - 1)):
         with opened(*steps, *rows) as profile:
             assert asked(profile.timeline, STEPS) is None
     with opened(*many(), *rows) as profile:
@@ -68,7 +68,7 @@ def test_steps_without_anything_in_them(asked: Asked) -> None:
     with opened(*many()) as profile:
         found = asked(profile.timeline, STEPS)
         assert found is not None
-        assert found.keys == [] and found.values.shape == (0, FEWEST_STEPS)
+        assert found.keys == [] and found.values.shape == (0, MIN_STEPS)
 
 
 # -- steps

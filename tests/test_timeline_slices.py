@@ -67,7 +67,7 @@ def kept(*rows: Row, options: dict[str, Any] | None = None, **part: Any) -> dict
         ops, calls, spans = found.ops, found.calls, ranges(found)
         return {
             "ops": ops.start.tolist(),
-            "calls": sorted(calls.start[found.called].tolist()),
+            "calls": sorted(calls.start[found.calls_in_slice].tolist()),
             "ranges": [spans.names[i] for i in spans.name[found.holds(spans)].tolist()],
         }
 
@@ -732,12 +732,12 @@ def test_a_slice_that_is_all_of_it_is_the_same_time_line() -> None:
 def test_it_forgets_and_makes_again() -> None:
     with opened(*EXAMPLE) as profile:
         found = cut(profile.timeline, step="2")
-        before = found.ops.start.tolist(), found.called.tolist(), found.rows("kernel").tolist()
+        before = found.ops.start.tolist(), found.calls_in_slice.tolist(), found.rows("kernel").tolist()
         found.forget()
         large = {"ops", "called", "at_any_time", "_chosen_ops", "_at_any_time", "_named_ops"}
         assert not large & vars(found).keys()
         assert not {"ops", "calls", "owner"} & vars(profile.timeline).keys()
-        after = found.ops.start.tolist(), found.called.tolist(), found.rows("kernel").tolist()
+        after = found.ops.start.tolist(), found.calls_in_slice.tolist(), found.rows("kernel").tolist()
         assert after == before
 
 

@@ -56,13 +56,13 @@ class TestProcesses:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         started: list[subprocess.Popen[bytes]] = []
-        start = processes_module._started
+        start = processes_module._start
 
         def counted(*arguments: Any, **options: Any) -> Any:
             started.append(start(*arguments, **options))
             return started[-1]
 
-        monkeypatch.setattr(processes_module, "_started", counted)
+        monkeypatch.setattr(processes_module, "_start", counted)
         with Processes[int, int](2, partial, pieces.pid_then_long) as processes:
             found = processes.map([0, 1, 1, 1])
             next(found)

@@ -62,7 +62,7 @@ _MODULES = {
 }
 
 
-if not TYPE_CHECKING:  # else any name would pass for one that is there
+if not TYPE_CHECKING:  # or else type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
         # Loaded on first use: an import needs no queries, and `--help` nothing at all.
@@ -73,4 +73,5 @@ if not TYPE_CHECKING:  # else any name would pass for one that is there
 
 
 def __dir__() -> list[str]:
+    """Return all public names, those that are not loaded yet, too."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""A profiler's line run for a job script, and what it leaves put into a store."""
+"""Profiling for a job script: run a profiler's line, and import the report that it leaves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import FrameType
 
 from nsysconv.api.targets import Say, StrPath, Words, several, silent
 from nsysconv.capture.session import Captured, capture
-from nsysconv.capture.stage_out import KEEPS, ImportFailed, Wishes
+from nsysconv.capture.stage_out import KEEPS, CaptureOptions, ImportFailed
 from nsysconv.errors import CaptureError, InUseError, NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.processes import ProcessDiedError, Processes
@@ -33,34 +33,34 @@ def profile(
     environment: Mapping[str, str] | None = None,
     say: Say = silent,
 ) -> Captured:
-    """Runs a profiler's line, `nsys profile … PROGRAM`, and puts its report into a store.
+    """Run a profiler's line, `nsys profile … PROGRAM`, and put its report into a store.
 
     Nothing of the line is changed but its output. Where this process is not among `ranks` (such as
     `0,8,16-31` or `local0`; None: all) it *becomes* the program, and there is no return. Reports are
     made and imported in a folder of their own in `scratch` (default: TMPDIR, else /tmp) and then moved
     to where the line says. `keep` names what is left there (of report, export and store; default:
     report and store, without the store where `stores` are named), `stores` are places to import into as
-    well, `run` is what the run is called there, where no batch system's number tells which ranks are
+    well, `run` is what the run is called there, where no batch system's number says which ranks are
     one. A signal to end is passed on to the program, which has `grace_s` seconds to end; export and
     import have `timeout_s` seconds each. `program` is the argument that begins the program, for lines
     with options that are not known. `environment` is the program's (default: this process's). To be
     called in the main thread: it handles signals.
 
-    Raises CaptureError where the program cannot be started. What goes wrong afterwards is in the records
+    Raises CaptureError if the program cannot be started. What goes wrong afterwards is in the records
     beside the reports, and said through `say`.
     """
     if isinstance(command, str):
         raise CaptureError("the line is a text", hint="Give its words: shlex.split(line).")
     stores = several(stores)
     default = {"report"} if stores else {"report", "store"}
-    kept = frozenset(default if keep is None else several(keep))
-    for word in kept - set(KEEPS):
+    keeps = frozenset(default if keep is None else several(keep))
+    for word in keeps - set(KEEPS):
         raise CaptureError(f"nothing to keep is called {word!r}", hint=f"There are: {KEEPS}")
-    if not kept and not stores:
+    if not keeps and not stores:
         raise CaptureError("nothing is to be kept", hint=f"Keep one of {KEEPS}, or name a store.")
-    wishes = Wishes(
+    wishes = CaptureOptions(
         ranks,
-        kept,
+        keeps,
         stores,
         None if scratch is None else Path(scratch).absolute(),
         grace_s,
@@ -81,7 +81,7 @@ _Item = tuple[Path, str, str | None]
 
 
 def _imported(item: _Item, timeout_s: float) -> int | None:
-    """Imports in a process of its own, which can be ended at any time; returns the kernels."""
+    # In a process of its own, which can be ended at any time; returns the number of kernels.
     try:
         with (
             _limited(timeout_s),
@@ -99,7 +99,6 @@ def _imported(item: _Item, timeout_s: float) -> int | None:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError in its block when the time is up."""
 
     def up(number: int, frame: FrameType | None) -> None:
         raise TimeoutError
@@ -114,7 +113,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def _importer() -> Callable[[_Item], int | str | None]:
-    """In the process that imports: gives what imports a file, and answers kernels or what went wrong."""
+    # Runs in the process that imports. Its work returns the number of kernels, or what went wrong.
     from nsysconv.api.importing import import_files
 
     def work(item: _Item) -> int | str | None:

@@ -1,4 +1,4 @@
-"""Two open sides and what their profiles answer: comparisons of reports, and the answer of all."""
+"""Two open sides compared: report by report, then the answer, its account and the verdicts on limits."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from nsysconv.diff.answer import (
 )
 from nsysconv.diff.change import change_of
 from nsysconv.diff.comparability import (
+    cache_properties,
     comparability_notes,
-    compute_properties,
     gpu_uuids,
+    grows_with_work,
     kernel_mix_difference,
     launch_count_difference,
     step_counts,
@@ -41,7 +42,7 @@ from nsysconv.diff.comparability import (
     work_differences,
     work_note,
 )
-from nsysconv.diff.compare import Comparison, HalfWidths, RunNoise, compare_reports
+from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
 from nsysconv.diff.names import (
     Match,
     NameKey,
@@ -130,7 +131,7 @@ _BY_STEP: Mapping[str, tuple[_ByStep, ...]] = {
 
 
 class Comparing:
-    """Two open sides, and the answers of their profiles to these reports."""
+    """Two open sides, and the reports of their profiles that are compared."""
 
     def __init__(
         self,
@@ -157,10 +158,10 @@ class Comparing:
         self._match: Match = match or ("exact" if len(sources) == 1 else "signature")
         base, other = ([p.timeline for p in side.profiles] for side in sides)
         self._timelines = base, other
-        asked = list(dict.fromkeys((*names, "kernels")))
+        needed = list(dict.fromkeys((*names, "kernels")))
         # One after the other: together they would need memory for all of them.
-        self._answers = {
-            profile.timeline: self._answers_to(asked, profile)
+        self._reports = {
+            profile.timeline: self._reports_of(needed, profile)
             for side in sides
             for profile in side.profiles
         }
@@ -181,7 +182,7 @@ class Comparing:
         self._unlike = self._work()
 
     def report(self, name: str) -> Comparison:
-        """What changed in one report."""
+        """Return what changed in one report."""
         comparison = self._comparison(name)
         if name != "kernels" or self._other_makers or comparison.rows is None:
             return comparison
@@ -200,45 +201,40 @@ class Comparing:
         if not self._have_some_steps and has_per_step(query):
             facts -= STEP_FACTS
         unlike = self._unlike_steps if name == "steps" else ()
-        return compare_reports(
-            base,
-            other,
-            spelling=self._spelling(name),
+        options = CompareOptions(
+            name_keys=self._name_keys(name),
             half_widths=self._half_widths(name),
             notes=[*unlike, *(note for note in self._notes if note.touches(facts))],
             comparable=lambda column: judged and not self._incomparable(column),
             one_sided=not self._other_makers,
             noise=self._noise,
         )
+        return compare_reports(base, other, options)
 
     def _work(self) -> list[str]:
-        """Why the sides did not do the same work, as far as can be told."""
+        # Reasons why the sides did not do the same work, as far as they can be found.
         reasons = work_differences(self._notes, have_steps=self._have_steps)
         if not self._have_steps:
             kernels = self._compared("kernels", judged=False).rows
             looks = (kernel_mix_difference, launch_count_difference)
-            reasons += [
-                text
-                for compute_properties in looks
-                if kernels and (text := compute_properties(kernels))
-            ][:1]
+            reasons += [text for difference in looks if kernels and (text := difference(kernels))][
+                :1
+            ]
         if reasons:
             self._notes.append(work_note(reasons))
         return reasons
 
     @cached_property
     def _have_some_steps(self) -> bool:
-        """Whether steps are annotated in any profile."""
         return any(any(step_counts(t, self._steps)) for side in self._timelines for t in side)
 
     @cached_property
     def _have_steps(self) -> bool:
-        """Whether steps are annotated on both sides."""
         return None not in [time for side in self._times_per_step for time in side]
 
     @cached_property
     def _times_per_step(self) -> list[list[float | None]]:
-        """Per side and run the longest time per step of its devices; None without steps."""
+        # Per side and run the longest of its devices; None without steps.
         return [
             [_longest(map(self._time_per_step, run)) for run in side.runs] for side in self._sides
         ]
@@ -255,11 +251,9 @@ class Comparing:
         return accounts(profile.timeline, self._steps)
 
     def _incomparable(self, column: Column) -> bool:
-        """Whether no verdict may be built on a column."""
-        return self._empty or (bool(self._unlike) and gate.grows_with_work(column))
+        return self._empty or (bool(self._unlike) and grows_with_work(column))
 
-    def _spelling(self, name: str) -> Mapping[str, NameKey]:
-        """What makes one of the spellings of names."""
+    def _name_keys(self, name: str) -> Mapping[str, NameKey]:
         if name == "kernels":
             return {"name": self._kernels}
         if name in _OF_CALLS and self._other_makers:
@@ -272,12 +266,11 @@ class Comparing:
         return kernel_name_key(base, other, self._match)
 
     def _of_each_profile(self, name: str) -> list[list[Report]]:
-        """A report of each profile of each side."""
-        return [[self._answers[p.timeline][name] for p in side.profiles] for side in self._sides]
+        return [[self._reports[p.timeline][name] for p in side.profiles] for side in self._sides]
 
     def _of_run(self, name: str, run: Sequence[OpenProfile]) -> Report:
-        """A report of one run: of its only profile, or of all its ranks one below the other."""
-        reports = [self._answers[profile.timeline][name] for profile in run]
+        # Of its only profile, or of all its ranks one below the other.
+        reports = [self._reports[profile.timeline][name] for profile in run]
         if name == "steps":
             comparable = map(without_unannotated, reports) if self._unlike_steps else reports
             reports = [steps_per_rank(report) for report in comparable]
@@ -298,22 +291,20 @@ class Comparing:
             not_recorded=tuple(dict.fromkeys(m for r in reports for m in r.not_recorded)),
         )
 
-    def _answers_to(self, names: Sequence[str], profile: OpenProfile) -> dict[str, Report]:
-        """A profile's answers to the reports. Of its events nothing is kept."""
+    def _reports_of(self, names: Sequence[str], profile: OpenProfile) -> dict[str, Report]:
         timeline = profile.timeline
         reports = profile.answers([(name, self._request) for name in names])
         if self._single:
             for samples in {by.samples for n in (*names, "steps") for by in _BY_STEP.get(n, ())}:
                 self._samples[timeline, samples] = samples(timeline, self._steps)
-        compute_properties(timeline, steps=self._steps)
+        cache_properties(timeline, steps=self._steps)
         step_period(timeline, self._steps)
         accounts(timeline, self._steps)
         profile.forget()
         return dict(zip(names, reports, strict=True))
 
     def _half_widths(self, name: str) -> HalfWidths:
-        """Half widths by step, where each side is one run of one profile that has enough steps."""
-
+        # By step, if each side is one run of one profile that has enough steps.
         def half_widths(names: RowMatcher) -> Mapping[Key, Mapping[str, float]]:
             halves: dict[Key, dict[str, float]] = {}
             for by_step in _BY_STEP.get(name, ()) if self._single else ():
@@ -324,27 +315,27 @@ class Comparing:
         return half_widths
 
     def _halves(self, name: str, names: RowMatcher, by_step: _ByStep) -> list[tuple[Key, float]]:
-        """The rows that have values by step on both sides, and half the width of each one's interval."""
+        # Of the rows that have values by step on both sides.
         sides = []
         for number, side in enumerate(self._sides):
             timeline = side.profiles[0].timeline
             samples = self._samples[timeline, by_step.samples]
             if samples is None:
                 return []
-            rank = _only([row["rank"] for row in self._answers[timeline][name].rows()])
-            sides.append(_named(samples, by_step.keys, names, number, rank))
-        there = set(sides[1].keys)
-        shared = [key for key in sides[0].keys if key in there]
+            rank = _only([row["rank"] for row in self._reports[timeline][name].rows()])
+            sides.append(_by_row_keys(samples, by_step.keys, names, number, rank))
+        other_keys = set(sides[1].keys)
+        shared = [key for key in sides[0].keys if key in other_keys]
         if not shared:
             return []
-        base, other = (by_step.deviations(_chosen(each, shared)) for each in sides)
+        base, other = (by_step.deviations(_select(each, shared)) for each in sides)
         pairs = zip(
             shared, step_half_widths(base, other, self._noise.stepped).tolist(), strict=True
         )
         return [(key, half) for key, half in pairs if math.isfinite(half)]
 
     def answer(self) -> Answer:
-        """Whether the other side is slower."""
+        """Return whether the other side is slower, and by how much."""
         base, other = self._sides
         if self._have_steps:
             what, half = STEP, self._half_of_periods()
@@ -353,18 +344,17 @@ class Comparing:
             what, half = WINDOW, None
             values = [[self._window(run) for run in side.runs] for side in self._sides]
         noise = self._noise.single if half is None else self._noise.stepped
-        change = change_of(_TIME, *values, noise=noise, half=half)
+        change = change_of(_TIME, *values, noise=noise, half_width=half)
         notes = tuple(self._disturbances(values))
         runs = len(base.runs), len(other.runs)
         return Answer(what, change, runs, self._unlike, self._empty, notes)
 
     def _disturbances(self, values: Sequence[Sequence[float | None]]) -> Iterator[Note]:
-        """What may have disturbed the runs, of which the answer has these values."""
         for side, times, name in zip(self._sides, values, ("base", "other"), strict=True):
-            known = [time for time in times if time is not None]
+            measured = [time for time in times if time is not None]
             labels = [run[0].profile.ref.label for run in side.runs]
-            if len(known) == len(times):
-                yield from outlier_run_notes(name, known, labels)
+            if len(measured) == len(times):
+                yield from outlier_run_notes(name, measured, labels)
             if self._single:
                 samples = self._samples[side.profiles[0].timeline, step_durations]
                 if samples is not None:
@@ -373,7 +363,7 @@ class Comparing:
         yield from run_order_notes(base, other)
 
     def _half_of_periods(self) -> float | None:
-        """Half the width of the interval of the time per step, by how the steps of each run vary."""
+        # Of the interval of the time per step, by how the steps of each run vary.
         if not self._single:
             return None
         base, other = (
@@ -385,28 +375,27 @@ class Comparing:
         return half if math.isfinite(half) else None
 
     def _window(self, run: Sequence[OpenProfile]) -> float | None:
-        """The longest window of a run's devices."""
         windows = [each.span.length for p in run for each in self._accounts(p).of_window]
         return max(windows, default=None)
 
     @cached_property
     def change(self) -> ChangeAccount:
-        """The account of the change."""
+        """Return the account of the change."""
         base, other = ([[*map(self._accounts, run)] for run in side.runs] for side in self._sides)
         return account_for_change(base, other, self._kernels)
 
     def account(self, *, for_people: bool) -> Report:
-        """What the change is made of; for people small parts as one."""
+        """Return the report of what the change is made of; for people small parts are joined."""
         change = with_minor_parts_joined(self.change) if for_people else self.change
         notes = [note for note in self._notes if note.slug == "work-differs"]
         return account_report(change, self._refs, notes)
 
     def culprits(self) -> Report:
-        """The kernels, calls and idle times that changed most."""
+        """Return the report of the kernels, calls and idle times that changed most."""
         kernels, calls, gaps = (
             self._comparison(name).rows or () for name in ("kernels", "api_vs_kernel", "idle_host")
         )
-        return culprits(kernels, calls, gaps, of=self.change, profiles=self._refs)
+        return culprits(kernels, calls, gaps, account=self.change, profiles=self._refs)
 
     @property
     def _refs(self) -> tuple[ProfileRef, ...]:
@@ -415,7 +404,7 @@ class Comparing:
     def verdict(
         self, limit: gate.Limit, columns: Sequence[Column], comparison: Comparison
     ) -> gate.LimitVerdict:
-        """Whether a limit is exceeded; `columns` are those of its report."""
+        """Return whether a limit is exceeded; `columns` are those of its report."""
         (column,) = (column for column in columns if column.name == limit.column)
         if self._empty:
             return gate.undecided(limit, "a side holds no GPU work")
@@ -440,19 +429,17 @@ class Comparing:
 
 
 def _assumed_noise(base: Sequence[Timeline], other: Sequence[Timeline]) -> RunNoise:
-    """What runs are assumed to differ by: less on the same GPU than on one that may be another."""
+    # Runs differ less on the same GPU than on one that may be another.
     is_same = bool(gpu_uuids(base)) and gpu_uuids(base) == gpu_uuids(other)
     return RunNoise(RUN_NOISE if is_same else UNKNOWN_RUN_NOISE, UNKNOWN_RUN_NOISE)
 
 
 def _longest(times: Iterable[float | None]) -> float | None:
-    """The longest of these; None where one is not known, and of none."""
-    known = list(times)
-    return None if None in known else max(known, default=None)  # type: ignore[type-var]
+    values = list(times)
+    return None if None in values else max(values, default=None)  # type: ignore[type-var]
 
 
 def _doubts(side: Side, name: str) -> list[Note]:
-    """What a side's own profiles note that makes figures doubtful."""
     return [
         replace(note, text=f"{name}: {note.text}")
         for profile in side.profiles
@@ -466,14 +453,14 @@ def _only(values: Sequence[Any]) -> Any:
     return distinct.pop() if len(distinct) == 1 else None
 
 
-def _named(
+def _by_row_keys(
     samples: Samples, keys: Sequence[str], names: RowMatcher, side: int, rank: Any
 ) -> Samples:
-    """The same values by the keys that rows have; of rows that are one, added up."""
+    # Samples by the keys that rows have; those of one row are added up.
     rest = dict.fromkeys(names.keys) | {"rank": rank}
     rows = [rest | dict(zip(keys, key, strict=True)) for key in samples.keys]
     places: dict[Key, int] = {}
-    place = [places.setdefault(key, len(places)) for key in names.named(side, rows)]
+    place = [places.setdefault(key, len(places)) for key in names.keys_of(side, rows)]
 
     def added(table: Array) -> Array:
         result = np.zeros((len(places), table.shape[1]), table.dtype)
@@ -484,8 +471,7 @@ def _named(
     return Samples(list(places), added(samples.values), counts)
 
 
-def _chosen(samples: Samples, keys: Sequence[Key]) -> Samples:
-    """The rows with these keys."""
+def _select(samples: Samples, keys: Sequence[Key]) -> Samples:
     places = {key: place for place, key in enumerate(samples.keys)}
     rows = [places[key] for key in keys]
     counts = None if samples.counts is None else samples.counts[rows]

@@ -1,4 +1,9 @@
-"""The workers of a Dask cluster: pieces of work go out as they can be begun, and come back in order."""
+"""The workers of a Dask cluster: one that runs already, or one of this machine for as long as it takes.
+
+Pieces of work go out as they can be started, and their results come back in order.
+`python -m nsysconv.api.dask_workers COUNT FOLDER` is a cluster of this machine, until its input ends. It
+is a process of its own because Dask starts workers by running the caller's own script again in each.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +36,21 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Files = Callable[[Item], Iterable[Path]]
-"""The files that work on an item reads: those that are here must be there where it is done."""
+"""Returns the files that work on an item reads: those that exist here must exist on the worker."""
 Answer = tuple[Result | None, Exception | None]
 
 _ANSWER_S = 15
 """A scheduler that takes longer to answer is given up."""
 _WORKERLESS_S = 120
-"""So is a cluster that has had no worker for as long."""
+"""A cluster that has had no worker for this long is given up."""
 _LOOK_S = 5
-"""How often it is asked for its workers."""
+"""How often a cluster is asked for its workers."""
 _AHEAD = 4
 """Results that may wait for an earlier one, per piece at work at a time."""
 
 
 class _Cluster:
-    """A cluster and the workers it has; `where` is how the user named it."""
-
+    # `where` is how the user named it.
     def __init__(self, client: Any, where: str) -> None:
         self.client = client
         self.where = where
@@ -59,13 +63,13 @@ class _Cluster:
 
     @property
     def count(self) -> int:
-        """How many pieces its workers can work on at a time; they come and go."""
+        # How many pieces its workers can work on at a time; they come and go.
         if time.monotonic() - self._asked > _LOOK_S:
             self.look()
         return max(1, self._count)
 
     def look(self) -> None:
-        """Asks for its workers. Raises UsageError where nobody answers or there have long been none."""
+        # Raises UsageError if the scheduler does not answer, or there have been no workers for long.
         try:
             threads = self.client.sync(self.client.scheduler.ncores, callback_timeout=_ANSWER_S)
         except (OSError, TimeoutError, RuntimeError, CancelledError) as error:
@@ -82,7 +86,6 @@ class _Cluster:
             )
 
     def gone(self) -> UsageError:
-        """The error where the scheduler does not answer any more."""
         return UsageError(
             "the Dask scheduler does not answer any more",
             where=self.where,
@@ -91,8 +94,7 @@ class _Cluster:
 
 
 class _Pieces(Generic[Item, Result]):
-    """Pieces of one kind of work on a cluster."""
-
+    # Pieces of one kind of work on a cluster.
     def __init__(
         self, cluster: _Cluster, work: Callable[[Item], Result], files: Files[Item] | None
     ) -> None:
@@ -103,7 +105,7 @@ class _Pieces(Generic[Item, Result]):
         self._ended: SimpleQueue[Any] = SimpleQueue()
 
     def begin(self, item: Item) -> Any:
-        """Dask's future of an item's answer."""
+        # Returns Dask's future of the pickled answer.
         read = [str(path) for path in self._files(item) if path.exists()] if self._files else []
         try:
             future = self._cluster.client.submit(
@@ -114,12 +116,11 @@ class _Pieces(Generic[Item, Result]):
         except (OSError, RuntimeError, CancelledError) as error:  # the connection is closed
             raise self._cluster.gone() from error
         self._running += 1
-        # Not the future itself: who holds it keeps the result on the cluster.
+        # Not the future itself: a reference to it keeps the result on the cluster.
         future.add_done_callback(lambda _: self._ended.put(None))
         return future
 
     def running(self) -> int:
-        """How many have begun and not ended."""
         with suppress(Empty):
             while True:
                 self._ended.get_nowait()
@@ -127,7 +128,6 @@ class _Pieces(Generic[Item, Result]):
         return self._running
 
     def wait(self) -> None:
-        """Until one more has ended."""
         while True:
             with suppress(Empty):
                 self._ended.get(timeout=_LOOK_S)
@@ -136,7 +136,7 @@ class _Pieces(Generic[Item, Result]):
             self._cluster.look()
 
     def answer(self, future: Any) -> Answer[Result] | None:
-        """What became of a piece that has ended; None: its worker died each time it was tried."""
+        # Of a piece that has ended; None if its worker died each time it was tried.
         from distributed.scheduler import KilledWorker
 
         while True:
@@ -159,13 +159,14 @@ class _Pieces(Generic[Item, Result]):
 class Dask:
     """The workers of a cluster. A piece whose worker dies is done again by another."""
 
-    def __init__(self, client: Any, where: str, ending: ExitStack) -> None:
+    def __init__(self, client: Any, where: str, stack: ExitStack) -> None:
+        """Wait for the first workers; what they started ends with the stack."""
         self._cluster = _Cluster(client, where)
-        self._ending = ending
+        self._stack = stack
 
     @property
     def count(self) -> int:
-        """As Workers.count."""
+        """Return how many pieces are worked on at a time, as far as is known now."""
         return self._cluster.count
 
     def map(
@@ -175,9 +176,9 @@ class Dask:
         lost: Callable[[Item], Result] | None = None,
         files: Files[Item] | None = None,
     ) -> Iterator[Result]:
-        """As Workers.map."""
+        """Yield the result of `work` for each item, as `Workers.map` does."""
         results = self._results(_Pieces(self._cluster, work, files), items, lost)
-        self._ending.callback(results.close)
+        self._stack.callback(results.close)
         return results
 
     def _results(
@@ -232,11 +233,8 @@ class Dask:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call that is made where this is unpickled, and stands there for what it returns.
-
-    A worker without nsysconv ends itself over a task of unknown functions; this is one of the standard
-    library that fails.
-    """
+    # Unpickling it makes the call, and gives what that returns. A worker without nsysconv would end
+    # itself over a task of unknown functions; unpickling is a function that it knows, and fails.
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -246,7 +244,7 @@ class _Call:
 
 
 def _done(work: Callable[[Item], Result], item: Item, read: Sequence[str], version: str) -> bytes:
-    """On a worker: what the work answers. `read`: what it reads and its giver has seen."""
+    # Runs on a worker. `read` are files that exist where the work comes from.
     return pickled_outcome(lambda: _checked(work, item, read, version))
 
 
@@ -276,15 +274,24 @@ _LOGGERS = ("distributed", "distributed.client", "distributed.comm", "tornado")
 
 
 @contextmanager
-def of_cluster(where: str) -> Iterator[Dask]:
-    """Workers of the cluster whose scheduler has this address or wrote this file. Raises UsageError."""
+def dask_workers(where: str, local_count: int | None = None) -> Iterator[Dask]:
+    """Connect to the workers of a cluster; raise UsageError if that is not possible.
+
+    `where` is the address of its scheduler, or the path of its scheduler file. With `local_count` so
+    many workers are started on this machine, in a cluster that nobody else can connect to.
+    """
+    if local_count is not None:
+        _check_installed("distributed", "cryptography")
+        with _local_cluster(local_count) as dask:
+            yield dask
+        return
     _check_installed("distributed")
     with _connected(where, address=_address(where)) as dask:
         yield dask
 
 
 def _address(where: str) -> str:
-    """The address of the scheduler that is named, whether or not it answers. Raises UsageError."""
+    # Whether or not a scheduler answers there. Raises UsageError.
     from distributed import Security
     from distributed.comm.addressing import parse_address, parse_host_port
     from distributed.comm.registry import get_backend
@@ -309,18 +316,16 @@ def _address(where: str) -> str:
 
 
 @contextmanager
-def started_here(count: int) -> Iterator[Dask]:
-    """`count` workers on this machine, with nothing that others on it could connect to."""
-    _check_installed("distributed", "cryptography")
-    with ExitStack() as ending:
-        folder = ending.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-dask-"))
+def _local_cluster(count: int) -> Iterator[Dask]:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-dask-"))
         process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(count), folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # a terminal's Ctrl-C is for us to act on
         )
-        ending.callback(_killed, process)
+        stack.callback(_kill_session, process)
         assert process.stdout is not None
         try:
             address, security = pickle.load(process.stdout)
@@ -344,8 +349,8 @@ def _check_installed(*modules: str) -> None:
 def _connected(where: str, **how: Any) -> Iterator[Dask]:
     from distributed import Client
 
-    with ExitStack() as ending:
-        ending.enter_context(_quiet())
+    with ExitStack() as stack:
+        stack.enter_context(_silenced_loggers())
         try:
             client = Client(**how, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
@@ -355,13 +360,13 @@ def _connected(where: str, **how: Any) -> Iterator[Dask]:
                 hint="Start one: dask scheduler --scheduler-file FILE. Its Dask must be of about the "
                 "release of this one.",
             ) from error
-        ending.enter_context(client)
-        yield Dask(client, where, ending)
+        stack.enter_context(client)
+        yield Dask(client, where, stack)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Dask's messages on stderr: what matters of them is told in our own words."""
+def _silenced_loggers() -> Iterator[None]:
+    # What matters of Dask's messages is raised as errors of ours.
     before = {name: logging.getLogger(name).level for name in _LOGGERS}
     try:
         for name in _LOGGERS:
@@ -372,8 +377,8 @@ def _quiet() -> Iterator[None]:
             logging.getLogger(name).setLevel(level)
 
 
-def _killed(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and all that it has started: its session."""
+def _kill_session(process: subprocess.Popen[bytes]) -> None:
+    # A session is the process and all that it has started.
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     for pipe in (process.stdin, process.stdout):
@@ -383,7 +388,7 @@ def _killed(process: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> None:
-    """The cluster here: writes its address and keys to stdout, and ends with its input."""
+    """Run a cluster on this machine; write its address and keys to stdout; end with stdin."""
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what workers print must not stand in the pipe
     import dask

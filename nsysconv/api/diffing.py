@@ -29,7 +29,7 @@ from nsysconv.report import Column, Report
 from nsysconv.timeline.slices import Slice
 
 ACCOUNT, CULPRITS = "account", "culprits"
-_OF_CULPRITS = ("kernels", "api_vs_kernel", "idle_host")
+_CULPRIT_REPORTS = ("kernels", "api_vs_kernel", "idle_host")
 DEFAULT = (
     ACCOUNT,
     CULPRITS,
@@ -41,7 +41,7 @@ DEFAULT = (
     "idle_host",
     "steps",
 )
-"""The reports that are compared where none is named."""
+"""The reports that are compared if none is named."""
 
 _COMPARABLE = tuple(
     name
@@ -166,7 +166,7 @@ def compare_targets(
             names.insert(names.index("kernels"), "kernel_categories")
         named = [name for name in names if name in _COMPARABLE]
         named = list(dict.fromkeys([*named, *(limit.report for limit in limits.limits)]))
-        needed = [*named, *(_OF_CULPRITS if CULPRITS in names else ())]
+        needed = [*named, *(_CULPRIT_REPORTS if CULPRITS in names else ())]
         comparer = Comparing(
             sides,
             needed,
@@ -181,11 +181,12 @@ def compare_targets(
             comparer.verdict(limit, _columns(limit.report), compared[limit.report])
             for limit in limits.limits
         ]
+        status = 0
         if verdicts:
             changes.append(gate.limits_report(verdicts))
+            status = gate.exit_status(verdicts)
         answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
-        status = gate.exit_status(verdicts)
         if status == gate.CANNOT_TELL and limits.passes_undecided:
             status = 0
         shown = tuple(map(shown_report, changes))

@@ -16,7 +16,7 @@ from nsysconv.partials import building, sweep
 from nsysconv.phases import phase
 from nsysconv.refusals import refusal_error
 from nsysconv.store.address import Url
-from nsysconv.store.filesystem import check_folder, publish
+from nsysconv.store.filesystem import publish, require_folder
 from nsysconv.store.location import split_target
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
@@ -39,17 +39,17 @@ def export_profiles(
     names: bool = False,
     say: Say = silent,
 ) -> Exported:
-    """Writes the profiles of a target to another format.
+    """Write the profiles of a target to another format.
 
     `target` is a store (all its profiles; `job.db@LABEL`, `@ID`, `@rank=N` some of them) or a profile
-    file, which is read in place. `to` is the format, by default the one that the suffix of `path` tells.
+    file, which is read in place. `to` is the format, by default the one that the suffix of `path` names.
     Without `path` it is STEM with the format's usual ending, in the current folder. `slice` says what of
     each profile is written, None all of it. `names`: ids of names and codes come with their texts.
     The file or folder appears when it is complete. Raises UsageError where something has its name
-    already, where no format is told, and where the format cannot hold what is asked for; InputError
+    already, where no format is given, and where the format cannot hold what is asked for; InputError
     where the target cannot be read.
     """
-    to, made = _wanted(target, to, path)
+    to, made = _destination(target, to, path)
     with ExitStack() as stack, phase("export"):
         source, selector = split_target(target)
         profiles = open_all(source, selector, stack, say)
@@ -68,8 +68,8 @@ def export_profiles(
     return Exported(made, written)
 
 
-def _wanted(target: Target, to: str | None, path: StrPath | None) -> tuple[str, Path]:
-    """The format, and where to. Raises UsageError where that is not told, or is taken."""
+def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[str, Path]:
+    # The format, and where to. Raises UsageError if the format is not clear, or the place is taken.
     if to is None:
         to = format_for(Path(path)) if path is not None else None
     if to is None:
@@ -79,13 +79,13 @@ def _wanted(target: Target, to: str | None, path: StrPath | None) -> tuple[str, 
         raise UsageError(
             "it exists already", where=str(made), hint="Name another with -o, or remove it."
         )
-    check_folder(made)
+    require_folder(made)
     return to, made
 
 
 def _default_path(target: Target, to: str, module: Exporter) -> Path:
     source, selector = split_target(target)
-    name = source.database if isinstance(source, Url) else detection.label(source)
+    name = source.database if isinstance(source, Url) else detection.profile_label(source)
     stem = name + ("" if selector is None else f"-{selector}")
     ending = module.SUFFIXES[0] if module.SUFFIXES else f"_{to}"
     # A label may hold what a file's name cannot.

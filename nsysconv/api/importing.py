@@ -43,9 +43,9 @@ from nsysconv.importers.probe import Probe
 from nsysconv.partials import building
 from nsysconv.phases import phase
 from nsysconv.store.address import Url
-from nsysconv.store.filesystem import file_system
+from nsysconv.store.filesystem import network_file_system
 from nsysconv.store.location import Location, is_new, is_store, parse_location, reading, writing
-from nsysconv.store.merging import stored
+from nsysconv.store.merging import stored_profiles
 from nsysconv.store.runs import RankCoverage, coverage_by_run
 from nsysconv.store.write import Imported, Writer
 
@@ -180,7 +180,7 @@ def import_targets(
 
 
 def _check_options(options: ImportOptions) -> None:
-    detection.check(options.reader)
+    detection.check_included(options.reader)
     if options.label is not None:
         _check_label(options.label, "profile")
     if options.run is not None:
@@ -260,7 +260,7 @@ def _add_complete_store(
 
 
 def _say_where(target: Location, say: Say) -> None:
-    kind = file_system(target) if isinstance(target, Path) and target.exists() else None
+    kind = network_file_system(target) if isinstance(target, Path) and target.exists() else None
     if kind is not None:
         say(
             f"{target} is on a network file system ({kind}): one import adds to it at a time. Many write "
@@ -386,7 +386,7 @@ class _ParallelImport:
             self._writer.met(existing, run)
             return replace(result, imported=existing)
         assert remote.store is not None
-        with stored(remote.store) as profiles:
+        with stored_profiles(remote.store) as profiles:
             imported = [
                 copied
                 for profile in profiles
@@ -510,7 +510,7 @@ def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
     path = parse_location(paths[0])
     if isinstance(path, Url):
         raise UsageError("a database has no file's name", hint="Name a store: -o STORE.db")
-    return Path((path.resolve().name if path.is_dir() else detection.label(path)) + ".db")
+    return Path((path.resolve().name if path.is_dir() else detection.profile_label(path)) + ".db")
 
 
 def _check_default_store(target: Path, inputs: Sequence[Input]) -> None:

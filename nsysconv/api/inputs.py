@@ -11,12 +11,12 @@ from pathlib import Path
 from nsysconv import record
 from nsysconv.api.targets import Target
 from nsysconv.errors import NsysconvError, UsageError
-from nsysconv.importers.nsys_report import export_beside
+from nsysconv.importers.nsys_report import export_path
 from nsysconv.importers.probe import Probe
 from nsysconv.record import Record
 from nsysconv.store.address import Url
 from nsysconv.store.location import Location, is_store, parse_location, reading
-from nsysconv.store.runs import in_rows, spans
+from nsysconv.store.runs import contiguous_ranges, ranges_as_text
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
 """What job scripts, too, leave beside a record under its name."""
@@ -183,7 +183,7 @@ def _duplicates(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
             files.discard(path)
             yield path, f"its recording is in {store.name}"
     for report in sorted(files):
-        export = export_beside(report)
+        export = export_path(report)
         if export is None or export not in files:
             continue
         if export.stat().st_mtime_ns < report.stat().st_mtime_ns:
@@ -248,4 +248,5 @@ def _ranks_without_record(records: Sequence[Record]) -> Iterator[str]:
         left = {each.rank for each in of_job}
         if missing := [rank for rank in range(size) if rank not in left]:
             of = f"of the {size:,} ranks" + (f" of {job}" if job else "")
-            yield f"{of} these left neither report nor record: {spans(in_rows(missing))}"
+            ranges = ranges_as_text(contiguous_ranges(missing))
+            yield f"{of} these left neither report nor record: {ranges}"

@@ -30,11 +30,11 @@ from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import reading, writing
-from nsysconv.store.merging import Stored, StoredRun, stored
+from nsysconv.store.merging import StoredProfile, StoredRun, stored_profiles
 from nsysconv.store.read import Store
 from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
 from nsysconv.store.runs import RunMembership
-from nsysconv.store.sqlite.virtual_store import NotInPlace, in_place
+from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer
 
 Row = dict[str, Any]
@@ -316,7 +316,7 @@ def import_input(
         threads = options.threads or max(1, cores() - 1)
         with ExitStack() as stack:
             probes = [
-                stack.enter_context(detection.opened(path, options.say, threads=threads))
+                stack.enter_context(detection.open_probe(path, options.say, threads=threads))
                 for path in item.paths
             ]
             try:
@@ -348,7 +348,7 @@ def digest(digests: Sequence[str]) -> str:
 
 
 def add_stored(
-    item: Stored,
+    item: StoredProfile,
     writer: Writer,
     options: ImportOptions,
     run: RunMembership,
@@ -377,7 +377,7 @@ def add_store(
     `added` is by the profiles' ids in `store`. `path` is what progress calls them.
     """
     item = Input((store,), store=store)
-    with stored(store) as profiles:
+    with stored_profiles(store) as profiles:
         for profile in profiles:
             if profile.profile_id not in added:
                 run = _run_of_store(profile, item, options) or run_membership(item, options)
@@ -387,14 +387,14 @@ def add_store(
 def run_membership(item: Input, options: ImportOptions) -> RunMembership:
     """Return what is known of an input's run before it is read. Ranks in one file are of one run."""
     if item.together is None and not item.is_store:
-        return RunMembership(options.run, f"file {item.path}", detection.label(item.path))
+        return RunMembership(options.run, f"file {item.path}", detection.profile_label(item.path))
     return RunMembership(options.run, item.together, item.label)
 
 
 def _import_store(item: Input, writer: Writer, options: ImportOptions) -> Iterator[Imported]:
     assert item.store is not None
-    with stored(item.store) as stored_profiles:
-        profiles = list(stored_profiles)
+    with stored_profiles(item.store) as opened:
+        profiles = list(opened)
         claims = rank_claims(item.path, options.rank_pattern) if len(profiles) == 1 else []
         for profile in profiles:
             label = options.label or profile.origin.label
@@ -404,7 +404,9 @@ def _import_store(item: Input, writer: Writer, options: ImportOptions) -> Iterat
             yield from add_stored(profile, writer, options, run, claims, item.path)
 
 
-def _run_of_store(profile: Stored, item: Input, options: ImportOptions) -> RunMembership | None:
+def _run_of_store(
+    profile: StoredProfile, item: Input, options: ImportOptions
+) -> RunMembership | None:
     # Profiles of one run stay one run; a run that is no more than its profile is None.
     run: StoredRun = profile.run
     if options.run is not None or (run.profile_count == 1 and run.label == profile.origin.label):
@@ -430,7 +432,7 @@ def _import_files(
 
     def start_hashing() -> None:
         if not hashes:
-            hashes.extend(probe.beside(probe.sha256) for probe in probes)
+            hashes.extend(probe.submit(probe.sha256) for probe in probes)
 
     def sha256() -> str:
         start_hashing()
@@ -438,7 +440,7 @@ def _import_files(
 
     def origin() -> Origin:
         return Origin(
-            options.label or detection.label(item.path),
+            options.label or detection.profile_label(item.path),
             importer.NAME,
             " + ".join(map(str, item.named or item.paths)),
             sha256(),
@@ -513,7 +515,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         self._path = path
         self._open = ExitStack()
         with ExitStack() as stack:
-            self._probe = stack.enter_context(detection.opened(path, say))
+            self._probe = stack.enter_context(detection.open_probe(path, say))
             self._importer = detection.detect(self._probe)
             self._open = stack.pop_all()
         # The word that includes rows of a kind is the fact's own.
@@ -529,17 +531,17 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         `include` are words of rows that imports leave out unless asked for.
         """
         origin, recordings = self._source(include)
-        try:
-            return self._open.enter_context(in_place(next(recordings()), origin))
-        except NotInPlace:
-            return self._open.enter_context(reading(self._copy(origin, recordings)))
+        store = self._open.enter_context(open_virtual_store(next(recordings()), origin))
+        if store is None:
+            store = self._open.enter_context(reading(self._copy(origin, recordings)))
+        return store
 
     def copy(self) -> Path:
         """Make a store in a private folder, with the rows that an import would make; return its path."""
         return self._copy(*self._source(frozenset()))
 
     def _source(self, include: frozenset[str]) -> tuple[Origin, Callable[[], Iterator[Recording]]]:
-        label = detection.label(self._path)
+        label = detection.profile_label(self._path)
         run = RunMembership(together=f"file {self._path}", label=label)
         origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
         options = Options(include, in_place=True)

@@ -30,11 +30,11 @@ from nsysconv.store.read import Profile
 from nsysconv.store.runs import (
     ProfileProcesses,
     RankCoverage,
+    contiguous_ranges,
     coverage_by_profile,
     coverage_by_run,
-    in_rows,
+    ranges_as_text,
     rank_coverage,
-    spans,
 )
 from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
@@ -112,7 +112,7 @@ def _row(profile: Profile, ranks: RankCoverage) -> dict[str, Any]:
         "label": profile.ref.label,
         "source": profile.ref.source,
         "path": profile.ref.path,
-        "ranks": spans(in_rows(ranks.ranks)) or None,
+        "ranks": ranges_as_text(contiguous_ranges(ranks.ranks)) or None,
         "host": profile.attributes["host"] or ", ".join(ranks.hosts) or None,
         "job": ", ".join(ranks.jobs) or None,
         "tags": _tags_text(tags_of(profile)),

@@ -39,8 +39,7 @@ from nsysconv.phases import phase
 from nsysconv.queries import CombinedReport, PartialReport
 from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Request
-from nsysconv.ranks.extremes import By, Extremes
-from nsysconv.ranks.members import Member, member
+from nsysconv.ranks.over_ranks import By, RankAggregator, RankProfile, rank_profile
 from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
 from nsysconv.store.address import Url
 from nsysconv.store.location import Location, is_store, reading, split_target
@@ -275,7 +274,7 @@ def _report_job(options: ReportOptions) -> _ReportJob:
         queries.parse_spec(name)
     options.request(0, by_step=False)  # raises for unknown words
     limits = [_row_limit(name, options) for name in names]
-    detection.check(Options(frozenset(options.include)))
+    detection.check_included(Options(frozenset(options.include)))
     return _ReportJob(options, names, tuple(limits))
 
 
@@ -291,7 +290,7 @@ class _ProfileReports:
     """What one profile answers: reports, or parts of reports on all profiles together."""
 
     ref: ProfileRef
-    member: Member
+    rank_profile: RankProfile
     processes: tuple[Mapping[str, Any], ...]
     reports: tuple[Report | PartialReport, ...]
 
@@ -318,7 +317,9 @@ def _reports_of_profile(job: _ReportJob, opened: OpenProfile) -> Iterator[_Profi
         {name: row[name] for name in ("pid", "rank", "world_size", "host", "job")}
         for row in profile.rows("process")
     )
-    who = member(profile.ref.label, profile.attributes["host"], processes, profile.rows("device"))
+    who = rank_profile(
+        profile.ref.label, profile.attributes["host"], processes, profile.rows("device")
+    )
     if part is not None and part.ranks and who.ranks:
         ranks = tuple(rank for rank in part.ranks if rank in who.ranks)
         if not ranks:
@@ -388,7 +389,7 @@ class _Run:
 
     def __init__(self, job: _ReportJob) -> None:
         self._merged = job.merged_reports()
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, RankProfile] = {}
         self._last_numbers: dict[str, int] = {}
         self._processes: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
 
@@ -398,7 +399,7 @@ class _Run:
         while label in self._members:
             self._last_numbers[base] = self._last_numbers.get(base, 1) + 1
             label = f"{base}-{self._last_numbers[base]}"
-        who = replace(profile.member, label=label)
+        who = replace(profile.rank_profile, label=label)
         self._members[label] = who
         self._processes.append((label, profile.processes))
         for merged_report, report in zip(self._merged, profile.reports, strict=True):
@@ -452,8 +453,8 @@ class MergedReport:
         if name in queries.OVER_RANKS:
             rows = 0 if self._by else limit.rows
             self._over_ranks = CombinedReport(spec, replace(request, limit=rows))
-        self._beside: list[tuple[Member, Report]] = []
-        self._extremes: Extremes | None = None
+        self._beside: list[tuple[RankProfile, Report]] = []
+        self._extremes: RankAggregator | None = None
 
     def rows_of_each(self, profile_count: int | None) -> int:
         """Return how many rows a profile has to give at most (0: all); None: its number is not known."""
@@ -461,7 +462,7 @@ class MergedReport:
         reduced = self._may_reduce and (self._by is not None or is_many)
         return 0 if reduced else self._limit.rows
 
-    def add(self, report: Report | PartialReport, who: Member) -> None:
+    def add(self, report: Report | PartialReport, who: RankProfile) -> None:
         """Take in the report of a profile."""
         if isinstance(report, PartialReport):
             assert self._over_ranks is not None
@@ -475,24 +476,24 @@ class MergedReport:
             self._reduce()
 
     def _reduce(self) -> None:
-        self._extremes = Extremes(self._beside[0][1], self._by)
+        self._extremes = RankAggregator(self._beside[0][1], self._by)
         for who, report in self._beside:
             self._extremes.add(report, {who.label: who})
         self._beside.clear()
 
-    def report(self, members: Mapping[str, Member], census_notes: list[Note]) -> Report:
+    def report(self, members: Mapping[str, RankProfile], census_notes: list[Note]) -> Report:
         """Return the report; `members` are all profiles by label, the notes are on who is missing."""
         report = self._report(members)
         if len(members) == 1:
             return report
         return replace(report, notes=tuple(merged([*report.notes, *census_notes])))
 
-    def _report(self, members: Mapping[str, Member]) -> Report:
+    def _report(self, members: Mapping[str, RankProfile]) -> Report:
         if self._over_ranks is not None:
             whole = self._over_ranks.report()
             if self._by is None or whole.table is None:
                 return whole
-            self._extremes = Extremes(whole, self._by)
+            self._extremes = RankAggregator(whole, self._by)
             self._extremes.add(whole, members)
         if self._extremes is not None:
             return self._extremes.report(self._limit.rows)
@@ -506,7 +507,7 @@ class MergedReport:
         return concatenated(reports)
 
 
-def _with_profile_columns(report: Report, who: Member) -> Report:
+def _with_profile_columns(report: Report, who: RankProfile) -> Report:
     own = {column.name for column in report.columns}
     if "profile" in own:
         return report

@@ -25,7 +25,7 @@ class Workers(Protocol):
 
     @property
     def count(self) -> int:
-        """How many pieces are worked on at a time, as far as is known now."""
+        """Return how many pieces are worked on at a time, as far as is known now."""
 
     def map(
         self,
@@ -34,19 +34,17 @@ class Workers(Protocol):
         lost: Callable[[Item], Result] | None = None,
         files: Files[Item] | None = None,
     ) -> Iterator[Result]:
-        """The result of `work` for each item, in their order, as they come; a few are made ahead.
+        """Yield the result of `work` for each item, in their order; a few are made ahead.
 
         `work` (a function of a module, or a `partial` of one), items and results are pickled where the
         work is done elsewhere; it may be done there more than once, if a machine fails, and the last
-        result counts. What it raises is raised here. `lost` gives the result of an item whose
-        process was killed each time it was tried; without it
-        the block of `workers` ends with an InputError.
+        result counts. What it raises is raised here. `lost` gives the result of an item whose process
+        was killed each time it was tried; without it the block of `workers` ends with an InputError.
+        `files` gives the files that work on an item reads: those that exist here must exist there.
         """
 
 
-class _Alone:
-    """This process, one piece after the other."""
-
+class _ThisProcess:
     count = 1
 
     def map(
@@ -59,12 +57,10 @@ class _Alone:
         return map(work, items)
 
 
-class _Beside:
-    """Processes of this machine, until `ending` ends."""
-
-    def __init__(self, count: int, ending: ExitStack) -> None:
+class _LocalProcesses:
+    def __init__(self, count: int, stack: ExitStack) -> None:
         self.count = count
-        self._ending = ending
+        self._stack = stack
 
     def map(
         self,
@@ -75,7 +71,7 @@ class _Beside:
     ) -> Iterator[Result]:
         results = self._results(work, items, lost)
         # Whoever is interrupted leaves it suspended; its processes must not outlive the block.
-        self._ending.callback(results.close)
+        self._stack.callback(results.close)
         return results
 
     def _results(
@@ -85,37 +81,36 @@ class _Beside:
         lost: Callable[[Item], Result] | None,
     ) -> Generator[Result]:
         if items:
-            with Processes[Item, Result](min(self.count, len(items)), _itself, work) as processes:
+            with Processes[Item, Result](
+                min(self.count, len(items)), _unchanged, work
+            ) as processes:
                 yield from processes.map(items, lost)
 
 
-def _itself(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
+def _unchanged(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
     return work
 
 
 @contextmanager
 def workers(dask: str | None = None, count: int | None = None) -> Iterator[Workers]:
-    """Those that are asked for, as long as the block runs; nothing they started outlives it.
+    """Start the workers that are asked for; nothing that they started outlives the block.
 
     `dask` is a scheduler's address, the path of its scheduler file, or LOCAL; without it there are
     `count` processes beside this one (None: one per core), and with 1 it is this one itself. A cluster
-    that runs already has the workers that it has, whatever `count` says. Raises UsageError where Dask is
-    not installed, the scheduler does not answer, or it has no workers; `map` raises it, too, where the
+    that runs already has the workers that it has, whatever `count` says. Raises UsageError if Dask is
+    not installed, the scheduler does not answer, or it has no workers; `map` raises it, too, if the
     cluster fails later.
     """
-    with ExitStack() as ending:
+    with ExitStack() as stack:
         try:
-            if dask == LOCAL:
-                from nsysconv.api.dask_workers import started_here
+            if dask is not None:
+                from nsysconv.api.dask_workers import dask_workers
 
-                yield ending.enter_context(started_here(count or cores()))
-            elif dask is not None:
-                from nsysconv.api.dask_workers import of_cluster
-
-                yield ending.enter_context(of_cluster(dask))
+                local_count = (count or cores()) if dask == LOCAL else None
+                yield stack.enter_context(dask_workers(dask, local_count))
             else:
                 count = cores() if count is None else count
-                yield _Alone() if count <= 1 else _Beside(count, ending)
+                yield _ThisProcess() if count <= 1 else _LocalProcesses(count, stack)
         except ProcessDiedError as error:
             raise InputError(
                 "a process at work was killed; the memory may have run out",

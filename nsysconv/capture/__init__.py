@@ -1,7 +1,7 @@
-"""Runs a profiler for a job script: the user's own line, on the ranks that are asked for.
+"""Run a profiler for a job script: the user's own line, on the ranks that are asked for.
 
-command.py reads the line, choice.py says which ranks, patterns.py completes names, running.py runs it
-and passes signals on, exporting.py and placing.py bring home what it left; session.py is all of it.
+command.py parses the line, patterns.py completes names, child_process.py runs it and passes signals on,
+stage_out.py and atomic_move.py move what it left to where it is kept; session.py is all of it.
 """
 
 PROFILERS = ("nsys", "nvprof")

@@ -25,7 +25,7 @@ ROOM_BYTES = 256 * 2**20
 def scratch_root(
     wanted: Path | None, environment: Mapping[str, str], destination: Path
 ) -> tuple[Path, str]:
-    """The folder to make scratch in, and a line about it, if one is due.
+    """Return the folder to make scratch in, and a line to print about it, or "".
 
     `wanted`, else TMPDIR, else /tmp; the destination where that has no room or cannot be written to.
     Raises CaptureError where `wanted` or, in the end, the destination cannot be written to.
@@ -42,7 +42,6 @@ def scratch_root(
 
 
 def _unfit(folder: Path, room: int) -> str:
-    """Why a folder cannot be used, or nothing."""
     if not folder.is_dir():
         return "no such folder"
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -55,7 +54,7 @@ def _unfit(folder: Path, room: int) -> str:
 
 
 def make_scratch(root: Path) -> Path:
-    """A private folder in `root`. Raises CaptureError where it cannot be made."""
+    """Make a private folder in `root`. Raises CaptureError where it cannot be made."""
     try:
         return Path(tempfile.mkdtemp(prefix=".nsysconv-", dir=root))
     except OSError as error:
@@ -66,10 +65,10 @@ def make_scratch(root: Path) -> Path:
         ) from error
 
 
-def put_first_record(told: Record, folder: Path, stem: str) -> Path:
-    """Gives a rank's first record its place, under a name that nothing of another report has.
+def put_first_record(record: Record, folder: Path, stem: str) -> Path:
+    """Write a rank's first record under a name that nothing of another report has; return its path.
 
-    Raises OSError where it cannot be done.
+    Raises OSError where it cannot be written.
     """
     while True:
         path = folder / (free_stem(folder, stem) + RECORD_SUFFIX)
@@ -78,7 +77,7 @@ def put_first_record(told: Record, folder: Path, stem: str) -> Path:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             break
     try:
-        told.write(path)
+        record.write(path)
     except OSError:
         with suppress(OSError):
             path.unlink()
@@ -87,11 +86,10 @@ def put_first_record(told: Record, folder: Path, stem: str) -> Path:
 
 
 def put_report(source: Path, folder: Path, *, overwrite: bool, own: Path | None = None) -> Path:
-    """Gives a report its place in `folder`, under its own name or, that being taken, NAME-2 and so on.
+    """Move a report into `folder`, under its own name or, where that is taken, NAME-2 and so on.
 
-    With a name go those of its export, its store and its record: none of them may be there of another
-    report; `own` is this rank's. With `overwrite` the name is replaced. Raises OSError where it cannot be
-    done.
+    A name is taken where a report, an export, a store or a record of another rank has it; `own` is this
+    rank's record. With `overwrite` the name is replaced. Returns the new path. Raises OSError.
     """
     with _copied(source, folder) as partial:
         if overwrite:
@@ -109,7 +107,10 @@ def put_report(source: Path, folder: Path, *, overwrite: bool, own: Path | None 
 
 
 def put_other(source: Path, target: Path, *, overwrite: bool) -> Path:
-    """Gives any other file its place: `target` or, that being taken, NAME-2 and so on. Raises OSError."""
+    """Move any other file to `target` or, where that is taken, NAME-2 and so on; return the new path.
+
+    Raises OSError.
+    """
     with _copied(source, target.parent) as partial:
         if overwrite:
             partial.replace(target)
@@ -123,7 +124,7 @@ def put_other(source: Path, target: Path, *, overwrite: bool) -> Path:
 
 
 def free_stem(folder: Path, stem: str, own: Path | None = None) -> str:
-    """A stem, this one or with a number, under which nothing of another report is there.
+    """Return a stem, this one or with a number, under which nothing of another report is there.
 
     `own` is this rank's record.
     """
@@ -137,7 +138,7 @@ def _is_taken(folder: Path, stem: str, suffixes: Sequence[str], own: Path | None
 
 
 def put(source: Path, target: Path) -> None:
-    """Gives a file its place, which the name of a report has claimed. Raises OSError."""
+    """Move a file to `target`, a name that its report has claimed. Raises OSError."""
     with _copied(source, target.parent) as partial:
         partial.replace(target)
 
@@ -152,7 +153,6 @@ def _stems(stem: str) -> Iterator[str]:
 
 @contextmanager
 def _copied(source: Path, folder: Path) -> Iterator[Path]:
-    """The file on the destination's file system, flushed, under a hidden name."""
     with building(folder / source.name) as partial:
         try:
             os.link(source, partial)
@@ -167,7 +167,6 @@ def _copied(source: Path, folder: Path) -> Iterator[Path]:
 
 
 def _give(partial: Path, target: Path) -> None:
-    """Names a complete file. Raises FileExistsError where the name is taken."""
     try:
         os.link(partial, target)
     except FileExistsError:

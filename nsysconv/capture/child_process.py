@@ -1,4 +1,4 @@
-"""Runs the profiler and passes signals on, so that its report is finished when a job is ended.
+"""Run the profiler and pass signals on, so that its report is finished when a job is ended.
 
 The profiler runs in a session of its own (off a terminal), so that what comes to this process does not
 reach it by itself. A first signal to end goes to the program; when the program ends, the profiler
@@ -30,7 +30,7 @@ PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals by which batch systems warn programs; what they do is the program's."""
 
 FINISH_S = 300.0
-"""How long a profiler that was told to end may take over its report before it is killed."""
+"""How long a profiler that was signalled to end may take over its report before it is killed."""
 _SAME_S = 1.0
 """Signals to end within this are one: batch systems send several at once."""
 _LOOK_S = 0.1
@@ -38,50 +38,51 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
-class Ended:
+class ExitState:
     """How a profiler ended: the exit status to pass on, the signal that killed the profiler itself, and
-    whether it was told to end.
+    whether it was signalled to end.
     """
 
     status: int
     killed_by: int | None
-    told_to_end: bool
+    was_signalled: bool
 
 
 class Step(Enum):
     """How far the end has come."""
 
-    NOT_TOLD = 0
-    PROGRAM_TOLD = 1
-    PROFILER_TOLD = 2
+    NOT_SIGNALLED = 0
+    PROGRAM_SIGNALLED = 1
+    PROFILER_SIGNALLED = 2
     KILLED = 3
 
 
-class Course:
+class Escalation:
     """What to do when: signals and time in, steps out. Knows nothing of processes."""
 
     def __init__(self, grace_s: float, finish_s: float = FINISH_S) -> None:
+        """Give the program `grace_s` seconds to end, and the profiler `finish_s`."""
         self._grace_s, self._finish_s = grace_s, finish_s
         self._last: float | None = None
-        self.step = Step.NOT_TOLD
+        self.step = Step.NOT_SIGNALLED
         self.deadline: float | None = None
 
-    def told(self, now: float) -> Step | None:
-        """A signal to end has come; the step that is due now, None where it is the same signal again."""
+    def on_signal(self, now: float) -> Step | None:
+        """Return the step that a signal to end causes, None for the same signal sent again."""
         if self._last is not None and now - self._last < _SAME_S:
             return None
         self._last = now
         return self._next(now)
 
-    def late(self, now: float) -> Step | None:
-        """The step that is due because time has run out."""
+    def on_deadline(self, now: float) -> Step | None:
+        """Return the step that is due because time has run out, or None."""
         if self.deadline is None or now < self.deadline:
             return None
         return self._next(now)
 
     def _next(self, now: float) -> Step:
         self.step = Step(min(self.step.value + 1, Step.KILLED.value))
-        waits = {Step.PROGRAM_TOLD: self._grace_s, Step.PROFILER_TOLD: self._finish_s}
+        waits = {Step.PROGRAM_SIGNALLED: self._grace_s, Step.PROFILER_SIGNALLED: self._finish_s}
         self.deadline = now + waits[self.step] if self.step in waits else None
         return self.step
 
@@ -90,9 +91,11 @@ class Signals:
     """Takes signals for as long as its block runs; those that were ignored before stay ignored."""
 
     def __init__(self, numbers: Sequence[signal.Signals]) -> None:
+        """Take these signals; those that are ignored now stay ignored."""
         self._numbers = [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]
 
     def __enter__(self) -> Signals:
+        """Install the handlers."""
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._fd_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         # With a handler, even one that does nothing, the status of children is kept for us, too.
@@ -106,6 +109,7 @@ class Signals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Restore the handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._fd_before)
@@ -113,7 +117,7 @@ class Signals:
         os.close(self._write)
 
     def wait(self, seconds: float | None) -> list[signal.Signals]:
-        """The signals that have come, after at most so long (None: until one comes)."""
+        """Wait for signals, at most `seconds` (None: until one comes); return those received."""
         if not select.select([self._read], [], [], seconds)[0]:
             return []
         try:
@@ -124,7 +128,7 @@ class Signals:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """Signals are read from the pipe."""
+    pass
 
 
 def run(
@@ -133,20 +137,27 @@ def run(
     environment: Mapping[str, str],
     grace_s: float,
     say: Callable[[str], None],
-) -> Ended:
-    """Runs a profiler's line, whose program is `program`. Raises CaptureError where it cannot start."""
+) -> ExitState:
+    """Run a profiler's line, whose program is `program`, to its end, and pass signals on.
+
+    `grace_s` is how long the program may take to end. Raises CaptureError where it cannot start.
+    """
     on_terminal = sys.stdin is not None and sys.stdin.isatty()
     with Signals([*ENDING, *PASSED_ON]) as signals:
         profiler = _started(command, environment, own_session=not on_terminal)
-        told = _Run(profiler, program, Course(grace_s), on_terminal, say)
+        running = _RunningProfiler(profiler, program, Escalation(grace_s), on_terminal, say)
         while profiler.poll() is None:
-            for number in signals.wait(told.patience()):
-                told.take(number)
-            told.on_time()
-        told.bury(signals)
+            for number in signals.wait(running.patience()):
+                running.take(number)
+            running.on_time()
+        running.end_leftovers(signals)
     code = profiler.returncode
     killed_by = -code if code < 0 else None
-    return Ended(128 - code if code < 0 else code, killed_by, told.course.step is not Step.NOT_TOLD)
+    return ExitState(
+        128 - code if code < 0 else code,
+        killed_by,
+        running.escalation.step is not Step.NOT_SIGNALLED,
+    )
 
 
 def _started(
@@ -170,36 +181,34 @@ def _started(
         raise CaptureError(f"it cannot be started: {reason_of(error)}", where=command[0]) from error
 
 
-class _Run:
-    """A running profiler, and what it was told."""
+class _RunningProfiler:
+    """A running profiler, and the signals it was sent."""
 
     def __init__(
         self,
         profiler: subprocess.Popen[bytes],
         program: Sequence[str],
-        course: Course,
+        escalation: Escalation,
         on_terminal: bool,
         say: Callable[[str], None],
     ) -> None:
         self._profiler, self._program = profiler, program
         self._on_terminal, self._say = on_terminal, say
         self._undelivered: list[signal.Signals] = []
-        self.course = course
+        self.escalation = escalation
 
     def patience(self) -> float | None:
-        """How long nothing has to be done unless a signal comes."""
         if self._undelivered:
             return _LOOK_S
-        deadline = self.course.deadline
+        deadline = self.escalation.deadline
         return None if deadline is None else max(0.0, deadline - time.monotonic())
 
     def take(self, number: signal.Signals) -> None:
-        """A signal has come."""
         if number in PASSED_ON:
             self._undelivered.append(number)
             return
-        step = self.course.told(time.monotonic())
-        if step is Step.PROGRAM_TOLD:
+        step = self.escalation.on_signal(time.monotonic())
+        if step is Step.PROGRAM_SIGNALLED:
             # A terminal sends to all of its processes: the program has it already.
             if not (self._on_terminal and number in (signal.SIGINT, signal.SIGQUIT)):
                 self._undelivered.append(number)
@@ -208,22 +217,21 @@ class _Run:
             self._end(step)
 
     def on_time(self) -> None:
-        """Does what is due: signals for a program that was not there yet, and steps by the clock."""
         if self._undelivered:
-            pid = find(self._profiler.pid, self._program)
+            pid = find_program(self._profiler.pid, self._program)
             if pid is not None:
                 for number in self._undelivered:
                     _send(pid, number)
                 self._undelivered.clear()
-        step = self.course.late(time.monotonic())
+        step = self.escalation.on_deadline(time.monotonic())
         if step is not None:
             self._undelivered.clear()
             self._end(step)
 
     def _end(self, step: Step) -> None:
-        if step is Step.PROFILER_TOLD:
+        if step is Step.PROFILER_SIGNALLED:
             # Without the program the profiler is busy with the report; an interrupt could cost it.
-            if find(self._profiler.pid, self._program) is not None:
+            if find_program(self._profiler.pid, self._program) is not None:
                 self._say("the program has not ended: the profiler is interrupted")
                 _send(self._profiler.pid, signal.SIGINT)
         elif self._profiler.poll() is None:
@@ -231,8 +239,7 @@ class _Run:
             for pid in {self._profiler.pid, *self._left()}:
                 _send(pid, signal.SIGKILL)
 
-    def bury(self, signals: Signals) -> None:
-        """Ends what a profiler left running that was killed; one that ended by itself meant it so."""
+    def end_leftovers(self, signals: Signals) -> None:
         if self._profiler.returncode >= 0:
             return
         for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 1.0)):
@@ -243,8 +250,7 @@ class _Run:
                 signals.wait(_LOOK_S)
 
     def _left(self) -> list[int]:
-        """The processes of the profiler's own session."""
-        return [] if self._on_terminal else in_session(self._profiler.pid)
+        return [] if self._on_terminal else session_processes(self._profiler.pid)
 
 
 def _send(pid: int, number: signal.Signals) -> None:
@@ -256,11 +262,11 @@ PROC = Path("/proc")
 _TOOLS = ("nsys", "nvprof", "Qdstrm", "nsight-sys")
 
 
-def find(profiler: int, program: Sequence[str], proc: Path = PROC) -> int | None:
-    """The number of the process that runs `program` below the process `profiler`; None: there is none.
+def find_program(profiler: int, program: Sequence[str], proc: Path = PROC) -> int | None:
+    """Return the id of the process that runs `program` below the process `profiler`, or None.
 
-    The highest below it that has the program's arguments; where none has (programs may rename
-    themselves), the highest that is no tool of the profiler's.
+    The topmost one below it that has the program's arguments; where none has (programs may rename
+    themselves), the topmost that is no tool of the profiler's.
     """
     children = _children(proc)
     level = children.get(profiler, [])
@@ -275,8 +281,8 @@ def find(profiler: int, program: Sequence[str], proc: Path = PROC) -> int | None
     return highest
 
 
-def in_session(session: int, proc: Path = PROC) -> list[int]:
-    """The processes of a session, zombies left out."""
+def session_processes(session: int, proc: Path = PROC) -> list[int]:
+    """Return the ids of the processes of a session, without zombies."""
     return [
         pid for pid, (_, own, state) in _processes(proc).items() if own == session and state != "Z"
     ]
@@ -291,7 +297,6 @@ def _children(proc: Path) -> dict[int, list[int]]:
 
 
 def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
-    """Parent, session and state of every process."""
     found = {}
     try:
         names = [name for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - thousands
@@ -300,7 +305,7 @@ def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
     for name in names:
         try:
             stat = (proc / name / "stat").read_bytes()
-            # The command stands in parentheses and may hold any bytes.
+            # The command is in parentheses and may hold any bytes.
             state, parent, _, session, *_ = stat.rpartition(b")")[2].split()
             found[int(name)] = int(parent), int(session), state.decode()
         except (OSError, ValueError):  # it has ended
@@ -309,7 +314,6 @@ def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
 
 
 def _runs(pid: int, program: Sequence[str], proc: Path) -> bool:
-    """Whether the process has the program's arguments, an interpreter's before them or not."""
     try:
         line = (proc / str(pid) / "cmdline").read_bytes().removesuffix(b"\0").split(b"\0")
     except OSError:
@@ -323,7 +327,6 @@ def _runs(pid: int, program: Sequence[str], proc: Path) -> bool:
 
 
 def _is_tool(pid: int, proc: Path) -> bool:
-    """Whether a process is the profiler's own, by the file it runs."""
     try:
         program = PurePath(os.readlink(proc / str(pid) / "exe"))  # noqa: PTH115 - may dangle
     except OSError:

@@ -16,7 +16,7 @@ from nsysconv.errors import CaptureError
 class Profiler:
     """A profiler's command and what its options take.
 
-    `words` stand before the options, `valued` take a value, `flags` none. `outputs` name files that it
+    `words` come before the options, `valued` take a value, `flags` none. `outputs` name files that it
     writes, the first the report; `overwrite` is the option that allows it to replace them; `suffixes`
     are those a report may have, the first of which the profiler adds itself where `adds_suffix`.
     """
@@ -135,11 +135,11 @@ class Line:
 
     @property
     def program(self) -> tuple[str, ...]:
-        """The program and its arguments, as they are run where nothing is profiled."""
+        """Return the program and its arguments, as they are run where nothing is profiled."""
         return self.arguments[self.program_at :]
 
     def with_outputs(self, values: Sequence[str]) -> tuple[str, ...]:
-        """The line with other values for its outputs, or with an output where it has none."""
+        """Return the line with other values for its outputs, or with an output where it has none."""
         if not self.outputs:
             (value,) = values
             options_at = 1 + len(self.profiler.words)
@@ -152,10 +152,10 @@ class Line:
 
 
 def parse(arguments: Sequence[str], program: str | None = None) -> Line:
-    """Takes a line apart: `nsys profile … PROGRAM …` or `nvprof … PROGRAM …`.
+    """Parse a line: `nsys profile … PROGRAM …` or `nvprof … PROGRAM …`.
 
     `program` is the argument that begins the program, for lines with options that are not known here.
-    Raises CaptureError for other commands, and where it cannot be told where the program begins.
+    Raises CaptureError for other commands, and where it is unknown where the program begins.
     """
     profiler = _profiler(arguments)
     given = tuple(arguments)
@@ -222,7 +222,6 @@ def _marked(arguments: Sequence[str], start: int, program: str) -> int:
 
 
 def _split(argument: str) -> tuple[str, str | None, str]:
-    """Name, head and value of an option; the head is None where no value is attached to it."""
     if argument.startswith("--"):
         name, sign, value = argument.partition("=")
         return name, (name + sign if sign else None), value

@@ -1,6 +1,6 @@
 """Names of outputs as profilers write them, with `%q{VARIABLE}`, `%h`, `%p`, `%%`, and their completion.
 
-Ranks that write under one name lose each other's reports. So what tells a rank apart is added to its
+Ranks that write under one name lose each other's reports. So what identifies a rank is added to its
 name, unless the pattern has it already.
 """
 
@@ -31,17 +31,19 @@ _PART = re.compile(r"%(?:q\{(?P<variable>[^}]*)\}|(?P<letter>[hp%]))")
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+", re.ASCII)
 
 
-def completed(pattern: str, suffixes: Sequence[str], launch: Launch, host: str) -> str:
-    """The pattern with what tells this process from others of its job, before a suffix of `suffixes`.
+def complete_pattern(pattern: str, suffixes: Sequence[str], launch: Launch, host: str) -> str:
+    """Return the pattern made unique among the processes of a job, before a suffix of `suffixes`.
 
-    Nothing is added to a pattern that tells ranks apart already.
+    A pattern that already differs between ranks is not changed.
     """
-    told = _told(pattern)
-    apart = "rank" in told or bool(told & {"host", "node"} and told & {"local rank", "process"})
-    if apart:
+    parts = _identifying_parts(pattern)
+    is_unique = "rank" in parts or bool(
+        parts & {"host", "node"} and parts & {"local rank", "process"}
+    )
+    if is_unique:
         return pattern
     added = []
-    if launch.job is not None and "job" not in told:
+    if launch.job is not None and "job" not in parts:
         added.append(_in_a_name(launch.job.partition(" ")[2]))
     if launch.rank is not None:
         added.append(f"rank{launch.rank}")
@@ -51,11 +53,11 @@ def completed(pattern: str, suffixes: Sequence[str], launch: Launch, host: str) 
     return ".".join((stem, *added)) + suffix
 
 
-def expanded(pattern: str, environment: Mapping[str, str], host: str) -> str:
-    """A folder's pattern as the profiler would read it.
+def expand_pattern(pattern: str, environment: Mapping[str, str], host: str) -> str:
+    """Return a folder's pattern expanded as the profiler would expand it.
 
     Raises CaptureError for variables that are not set, and for `%p`: the folder must be there before the
-    process has a number.
+    process has an id.
     """
 
     def value(part: re.Match[str]) -> str:
@@ -77,13 +79,13 @@ def expanded(pattern: str, environment: Mapping[str, str], host: str) -> str:
     return _PART.sub(value, pattern)
 
 
-def literal(text: str) -> str:
-    """A pattern that stands for this text."""
+def escape_pattern(text: str) -> str:
+    """Return a pattern that expands to this text."""
     return text.replace("%", "%%")
 
 
 def split_folder(pattern: str) -> tuple[str, str]:
-    """The folder (`.` for none) and the name in it."""
+    """Return the folder (`.` for none) and the name. Raises CaptureError for a folder alone."""
     path = PurePosixPath(pattern)
     if pattern.endswith("/") or not path.name:
         raise CaptureError(
@@ -92,9 +94,8 @@ def split_folder(pattern: str) -> tuple[str, str]:
     return str(path.parent), path.name
 
 
-def _told(pattern: str) -> set[str]:
-    """What a pattern tells of a process."""
-    told = set()
+def _identifying_parts(pattern: str) -> set[str]:
+    parts = set()
     for part in _PART.finditer(pattern):
         variable, letter = part["variable"], part["letter"]
         for what, known in (
@@ -104,12 +105,12 @@ def _told(pattern: str) -> set[str]:
             ("job", JOB_VARIABLES),
         ):
             if variable in known:
-                told.add(what)
+                parts.add(what)
         if letter == "h" or variable in ("HOSTNAME", "SLURMD_NODENAME"):
-            told.add("host")
+            parts.add("host")
         if letter == "p":
-            told.add("process")
-    return told
+            parts.add("process")
+    return parts
 
 
 def _split_suffix(pattern: str, suffixes: Sequence[str]) -> tuple[str, str]:

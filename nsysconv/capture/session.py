@@ -1,4 +1,7 @@
-"""One rank's capture from the line to the record: run on local scratch, then bring home."""
+"""One rank's capture from the line to the record: whether it is profiled, its run, and the stage-out.
+
+Which ranks are profiled is a choice such as `--ranks 0,8,16-31`, `local0`, `node%4:local0`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from typing import NoReturn
 
 from nsysconv.capture import atomic_move, child_process, command, patterns, stage_out
 from nsysconv.capture.command import Line, Output
-from nsysconv.capture.stage_out import Importing, Wishes
+from nsysconv.capture.stage_out import CaptureOptions, ImportFile, StageOutContext
 from nsysconv.errors import CaptureError
 from nsysconv.launch import Launch, launch_of
 from nsysconv.record import Record
@@ -37,21 +40,21 @@ class Captured:
 
 def capture(
     arguments: Sequence[str],
-    wishes: Wishes,
+    options: CaptureOptions,
     environment: Mapping[str, str],
-    importing: Importing,
+    importing: ImportFile,
     say: Callable[[str], None],
 ) -> Captured:
-    """Runs a profiler's line where this rank is chosen; elsewhere this process becomes the program.
+    """Run a profiler's line where this rank is chosen; elsewhere become the program.
 
     `environment` is what the program gets; `importing` puts a file into a store. Raises CaptureError for
     what keeps the program from being started, and nothing afterwards: what goes wrong then is in the
-    record, and said.
+    record, and printed by `say`.
     """
-    line = command.parse(arguments, wishes.program)
+    line = command.parse(arguments, options.program)
     launch = launch_of(environment)
-    if launch not in choice(wishes.ranks):
-        become(line.program, environment)
+    if launch not in parse_rank_filter(options.ranks):
+        replace_process(line.program, environment)
     profiler = shutil.which(line.arguments[0], path=environment.get("PATH"))
     if profiler is None:
         raise CaptureError(
@@ -60,13 +63,13 @@ def capture(
             hint="Load the module it comes with, such as cuda or nsight-systems, or give its path.",
         )
     host = socket.gethostname()
-    plan = _planned(line, launch, host, wishes, environment, say)
+    plan = _make_plan(line, launch, host, options, environment, say)
     known = dict(environment)
     if line.profiler.adds_suffix:
         # Ranks and users on one node would meet in the folder that nsys takes by itself.
         known.setdefault("NSYS_TMPDIR", str(plan.temporary))
-    if wishes.scratch is not None:
-        known["TMPDIR"] = str(wishes.scratch)
+    if options.scratch is not None:
+        known["TMPDIR"] = str(options.scratch)
     record = Record(
         rank=launch.rank,
         local_rank=launch.local_rank,
@@ -76,10 +79,10 @@ def capture(
         profiler=line.profiler.name,
         start_utc_ns=time.time_ns(),
     )
-    plan = replace(plan, first=_first(record, plan, say))
+    plan = replace(plan, first=_write_first_record(record, plan, say))
     try:
         ended = child_process.run(
-            line.with_outputs(plan.values), line.program, known, wishes.grace_s, say
+            line.with_outputs(plan.values), line.program, known, options.grace_s, say
         )
     except CaptureError:
         shutil.rmtree(plan.scratch, ignore_errors=True)
@@ -94,50 +97,51 @@ def capture(
         end_utc_ns=time.time_ns(),
     )
     try:
-        home = stage_out.bring(plan, line, profiler, known, record, ended, wishes, importing, say)
+        context = StageOutContext(plan, line, profiler, known, record, options, importing, say)
+        staged = stage_out.stage_reports(context, ended)
     except Exception as error:  # the program has run: its status is worth more than ours
         say(f"internal error: {type(error).__name__}: {error}; what there is, is in {plan.scratch}")
         return Captured(ended.status, (), ("internal error",))
-    return Captured(ended.status, home.records, home.problems)
+    return Captured(ended.status, staged.records, staged.problems)
 
 
-def _first(record: Record, plan: stage_out.Plan, say: Callable[[str], None]) -> Path | None:
-    """Writes what a rank leaves that is killed before its end; None: it could not be written."""
+def _write_first_record(
+    record: Record, plan: stage_out.Plan, say: Callable[[str], None]
+) -> Path | None:
     problem = (
         "no end is recorded: it is still running, or was killed outright; what it left is in "
         f"{plan.scratch} on {record.host}"
     )
-    told = replace(record, problems=(problem,))
+    first = replace(record, problems=(problem,))
     try:
-        return atomic_move.put_first_record(told, plan.destination, plan.expected)
+        return atomic_move.put_first_record(first, plan.destination, plan.expected)
     except OSError as error:
         say(f"{plan.destination}: the record could not be written: {error.strerror}")
         return None
 
 
-def _planned(
+def _make_plan(
     line: Line,
     launch: Launch,
     host: str,
-    wishes: Wishes,
+    options: CaptureOptions,
     environment: Mapping[str, str],
     say: Callable[[str], None],
 ) -> stage_out.Plan:
-    """Where everything goes; the folders are made. Raises CaptureError."""
     profiler = line.profiler
     given = line.outputs or (Output(0, "", profiler.default_name),)
     files = {output for output in given if output.value not in _OWN_STREAMS}
     names, places = {}, {}
     for output in files:
         folder, name = patterns.split_folder(output.value)
-        places[output] = _folder(patterns.expanded(folder, environment, host))
-        names[output] = patterns.completed(name, profiler.suffixes, launch, host)
+        places[output] = _folder(patterns.expand_pattern(folder, environment, host))
+        names[output] = patterns.complete_pattern(name, profiler.suffixes, launch, host)
     # The report's output comes first: where it is kept, the record is.
     in_order = sorted(files, key=lambda output: output.kind)
     if not in_order:
         raise CaptureError("the line writes no file", hint="Name one: -o NAME")
     destination = places[in_order[0]]
-    root, about = atomic_move.scratch_root(wishes.scratch, environment, destination)
+    root, about = atomic_move.scratch_root(options.scratch, environment, destination)
     if about:
         say(about)
     scratch = atomic_move.make_scratch(root)
@@ -151,7 +155,7 @@ def _planned(
         temporary,
         tuple((made[output], places[output]) for output in in_order),
         tuple(
-            f"{patterns.literal(str(made[output]))}/{names[output]}"
+            f"{patterns.escape_pattern(str(made[output]))}/{names[output]}"
             if output in files
             else output.value
             for output in given
@@ -172,16 +176,15 @@ def _folder(name: str) -> Path:
 
 
 def _expected(name: str, environment: Mapping[str, str], host: str, suffixes: Sequence[str]) -> str:
-    """What the report's stem would be, for the record of a rank that left none."""
     name = name.removesuffix(next((s for s in suffixes if name.endswith(s)), ""))
     name = name.replace("%p", str(os.getpid()))
     with suppress(CaptureError):
-        name = patterns.expanded(name, environment, host)
+        name = patterns.expand_pattern(name, environment, host)
     return name.replace("/", "_")
 
 
-def become(program: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """Makes this process the program, with nothing of ours left in it.
+def replace_process(program: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Replace this process by the program.
 
     Raises ProgramNotFoundError and ProgramNotRunError.
     """
@@ -215,7 +218,7 @@ _WORDS = {"rank": "rank", "local": "local rank", "node": "number of the node"}
 
 @dataclass(frozen=True)
 class _Term:
-    """Numbers of one kind: those of [first, last], or every one that `every` divides."""
+    """Numbers of a kind: those of [first, last], or every one that `every` divides."""
 
     kind: str
     first: int = 0
@@ -229,13 +232,13 @@ class _Term:
 
 
 @dataclass(frozen=True)
-class Choice:
+class RankFilter:
     """A choice of ranks: one of `any_of`, all of whose terms hold. None of them: every rank."""
 
     any_of: tuple[tuple[_Term, ...], ...] = ()
 
     def __contains__(self, launch: object) -> bool:
-        """Whether a process is chosen. Raises CaptureError where what is asked of it is not known."""
+        """Return whether a process is chosen. Raises CaptureError where its numbers are not known."""
         assert isinstance(launch, Launch)
         if not self.any_of:
             return True
@@ -252,15 +255,15 @@ class Choice:
         )
 
 
-def choice(text: str | None) -> Choice:
-    """Reads a choice: items are joined by `,` (any of them), their terms by `:` (all of them).
+def parse_rank_filter(text: str | None) -> RankFilter:
+    """Parse a choice of ranks: items joined by `,` (any of them), their terms by `:` (all of them).
 
     A term is `8`, `16-31` or `%8` (every eighth), of ranks, or with `local` or `node` before it of local
     ranks or nodes. None or `all`: every rank. Raises CaptureError for anything else.
     """
     if text is None or text == "all":
-        return Choice()
-    return Choice(
+        return RankFilter()
+    return RankFilter(
         tuple(tuple(_term(term, text) for term in item.split(":")) for item in text.split(","))
     )
 

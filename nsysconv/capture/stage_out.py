@@ -1,4 +1,7 @@
-"""What a profiler left on local scratch: reports first to where they are kept, then export and import."""
+"""Move what a profiler left on local scratch to where it is kept, then export and import it.
+
+Signals to end are deferred meanwhile, but where work may be interrupted.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from types import FrameType, TracebackType
 
 from nsysconv import record as records
 from nsysconv.capture import atomic_move
-from nsysconv.capture.child_process import ENDING, Ended
+from nsysconv.capture.child_process import ENDING, ExitState
 from nsysconv.capture.command import Line
 from nsysconv.partials import sweep_folder
 from nsysconv.record import Record
@@ -28,7 +31,7 @@ _PENDING = ("not exported and imported yet",)
 _UNFINISHED = ".qdstrm"
 """What nsys leaves where it could not make a report of what it recorded."""
 
-Importing = Callable[[Path, str | None, Path | None], int | None]
+ImportFile = Callable[[Path, str | None, Path | None], int | None]
 """Puts a file into a store: the file, the store that is asked for by name, else the new file to make.
 Gives the number of kernels, None where they were not recorded. Raises ImportFailed."""
 
@@ -38,7 +41,7 @@ class ImportFailed(Exception):  # noqa: N818 - says what became of an import
 
 
 @dataclass(frozen=True)
-class Wishes:
+class CaptureOptions:
     """What is asked of a capture.
 
     `ranks` which are profiled (None: all), `keep` what is kept (of KEEPS), `stores` places to import
@@ -73,7 +76,7 @@ class Plan:
 
     @property
     def destination(self) -> Path:
-        """Where reports are kept."""
+        """Return the folder in which reports are kept."""
         return self.outputs[0][1]
 
 
@@ -94,7 +97,7 @@ class _Report:
 
 
 @dataclass(frozen=True)
-class Home:
+class StagedReports:
     """What was brought home: the records, and all that went wrong."""
 
     records: tuple[Path, ...]
@@ -102,140 +105,130 @@ class Home:
 
 
 @dataclass(frozen=True)
-class _Errand:
-    """What all steps need."""
+class StageOutContext:
+    """What all steps of a stage-out need.
+
+    `profiler` is the file that ran, `record` what is known before.
+    """
 
     plan: Plan
     line: Line
     profiler: str
     environment: Mapping[str, str]
     record: Record
-    wishes: Wishes
-    importing: Importing
+    options: CaptureOptions
+    importing: ImportFile
     say: Callable[[str], None]
 
 
-def bring(
-    plan: Plan,
-    line: Line,
-    profiler: str,
-    environment: Mapping[str, str],
-    record: Record,
-    ended: Ended,
-    wishes: Wishes,
-    importing: Importing,
-    say: Callable[[str], None],
-) -> Home:
-    """Brings home what the profiler left, and says in a line per report what became of it.
+def stage_reports(context: StageOutContext, ended: ExitState) -> StagedReports:
+    """Move what the profiler left from scratch to where it is kept, then export and import it.
 
-    `profiler` is the file that ran, `record` what is known before. Signals to end are held back but while
-    nsys exports and while files are imported.
+    Prints a line per report. Signals to end are deferred but while nsys exports and while files are
+    imported.
     """
-    errand = _Errand(plan, line, profiler, environment, record, wishes, importing, say)
-    with Interruptions(came=ended.told_to_end) as interruptions:
+    plan, line, options = context.plan, context.line, context.options
+    with DeferredSignals(came=ended.was_signalled) as interruptions:
         for folder in {folder for _, folder in plan.outputs}:
             sweep_folder(folder)
-        reports = _reports(errand)
+        reports = _reports(context)
         safe = True
         for report in reports:
-            if "report" in wishes.keep or report.size_bytes == 0:
-                safe = _keep(errand, report) and safe
+            if "report" in options.keep or report.size_bytes == 0:
+                safe = _keep(context, report) and safe
             elif not line.overwrites:
                 report.stem = atomic_move.free_stem(plan.destination, report.stem, plan.first)
-        safe = _keep_others(errand, reports) and safe
+        safe = _keep_others(context, reports) and safe
         if not reports:
-            return _without(errand, ended, safe)
+            return _without(context, ended, safe)
         for report in reports:
-            _write(errand, report, _PENDING if _is_refined(errand, report) else ())
-            _refine(errand, report, interruptions)
+            _write(context, report, _PENDING if _is_refined(context, report) else ())
+            _refine(context, report, interruptions)
             if report.problems and report.kept is None:
                 # What was wanted in its place could not be made.
-                safe = _keep_after_all(errand, report) and safe
-        written = [_write(errand, report) for report in reports]
+                safe = _keep_after_all(context, report) and safe
+        written = [_write(context, report) for report in reports]
         if plan.first is not None and plan.first not in written and None not in written:
             # The profiler called its reports otherwise, or there are several.
             with suppress(OSError):
                 plan.first.unlink()
         for report in reports:
-            _summarize(errand, report)
+            _summarize(context, report)
         if safe:
             shutil.rmtree(plan.scratch, ignore_errors=True)
     found = tuple(path for path in written if path is not None)
-    return Home(found, tuple(p for report in reports for p in report.problems))
+    return StagedReports(found, tuple(p for report in reports for p in report.problems))
 
 
-def _reports(errand: _Errand) -> list[_Report]:
-    """The reports on scratch. nsys leaves other files beside its reports, nvprof does not."""
-    folder = errand.plan.outputs[0][0]
-    suffixes = errand.line.profiler.suffixes if errand.line.profiler.adds_suffix else None
+def _reports(context: StageOutContext) -> list[_Report]:
+    folder = context.plan.outputs[0][0]
+    suffixes = context.line.profiler.suffixes if context.line.profiler.adds_suffix else None
     files = [p for p in sorted(folder.iterdir()) if p.is_file()]
     if suffixes is not None:
         files = [p for p in files if p.suffix in suffixes]
         # One that could not get its name is still among the temporary files.
-        left = sorted(errand.plan.temporary.rglob("*")) if not files else []
+        left = sorted(context.plan.temporary.rglob("*")) if not files else []
         files += [p for p in left if p.suffix in suffixes and p.is_file()]
     return [_Report(path, path.stat().st_size, path.stem) for path in files]
 
 
-def _keep(errand: _Errand, report: _Report) -> bool:
-    """Gives a report its place. False: it had to stay on scratch."""
+def _keep(context: StageOutContext, report: _Report) -> bool:
     if report.size_bytes == 0:
         report.problems.append("the report is empty")
-    folder = errand.plan.destination
+    folder = context.plan.destination
     try:
         report.kept = atomic_move.put_report(
-            report.source, folder, overwrite=errand.line.overwrites, own=errand.plan.first
+            report.source, folder, overwrite=context.line.overwrites, own=context.plan.first
         )
     except OSError as error:
         report.problems.append(
             f"the report could not be kept ({reason_of(error)}): it is {report.source} on "
-            f"{errand.record.host}"
+            f"{context.record.host}"
         )
         return False
     report.stem = report.kept.stem
     return True
 
 
-def _keep_after_all(errand: _Errand, report: _Report) -> bool:
-    """Gives a report that was not to be kept the place beside its record. False: it stays on scratch."""
-    target = errand.plan.destination / (report.stem + report.source.suffix)
+def _keep_after_all(context: StageOutContext, report: _Report) -> bool:
+    target = context.plan.destination / (report.stem + report.source.suffix)
     try:
-        report.kept = atomic_move.put_other(report.source, target, overwrite=errand.line.overwrites)
+        report.kept = atomic_move.put_other(
+            report.source, target, overwrite=context.line.overwrites
+        )
     except OSError as error:
-        errand.say(f"{report.source}: the report could not be kept: {reason_of(error)}")
+        context.say(f"{report.source}: the report could not be kept: {reason_of(error)}")
         return False
     return True
 
 
-def _keep_others(errand: _Errand, reports: list[_Report]) -> bool:
-    """Gives everything else that the profiler wrote its place. False: something stayed on scratch."""
+def _keep_others(context: StageOutContext, reports: list[_Report]) -> bool:
     sources = {report.source for report in reports}
     stems = {report.source.stem: report.stem for report in reports}
     found = [
         (path, place)
-        for folder, place in errand.plan.outputs
+        for folder, place in context.plan.outputs
         for path in sorted(folder.iterdir())
         if path.is_file() and path not in sources
     ]
-    found += [(p, errand.plan.destination) for p in sorted(errand.plan.temporary.rglob("*"))
+    found += [(p, context.plan.destination) for p in sorted(context.plan.temporary.rglob("*"))
               if p.suffix == _UNFINISHED and p.is_file()]  # fmt: skip
     safe = True
     for path, place in found:
         name = stems.get(path.stem, path.stem) + path.suffix
         try:
-            put = atomic_move.put_other(path, place / name, overwrite=errand.line.overwrites)
+            put = atomic_move.put_other(path, place / name, overwrite=context.line.overwrites)
         except OSError as error:
-            errand.say(f"{path.name} could not be kept ({reason_of(error)}): it is {path}")
+            context.say(f"{path.name} could not be kept ({reason_of(error)}): it is {path}")
             safe = False
             continue
         if put.suffix == _UNFINISHED:
-            errand.say(f"{put}: nsys could not make a report of it; try: nsys import {put}")
+            context.say(f"{put}: nsys could not make a report of it; try: nsys import {put}")
     return safe
 
 
-def _without(errand: _Errand, ended: Ended, safe: bool) -> Home:
-    """The record of a rank that left no report."""
-    name = errand.line.profiler.name
+def _without(context: StageOutContext, ended: ExitState, safe: bool) -> StagedReports:
+    name = context.line.profiler.name
     if ended.killed_by is not None:
         why = f"{name} was killed (signal {ended.killed_by})"
     elif ended.status:
@@ -243,103 +236,103 @@ def _without(errand: _Errand, ended: Ended, safe: bool) -> Home:
     else:
         why = f"{name} wrote none"
     problems = (f"no report: {why}",)
-    path = errand.plan.first
+    path = context.plan.first
     if path is None:
-        stem = atomic_move.free_stem(errand.plan.destination, errand.plan.expected)
-        path = errand.plan.destination / (stem + records.SUFFIX)
-    written = _written(errand, replace(errand.record, problems=problems), path)
-    errand.say(f"{_who(errand.record)}: {problems[0]}")
+        stem = atomic_move.free_stem(context.plan.destination, context.plan.expected)
+        path = context.plan.destination / (stem + records.SUFFIX)
+    written = _written(context, replace(context.record, problems=problems), path)
+    context.say(f"{_who(context.record)}: {problems[0]}")
     if safe:
-        shutil.rmtree(errand.plan.scratch, ignore_errors=True)
-    return Home((path,) if written else (), problems)
+        shutil.rmtree(context.plan.scratch, ignore_errors=True)
+    return StagedReports((path,) if written else (), problems)
 
 
-def _write(errand: _Errand, report: _Report, pending: Sequence[str] = ()) -> Path | None:
-    """Writes the record of a report; called again when more is known. `pending` is still to be done."""
-    path = errand.plan.destination / (report.stem + records.SUFFIX)
-    told = replace(
-        errand.record,
+def _write(context: StageOutContext, report: _Report, pending: Sequence[str] = ()) -> Path | None:
+    path = context.plan.destination / (report.stem + records.SUFFIX)
+    full = replace(
+        context.record,
         report=report.kept.name if report.kept is not None else None,
         store=report.store.name if report.store is not None else None,
         problems=(*report.problems, *pending),
     )
-    return path if _written(errand, told, path) else None
+    return path if _written(context, full, path) else None
 
 
-def _written(errand: _Errand, told: Record, path: Path) -> bool:
+def _written(context: StageOutContext, record: Record, path: Path) -> bool:
     try:
-        told.write(path)
+        record.write(path)
     except OSError as error:
-        errand.say(f"{path}: the record could not be written: {reason_of(error)}")
+        context.say(f"{path}: the record could not be written: {reason_of(error)}")
         return False
     return True
 
 
-def _is_refined(errand: _Errand, report: _Report) -> bool:
-    """Whether a report is to be exported and imported."""
-    wishes = errand.wishes
-    asked = "export" in wishes.keep or "store" in wishes.keep or bool(wishes.stores)
+def _is_refined(context: StageOutContext, report: _Report) -> bool:
+    options = context.options
+    asked = "export" in options.keep or "store" in options.keep or bool(options.stores)
     return asked and report.size_bytes > 0
 
 
-def _refine(errand: _Errand, report: _Report, interruptions: Interruptions) -> None:
-    """Exports and imports a report, as far as that is asked for."""
-    if not _is_refined(errand, report):
+def _refine(context: StageOutContext, report: _Report, interruptions: DeferredSignals) -> None:
+    if not _is_refined(context, report):
         return
-    wishes = errand.wishes
+    options = context.options
     try:
-        with interruptions.breaking():
-            source = _exported(errand, report)
+        with interruptions.interruptible():
+            source = _exported(context, report)
         if source is None:
             return
         # The importer finds rank and job where it finds the report's own record.
         with suppress(OSError):
-            errand.record.write(records.record_path(source))
-        stores: list[str | None] = [*wishes.stores, *([None] if "store" in wishes.keep else [])]
+            context.record.write(records.record_path(source))
+        stores: list[str | None] = [*options.stores, *([None] if "store" in options.keep else [])]
         for store in stores:
-            with interruptions.breaking():
-                made = _imported(errand, report, source, store)
+            with interruptions.interruptible():
+                made = _imported(context, report, source, store)
             if made is not None:
-                report.store = _put(report, made, "store", errand)
-    except BrokenOff:
+                report.store = _put(report, made, "store", context)
+    except Interrupted:
         report.problems.append("not exported and imported to the end: the job was being ended")
 
 
-def _exported(errand: _Errand, report: _Report) -> Path | None:
-    """The file to import: nsys exports its reports, nvprof's are read as they are."""
-    if not errand.line.profiler.adds_suffix:
+def _exported(context: StageOutContext, report: _Report) -> Path | None:
+    if not context.line.profiler.adds_suffix:
         return report.source
     target = report.source.with_suffix(atomic_move.EXPORT_SUFFIX)
     if not target.is_file():  # nsys profile --export=sqlite has just made it
         try:
             export(
-                errand.profiler, report.source, target, errand.environment, errand.wishes.timeout_s
+                context.profiler,
+                report.source,
+                target,
+                context.environment,
+                context.options.timeout_s,
             )
         except ExportError as error:
             report.problems.append(str(error))
             if error.words:
-                errand.say(f"{report.source.name}: nsys says: {error.words}")
+                context.say(f"{report.source.name}: nsys says: {error.words}")
             return None
-        if "export" in errand.wishes.keep:
-            _put(report, target, "export", errand)
+        if "export" in context.options.keep:
+            _put(report, target, "export", context)
     return target
 
 
-def _imported(errand: _Errand, report: _Report, source: Path, store: str | None) -> Path | None:
-    """Imports into a store by its name, or into a new one on scratch, which is returned."""
+def _imported(
+    context: StageOutContext, report: _Report, source: Path, store: str | None
+) -> Path | None:
     made = source.with_suffix(atomic_move.STORE_SUFFIX) if store is None else None
     try:
-        report.kernels = errand.importing(source, store, made)
+        report.kernels = context.importing(source, store, made)
     except ImportFailed as error:
         report.problems.append("it could not be imported")
-        errand.say(f"{report.source.name}: {error}")
+        context.say(f"{report.source.name}: {error}")
         return None
     return made
 
 
-def _put(report: _Report, path: Path, what: str, errand: _Errand) -> Path | None:
-    """Gives an export or a store its place beside the report."""
-    target = errand.plan.destination / (report.stem + path.suffix)
+def _put(report: _Report, path: Path, what: str, context: StageOutContext) -> Path | None:
+    target = context.plan.destination / (report.stem + path.suffix)
     try:
         atomic_move.put(path, target)
     except OSError as error:
@@ -348,9 +341,8 @@ def _put(report: _Report, path: Path, what: str, errand: _Errand) -> Path | None
     return target
 
 
-def _summarize(errand: _Errand, report: _Report) -> None:
-    """The line on a report."""
-    record = errand.record
+def _summarize(context: StageOutContext, report: _Report) -> None:
+    record = context.record
     kept = report.kept or report.store
     parts = [str(kept) if kept is not None else report.source.name]
     parts.append(f"{report.size_bytes / 1e6:,.1f} MB")
@@ -360,7 +352,7 @@ def _summarize(errand: _Errand, report: _Report) -> None:
         parts.append(f"{(record.end_utc_ns - record.start_utc_ns) / 1e9:.1f} s")
     if record.exit_status:
         parts.append(f"exit status {record.exit_status}")
-    errand.say(f"{_who(record)}: {', '.join(parts)}{''.join('; ' + p for p in report.problems)}")
+    context.say(f"{_who(record)}: {', '.join(parts)}{''.join('; ' + p for p in report.problems)}")
 
 
 def _who(record: Record) -> str:
@@ -372,6 +364,7 @@ class ExportError(Exception):
     """The export failed; the text says how, `words` what nsys said last."""
 
     def __init__(self, text: str, words: str = "") -> None:
+        """Say how the export failed; `words` is what nsys printed last."""
         super().__init__(text)
         self.words = words
 
@@ -379,7 +372,10 @@ class ExportError(Exception):
 def export(
     nsys: str, report: Path, target: Path, environment: Mapping[str, str], timeout_s: float
 ) -> None:
-    """Makes `target`, which must not be there, of a report. Raises ExportError; then it is not there."""
+    """Have nsys export a report to `target`, a path that does not exist.
+
+    Raises ExportError; then there is no `target`.
+    """
     command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(report)]
     # A file takes what it says, not a pipe: a helper that outlives nsys would hold the pipe open.
     with tempfile.TemporaryFile(dir=target.parent) as said:
@@ -411,7 +407,7 @@ def _status(
     )
     try:
         return process.wait(timeout_s)
-    except BaseException:  # the time is up, or this process was told to end
+    except BaseException:  # the time is up, or this process was signalled to end
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -425,18 +421,20 @@ def _last_line(output: int) -> str:
     return lines[-1].strip() if lines else ""
 
 
-class BrokenOff(BaseException):
+class Interrupted(BaseException):
     """A signal to end has come. No Exception: nothing but what asked for it may take it."""
 
 
-class Interruptions:
+class DeferredSignals:
     """Holds signals to end for as long as its block runs. `came` says whether there was one."""
 
     def __init__(self, came: bool = False) -> None:
+        """Say whether a signal to end `came` before."""
         self.came = came
         self._breaking = False
 
-    def __enter__(self) -> Interruptions:
+    def __enter__(self) -> DeferredSignals:
+        """Install the handlers."""
         numbers = [n for n in ENDING if signal.getsignal(n) is not signal.SIG_IGN]
         self._before = {number: signal.signal(number, self._take) for number in numbers}
         return self
@@ -447,14 +445,15 @@ class Interruptions:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Restore the handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     @contextmanager
-    def breaking(self) -> Iterator[None]:
-        """What runs in this block is broken off by a signal: BrokenOff is raised, once."""
+    def interruptible(self) -> Iterator[None]:
+        """Let a signal end this block: BrokenOff is raised, once."""
         if self.came:
-            raise BrokenOff
+            raise Interrupted
         self._breaking = True
         try:
             yield
@@ -465,4 +464,4 @@ class Interruptions:
         self.came = True
         if self._breaking:
             self._breaking = False
-            raise BrokenOff
+            raise Interrupted

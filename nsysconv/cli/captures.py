@@ -18,7 +18,7 @@ class ProfileCommand(typer.core.TyperCommand):
     """A command whose wrong use has the status of a program that could not be started."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """As of any command; the errors of its own flags get that status."""
+        """Parse the flags; give errors in them that status."""
         try:
             return super().make_context(*args, **kwargs)
         except Exception as error:
@@ -117,7 +117,7 @@ def profile(
 
 
 def _environment() -> dict[str, str]:
-    """The environment as it was when this process was started: Python and nsysconv add to their own."""
+    # As it was when this process was started: Python and nsysconv add to their own.
     try:
         text = Path("/proc/self/environ").read_bytes()
     except OSError:  # a system without /proc

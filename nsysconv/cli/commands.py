@@ -22,8 +22,7 @@ from nsysconv.queries import CORE, ROWS_FOR_PEOPLE
 from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
-from nsysconv.store.filesystem import check_folder, followed
-from nsysconv.store.filesystem import replace as replace_file
+from nsysconv.store.filesystem import follow_links, require_folder, write_atomically
 from nsysconv.store.location import split_target
 from nsysconv.timeline.slices import Moment, Percent, Slice
 
@@ -298,10 +297,10 @@ def parse_destination(format_name: str | None, output: str | None, count: int = 
     name, path = format_name, None
     if output is not None:
         path = Path(output)
-        followed(path)
+        follow_links(path)
         if path.is_dir() or output.endswith("/"):
             return Destination(name or "csv", path, True)
-        check_folder(path)
+        require_folder(path)
         name = name or render.format_for(path)
     name = name or "text"
     render.check_count(name, count)
@@ -330,7 +329,7 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
         else:
             _write_file(draw, reports, to.path, inputs)
     for shown in [[each] for each in reports] if to.is_folder else [reports]:
-        if render.notes_beside(to.format, shown):
+        if render.lacks_notes(to.format, shown):
             from nsysconv.render.text import notes_text
 
             for each in shown:
@@ -340,7 +339,7 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
 def _write_file(draw: Render, reports: Sequence[Report], path: Path, inputs: Iterable[str]) -> None:
     _check_replaceable(path, inputs)
     try:
-        replace_file(path, lambda file: draw(reports, file, Options()))
+        write_atomically(path, lambda file: draw(reports, file, Options()))
     except OSError as error:
         raise refusal_error(error, str(path)) from error
 

@@ -1,4 +1,4 @@
-"""Help with options in groups, and examples at its end."""
+"""Flags that several commands share, the words that flags choose from, and help in groups of flags."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nsysconv.export import FORMATS
 WHAT, NAMED, PART = "What", "What it is called", "Which part"
 SHOWN, RUN = "How it is shown", "How it runs"
 GROUPS = (WHAT, NAMED, PART, SHOWN, RUN)
-"""What options are about, in the order of a command's help; those of no group stand last."""
+"""What options are about, in the order of a command's help; options of no group come last."""
 
 
 class GroupedCommand(typer.core.TyperCommand):
-    """A command of many options: an option's `rich_help_panel` is the group that it stands in."""
+    """A command of many options: an option's `rich_help_panel` is its group in the help."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes the arguments, then the options group by group."""
+        """Write the arguments, then the options group by group."""
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         groups |= {group: [] for group in (*GROUPS, "Options")}
         for param in self.get_params(ctx):
@@ -35,14 +35,14 @@ class GroupedCommand(typer.core.TyperCommand):
 
 
 def group_of(option: Any) -> str:
-    """The group that an option stands in."""
+    """Return the group of an option."""
     return getattr(option, "rich_help_panel", None) or "Options"
 
 
 def examples(*lines: tuple[str, str]) -> str:
-    """What stands at the end of a help: commands, and what each is for."""
+    """Return the end of a help: commands, and what each is for."""
     shown = "\n".join(f"  {command}\n      {what}" for command, what in lines)
-    # The sign keeps the lines as they are.
+    # \b keeps typer from filling the lines.
     return f"\b\nExamples:\n{shown}"
 
 
@@ -83,14 +83,14 @@ class Match(StrEnum):
 
 
 class CannotTell(StrEnum):
-    """What a limit of which nothing can be said does."""
+    """What a limit that cannot be decided makes of the exit status."""
 
     FAIL = "fail"
     PASS = "pass"
 
 
 class By(StrEnum):
-    """What rows may be given for, one by one."""
+    """What rows may be grouped by."""
 
     RANK = "rank"
     HOST = "host"
@@ -99,14 +99,14 @@ class By(StrEnum):
 
 
 def report_names(incomplete: str) -> list[str]:
-    """The reports whose names begin so."""
+    """Return the reports whose names begin so, for a shell to complete."""
     from nsysconv.queries import REPORTS
 
     return [name for name in REPORTS if name.startswith(incomplete)]
 
 
 def formats(incomplete: str) -> list[str]:
-    """The formats of export whose names begin so."""
+    """Return the formats of export whose names begin so, for a shell to complete."""
     return [name for name in FORMATS if name.startswith(incomplete)]
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
 from math import floor
-from typing import Any, Protocol
+from typing import Any
 
 from nsysconv.diff.names import NameKey
-from nsysconv.diff.rows import Key, RowMatcher, row_matcher
+from nsysconv.diff.rows import Key, RowMatcher, RowPair, row_matcher
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, report_table
 from nsysconv.timeline.account import CLASSES, Account, Accounts
@@ -92,7 +92,7 @@ class DeviceChange:
 
     @property
     def change(self) -> int:
-        """Other less base, in ns."""
+        """Return other less base, in ns."""
         return self.other - self.base
 
 
@@ -102,25 +102,26 @@ class ChangeAccount:
 
     `steps`: how many steps a run of base and of other has, on average, by which times are divided; None
     where a side has none: times are then those of the windows. `device_counts`: how many devices a run
-    has, on average. `dropped`: over these keys devices are added up, for the sides tell them otherwise.
+    has, on average. Devices are added up over the keys in `summed_over`: the sides record these
+    otherwise.
     `not_recorded` says what is missing, and on which side.
     """
 
     devices: tuple[DeviceChange, ...] | None
     steps: tuple[Fraction, Fraction] | None = None
     device_counts: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1))
-    dropped: tuple[str, ...] = ()
+    summed_over: tuple[str, ...] = ()
     not_recorded: tuple[str, ...] = ()
 
 
 def account_for_change(
-    base: Sequence[RunAccounts], other: Sequence[RunAccounts], spelling: NameKey = str
+    base: Sequence[RunAccounts], other: Sequence[RunAccounts], name_key: NameKey = str
 ) -> ChangeAccount:
-    """What the change of each device's time is made of, from base to other.
+    """Return what the change of each device's time is made of, from base to other.
 
-    Per step where all profiles of both sides that hold GPU work have steps, each divided by its own
-    number of steps; else over the windows. Of several runs the mean counts. Devices are the same if rank
-    and order are, as in the comparison of reports. `spelling` makes one of all spellings of a name.
+    Times are per step where all profiles of both sides that hold GPU work have steps, each divided by
+    its own number of steps; else those of the windows. Several runs count by their mean. Devices are
+    the same if rank and order are, as in the comparison of reports. `name_key` gives a kernel's key.
     """
     sides = base, other
     missing = [
@@ -136,25 +137,25 @@ def account_for_change(
         [{"rank": each.rank, "device_id": each.device_id} for each in chain.from_iterable(runs)]
         for runs in by_run
     ]
-    names = row_matcher(_KEYS, (rows[0], rows[1]), {})
-    before, after = (_device_means(side, runs, names, spelling) for side, runs in enumerate(by_run))
+    matcher = row_matcher(_KEYS, (rows[0], rows[1]), {})
+    before, after = (
+        _device_means(side, runs, matcher, name_key) for side, runs in enumerate(by_run)
+    )
     devices = [
-        _device_change(key, names, before.get(key, _DeviceMean()), after.get(key, _DeviceMean()))
+        _device_change(key, matcher, before.get(key, _DeviceMean()), after.get(key, _DeviceMean()))
         for key in dict.fromkeys((*before, *after))
     ]
     steps = _steps(by_run[0]), _steps(by_run[1])
     counts = _device_count(by_run[0]), _device_count(by_run[1])
-    return ChangeAccount(tuple(devices), steps if by_step else None, counts, names.dropped)
+    return ChangeAccount(tuple(devices), steps if by_step else None, counts, matcher.summed_over)
 
 
 def _has_steps(runs: Sequence[RunAccounts]) -> bool:
-    """Whether each profile of a side that has accounts has those of steps, and there is such a one."""
-    used = [each for run in runs for each in run if each.of_window]
-    return bool(used) and all(each.of_steps for each in used)
+    used = [accounts for run in runs for accounts in run if accounts.of_window]
+    return bool(used) and all(accounts.of_steps for accounts in used)
 
 
 def _of_run(run: RunAccounts, by_step: bool) -> list[Account]:
-    """The accounts of all devices of a run."""
     return [
         account
         for each in run
@@ -163,13 +164,11 @@ def _of_run(run: RunAccounts, by_step: bool) -> list[Account]:
 
 
 def _steps(runs: Sequence[Sequence[Account]]) -> Fraction:
-    """The mean over the runs of how many steps they have."""
     most = [max((account.span.steps or 0 for account in run), default=0) for run in runs]
     return Fraction(sum(most), len(most) or 1)
 
 
 def _device_count(runs: Sequence[Sequence[Account]]) -> Fraction:
-    """The mean over the runs of how many devices they have."""
     return Fraction(sum(map(len, runs)), len(runs) or 1)
 
 
@@ -178,31 +177,30 @@ class _DeviceMean:
     """A device on one side: times of classes, and count and time of kernels that compute, by name; all
     per step where there are steps, and means over the runs."""
 
-    of: Account | None = None
+    first_account: Account | None = None
     times: dict[str, Fraction] = field(default_factory=lambda: dict.fromkeys(CLASSES, Fraction(0)))
     kernels: dict[str, tuple[Fraction, Fraction]] = field(default_factory=dict)
     not_recorded: frozenset[str] = frozenset()
 
     @property
     def whole(self) -> Fraction:
-        """The length of the step, or of the window."""
         return sum(self.times.values(), Fraction(0))
 
     @property
     def overlap(self) -> Fraction:
-        """By how much the kernels' durations exceed the time of computation."""
+        """Return by how much the kernels' durations exceed the time of computation."""
         spent = sum((spent for _, spent in self.kernels.values()), Fraction(0))
         return spent - self.times["computation"]
 
-    def add(self, account: Account, parts: int, spelling: NameKey) -> None:
-        """Adds one of so many equal parts of an account."""
-        self.of = self.of or account
+    def add(self, account: Account, parts: int, name_key: NameKey) -> None:
+        """Add one of `parts` equal parts of an account."""
+        self.first_account = self.first_account or account
         self.not_recorded |= account.not_recorded
         for name, time in account.times.items():
             self.times[name] += Fraction(time, parts)
-        for work in account.works:
+        for work in account.entries:
             if work.part == "computation":
-                name = spelling(work.name)
+                name = name_key(work.name)
                 count, spent = self.kernels.get(name, (Fraction(0), Fraction(0)))
                 self.kernels[name] = (
                     count + Fraction(work.count, parts),
@@ -211,22 +209,20 @@ class _DeviceMean:
 
 
 def _device_means(
-    side: int, runs: Sequence[Sequence[Account]], names: RowMatcher, spelling: NameKey
+    side: int, runs: Sequence[Sequence[Account]], matcher: RowMatcher, name_key: NameKey
 ) -> dict[Key, _DeviceMean]:
-    """The devices of a side by what they are called on both."""
     devices: dict[Key, _DeviceMean] = {}
     for run in runs:
         rows = [{"rank": each.rank, "device_id": each.device_id} for each in run]
-        for key, account in zip(names.named(side, rows), run, strict=True):
+        for key, account in zip(matcher.keys_of(side, rows), run, strict=True):
             parts = len(runs) * (account.span.steps or 1)
-            devices.setdefault(key, _DeviceMean()).add(account, parts, spelling)
+            devices.setdefault(key, _DeviceMean()).add(account, parts, name_key)
     return devices
 
 
 def _device_change(
-    key: Key, names: RowMatcher, base: _DeviceMean, other: _DeviceMean
+    key: Key, matcher: RowMatcher, base: _DeviceMean, other: _DeviceMean
 ) -> DeviceChange:
-    """The change of one device."""
     whole = round(base.whole), round(other.whole)
     before, after = (
         dict(zip(CLASSES, round_to_sum([mean.times[name] for name in CLASSES], total), strict=True))
@@ -250,10 +246,10 @@ def _device_change(
                 change,
                 abs(change) < least,
             )
-    account = base.of or other.of
+    account = base.first_account or other.first_account
     return DeviceChange(
-        account.rank if account is not None and "rank" in names.keys else None,
-        account.device_id if account is not None and "device_id" in names.keys else None,
+        account.rank if account is not None and "rank" in matcher.keys else None,
+        account.device_id if account is not None and "device_id" in matcher.keys else None,
         *whole,
         tuple(parts[name] for name in PARTS),
     )
@@ -262,10 +258,10 @@ def _device_change(
 def split_change(
     base: Mapping[str, tuple[Fraction, Fraction]], other: Mapping[str, tuple[Fraction, Fraction]]
 ) -> tuple[Fraction, Fraction]:
-    """What another count, and what another mean makes of the change of sums, each (count, sum) by name.
+    """Split the change of sums into what another count, and what another mean makes of it.
 
-    By count is (count1 - count0) × sum0 / count0, which is all of the change of what base alone has, and
-    all of what other alone has; by mean is the rest.
+    Each side maps names to (count, sum). By count is (count1 - count0) × sum0 / count0, which is all of
+    the change of names that base alone or other alone has; by mean is the rest.
     """
     whole = sum((spent for _, spent in other.values()), Fraction(0))
     whole -= sum((spent for _, spent in base.values()), Fraction(0))
@@ -284,8 +280,10 @@ def split_change(
 
 
 def round_to_sum(values: Sequence[Fraction], whole: int) -> list[int]:
-    """The values as whole numbers that add up to `whole`: each rounded down, and what is then missing
-    given to those with the largest remainders, of equal ones to the first."""
+    """Round the values to whole numbers that add up to `whole`, by the largest remainder method.
+
+    Each is rounded down; what is then missing goes to the largest remainders, of equal ones to the first.
+    """
     result = [floor(value) for value in values]
     for_all, left = divmod(whole - sum(result), len(result))
     order = sorted(range(len(result)), key=lambda i: (result[i] - values[i], i))
@@ -325,7 +323,7 @@ ACCOUNT_COLUMNS = (
 
 
 def with_minor_parts_joined(change: ChangeAccount) -> ChangeAccount:
-    """The account with the minor parts of each device as one, which is called `other` and stands last."""
+    """Return the account with the minor parts of each device as one last part called `other`."""
     if change.devices is None:
         return change
     return replace(change, devices=tuple(map(_device_with_minor_joined, change.devices)))
@@ -346,18 +344,16 @@ def _device_with_minor_joined(device: DeviceChange) -> DeviceChange:
 def account_report(
     change: ChangeAccount, profiles: Sequence[ProfileRef] = (), notes: Sequence[Note] = ()
 ) -> Report:
-    """The account of a change as a report: per device all of the time, then its parts, the greatest
-    change first."""
-    said = list(notes)
-    if change.dropped:
-        text = (
-            f"devices are added up over {', '.join(change.dropped)}, which the sides tell otherwise"
-        )
-        said.append(Note("rows-combined", Severity.INFO, text))
+    """Return the account as a report: per device all of its time, then its parts, the greatest first."""
+    report_notes = list(notes)
+    if change.summed_over:
+        keys = ", ".join(change.summed_over)
+        text = f"devices are added up over {keys}, which the sides tell otherwise"
+        report_notes.append(Note("rows-combined", Severity.INFO, text))
     table, count = None, 0
     if change.devices is not None:
         whole = "window" if change.steps is None else "time from step to step"
-        if change.dropped and max(change.device_counts) > 1:
+        if change.summed_over and max(change.device_counts) > 1:
             whole += ", all devices added up"
         rows = [row for device in change.devices for row in _account_rows(device, whole)]
         names = [column.name for column in ACCOUNT_COLUMNS]
@@ -369,14 +365,13 @@ def account_report(
         columns=ACCOUNT_COLUMNS,
         table=table,
         profiles=tuple(profiles),
-        notes=tuple(said),
+        notes=tuple(report_notes),
         not_recorded=change.not_recorded,
         row_count=count,
     )
 
 
 def _account_rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
-    """The rows of a device, in the order of COLUMNS; `name` is what all of its time is called."""
     whole = Part(name, device.base, device.other, device.change, is_minor=False)
     ordered = sorted(device.parts, key=lambda part: (part.name == MINOR, -abs(part.change)))
     return [
@@ -394,29 +389,9 @@ def _account_rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
     ]
 
 
-class ComparedRow(Protocol):
-    """A row of both sides of a comparison: what it is about, and its values by measure."""
-
-    @property
-    def base(self) -> Mapping[str, Any]:
-        """The row as base spells it; empty where base has none."""
-
-    @property
-    def other(self) -> Mapping[str, Any]:
-        """The row as other spells it; empty where other has none."""
-
-    @property
-    def base_values(self) -> Mapping[str, Any]:
-        """Base's values, of several runs their means."""
-
-    @property
-    def other_values(self) -> Mapping[str, Any]:
-        """Other's values, of several runs their means."""
-
-
 @dataclass(frozen=True)
 class _CulpritKind:
-    """Rows of one report: their sum, its count, what tells them apart, and words for what changed."""
+    """Rows of one report: their sum, its count, their keys, and words for what changed."""
 
     name: str
     sum_ns: str
@@ -482,35 +457,34 @@ class _Culprit:
 
     @property
     def change(self) -> Fraction:
-        """Other's sum less base's."""
         return self.other[1] - self.base[1]
 
 
 def culprits(
-    kernels: Sequence[ComparedRow],
-    calls: Sequence[ComparedRow],
-    gaps: Sequence[ComparedRow],
+    kernels: Sequence[RowPair],
+    calls: Sequence[RowPair],
+    gaps: Sequence[RowPair],
     most: int = 5,
     *,
-    of: ChangeAccount | None = None,
+    account: ChangeAccount | None = None,
     profiles: Sequence[ProfileRef] = (),
 ) -> Report:
-    """The names whose sums changed most, so many of all three kinds together, greatest change first.
+    """Return a report of the `most` names whose sums changed most, of all three kinds together.
 
     `kernels`, `calls` and `gaps` are the rows of the comparisons of `kernels`, `api_vs_kernel` and
-    `idle_host`; those of several ranks and devices are added up. `of`: the account of the same change.
-    With it, values are those of one device (the mean over devices), and of one step where the account is.
+    `idle_host`; several ranks and devices are added up. With `account`, that of the same change, values
+    are those of a single device (the mean over devices), and per step where the account is.
     """
-    per = (Fraction(1), Fraction(1)) if of is None else _step_device_counts(of)
+    per = (Fraction(1), Fraction(1)) if account is None else _step_device_counts(account)
     listed: list[_Culprit] = []
     for kind, rows in ((_KERNEL, kernels), (_CALL, calls), (_IDLE, gaps)):
-        listed += (each for each in _by_name(kind, rows, per) if round(each.change))
-    listed.sort(key=lambda each: -abs(each.change))
-    cells = [_culprit_row(each) for each in listed[:most]]
+        listed += (culprit for culprit in _by_name(kind, rows, per) if round(culprit.change))
+    listed.sort(key=lambda culprit: -abs(culprit.change))
+    cells = [_culprit_row(culprit) for culprit in listed[:most]]
     data = {column.name: [row[i] for row in cells] for i, column in enumerate(CULPRIT_COLUMNS)}
     return Report(
         name="culprits",
-        title=_culprits_title(of),
+        title=_culprits_title(account),
         columns=CULPRIT_COLUMNS,
         table=report_table(CULPRIT_COLUMNS, data),
         profiles=tuple(profiles),
@@ -518,31 +492,29 @@ def culprits(
     )
 
 
-def _culprits_title(of: ChangeAccount | None) -> str:
+def _culprits_title(account: ChangeAccount | None) -> str:
     parts = ["The largest parts of the change, by name"]
-    if of is not None and of.steps is not None:
+    if account is not None and account.steps is not None:
         parts.append("per step")
-    if of is not None and max(of.device_counts) > 1:
+    if account is not None and max(account.device_counts) > 1:
         parts.append("mean of all devices")
     return ", ".join(parts)
 
 
-def _step_device_counts(of: ChangeAccount) -> tuple[Fraction, Fraction]:
-    """How many steps of devices the values of each side are of."""
-    base, other = of.steps or (Fraction(1), Fraction(1))
-    base_devices, other_devices = of.device_counts
+def _step_device_counts(account: ChangeAccount) -> tuple[Fraction, Fraction]:
+    base, other = account.steps or (Fraction(1), Fraction(1))
+    base_devices, other_devices = account.device_counts
     return (base * base_devices or Fraction(1)), (other * other_devices or Fraction(1))
 
 
 def _by_name(
-    kind: _CulpritKind, rows: Sequence[ComparedRow], per: tuple[Fraction, Fraction]
+    kind: _CulpritKind, rows: Sequence[RowPair], per: tuple[Fraction, Fraction]
 ) -> Iterator[_Culprit]:
-    """The rows of one kind by name, those that have a sum and a count."""
     totals: dict[tuple[Any, ...], list[list[Fraction]]] = {}
     for row in rows:
         spelled = row.base or row.other
-        of_sides = row.base_values, row.other_values
-        values = [(side[kind.count], side[kind.sum_ns]) for side in of_sides]
+        values_of_sides = row.base_values, row.other_values
+        values = [(side[kind.count], side[kind.sum_ns]) for side in values_of_sides]
         if any(value is None for pair in values for value in pair):
             continue
         key = tuple(spelled.get(name) for name in kind.keys)
@@ -554,20 +526,18 @@ def _by_name(
         yield _Culprit(kind, key, (base[0], base[1]), (other[0], other[1]))
 
 
-def _culprit_row(each: _Culprit) -> tuple[Any, ...]:
-    """A row, in the order of COLUMNS."""
-    base, other = round(each.base[1]), round(each.other[1])
-    parts = split_change({"": each.base}, {"": each.other})
+def _culprit_row(culprit: _Culprit) -> tuple[Any, ...]:
+    base, other = round(culprit.base[1]), round(culprit.other[1])
+    parts = split_change({"": culprit.base}, {"": culprit.other})
     by_count, by_mean = round_to_sum(parts, other - base)
-    name, *rest = each.key
+    name, *rest = culprit.key
     activity = rest[0] if rest else None
-    why = _why(each, *parts)
-    return each.kind.name, name, activity, other - base, why, by_count, by_mean, base, other
+    why = _why(culprit, *parts)
+    return culprit.kind.name, name, activity, other - base, why, by_count, by_mean, base, other
 
 
-def _why(each: _Culprit, by_count: Fraction, by_mean: Fraction) -> str:
-    """The larger cause in words, and the smaller if it is worth saying."""
-    kind, (count, spent), (count_after, spent_after) = each.kind, each.base, each.other
+def _why(culprit: _Culprit, by_count: Fraction, by_mean: Fraction) -> str:
+    kind, (count, spent), (count_after, spent_after) = culprit.kind, culprit.base, culprit.other
     if not count or not count_after:
         return "only in other" if count_after else "only in base"
     largest = max(abs(by_count), abs(by_mean))
@@ -594,6 +564,6 @@ def _why(each: _Culprit, by_count: Fraction, by_mean: Fraction) -> str:
 
 
 def _percent(ratio: Fraction) -> str:
-    """How far a ratio is from 1: whole per cent, of less than 10 with one decimal."""
+    """Return how far a ratio is from 1, in whole per cent, or with a decimal below 10 %."""
     distance = abs(float(ratio) - 1) * 100
     return f"{distance:.0f} %" if distance >= 9.95 else f"{distance:.1f} %"

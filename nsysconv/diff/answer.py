@@ -43,14 +43,14 @@ class Answer:
 
     @property
     def word(self) -> str:
-        """slower, faster, same, or cannot tell."""
+        """Return `slower`, `faster`, `same`, or `cannot tell`."""
         if self.change is None or self.empty or (self.unlike and self.what == WINDOW):
             return _CANNOT_TELL
         return _WORDS.get(self.change.verdict("less"), _CANNOT_TELL)
 
     @property
     def line(self) -> str:
-        """The answer in one line."""
+        """Return the answer in one line."""
         return f"{self.word}: {'; '.join(self._parts())}"
 
     def _parts(self) -> Iterable[str]:
@@ -73,7 +73,6 @@ class Answer:
             yield f"{other_work}, compared per step"
 
     def _interval(self) -> str:
-        """The interval of the change, and what of it is assumed."""
         change, ratio = self.change, None if self.change is None else self.change.ratio
         if change is None or ratio is None:
             return "no interval"
@@ -88,7 +87,7 @@ class Answer:
 
     @property
     def smallest_visible(self) -> float | None:
-        """The smallest change, in percent, that would probably have been seen; None without interval."""
+        """Return the minimum detectable change in percent; None without interval."""
         ratio = None if self.change is None else self.change.ratio
         if self.change is None or ratio is None:
             return None
@@ -96,7 +95,7 @@ class Answer:
         return 100 * minimum_detectable_change(ratio.high / (after / before) - 1)
 
     def report(self, limits: Sequence[State] = ()) -> Report:
-        """The answer as a report of one row, which people are told in words; with counts of limits."""
+        """Return the answer as a report of one row, with counts of the states of limits."""
         change = None if self.empty else self.change
         before, after = (None, None) if change is None else change.means
         ratio = None if change is None else change.ratio
@@ -163,7 +162,7 @@ _FEWEST_RUNS = 4
 
 
 def outlier_run_notes(side: str, values: Sequence[float], names: Sequence[str]) -> Iterator[Note]:
-    """A note on runs that are far from the others of their side, of four at least."""
+    """Yield a note on runs that are far from the others of their side, of four at least."""
     if len(values) < _FEWEST_RUNS:
         return
     middle = median(values)
@@ -184,15 +183,15 @@ def outlier_run_notes(side: str, values: Sequence[float], names: Sequence[str]) 
 def run_order_notes(
     base: Sequence[Sequence[Timeline]], other: Sequence[Sequence[Timeline]]
 ) -> Iterator[Note]:
-    """A note where all runs of one side were recorded before all of the other, of four at least."""
+    """Yield a note where all runs of one side were recorded before the other's, of four at least."""
     if len(base) + len(other) < _FEWEST_RUNS:
         return
     starts = [[_recorded_at(run) for run in side] for side in (base, other)]
-    known = [[moment for moment in side if moment is not None] for side in starts]
-    if [*map(len, known)] != [len(base), len(other)]:
+    recorded = [[moment for moment in side if moment is not None] for side in starts]
+    if [*map(len, recorded)] != [len(base), len(other)]:
         return
     for first, last, words in ((0, 1, "base first"), (1, 0, "the other side first")):
-        if max(known[first]) < min(known[last]):
+        if max(recorded[first]) < min(recorded[last]):
             text = (
                 f"runs were recorded one side after the other, {words}; in turns drift would cancel"
             )
@@ -205,7 +204,7 @@ def _recorded_at(run: Sequence[Timeline]) -> int | None:
 
 
 def slow_step_notes(side: str, durations: np.ndarray) -> Iterator[Note]:
-    """Notes on steps of one run that are much slower than the usual one, the first apart."""
+    """Yield notes on steps (durations in ns) much slower than the usual one, the first ones apart."""
     middle = float(np.median(durations))
     far = _FAR * float(np.median(np.abs(durations - middle)))
     first = durations[: len(durations) // 4]

@@ -1,4 +1,4 @@
-"""What became of one figure from one side to the other, and how far noise may have moved it.
+"""The change of a figure from one side to the other, its confidence interval and verdict.
 
 Which interval a figure gets, and what a verdict is: docs/definitions.md, "Comparing two runs".
 """
@@ -44,25 +44,26 @@ _DIRECTIONS: dict[Better | None, tuple[Verdict, Verdict]] = {
 class Change:
     """The values of one figure by run, on both sides, and what their interval rests on.
 
-    `half` is half the width of the interval of log(other / base), where each side is one run: of values
-    by step, or of what runs are assumed to differ by. `noise` is that assumption: the relative standard
-    deviation of a run. `points`: the values are percentages.
+    `half_width` is half the width of the interval of log(other / base), where each side is one run: of
+    values by step, or of what runs are assumed to differ by. `noise` is that assumption: the relative
+    standard deviation of a run. `points`: the values are percentages.
     """
 
     base: tuple[Number, ...]
     other: tuple[Number, ...]
     basis: Basis
-    half: float = 0.0
+    half_width: float = 0.0
     noise: float = 0.0
     points: bool = False
 
     def __post_init__(self) -> None:
-        if self.half < _REL_TOL:
-            object.__setattr__(self, "half", 0.0)
+        """Take a half width that is rounding for 0."""
+        if self.half_width < _REL_TOL:
+            object.__setattr__(self, "half_width", 0.0)
 
     @property
     def means(self) -> tuple[Number, Number]:
-        """The mean of each side; of one run, its value."""
+        """Return the mean of each side; of a single run, its value."""
         first, second = (
             side[0] if len(side) == 1 else sum(side) / len(side) for side in (self.base, self.other)
         )
@@ -70,8 +71,9 @@ class Change:
 
     @property
     def ratio(self) -> ConfidenceInterval | None:
-        """The interval of other / base; None for percentages, for values that are not positive, and
-        where nothing shows how the figure varies.
+        """Return the confidence interval of other / base, or None where there is none.
+
+        Percentages have none, nor values that are not positive, nor figures whose spread nothing shows.
         """
         if self.points or self.basis == "none" or min(*self.base, *self.other) <= 0:
             return None
@@ -81,11 +83,11 @@ class Change:
         if self.basis == "repeats":
             return runs_ratio_interval(self.base, self.other)
         return ConfidenceInterval(
-            after / before * math.exp(-self.half), after / before * math.exp(self.half)
+            after / before * math.exp(-self.half_width), after / before * math.exp(self.half_width)
         )
 
     def difference(self, scale: float = 1.0) -> ConfidenceInterval | None:
-        """The interval of other - scale * base; None where nothing shows how the figure varies."""
+        """Return the confidence interval of other - scale * base; None where nothing shows the spread."""
         before, after = self.means
         if self.basis == "none":
             return None
@@ -99,15 +101,15 @@ class Change:
             reach = _NORMAL * percentage_point_deviation(self.noise, (before + after) / 200)
             return ConfidenceInterval(middle - reach, middle + reach)
         if before > 0 and after > 0:
-            low, high = (after * math.exp(sign * self.half) for sign in (-1, 1))
+            low, high = (after * math.exp(sign * self.half_width) for sign in (-1, 1))
             return ConfidenceInterval(low - scale * before, high - scale * before)
         # Of a side without any, nothing varies; the other's value may be as far off as any.
-        reach = math.expm1(self.half) * (abs(after) + abs(scale * before))
+        reach = math.expm1(self.half_width) * (abs(after) + abs(scale * before))
         return ConfidenceInterval(middle - reach, middle + reach)
 
     @property
-    def excludes_no_change(self) -> bool:
-        """Whether noise alone has not made the change: no change is outside the interval."""
+    def is_significant(self) -> bool:
+        """Return whether no change is outside the confidence interval."""
         if self.basis == "exact":
             return self.means[0] != self.means[1]
         ratio, difference = self.ratio, self.difference()
@@ -116,12 +118,12 @@ class Change:
         return difference is not None and difference.excludes(0)
 
     @property
-    def run_spread(self) -> float | None:
-        """The relative standard deviation of a run; None where values are not positive, or exact."""
+    def run_deviation(self) -> float | None:
+        """Return the relative standard deviation of a run; None for exact or non-positive values."""
         if self.points or self.basis in ("exact", "none") or min(*self.base, *self.other) <= 0:
             return None
         if self.basis != "repeats":
-            return self.half / single_run_half_width(1.0)
+            return self.half_width / single_run_half_width(1.0)
         squares = [
             (math.log(value) - mean) ** 2
             for side in (self.base, self.other)
@@ -131,21 +133,21 @@ class Change:
         return math.sqrt(sum(squares) / (len(squares) - 2))
 
     @property
-    def runs(self) -> str:
-        """What the interval rests on, in words: `exact`, `5:5 runs`, `within run`, `single run`."""
+    def basis_words(self) -> str:
+        """Return what the interval rests on: `exact`, `5:5 runs`, `within run`, `single run`."""
         return f"{len(self.base)}:{len(self.other)} runs" if self.basis == "repeats" else self.basis
 
-    def described(self, unit: Unit, *, in_units: bool = False) -> str:
-        """The interval in words, with what it rests on: `+1.2 … +6.9 %, within run`.
+    def interval_words(self, unit: Unit, *, in_units: bool = False) -> str:
+        """Return the interval and what it rests on in words: `+1.2 … +6.9 %, within run`.
 
-        As a share of base where it has a ratio, unless `in_units`.
+        It is a share of base where there is a ratio, unless `in_units`.
         """
         if self.basis == "none":
             return "one run a side shows no spread"
         ratio = None if in_units else self.ratio
         interval = ratio or self.difference()
         if self.basis == "exact" or interval is None:
-            return self.runs
+            return self.basis_words
         if ratio is not None:
             low, high = (f"{100 * (end - 1):+,.1f}" for end in (ratio.low, ratio.high))
             ends = f"{low} … {high} %"
@@ -154,15 +156,15 @@ class Change:
         else:
             low, high = (human(end, unit) for end in (interval.low, interval.high))
             ends = f"{low} … {high}"
-        return f"{ends}, {self.runs}"
+        return f"{ends}, {self.basis_words}"
 
     def verdict(self, better: Better | None) -> Verdict:
-        """What may be said of the change: worse, better, same, or `~` where it cannot be told.
+        """Return worse, better or same, or `~` where noise alone may have made the change.
 
-        More or less, where neither is better.
+        Return more or less where neither is better.
         """
         before, after = self.means
-        if self.excludes_no_change:
+        if self.is_significant:
             # The means decide which way: those of logarithms may differ from them, hardly ever in that.
             return _DIRECTIONS[better][0 if after > before else 1]
         return "same" if self._is_same() else UNCERTAIN
@@ -185,12 +187,12 @@ def change_of(
     other: Sequence[Number | None],
     *,
     noise: float,
-    half: float | None = None,
+    half_width: float | None = None,
 ) -> Change | None:
-    """The change of a column, of a value per run and side; None where a value is missing or no number.
+    """Return the change of a column, of a value per run and side; None where a value is not finite.
 
     `noise` is the relative standard deviation that runs are assumed to have where each side is one;
-    `half` that of `Change`, where values by step show how the column varies.
+    `half_width` that of `Change`, where values by step show how the column varies.
     """
     before = tuple(value for value in base if value is not None and math.isfinite(value))
     after = tuple(value for value in other if value is not None and math.isfinite(value))
@@ -203,11 +205,10 @@ def change_of(
         return Change(before, after, "repeats", points=points)
     if column.is_order_statistic:
         return Change(before, after, "none", points=points)
-    if half is not None:
-        return Change(before, after, "within run", half, noise, points)
+    if half_width is not None:
+        return Change(before, after, "within run", half_width, noise, points)
     return Change(before, after, "single run", single_run_half_width(noise), noise, points)
 
 
 def _is_counted(column: Column) -> bool:
-    """Whether a column is counted and not measured: counts, bytes, and means of bytes."""
     return column.unit in (Unit.COUNT, Unit.BYTES)

@@ -1,7 +1,7 @@
 """Whether two sides of a diff may be compared: what differs besides the program.
 
 A side is one or more profiles: repeats of a run, or the ranks of one. Profiles of a side that hold
-different ranks are parts of one run; profiles of the same ranks, or of none, are repeats. A value that
+different ranks are parts of a run; profiles of the same ranks, or without any, are repeats. A value that
 a source does not record is unknown and differs from nothing.
 """
 
@@ -18,9 +18,9 @@ from statistics import median
 from nsysconv.diff.rows import BOTH, RowPair
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, Severity
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, Column
 from nsysconv.store.read import Row
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import STEP_RANGE, in_slice
 from nsysconv.timeline.steps import steps as steps_of
@@ -43,7 +43,7 @@ _GRAPHS = frozenset(
     {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.GRAPH_NODES}
 )
 # Where one side holds the first of these events and the other only such totals, these stand against
-# those, and neither is told as missing.
+# those, and neither is reported as missing.
 _EVENTS_AND_TOTALS = (
     ((Fact.KERNELS,), Fact.KERNEL_TOTALS),
     ((Fact.MEMCPYS, Fact.MEMSETS), Fact.MEMORY_TOTALS),
@@ -59,7 +59,7 @@ _PRECISION = frozenset({"coarse-times", "rounded-bytes", "rounded-times"})
 _OPTION = re.compile(r"([\w:]+)=(\w+)")
 # In place of ranks and device where the sides number these in other ways.
 _LONGEST = (frozenset[int](), MISSING)
-# Lengths are told where the longer is more than this times the shorter.
+# Lengths are noted where the longer is more than this times the shorter.
 _ALIKE = 1.2
 _WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
 
@@ -81,15 +81,15 @@ class _Property:
 def comparability_notes(
     base: Sequence[Timeline], other: Sequence[Timeline], *, steps: str | None = None
 ) -> list[Note]:
-    """What makes figures of the two sides incomparable, or explains why they differ; worst first.
+    """Return notes on what makes two sides incomparable, or explains why they differ; worst first.
 
     A text names the base's value first. `info` notes explain; `approximated`: figures of the note's
     facts are not like for like; `dropped`: a side, or a run of it, is empty, and nothing follows from
-    its figures. `steps` names the ranges that are steps, `*` standing for anything (None: as steps
-    are usually called).
+    its figures. `steps` names the ranges that are steps, `*` matching anything (None: as steps are
+    usually called).
     """
     sides = _runs(base), _runs(other)
-    found = [
+    notes = [
         *_emptiness(sides),
         *_unequal(sides, _properties(steps or STEP_RANGE)),
         *_capture_options(sides),
@@ -98,16 +98,16 @@ def comparability_notes(
         *_windows(sides),
         *_recordings(sides),
     ]
-    return sorted(found, key=lambda note: _WORST_FIRST.index(note.severity))
+    return sorted(notes, key=lambda note: _WORST_FIRST.index(note.severity))
 
 
-def compute_properties(timeline: Timeline, *, steps: str | None = None) -> None:
-    """Looks at all of a profile that `comparability_notes` asks for, so that it may forget its events."""
+def cache_properties(timeline: Timeline, *, steps: str | None = None) -> None:
+    """Compute and cache what `comparability_notes` reads, so that the profile may forget its events."""
     comparability_notes([timeline], [timeline], steps=steps)
 
 
 def is_empty(timelines: Iterable[Timeline]) -> bool:
-    """Whether no profile of a side holds a GPU operation, neither events nor totals of any.
+    """Return whether no profile of a side holds a GPU operation, neither events nor totals.
 
     An empty or failed capture is no improvement: no verdict may be built on such a side.
     """
@@ -142,30 +142,28 @@ def _properties(step_pattern: str) -> tuple[_Property, ...]:
         environment("source", partial(_attribute, "source")),
         environment("version of the tool", partial(_attribute, "tool_version")),
         environment("driver version", partial(_driver, numeric=True)),
-        # Some sources tell what the driver supports in place of what it is.
+        # Some sources record what the driver supports in place of what it is.
         environment("version that the driver supports", partial(_driver, numeric=False)),
         environment("host", _hosts),
     )
 
 
 def _unequal(sides: _Sides, properties: Iterable[_Property]) -> Iterator[Note]:
-    """The notes of properties that differ between the sides or within one."""
-    told: dict[tuple[str, Severity, frozenset[Fact]], list[str]] = {}
+    texts_by_note: dict[tuple[str, Severity, frozenset[Fact]], list[str]] = {}
     for prop in properties:
         base, other = (
             sorted({v for v in map(prop.value, side) if v is not None}) for side in sides
         )
         mixed = len(base) > 1 or len(other) > 1
         if mixed or (base and other and base != other):
-            texts = told.setdefault((prop.slug, prop.severity, prop.facts), [])
+            texts = texts_by_note.setdefault((prop.slug, prop.severity, prop.facts), [])
             texts.append(f"{prop.what}: {_shown(base)} against {_shown(other)}")
-    for (slug, severity, facts), texts in told.items():
+    for (slug, severity, facts), texts in texts_by_note.items():
         yield Note(slug, severity, "; ".join(texts), facts=facts)
 
 
 def _capture_options(sides: _Sides) -> Iterator[Note]:
-    """A note on options of the profiler that are told of both sides and not the same."""
-    told = [name for side in sides for run in side for name in _options(run)]
+    option_names = [name for side in sides for run in side for name in _options(run)]
     properties = [
         _Property(
             "capture-options-differ",
@@ -173,34 +171,31 @@ def _capture_options(sides: _Sides) -> Iterator[Note]:
             name,
             lambda run, name=name: _options(run).get(name),  # type: ignore[misc]
         )
-        for name in sorted(set(told))
+        for name in sorted(set(option_names))
     ]
     yield from _unequal(sides, properties)
 
 
 def _options(run: _Run) -> dict[str, str]:
-    """The profiler's options as the notes of a run's profiles spell them."""
     texts = [n.text for t in run for n in t.profile.notes if n.slug == "capture-options"]
     return {name: value for text in texts for name, value in _OPTION.findall(text)}
 
 
 def _shown(values: Sequence[str]) -> str:
-    """A side's values: usually one; several where its runs are not alike."""
     if not values:
         return "not recorded"
     return values[0] if len(values) == 1 else f"{' or '.join(values)} (runs differ)"
 
 
 def _runs(side: Sequence[Timeline]) -> _Side:
-    """The runs of a side: profiles of different ranks together, repeats apart."""
-    found: dict[tuple[str, int], list[Timeline]] = {}
+    runs: dict[tuple[str, int], list[Timeline]] = {}
     seen: dict[frozenset[int], int] = defaultdict(int)
     for number, timeline in enumerate(side):
         ranks = _ranks(timeline)
         key = ("repeat", seen[ranks]) if ranks else ("unranked", number)
-        found.setdefault(key, []).append(timeline)
+        runs.setdefault(key, []).append(timeline)
         seen[ranks] += 1
-    return [tuple(run) for run in found.values()]
+    return [tuple(run) for run in runs.values()]
 
 
 def _profiles(side: _Side) -> list[Timeline]:
@@ -220,12 +215,10 @@ def _slugs(run: _Run) -> set[str]:
 
 
 def _joined(values: Iterable[object]) -> str | None:
-    """The known values of one run's parts, each once; None where none is known."""
     return " + ".join(sorted({str(value) for value in values if value is not None})) or None
 
 
 def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
-    """What these columns say of the GPUs in use."""
     rows = [(row, t) for t in run for row in t.profile.rows("device")]
     cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in used_devices(t)]
     # Newer drivers put the vendor before the names of older ones.
@@ -235,8 +228,7 @@ def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
 
 
 def _gpu_count(run: _Run) -> str | None:
-    """How many GPUs the run worked on: those of several ranks may be the same."""
-    found: set[Hashable] = set()
+    gpus: set[Hashable] = set()
     for timeline in run:
         used = used_devices(timeline)
         if None in used:
@@ -245,12 +237,11 @@ def _gpu_count(run: _Run) -> str | None:
         host = timeline.profile.attributes["host"]
         for device in used:
             row = rows.get(device, {})
-            found.add(row.get("uuid") or (host, row.get("bus_id") or (_ranks(timeline), device)))
-    return _count(found)
+            gpus.add(row.get("uuid") or (host, row.get("bus_id") or (_ranks(timeline), device)))
+    return _count(gpus)
 
 
 def _count(values: Iterable[Hashable]) -> str | None:
-    """How many different ones there are; None for none."""
     count = len(set(values))
     return str(count) if count else None
 
@@ -267,7 +258,6 @@ def _steps(pattern: str, run: _Run) -> str | None:
 
 
 def _caveat(slug: str, about: frozenset[Fact], having: str, lacking: str, run: _Run) -> str | None:
-    """Whether the import of a run noted this, where the run holds what the note is about."""
     if about.isdisjoint(_facts(run)):
         return None
     return f"{having} ({slug})" if slug in _slugs(run) else lacking
@@ -300,12 +290,11 @@ def _driver(run: _Run, *, numeric: bool) -> str | None:
 
 
 def _hosts(run: _Run) -> str | None:
-    found = [timeline.profile.attributes["host"] for timeline in run]
-    return _joined(found + [process["host"] for _, process in _processes(run)])
+    hosts = [timeline.profile.attributes["host"] for timeline in run]
+    return _joined(hosts + [process["host"] for _, process in _processes(run)])
 
 
 def _emptiness(sides: _Sides) -> Iterator[Note]:
-    """A note where a side, or a run of it, holds no GPU operation."""
 
     def shown(side: _Side) -> str:
         counts = [sum(map(op_count, run)) for run in side]
@@ -320,15 +309,14 @@ def _emptiness(sides: _Sides) -> Iterator[Note]:
 
 
 def _losses(sides: _Sides) -> Iterator[Note]:
-    """A note where one side lost rows, or times of rows, in a way in which the other did not."""
 
     def lost(side: _Side) -> list[Note]:
         notes = [n for t in _profiles(side) for n in (*t.profile.notes, *t.op_notes)]
         return [n for n in notes if n.severity is Severity.DROPPED or n.slug == "no-time"]
 
-    found = [*map(lost, sides)]
-    base, other = ({note.slug for note in notes} for notes in found)
-    touched = [note.facts for notes in found for note in notes if note.slug in base ^ other]
+    losses = [*map(lost, sides)]
+    base, other = ({note.slug for note in notes} for notes in losses)
+    touched = [note.facts for notes in losses for note in notes if note.slug in base ^ other]
     if touched:
         facts = _ALL.union(*touched) if all(touched) else _ALL
         text = " against ".join(", ".join(sorted(slugs)) or "none" for slugs in (base, other))
@@ -336,7 +324,6 @@ def _losses(sides: _Sides) -> Iterator[Note]:
 
 
 def _events_against_totals(sides: _Sides) -> Iterator[Note]:
-    """A note for each kind of events of which one side holds only totals."""
     base, other = (_ALL.union(*map(_facts, side)) for side in sides)
     for events, summed in _EVENTS_AND_TOTALS:
         pair = [events[0] if events[0] in held else summed for held in (base, other)]
@@ -347,31 +334,30 @@ def _events_against_totals(sides: _Sides) -> Iterator[Note]:
 
 
 def _recorded(sides: _Sides) -> Iterator[Note]:
-    """Notes on kinds of information that not every run holds."""
     against = list(_events_against_totals(sides))
     yield from against
-    elsewhere = _NO_MATTER.union(*(note.facts for note in against))
-    recorded = [[_without_spare_totals(_facts(run)) - elsewhere for run in side] for side in sides]
+    noted = _NO_MATTER.union(*(note.facts for note in against))
+    recorded = [[_without_spare_totals(_facts(run)) - noted for run in side] for side in sides]
     base, other = (_ALL.union(*side) for side in recorded)
-    rows = [("only in the base", base - other), ("only in the other side", other - base)]
+    differences = [("only in the base", base - other), ("only in the other side", other - base)]
     for name, side in zip(("the base", "the other side"), recorded, strict=True):
         if side:
             some = _ALL.union(*side) - frozenset.intersection(*side)
-            rows.append((f"in some runs of {name} only", some))
-    told = [(name, in_order(facts)) for name, facts in rows if facts]
-    if told:
-        text = "; ".join(f"{name}: {', '.join(f.label for f in facts)}" for name, facts in told)
-        touched = frozenset(fact for _, facts in told for fact in facts)
+            differences.append((f"in some runs of {name} only", some))
+    differing = [(name, in_order(facts)) for name, facts in differences if facts]
+    if differing:
+        text = "; ".join(
+            f"{name}: {', '.join(f.label for f in facts)}" for name, facts in differing
+        )
+        touched = frozenset(fact for _, facts in differing for fact in facts)
         yield Note("facts-differ", Severity.INFO, text, facts=touched)
 
 
 def _without_spare_totals(facts: frozenset[Fact]) -> frozenset[Fact]:
-    """The facts without totals of recorded events: reports are made of the events."""
     return facts - {summed for events, summed in _EVENTS_AND_TOTALS if events[0] in facts}
 
 
 def _windows(sides: _Sides) -> Iterator[Note]:
-    """A note where a device's window is much longer on one side; the worst stands in its text."""
     base, other = map(_window_lengths, sides)
     if base and other and not base.keys() & other.keys():
         base, other = ({_LONGEST: max(side.values(), key=median)} for side in (base, other))
@@ -387,16 +373,14 @@ def _windows(sides: _Sides) -> Iterator[Note]:
 
 
 def _window_lengths(side: _Side) -> _Lengths:
-    """Per ranks and device the windows of the runs."""
-    found: _Lengths = defaultdict(list)
+    lengths: _Lengths = defaultdict(list)
     for timeline in _profiles(side):
         for device, length in window_lengths(timeline).items():
-            found[_ranks(timeline), device].append(length)
-    return found
+            lengths[_ranks(timeline), device].append(length)
+    return lengths
 
 
 def _recordings(sides: _Sides) -> Iterator[Note]:
-    """A note where one side was recorded for much longer."""
     every = ([t.profile.attributes["recording_ns"] for t in _profiles(side)] for side in sides)
     base, other = ([length for length in lengths if length is not None] for lengths in every)
     if base and other and _ratio(base, other) > _ALIKE:
@@ -405,7 +389,6 @@ def _recordings(sides: _Sides) -> Iterator[Note]:
 
 
 def _ratio(base: Sequence[int], other: Sequence[int]) -> float:
-    """The longer median over the shorter."""
     shorter, longer = sorted((median(base), median(other)))
     return longer / shorter if shorter else 1 + longer
 
@@ -462,7 +445,7 @@ def gpu_uuids(side: Iterable[Timeline]) -> set[str]:
 @cached_small
 def has_graph_intervals(timeline: Timeline) -> bool:
     """Return whether a launch of a graph was recorded as one interval."""
-    return bool((timeline.ops.kind == Kind.GRAPH).any())
+    return bool((timeline.ops.kind == OpKind.GRAPH).any())
 
 
 @cached_small
@@ -483,36 +466,36 @@ _UNLIKE = ("gpu-differs", "capture-options-differ")
 
 
 def work_differences(notes: Iterable[Note], *, have_steps: bool) -> list[str]:
-    """What of the comparability of two sides makes their sums incomparable, in words.
+    """Return in words which of these notes make the sums of two sides incomparable.
 
     Other numbers of steps, where both sides have steps; another GPU, other options of the profiler.
     """
     slugs = (_STEPS, *_UNLIKE) if have_steps else _UNLIKE
-    return [work_note.text for work_note in notes if work_note.slug in slugs]
+    return [note.text for note in notes if note.slug in slugs]
 
 
 def kernel_mix_difference(kernels: Sequence[RowPair]) -> str | None:
-    """That the sides run other kernels for more than half of their time, in words; else None.
+    """Return in words that the sides run other kernels for more than half of their time, or None.
 
-    To be asked where no steps say how much was done. `kernels` are the rows of that report.
+    Meant for sides without steps, which would say how much was done. `kernels` are that report's rows.
     """
     shares = []
     for side in ("base_values", "other_values"):
         spent = [(row.where == BOTH, getattr(row, side)["kernel_sum_ns"] or 0) for row in kernels]
-        whole = sum(each for _, each in spent)
-        shares.append(sum(each for both, each in spent if both) / whole if whole else 1.0)
+        whole = sum(ns for _, ns in spent)
+        shares.append(sum(ns for both, ns in spent if both) / whole if whole else 1.0)
     if min(shares) >= _MOST:
         return None
     return f"only {100 * min(shares):.0f} % of the kernel time is of kernels that both sides run"
 
 
 def launch_count_difference(kernels: Sequence[RowPair]) -> str | None:
-    """That one side launched most of its kernels less often than the other, in words; else None.
+    """Return in words that one side launched most of its kernels less often, or None.
 
     So it is where a recording was stopped after some time: it holds more of a program that became
-    faster. A changed program launches some kernels more or less often, and the others as before. Most are
-    more than half of the names that both sides have, and of base's time. To be asked where no steps say
-    how much was done. `kernels` are the rows of that report.
+    faster. A changed program launches some kernels more or less often, and the others as before. Most
+    are more than half of the names that both sides have, and of base's time. Meant for sides without
+    steps. `kernels` are the rows of that report.
     """
     rows = [row for row in kernels if row.where == BOTH and row.base_values["kernel_sum_ns"]]
     whole = sum(row.base_values["kernel_sum_ns"] or 0 for row in kernels)
@@ -533,7 +516,13 @@ def _share(row: RowPair) -> float:
     return (after - before) / before if before and after is not None else 0.0
 
 
+def grows_with_work(column: Column) -> bool:
+    """Return whether more work makes more of it: sums, counts, unions; not means, extremes, shares."""
+    whole = column.unit in (Unit.NS, Unit.BYTES, Unit.COUNT) and not column.real
+    return whole and not column.is_extreme
+
+
 def work_note(reasons: Sequence[str]) -> Note:
-    """That sums are not comparable, and why."""
+    """Return the note that sums are not comparable, for these reasons."""
     text = f"not the same work ({'; '.join(reasons)}): sums and counts have no verdict"
     return Note("work-differs", Severity.APPROXIMATED, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ from nsysconv.report import Column, Report, common_slice, report_table
 from nsysconv.units import Unit
 
 _FEW_REPEATS = 4
-# One of so many intervals at 95 % does not hold what is there.
+# The share of 95 % intervals that miss the true value.
 _BY_CHANCE = 0.05
 _REL_TOL = 1e-9
 
@@ -64,74 +64,90 @@ class Comparison:
     rows: tuple[RowPair, ...] | None
 
 
-def compare_reports(
-    base: Sequence[Report],
-    other: Sequence[Report],
-    *,
-    spelling: Mapping[str, NameKey],
-    half_widths: HalfWidths = lambda names: {},
-    notes: Sequence[Note] = (),
-    comparable: Callable[[Column], bool] = lambda column: True,
-    one_sided: bool = True,
-    noise: RunNoise = _ASSUMED,
-) -> Comparison:
-    """What changed from one side to the other, the greatest change of the main measure first.
+@dataclass(frozen=True)
+class CompareOptions:
+    """How two sides' rows are matched and judged.
 
-    Each side gives the same report once for each of its runs; of several, the mean is compared. Rows
-    that did not change are counted in a note and left out. Rows of one side only are there: what adds up
-    is 0 on the other. `spelling` makes one of the spellings of a key column's texts.
-    Columns that are not `comparable` have no verdict; without `one_sided`, nor has a row that is on one
-    side only.
+    `name_keys` give the keys of key columns' texts. Columns that are not `comparable` have no verdict;
+    without `one_sided`, nor has a row that is on one side only. `half_widths` and `noise` are for sides
+    that are one run each. `notes` are put before those of the comparison itself.
     """
-    first = base[0]
-    lacking = [
-        f"{what} ({side})"
+
+    name_keys: Mapping[str, NameKey] = field(default_factory=dict)
+    half_widths: HalfWidths = lambda matcher: {}
+    notes: Sequence[Note] = ()
+    comparable: Callable[[Column], bool] = lambda column: True
+    one_sided: bool = True
+    noise: RunNoise = _ASSUMED
+
+
+def compare_reports(
+    base: Sequence[Report], other: Sequence[Report], options: CompareOptions
+) -> Comparison:
+    """Compare the same report of two sides, given once for each run; of several runs the means.
+
+    Rows are sorted by the change of the main measure. Rows that did not change are counted in a note
+    and left out. Rows of one side only are kept: what adds up is 0 on the other.
+    """
+    columns = base[0].columns
+    missing = [
+        f"{fact} ({side})"
         for side, reports in (("base", base), ("other", other))
-        for what in dict.fromkeys(fact for report in reports for fact in report.not_recorded)
+        for fact in dict.fromkeys(fact for report in reports for fact in report.not_recorded)
         if any(report.table is None for report in reports)
     ]
     if any(report.table is None for report in (*base, *other)):
-        main = main_measure(first.columns)
-        report = changes_report(base, other, main, notes=notes, not_recorded=tuple(lacking))
+        main = main_measure(columns)
+        report = changes_report(base, other, main, notes=options.notes, not_recorded=tuple(missing))
         return Comparison(report, None)
-    told = [[report.rows() for report in reports] for reports in (base, other)]
-    names = row_matcher(first.columns, (list(chain(*told[0])), list(chain(*told[1]))), spelling)
-    measures = measures_of(first.columns)
-    of_base, of_other = sides = [
-        _SideRows(
-            [_RunRows.of(sum_by_key(rows, measures, names, i), measures) for rows in runs], measures
-        )
-        for i, runs in enumerate(told)
-    ]
-    halves = half_widths(names) if len(base) == len(other) == 1 else {}
-    judged = frozenset(column.name for column in measures if comparable(column))
-    by_name = {column.name: column for column in measures}
-    rows = [
-        _row_pair(by_name, key, of_base, of_other, halves.get(key, {}), noise, judged)
-        for key in dict.fromkeys(key for side in sides for run in side.runs for key in run.rows)
-    ]
-    if not one_sided:
-        rows = [row if row.where == BOTH else row._replace(judged=frozenset()) for row in rows]
-    main = _main_of(first.columns, rows, comparable)
+    measures = measures_of(columns)
+    matcher, sides, rows = _match_rows(base, other, options)
+    main = _main_of(columns, rows, options.comparable)
     # Shares of a whole change with every other row.
     own = [c.name for c in measures if not (c.unit is Unit.PCT and c.adds)]
     changed = [row for row in rows if row.where != BOTH or any(map(row.differences.get, own))]
     changed.sort(key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
-    said = [
-        *notes,
+    notes = [
+        *options.notes,
         *_merged_name_notes(sides),
-        *_notes(names, len(rows) - len(changed), len(base), len(other)),
+        *_notes(matcher, len(rows) - len(changed), len(base), len(other)),
         *_count_notes(rows, measures),
         *_false_positive_notes(rows, main),
     ]
-    report = changes_report(base, other, main, names.keys, changed, merged_notes(said))
+    report = changes_report(base, other, main, matcher.keys, changed, merged_notes(notes))
     return Comparison(report, tuple(rows))
+
+
+def _match_rows(
+    base: Sequence[Report], other: Sequence[Report], options: CompareOptions
+) -> tuple[RowMatcher, list[_SideRows], list[RowPair]]:
+    runs_of_sides = [[report.rows() for report in reports] for reports in (base, other)]
+    columns = base[0].columns
+    base_rows, other_rows = (list(chain(*runs)) for runs in runs_of_sides)
+    matcher = row_matcher(columns, (base_rows, other_rows), options.name_keys)
+    measures = measures_of(columns)
+    sides = [
+        _SideRows(
+            [_RunRows.of(sum_by_key(rows, measures, matcher, i), measures) for rows in runs],
+            measures,
+        )
+        for i, runs in enumerate(runs_of_sides)
+    ]
+    halves = options.half_widths(matcher) if len(base) == len(other) == 1 else {}
+    judged = frozenset(column.name for column in measures if options.comparable(column))
+    by_name = {column.name: column for column in measures}
+    rows = [
+        _row_pair(by_name, key, sides[0], sides[1], halves.get(key, {}), options.noise, judged)
+        for key in dict.fromkeys(key for side in sides for run in side.runs for key in run.rows)
+    ]
+    if not options.one_sided:
+        rows = [row if row.where == BOTH else row._replace(judged=frozenset()) for row in rows]
+    return matcher, sides, rows
 
 
 def _main_of(
     columns: Sequence[Column], rows: Sequence[RowPair], comparable: Callable[[Column], bool]
 ) -> Column:
-    """The measure that rows are sorted and judged by: of other amounts of work, what a step takes."""
     main = main_measure(columns)
     name = "avg_ns" if main.counted_by == STEP_COUNT else PER_STEP
     per_step = next((column for column in columns if column.name == name), None)
@@ -143,19 +159,20 @@ def _main_of(
 
 @dataclass(frozen=True)
 class _RunRows:
-    """The rows of one run by key. What adds up is 0 where it has no such row but tells of others."""
+    """The rows of one run by key. What adds up is 0 where it has no such row but has others."""
 
     rows: Mapping[Key, SummedRow]
     absent: Mapping[str, Any]
 
     @classmethod
     def of(cls, rows: Mapping[Key, SummedRow], measures: Sequence[Column]) -> _RunRows:
-        """The run with these rows, of columns with these measures."""
 
-        def is_told(name: str) -> bool:
+        def is_recorded(name: str) -> bool:
             return not rows or any(row.values[name] is not None for row in rows.values())
 
-        return cls(rows, {c.name: 0 if c.adds_up and is_told(c.name) else None for c in measures})
+        return cls(
+            rows, {c.name: 0 if c.adds_up and is_recorded(c.name) else None for c in measures}
+        )
 
 
 @dataclass(frozen=True)
@@ -166,20 +183,20 @@ class _SideRows:
     measures: Sequence[Column]
 
     def row(self, key: Key) -> tuple[Row | None, Mapping[str, Any]]:
-        """A row as the first run that has it spells it, None where none has; and its measures, of
-        several runs their means.
+        """Return a row as the first run that has it spells it (None: no run has it), and its measures.
+
+        Several runs give their means.
         """
         if len(self.runs) == 1:
             (run,) = self.runs
             row = run.rows.get(key)
             return (None, run.absent) if row is None else (row.spelled, row.values)
-        found = [run.rows.get(key) for run in self.runs]
-        spelled = next((row.spelled for row in found if row is not None), None)
-        values = {column.name: self.told(key, column.name) for column in self.measures}
+        rows_of_runs = [run.rows.get(key) for run in self.runs]
+        spelled = next((row.spelled for row in rows_of_runs if row is not None), None)
+        values = {column.name: self.values(key, column.name) for column in self.measures}
         return spelled, {n: None if None in v else sum(v) / len(v) for n, v in values.items()}
 
-    def told(self, key: Key, name: str) -> list[Any]:
-        """One measure of a row in each run."""
+    def values(self, key: Key, name: str) -> list[Any]:
         rows = ((run.rows.get(key), run.absent) for run in self.runs)
         return [absent[name] if row is None else row.values[name] for row, absent in rows]
 
@@ -193,22 +210,23 @@ def _row_pair(
     noise: RunNoise,
     judged: frozenset[str],
 ) -> RowPair:
-    """A row of both sides."""
-    (here, before), (there, after) = base.row(key), other.row(key)
-    where = ONLY_OTHER if here is None else ONLY_BASE if there is None else BOTH
+    (base_row, before), (other_row, after) = base.row(key), other.row(key)
+    where = ONLY_OTHER if base_row is None else ONLY_BASE if other_row is None else BOTH
     differences = {name: _difference(value, after[name]) for name, value in before.items()}
 
     def change(name: str) -> Change | None:
-        values = (side.told(key, name) for side in (base, other))
+        values = (side.values(key, name) for side in (base, other))
         half = halves.get(name)
         assumed = noise.single if half is None else noise.stepped
-        return change_of(measures[name], *values, noise=assumed, half=half)
+        return change_of(measures[name], *values, noise=assumed, half_width=half)
 
-    return RowPair(key, where, here or {}, there or {}, before, after, differences, change, judged)
+    return RowPair(
+        key, where, base_row or {}, other_row or {}, before, after, differences, change, judged
+    )
 
 
 def _difference(before: Any, after: Any) -> Any:
-    """After less before; 0 of floats that differ by what adding in another order makes."""
+    """Return after less before; 0 where floats differ by rounding alone."""
     if before is None or after is None:
         return None
     if isinstance(before, float) and math.isclose(before, after, rel_tol=_REL_TOL, abs_tol=0.0):
@@ -217,7 +235,6 @@ def _difference(before: Any, after: Any) -> Any:
 
 
 def _merged_name_notes(sides: Sequence[_SideRows]) -> list[Note]:
-    """What names of one profile are one here."""
     merged_rows = [r for side in sides for run in side.runs for r in run.rows.values() if r.also]
     if not merged_rows:
         return []
@@ -226,10 +243,10 @@ def _merged_name_notes(sides: Sequence[_SideRows]) -> list[Note]:
     return [Note("names-merged", Severity.INFO, text, len(merged_rows))]
 
 
-def _notes(names: RowMatcher, unchanged: int, base_runs: int, other_runs: int) -> list[Note]:
+def _notes(matcher: RowMatcher, unchanged: int, base_runs: int, other_runs: int) -> list[Note]:
     notes = []
-    if names.dropped:
-        text = f"rows are added up over {', '.join(names.dropped)}, which the sides tell otherwise"
+    if matcher.summed_over:
+        text = f"rows are added up over {', '.join(matcher.summed_over)}, which the sides tell otherwise"
         notes.append(Note("rows-combined", Severity.INFO, text))
     if unchanged:
         notes.append(Note("rows-unchanged", Severity.INFO, "rows that did not change", unchanged))
@@ -240,7 +257,6 @@ def _notes(names: RowMatcher, unchanged: int, base_runs: int, other_runs: int) -
 
 
 def _count_notes(rows: Sequence[RowPair], measures: Sequence[Column]) -> list[Note]:
-    """That what is counted differs between the runs of a side."""
     counted = [c.name for c in measures if c.unit in (Unit.COUNT, Unit.BYTES) and not c.real]
     vary = [
         row
@@ -254,7 +270,6 @@ def _count_notes(rows: Sequence[RowPair], measures: Sequence[Column]) -> list[No
 
 
 def _false_positive_notes(rows: Sequence[RowPair], main: Column) -> list[Note]:
-    """How many rows were tested, and how many of them would differ though nothing changed."""
     verdicts = [
         row.verdict(main)
         for row in rows
@@ -283,7 +298,7 @@ def changes_report(
     notes: Sequence[Note] = (),
     not_recorded: tuple[str, ...] = (),
 ) -> Report:
-    """The rows of two sides' reports as one report; `main` is the measure that they are judged by.
+    """Return the pairs of rows as a report; `main` is the measure that they are judged by.
 
     `rows` None: the comparison could not be made.
     """
@@ -309,7 +324,7 @@ def changes_report(
 
 
 def without_unit(column: Column) -> str:
-    """The name of a measure without its unit, which ratios and shares of it do not have."""
+    """Return the name of a measure without its unit, for ratios and shares of it."""
     return _UNIT.sub("", column.name)
 
 
@@ -363,7 +378,6 @@ def _columns(
 
 
 def _of_main(main: Column, counted_by: str, *, several: bool) -> list[Column]:
-    """The columns of the measure that rows are judged by: the change before the values."""
     real = main.real or several
     plain = replace(main, real=real, brief=True)
     result = [
@@ -390,7 +404,6 @@ def _of_main(main: Column, counted_by: str, *, several: bool) -> list[Column]:
 
 
 def _of_measure(column: Column, *, several: bool) -> list[Column]:
-    """The columns of another measure: both values, the difference and the ratio, and its verdict."""
     plain = replace(column, real=column.real or several, brief=False)
     says = {"base": "Base", "other": "Other", "diff": "Other minus base"}
     result = [
@@ -402,7 +415,6 @@ def _of_measure(column: Column, *, several: bool) -> list[Column]:
 
 
 def _verdict_of(column: Column) -> list[Column]:
-    """The columns of a measure's own verdict."""
     columns = (
         Column(f"verdict_{column.name}", Unit.TEXT, "As verdict, of this column."),
         Column(f"ratio_low_{without_unit(column)}", Unit.REAL, "As ratio_low."),
@@ -412,14 +424,14 @@ def _verdict_of(column: Column) -> list[Column]:
 
 
 def has_verdict(column: Column) -> bool:
-    """Whether a column has a verdict: less or more of it is better, or it is counted."""
+    """Return whether a column has a verdict: less or more of it is better, or it is counted."""
     return column.better is not None or column.unit is Unit.COUNT
 
 
 def _counted_by(main: Column, columns: Sequence[Column]) -> str:
-    """What counts the operations that a sum is of, where its change is split by that; else nothing.
+    """Return the column that counts the operations of the main sum, or nothing if it is not split.
 
-    Only of rows that are of one name each: where a row holds several kernels, the mean changes with how
+    Only rows with a single name are split: where a row holds several kernels, the mean changes with how
     often each of them runs.
     """
     of_one_name = any(each.key and each.name in _OF_ONE_NAME for each in columns)
@@ -431,7 +443,6 @@ def _counted_by(main: Column, columns: Sequence[Column]) -> str:
 def _cells(
     columns: Sequence[Column], main: Column, keys: Sequence[str], rows: Sequence[RowPair]
 ) -> dict[str, list[Any]]:
-    """The report's columns."""
     spelled = [row.base or row.other for row in rows]
     cells: dict[str, list[Any]] = {name: [row[name] for row in spelled] for name in keys}
     cells["where"] = [row.where for row in rows]
@@ -452,8 +463,8 @@ def _cells(
             cells[low], cells[high] = _ends(rows, name)
     difference = cells[f"diff_{main.name}"]
     cells["diff_pct"] = [
-        100 * more / before if before and more is not None else None
-        for before, more in zip(cells[f"base_{main.name}"], difference, strict=True)
+        100 * by_count / before if before and by_count is not None else None
+        for before, by_count in zip(cells[f"base_{main.name}"], difference, strict=True)
     ]
     cells["interval"] = [_interval(row, main) for row in rows]
     cells["basis"] = [_basis(row, main.name) for row in rows]
@@ -461,16 +472,17 @@ def _cells(
     counted_by = _counted_by(main, columns)
     if counted_by:
         whole = main_measure(columns).name
-        more = [_from_count(row, main.name, whole, counted_by) for row in rows]
-        cells[f"by_count_{main.name}"] = more
+        by_count = [_from_count(row, main.name, whole, counted_by) for row in rows]
+        cells[f"by_count_{main.name}"] = by_count
         cells[f"by_mean_{main.name}"] = [
             None if part is None or all_of_it is None else all_of_it - part
-            for part, all_of_it in zip(more, difference, strict=True)
+            for part, all_of_it in zip(by_count, difference, strict=True)
         ]
     if "name" in keys:
-        there = [row.other.get("name") if row.base else None for row in rows]
+        other_names = [row.other.get("name") if row.base else None for row in rows]
         cells["other_name"] = [
-            name if name != row["name"] else None for name, row in zip(there, spelled, strict=True)
+            name if name != row["name"] else None
+            for name, row in zip(other_names, spelled, strict=True)
         ]
     return cells
 
@@ -480,7 +492,7 @@ def _interval(row: RowPair, main: Column) -> str | None:
     if change is None:
         return None
     # Of what one side alone has there is no share.
-    return change.described(main.unit) if row.where == BOTH else change.runs
+    return change.interval_words(main.unit) if row.where == BOTH else change.basis_words
 
 
 def _basis(row: RowPair, name: str) -> str | None:
@@ -489,7 +501,6 @@ def _basis(row: RowPair, name: str) -> str | None:
 
 
 def _ends(rows: Sequence[RowPair], name: str) -> tuple[list[float | None], list[float | None]]:
-    """Both ends of the intervals of a measure's ratio."""
     ratios = [
         change.ratio if name in row.judged and (change := row.change(name)) is not None else None
         for row in rows
@@ -501,10 +512,10 @@ def _ends(rows: Sequence[RowPair], name: str) -> tuple[list[float | None], list[
 
 
 def _from_count(row: RowPair, main: str, whole: str, counted_by: str) -> Any:
-    """The part of a sum's difference that another count makes at base's mean.
+    """Return the part of a sum's difference that another count makes at base's mean.
 
-    (n1 - n0) * sum0 / n0; where one side has none, all of the difference. Whole where the sums are. Of
-    a sum per step the counts are those per step.
+    (n1 - n0) * sum0 / n0; where one side has none, all of the difference. Whole where the sums are.
+    Sums per step go with counts per step.
     """
     difference = row.differences[main]
     spent, spent_after = row.base_values[main], row.other_values[main]
@@ -525,5 +536,5 @@ def _from_count(row: RowPair, main: str, whole: str, counted_by: str) -> Any:
 
 
 def _per_step(values: Mapping[str, Any], count: float, per_step: float, whole: str) -> float | None:
-    """A count divided by the number of steps, which is the sum divided by the sum per step."""
+    """Divide a count by the number of steps, which is the sum divided by the sum per step."""
     return count * per_step / values[whole] if values[whole] else None

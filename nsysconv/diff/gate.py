@@ -143,9 +143,9 @@ class _JudgedRow:
 
 
 def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
-    """Parse the limit that `METRIC:LIMIT` says, about one of these reports' columns.
+    """Parse `METRIC:LIMIT`, about a column of one of these reports. Raises UsageError.
 
-    `where` is the line of the file that it stands in. Raises UsageError.
+    `where` is the line of the file that holds it.
     """
     try:
         return _parsed(text, columns, where)
@@ -166,24 +166,18 @@ def _parsed(text: str, columns: Mapping[str, Sequence[Column]], where: str) -> L
     return Limit(report, pattern, name, amount, kind, text, where)
 
 
-def grows_with_work(column: Column) -> bool:
-    """Whether more work makes more of it: of sums, counts, unions; not of means, extremes, shares."""
-    whole = column.unit in (Unit.NS, Unit.BYTES, Unit.COUNT) and not column.real
-    return whole and not column.is_extreme
-
-
 def undecided(limit: Limit, reason: str) -> LimitVerdict:
-    """That nothing can be said of a limit, and why."""
+    """Return the verdict that nothing can be said of a limit, and why."""
     return LimitVerdict(limit, "cannot tell", reason, None)
 
 
 def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -> LimitVerdict:
-    """Whether the limit holds in these rows; `rows` None: a side lacks the report.
+    """Judge whether the limit holds in these rows; `rows` None: a side lacks the report.
 
-    A row exceeds the limit if it became worse for certain, which is that its interval holds no "no
-    change", and its values differ by more than the limit. It is within if all of its interval is.
-    Else it cannot be told, as where a value is missing; NaN and infinity are no values. The limit is
-    exceeded if a row exceeds it, and holds if all rows are within.
+    A row exceeds the limit if its change is significant, for the worse, and its values differ by more
+    than the limit. It is within if all of its interval is. Else it is undecided, as where a value is
+    missing; NaN and infinity are no values. The limit is exceeded if a row exceeds it, and holds if all
+    rows are within.
     """
     if rows is None:
         return undecided(limit, f"{limit.report} is not recorded on both sides")
@@ -194,14 +188,14 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
     measured = [m for row in chosen if (m := _judged_row(limit, column, row, least)) is not None]
     without = [row for row in chosen if not (_is_finite(row.base) and _is_finite(row.other))]
     exceeding, unclear = (
-        [each for each in measured if each.state == state] for state in ("exceeded", "cannot tell")
+        [row for row in measured if row.state == state] for state in ("exceeded", "cannot tell")
     )
     state: State = "exceeded" if exceeding else "cannot tell" if without or unclear else "within"
     worst = _worst_of(exceeding or unclear or measured)
     reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
     shown = None if worst is None else WorstRow(
         worst.row.keys, worst.base, worst.other, worst.other - worst.base, column.unit,
-        worst.change.described(column.unit, in_units=limit.kind == "absolute"),
+        worst.change.interval_words(column.unit, in_units=limit.kind == "absolute"),
     )  # fmt: skip
     return LimitVerdict(limit, state, reason, shown)
 
@@ -220,7 +214,7 @@ def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction
 
 
 def exit_status(verdicts: Iterable[LimitVerdict]) -> int:
-    """0: every limit holds, 1: one is exceeded, 4: of one it cannot be told (and none is exceeded)."""
+    """Return 0 if all limits hold, 1 if any is exceeded, 4 if any is undecided and none exceeded."""
     states = {verdict.state for verdict in verdicts}
     if "exceeded" in states:
         return EXCEEDED
@@ -257,17 +251,17 @@ _COLUMNS = (
 
 
 def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
-    """The verdicts as a report of texts for people, a row per limit in the order given."""
+    """Return the verdicts as a report of texts for people, a row per limit in the order given."""
     worst = [verdict.worst for verdict in verdicts]
     data: dict[str, list[str | None]] = {
         "where": [verdict.limit.where or None for verdict in verdicts],
         "limit": [verdict.limit.text for verdict in verdicts],
         "state": [verdict.state for verdict in verdicts],
-        "row": [found.keys if found else None for found in worst],
-        "base": [human(found.base, found.unit) if found else None for found in worst],
-        "other": [human(found.other, found.unit) if found else None for found in worst],
-        "change": [_change(found) if found else None for found in worst],
-        "interval": [found.interval if found else None for found in worst],
+        "row": [row.keys if row else None for row in worst],
+        "base": [human(row.base, row.unit) if row else None for row in worst],
+        "other": [human(row.other, row.unit) if row else None for row in worst],
+        "change": [_change(row) if row else None for row in worst],
+        "interval": [row.interval if row else None for row in worst],
         "reason": [verdict.reason for verdict in verdicts],
     }
     table = report_table(_COLUMNS, data)
@@ -281,14 +275,14 @@ def _can_be_limited(column: Column) -> bool:
 
 def _column(report: str, name: str, columns: Sequence[Column]) -> Column:
     metrics = [column.name for column in columns if _can_be_limited(column)]
-    found = next((column for column in columns if column.name == name), None)
-    if found is None:
+    column = next((column for column in columns if column.name == name), None)
+    if column is None:
         raise UsageError(f"{report} has no column {name!r}", hint=available_hint(name, metrics))
-    if _can_be_limited(found):
-        return found
-    if found.key:
+    if _can_be_limited(column):
+        return column
+    if column.key:
         why = "it tells rows apart"
-    elif found.kind == "text":
+    elif column.kind == "text":
         why = "it is text"
     else:
         why = "neither more nor less of it is worse"
@@ -310,7 +304,6 @@ def _pattern(source: str) -> re.Pattern[str]:
 
 
 def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:
-    """Amount and kind of the limit, in percent, points or the column's unit."""
     units = _UNITS.get(column.unit, {})
     example = _EXAMPLES.get(column.unit)
     hint = f"Write {example} or a share of the base (3%)." if example else "Write a share (3%)."
@@ -332,7 +325,7 @@ def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:
 
 
 def _number(digits: str, factor: int) -> Number | None:
-    """The number times `factor`, an int where it is whole; None where it would have to be rounded."""
+    """Return the number times `factor`, as int where whole; None where it would have to be rounded."""
     if len(digits) > _LONGEST:
         return None
     exact = Fraction(digits) * factor
@@ -342,7 +335,7 @@ def _number(digits: str, factor: int) -> Number | None:
 
 
 def _exact(value: Number) -> Fraction:
-    """The number itself; of a float, the decimal that it is written as: 10.3 - 10 is 0.3."""
+    """Return the number itself; of a float, the decimal that it is written as: 10.3 - 10 is 0.3."""
     return Fraction(str(value)) if isinstance(value, float) else Fraction(int(value))
 
 
@@ -351,7 +344,6 @@ def _is_finite(value: Number | None) -> bool:
 
 
 def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) -> _JudgedRow | None:
-    """The row, how much worse it is, and what follows; None where a value is missing."""
     if column.name != limit.column or not _can_be_limited(column):
         raise AssertionError(f"{limit.text!r} is no limit of the column {column.name}")
     base, other, change = row.base, row.other, row.change
@@ -371,7 +363,7 @@ def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) ->
     state: State = "cannot tell"
     if change.basis == "exact":
         state = "exceeded" if is_beyond else "within"
-    elif is_beyond and change.excludes_no_change:
+    elif is_beyond and change.is_significant:
         state = "exceeded"
     elif not is_beyond and _is_inside(change, limit.kind, sign, allowed, bool(before)):
         state = "within"
@@ -381,7 +373,7 @@ def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) ->
 def _is_inside(
     change: Change, kind: LimitKind, sign: int, allowed: Fraction, of_base: bool
 ) -> bool:
-    """Whether all of an interval is inside the limit; `sign` says which way is worse.
+    """Return whether all of an interval is inside the limit; `sign` says which way is worse.
 
     The limit is a share of the base, in percent, or an amount: always where the base is 0.
     """
@@ -401,7 +393,7 @@ def _is_inside(
 
 
 def _worst_of(measured: Sequence[_JudgedRow]) -> _JudgedRow | None:
-    return max(measured, key=lambda one: one.worsening) if measured else None
+    return max(measured, key=lambda row: row.worsening) if measured else None
 
 
 def _no_row(limit: Limit, count: int) -> str:
@@ -420,7 +412,6 @@ def _reason(
     unclear: Sequence[_JudgedRow],
     without: Sequence[LimitRow],
 ) -> str:
-    """What the rows say of the limit, in one sentence."""
     parts = []
     if exceeding or not (unclear or without):
         parts.append(
@@ -441,7 +432,6 @@ def _reason(
 
 
 def _reaches(limit: Limit, worst: _JudgedRow, sign: int) -> bool:
-    """Whether the interval of a row that exceeds reaches down to the limit."""
     ratio, difference = worst.change.ratio, worst.change.difference()
     if limit.kind == "share":
         if ratio is None:
@@ -455,14 +445,13 @@ def _reaches(limit: Limit, worst: _JudgedRow, sign: int) -> bool:
 
 
 def _unseen(limit: Limit, worst: _JudgedRow) -> str:
-    """Why nothing can be said of a row, what could have been seen, and how many runs would do."""
     change = worst.change
     if change.basis == "none":
         return "one run a side shows nothing of how an extreme or a median varies; limit a mean"
-    runs = f"{change.runs}: "
+    runs = f"{change.basis_words}: "
     if change.basis != "repeats":
         runs = f"one run a side, and runs are assumed to differ by {100 * change.noise:.2g} %: "
-    ratio, difference, spread = change.ratio, change.difference(), change.run_spread
+    ratio, difference, spread = change.ratio, change.difference(), change.run_deviation
     if ratio is None or spread is None or not math.isfinite(ratio.high):
         if difference is None:
             return f"{runs}too few values"
@@ -483,7 +472,6 @@ def _row_count(count: int) -> str:
 
 
 def _change(worst: WorstRow) -> str:
-    """Other minus base with its sign and, where there is a base, as a share of it."""
     text = _signed(worst.change, worst.unit)
     if worst.unit is Unit.PCT:
         # "+5 %" of a percentage could be read as a share of it.

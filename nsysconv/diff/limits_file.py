@@ -46,10 +46,10 @@ class LimitsFile:
 
 
 def read_limits_file(path: str | Path) -> LimitsFile:
-    """Reads a file of limits.
+    """Read a file of limits.
 
-    Raises InputError where it cannot be read or is not TOML, UsageError where it says what no file of
-    limits can say.
+    Raises InputError where it cannot be read or is not TOML, UsageError for keys and values that no
+    file of limits has.
     """
     text = _text(Path(path))
     values = _parsed(text, str(path))
@@ -138,7 +138,7 @@ def _hint() -> str:
 
 
 def _lines_of_listed_texts(text: str) -> Iterator[int]:
-    """The lines where the texts in brackets begin, of a file that is known to be one of limits.
+    """Yield the lines where the texts in brackets begin, in a file of limits.
 
     In such a file nothing but the limits is in brackets. Python's reader of TOML gives no lines.
     """

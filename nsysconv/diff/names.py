@@ -17,7 +17,7 @@ from typing import Literal, cast, get_args
 
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Report, report_table
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 
 Match = Literal["exact", "signature", "name"]
@@ -59,7 +59,7 @@ _POINTERS = frozenset({"*", "&", "&&"})
 
 
 class _Last(Enum):
-    """What the latest kept token of an argument was: it tells what a bracket or a word means next."""
+    """The latest kept token of an argument: what a bracket or a word means next depends on it."""
 
     NOTHING = auto()
     NAME = auto()
@@ -102,12 +102,12 @@ class _Unbalanced(Exception):  # noqa: N818 - no error: it ends the reading of a
 
 
 def kernel_key(name: str, match: Match) -> str:
-    """The key of a kernel's name: names with one key are one kernel. Any text has one.
+    """Return the key of a kernel's name: names with one key are one kernel. Any text has one.
 
-    `exact`: the name itself. `signature`: the spelling that all demanglers share, with template arguments
-    and without parameters, return type, qualifiers, casts, hashes and spaces. `name`: the qualified
-    function alone. Symbols (`_Z...`) are not demangled; text that is no C++ name is kept but for its
-    spaces. The key of a key of a demangled name is that key.
+    `exact`: the name itself. `signature`: the spelling that all demanglers share, with template
+    arguments and without parameters, return type, qualifiers, casts, hashes and spaces. `name`: the
+    qualified function alone. Symbols (`_Z...`) are not demangled; text that is no C++ name is kept but
+    for its spaces. The key of a key of a demangled name is that key.
     """
     if match == "exact":
         return name
@@ -128,9 +128,9 @@ def kernel_key(name: str, match: Match) -> str:
 
 
 def _without_hashes(word: str, arguments: bool) -> str:
-    """An identifier without hashes at its end; without `arguments` without Triton's specialisation, too.
+    """Return an identifier without hashes at its end; without `arguments` without Triton's suffix, too.
 
-    `_0d1d2de` says of which arguments Triton knew what: a kernel's template arguments, in a way.
+    `_0d1d2de` says which arguments Triton specialised for: a kernel's template arguments, in a way.
     """
     parts = word.split("_")
     kept = len(parts)
@@ -144,12 +144,12 @@ def _without_hashes(word: str, arguments: bool) -> str:
 
 
 def _is_hash(part: str) -> bool:
-    """16 or more hexadecimal digits, which are no decimal number and no specialisation."""
+    """Return whether it is 16 or more hexadecimal digits, and neither decimal nor a specialisation."""
     return bool(_HASH.fullmatch(part)) and not part.isdecimal() and not _is_specialisation(part)
 
 
 def _is_specialisation(part: str) -> bool:
-    """Triton's suffix: the numbers 0, 1, 2, ... of the arguments, each followed by letters or nothing."""
+    """Return whether it is Triton's suffix: 0, 1, 2, ... for the arguments, each with letters."""
     if not _SPECIALISATION.fullmatch(part):
         return False
     position = number = 0
@@ -181,7 +181,7 @@ class _Reader:
         }
 
     def key(self, text: str) -> str:
-        """The key; raises _Unbalanced."""
+        """Return the key; raises _Unbalanced."""
         for token in _TOKEN.finditer(text):
             kind = cast(str, token.lastgroup)  # every alternative is a group
             if kind != "space":
@@ -273,7 +273,6 @@ class _Reader:
             self._keep(text, _Last.OTHER)
 
     def _end_argument(self, level: _Level) -> None:
-        """Drops the return type and the parameters of a function whose address is an argument."""
         kept = self._kept
         if (
             level.argument < len(kept)
@@ -342,7 +341,6 @@ class _Reader:
                 outer.cut = inner.start, len(kept)
 
     def _close_closure(self, closer: str, inner: _Level, outer: _Level) -> None:
-        """Closes `[` or `{`: a lambda's, an unnamed type's, an array's, or that of a value."""
         kept, start = self._kept, inner.start
         numbered = len(kept) > start + 2 and kept[-2] == "#"
         if kept[start + 1 : start + 2] == ["lambda"]:
@@ -362,7 +360,7 @@ class _Reader:
 
 
 def _closure(text: str) -> str:
-    """LLVM's `'lambda'`, `'lambda0'`, ..., clang's `$_0`, ...: the first has number 1 elsewhere."""
+    """Return LLVM's `'lambda'`, `'lambda0'`, ..., or clang's `$_0`, ... numbered from 1, as others do."""
     digits = _DIGITS.findall(text)
     if text.startswith("$"):
         return f"{{lambda#{int(digits[0]) + 1}}}"
@@ -377,7 +375,7 @@ _HIP = re.compile(r"^hip(?=[A-Z])")
 
 
 def vendors_differ(base: Iterable[Timeline], other: Iterable[Timeline]) -> bool:
-    """Whether the GPUs of the sides are of other makers, as far as both sides tell what they are."""
+    """Return whether no vendor has GPUs on both sides, as far as both sides record what they are."""
     first, second = _vendors(base), _vendors(other)
     return bool(first and second) and not first & second
 
@@ -388,17 +386,16 @@ def _vendors(side: Iterable[Timeline]) -> set[str]:
 
 
 def _vendor(name: str) -> str:
-    """Who made a GPU of this name. NVIDIA's older ones have no maker in their names."""
     return "AMD" if _AMD.search(name) else "Intel" if _INTEL.search(name) else "NVIDIA"
 
 
 def call_name_key() -> NameKey:
-    """HIP's functions as those of CUDA that they stand for: `hipMemcpyAsync` is `cudaMemcpyAsync`."""
+    """Return a key that maps HIP's functions to CUDA's: `hipMemcpyAsync` to `cudaMemcpyAsync`."""
     return lambda name: _HIP.sub("cuda", name)
 
 
 def kernel_name_key(base: Iterable[Timeline], other: Iterable[Timeline], match: Match) -> NameKey:
-    """Kernels' names as `match` says; a symbol counts as the name that the other side has for it."""
+    """Return the key of kernels' names; a symbol gets the key of the name that a side has for it."""
     base, other = list(base), list(other)
     names: dict[str, str] = {}
     if symbols_only_notes(base, other):
@@ -412,26 +409,25 @@ def kernel_name_key(base: Iterable[Timeline], other: Iterable[Timeline], match: 
 
 
 def symbols_only_notes(base: Iterable[Timeline], other: Iterable[Timeline]) -> list[Note]:
-    """That a side's kernels are shown by their symbols, and the other's by their names."""
-    told = {
+    """Return the note that one side's kernels have only symbols, and the other's have names."""
+    notes = {
         name: note
         for name, side in (("base", base), ("other", other))
         for timeline in side
         for note in timeline.profile.notes
         if note.slug == _SYMBOLS_ONLY
     }
-    if len(told) != 1:
+    if len(notes) != 1:
         return []
-    ((name, note),) = told.items()
+    ((name, note),) = notes.items()
     text = f"{name}: {note.text}; kernels that have no symbol on the other side stand alone"
     return [Note(_SYMBOLS_ONLY, Severity.INFO, text, note.count, facts=note.facts)]
 
 
 def _names_by_symbol(timeline: Timeline) -> dict[str, str]:
-    """Demangled names of kernels by their symbols, as far as the profile holds both."""
     profile = timeline.profile
     columns = profile.columns("kernel", ("name_id", "mangled_name_id"))
-    _, (ids, symbols) = number(columns["name_id"], columns["mangled_name_id"])
+    _, (ids, symbols) = factorize(columns["name_id"], columns["mangled_name_id"])
     pairs = [(i, s) for i, s in zip(ids.tolist(), symbols.tolist(), strict=True)
              if i != s and MISSING not in (i, s)]  # fmt: skip
     texts = profile.names(each for pair in pairs for each in pair)
@@ -445,12 +441,12 @@ _OPERATOR_NUMBERS = re.compile(
 
 
 def range_key(name: str) -> str:
-    """The name of a range without the numbers that a framework gives its operators."""
+    """Return the name of a range without the numbers that a framework gives its operators."""
     return _OPERATOR_NUMBERS.sub("", name)
 
 
 def without_operator_numbers(report: Report) -> Report:
-    """A report whose names of ranges are such names."""
+    """Return the report with `range_key` applied to its names."""
     if report.table is None:
         return report
     place = report.table.column_names.index("name")

@@ -1,4 +1,4 @@
-"""Intervals of a change, for telling it from noise: all of 95 %, and all without random numbers.
+"""Confidence intervals of a change at 95 %, without random numbers: is it more than noise?
 
 Several runs: `runs_ratio_interval` of a ratio, `runs_difference_interval` of a difference. One run a
 side: `step_half_widths` where there is a value per step, else `single_run_half_width`.
@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from nsysconv.timeline.steps import FEWEST_STEPS
+from nsysconv.timeline.steps import MIN_STEPS
 
 Array = np.ndarray
 
@@ -49,7 +49,7 @@ _PIECES = 4
 # Two runs that walk at random from one level: the mean's variance about that level is 1/3 of the
 # walk's at its end, the variance of the means of four pieces 1/8 of it.
 _WALK_MEAN_TO_SPREAD = 8 / 3
-# As if that variance were estimated with so many degrees of freedom. Like _DRIFT_SHOWS and
+# As if that variance were estimated with this many degrees of freedom. Like _DRIFT_SHOWS and
 # _SHORT_NOISE_SHARE found by simulation, with walks and trends beside white noise.
 _WALK_DEGREES = 11.0
 _PAIRED_WALK_DEGREES = 7.0
@@ -60,7 +60,7 @@ _PAIRED_CORRELATION = 0.5
 # Rounding moves the logarithm of a ratio by less.
 _ROUNDING = 1e-12
 _TRIMMED = 10
-"""One value in so many is cut at either end."""
+"""One value in this many is cut at either end."""
 _CELLS_AT_ONCE = 1 << 22
 
 
@@ -72,7 +72,7 @@ class ConfidenceInterval:
     high: float
 
     def excludes(self, value: float) -> bool:
-        """Whether a value is outside; the ends are inside."""
+        """Return whether a value is outside; the ends are inside."""
         return not self.low <= value <= self.high
 
 
@@ -80,9 +80,9 @@ class ConfidenceInterval:
 
 
 def runs_ratio_interval(base: Sequence[float], other: Sequence[float]) -> ConfidenceInterval | None:
-    """The interval of the ratio of the geometric means, of one value per run.
+    """Return the confidence interval of the ratio of the geometric means, of a value per run.
 
-    As `runs_difference_interval`, of the logarithms. None also where a value is not positive.
+    It is `runs_difference_interval` of the logarithms. None also where a value is not positive.
     """
     if not all(0 < x < math.inf for side in (base, other) for x in side):
         return None
@@ -93,16 +93,16 @@ def runs_ratio_interval(base: Sequence[float], other: Sequence[float]) -> Confid
 def runs_difference_interval(
     base: Sequence[float], other: Sequence[float]
 ) -> ConfidenceInterval | None:
-    """The interval of the difference of the means, other - base, of one value per run, in their unit.
+    """Return the confidence interval of the difference of the means, other - base, of a value per run.
 
-    Of Student's t, the wider of two intervals. Welch's (Biometrika 34, 1947), with the degrees of
-    freedom of Welch and Satterthwaite, lets each side vary in its own way, and is too narrow where one
-    has few runs and the other many. That of one variance for both is too narrow where the side with
-    fewer runs varies more. One run against several is taken to vary as these do. A side without any
-    variance, such as one of zeros, leaves the degrees of freedom of the other.
+    The wider of two intervals of Student's t. Welch's (Biometrika 34, 1947), with the degrees of
+    freedom of Welch and Satterthwaite (Biometrics Bulletin 2, 1946), lets each side vary in its own
+    way, and is too narrow where one has few runs and the other many. That of the pooled variance is too
+    narrow where the side with fewer runs varies more. One run against several is taken to vary as these
+    do. A side without any variance, such as one of zeros, leaves the degrees of freedom of the other.
 
     None where the sides have fewer than three values together or one has none, or where a value is not
-    finite. Sides without any variance give one point.
+    finite. Sides without any variance give one point. The unit is that of the values.
     """
     sides = (base, other)
     count = len(base) + len(other)
@@ -123,7 +123,7 @@ def runs_difference_interval(
 
 
 def _welch_half_width(squares: Sequence[float], degrees: Sequence[float]) -> float:
-    """Half of Welch's interval, of the squared standard errors of both means."""
+    """Return half of Welch's interval, of the squared standard errors of both means."""
     square = sum(squares)
     if not square:
         return 0.0
@@ -134,11 +134,11 @@ def _welch_half_width(squares: Sequence[float], degrees: Sequence[float]) -> flo
 
 
 def required_runs(deviation: float, limit: float) -> int | None:
-    """How many runs a side show that nothing changed by the limit, in four of five comparisons.
+    """Return the number of runs a side that detects a change of `limit` with a power of 80 %.
 
     The least n with (t(.975, 2n-2) + t(.80, 2n-2)) deviation sqrt(2/n) <= limit, but no fewer than 3,
-    `deviation` being the standard deviation of one run and both being shares (or both of one unit). None
-    beyond 1000.
+    `deviation` being the standard deviation of a run and both being shares (or both in one unit). None
+    beyond 1000. This is the usual sample size of a two-sample t-test (NIST/SEMATECH e-Handbook, 7.2.2.2).
     """
 
     def is_enough(runs: int) -> bool:
@@ -152,7 +152,7 @@ def required_runs(deviation: float, limit: float) -> int | None:
 
 
 def minimum_detectable_change(half: float) -> float:
-    """The least change that an interval of this half width would tell from none, four times in five.
+    """Return the least change that an interval of this half width detects with a power of 80 %.
 
     In the unit of the half width: (t(.975) + t(.80)) / t(.975) of it, which is 1.34 at 4 degrees of
     freedom and 1.43 at many.
@@ -164,7 +164,7 @@ def minimum_detectable_change(half: float) -> float:
 
 
 def single_run_half_width(noise: float) -> float:
-    """Half the interval of the logarithm of the ratio of two runs, each with this standard deviation.
+    """Return half the confidence interval of log(ratio) of two runs with this standard deviation.
 
     The noise is a share: RUN_NOISE, UNKNOWN_RUN_NOISE or what is known of the machine.
     """
@@ -172,16 +172,17 @@ def single_run_half_width(noise: float) -> float:
 
 
 def percentage_point_deviation(noise: float, share: float) -> float:
-    """Standard deviation, in percentage points, of the difference of two runs' percentages.
+    """Return the standard deviation, in percentage points, of the difference of two runs' percentages.
 
-    The noise is a share, by which the whole and the part vary; `share` (0 to 1) is the
-    mean percentage of both sides. The interval's half is 1.96 times that.
+    The noise is a share, by which the whole and the part vary; `share` (0 to 1) is the mean percentage
+    of both sides. The interval's half is 1.96 times that. To first order (delta method) part / whole
+    varies by noise * share * (1 - share).
     """
     return math.sqrt(2) * noise * share * (1 - share) * 100
 
 
 def deviations(values: Array) -> Array:
-    """Each step's deviation from the mean, as a share of it, of values per step (rows x steps).
+    """Return each step's deviation from the mean of its row (rows x steps), as a share of the mean.
 
     NaN in rows whose mean is not positive and finite.
     """
@@ -190,7 +191,7 @@ def deviations(values: Array) -> Array:
 
 
 def deviations_of_sums(sums: Array, counts: Array) -> Array:
-    """As `deviations`, of sums whose counts by step are exact and whose means alone are noise.
+    """Return `deviations` of sums whose counts by step are exact and whose means alone are noise.
 
     What a step's sum is beyond its count times the row's mean, as a share of the mean sum.
     """
@@ -201,7 +202,7 @@ def deviations_of_sums(sums: Array, counts: Array) -> Array:
 
 
 def trimmed_mean(values: Array) -> Array:
-    """Per row the mean of its steps (rows x steps) without a tenth of them at either end."""
+    """Return per row the mean of its steps (rows x steps) without a tenth of them at either end."""
     ordered = np.sort(values, axis=1)
     steps = values.shape[1]
     mean: Array = ordered[:, steps // _TRIMMED : steps - steps // _TRIMMED].mean(axis=1)
@@ -209,7 +210,7 @@ def trimmed_mean(values: Array) -> Array:
 
 
 def deviations_of_trimmed(values: Array) -> Array:
-    """As `deviations`, of `trimmed_mean`.
+    """Return `deviations` of `trimmed_mean`, by its winsorised values.
 
     What is cut of the mean counts as the nearest value that is not; all is divided by the 0.8 of the
     steps that are left (Tukey and McLaughlin, Sankhya A 25, 1963).
@@ -224,7 +225,6 @@ def deviations_of_trimmed(values: Array) -> Array:
 
 
 def _shares(values: Array, mean: Array, about: float = 1.0) -> Array:
-    """Values as shares of each row's mean, less what they are about."""
     usable = (mean > 0) & np.isfinite(mean)
     shares: Array = values / np.where(usable, mean, np.nan)
     shares -= about
@@ -232,19 +232,19 @@ def _shares(values: Array, mean: Array, about: float = 1.0) -> Array:
 
 
 def step_half_widths(base: Array, other: Array, noise: float) -> Array:
-    """Per row half the interval of the logarithm of the ratio of the means, of two runs' deviations.
+    """Return per row half the confidence interval of log(ratio of the means), of two runs' deviations.
 
-    The sides (rows x steps, of `deviations` and the like) may differ in their number of steps. `noise` is
-    that between runs. NaN for all where a side has fewer than FEWEST_STEPS, and for a
-    row that holds NaN. Deviations in a unit, with a noise in it, give the half of a difference.
+    The sides (rows x steps, of `deviations` and the like) may differ in their number of steps. `noise`
+    is that between runs. NaN for all where a side has fewer than FEWEST_STEPS, and for a row that holds
+    NaN. Deviations in a unit, with a noise in it, give the half of a difference.
 
-    Three parts are added as squares:
+    Three variances are added:
 
-    - Noise of a step, alone or in bursts: the variance of the mean by the slowest cosines of each run
-      (`_Run.square`; Lazarus, Lewis, Stock and Watson, JBES 36, 2018), which no length of blocks needs
-      to be chosen for. What both sides share step by step, such as slow first steps and checkpoints,
-      is no noise of the ratio: where the step-to-step changes of the two correlate, the steps are
-      compared in pairs.
+    - Noise of steps, autocorrelated or not: the long-run variance of the mean by the slowest cosines of
+      each run (`_StepDeviations.mean_variance`; Lazarus, Lewis, Stock and Watson, JBES 36, 2018), for
+      which no length of blocks needs to be chosen. What both sides share step by step, such as slow
+      first steps and checkpoints, is no noise of the ratio: where the step-to-step changes of the two
+      correlate, the steps are compared in pairs.
     - Drift, where the two slowest cosines hold more than the others: how far the means of each run's
       quarters are apart. What a run drifts by within itself, its mean may have drifted from the
       other's. No number of steps makes this part smaller.
@@ -252,7 +252,7 @@ def step_half_widths(base: Array, other: Array, noise: float) -> Array:
       another node, another placement in memory. Only repeats do.
     """
     halves = np.full(len(base), np.nan)
-    if min(base.shape[1], other.shape[1]) < FEWEST_STEPS:
+    if min(base.shape[1], other.shape[1]) < MIN_STEPS:
         return halves
     rows = np.flatnonzero(np.isfinite(base.sum(axis=1)) & np.isfinite(other.sum(axis=1)))
     at_once = max(1, _CELLS_AT_ONCE // max(base.shape[1], other.shape[1]))
@@ -264,7 +264,7 @@ def step_half_widths(base: Array, other: Array, noise: float) -> Array:
 
 @dataclass(frozen=True)
 class _StepDeviations:
-    """What is looked at of one side's deviations, a row each. All of it is linear in them: that of the
+    """Linear statistics of one side's deviations, a row each, so that those of the
     difference of two sides is the difference of both."""
 
     steps: int
@@ -282,18 +282,17 @@ class _StepDeviations:
 
     @property
     def degrees(self) -> int:
-        """How many cosines the variance of the mean is taken from."""
         return _noise_cosine_count(self.steps)
 
-    def square(self) -> Array:
-        """The variance of the mean: that of the slowest cosines, which hold what steps share."""
+    def mean_variance(self) -> Array:
+        """Return the variance of the mean, from the slowest cosines, which hold what steps share."""
         square: Array = (self.cosines[:, : self.degrees] ** 2).mean(axis=1) / self.steps
         return square
 
-    def drift(self) -> Array:
-        """The variance of the quarters' means, less what noise from block to block explains.
+    def drift_variance(self) -> Array:
+        """Return the variance of the quarters' means, less what noise from block to block explains.
 
-        Which is the mean square successive difference (J. von Neumann, Annals of Mathematical
+        That noise is the mean square successive difference (J. von Neumann, Annals of Mathematical
         Statistics 12, 1941).
         """
         short = (np.diff(self.blocks, axis=1) ** 2).mean(axis=1) / 2
@@ -304,20 +303,21 @@ class _StepDeviations:
 
 
 def _half_widths(base: Array, other: Array, noise: float) -> Array:
-    """`step_half_widths` of rows without NaN, of enough steps."""
     runs = _step_deviations(base), _step_deviations(other)
     paired = _are_paired(base, other)
     halves, drift = np.empty(len(base)), np.empty(len(base))
     apart = np.flatnonzero(~paired)
-    squares = zip(*(run.square()[apart].tolist() for run in runs), strict=True)
+    squares = zip(*(run.mean_variance()[apart].tolist() for run in runs), strict=True)
     degrees = [run.degrees for run in runs]
     halves[apart] = [_welch_half_width(both, degrees) for both in squares]
-    drift[apart] = _drift_half(_WALK_DEGREES, runs[0].drift()[apart] + runs[1].drift()[apart])
+    drift[apart] = _drift_half(
+        _WALK_DEGREES, runs[0].drift_variance()[apart] + runs[1].drift_variance()[apart]
+    )
     if paired.any():
         change = runs[1] - runs[0]
         t = t_quantile(CONFIDENCE, change.degrees)
-        halves[paired] = t * np.sqrt(change.square()[paired])
-        drift[paired] = _drift_half(_PAIRED_WALK_DEGREES, change.drift()[paired])
+        halves[paired] = t * np.sqrt(change.mean_variance()[paired])
+        drift[paired] = _drift_half(_PAIRED_WALK_DEGREES, change.drift_variance()[paired])
     drift[~_show_drift(*runs)] = 0
     return np.maximum(np.sqrt(halves**2 + drift**2 + single_run_half_width(noise) ** 2), _ROUNDING)
 
@@ -341,7 +341,7 @@ def _noise_cosine_count(steps: int) -> int:
 
 
 def _cosines(values: Array, count: int) -> Array:
-    """Per row the coefficients c_1 ... of so many orthonormal cosines of the second kind (DCT-II)."""
+    """Return per row the first `count` coefficients c_1 ... of the orthonormal DCT-II."""
     steps = values.shape[1]
     coefficients = np.zeros((len(values), count))
     frequency = np.pi / steps * np.arange(1, count + 1)
@@ -354,14 +354,12 @@ def _cosines(values: Array, count: int) -> Array:
 
 
 def _block_means(values: Array, count: int) -> Array:
-    """The means of so many pieces of each row, as equal in length as can be."""
     edges = np.arange(count + 1) * values.shape[1] // count
     means: Array = np.add.reduceat(values, edges[:-1], axis=1) / np.diff(edges)
     return means
 
 
 def _are_paired(base: Array, other: Array) -> Array:
-    """Per row whether the step-to-step changes of both sides go together."""
     if base.shape != other.shape:
         return np.zeros(len(base), bool)
     changes = [np.diff(side, axis=1) for side in (base, other)]
@@ -373,7 +371,6 @@ def _are_paired(base: Array, other: Array) -> Array:
 
 
 def _show_drift(base: _StepDeviations, other: _StepDeviations) -> Array:
-    """Per row whether the slowest cosines of both sides hold more than the others do."""
     squares = [run.cosines**2 for run in (base, other)]
     slowest = np.hstack([each[:, :_DRIFTING] for each in squares])
     steady = np.hstack([each[:, _DRIFTING:] for each in squares])
@@ -382,13 +379,12 @@ def _show_drift(base: _StepDeviations, other: _StepDeviations) -> Array:
 
 
 def _exp(power: float) -> float:
-    """e to the power; infinite where that is too large."""
     return math.exp(power) if power < 709 else math.inf
 
 
 @lru_cache(maxsize=4096)
 def t_quantile(confidence: float, degrees: float) -> float:
-    """The t that Student's t with these degrees of freedom is within, either way, so often.
+    """Return the two-sided quantile of Student's t: |t| is below it with probability `confidence`.
 
     |t| <= x has the probability I(1/2, degrees/2) at x^2 / (degrees + x^2), I being the regularised
     incomplete beta function (DLMF 8.17; Abramowitz and Stegun 26.7.1).
@@ -409,7 +405,7 @@ def t_quantile(confidence: float, degrees: float) -> float:
 
 
 def _beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function I_x(a, b) for 0 < x < 1."""
+    """Return the regularised incomplete beta function I_x(a, b) for 0 < x < 1."""
     # The fraction converges quickly below the mean; beyond it, that of the other side does.
     if x > (a + 1) / (a + b + 2):
         return 1 - _beta_fraction(1 - x, b, a)
@@ -417,7 +413,7 @@ def _beta(x: float, a: float, b: float) -> float:
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
-    """I_x(a, b) by its continued fraction (DLMF 8.17.22), evaluated by the method of Lentz."""
+    """Return I_x(a, b) by its continued fraction (DLMF 8.17.22), evaluated by the method of Lentz."""
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     front = math.exp(scale + a * math.log(x) + b * math.log1p(-x)) / a
     upper, lower, fraction = 1.0, 0.0, 1.0

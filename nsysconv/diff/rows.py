@@ -1,4 +1,4 @@
-"""Rows of one side: what they are called on both sides, and several of one name as one."""
+"""Rows of two sides matched by their keys, which rows of one key are added up, and pairs of rows."""
 
 from __future__ import annotations
 
@@ -20,65 +20,69 @@ _RENUMBERED = frozenset({"device_id", "peer_device_id", "pid"})
 
 
 def key_names(columns: Sequence[Column]) -> list[str]:
-    """The columns that say what a row is about, the profile apart."""
+    """Return the columns that say what a row is about, the profile apart."""
     return [column.name for column in columns if column.key and column.name != "profile"]
 
 
 @dataclass(frozen=True)
 class RowMatcher:
-    """How rows of two sides are called alike.
+    """The keys by which rows of two sides are matched.
 
-    `dropped`: keys that one side does not tell, or tells of otherwise many: rows are added up over them.
-    `places`: by side and key, the place of each number among those of the side. `spelling` makes one of
-    all spellings of a name.
+    Rows are added up over the keys in `summed_over`: one side does not record them, or has another
+    number of values. `ordinals`: by side and key, the rank of each number among those of the side.
+    `name_keys`: the function that makes the key of a column's texts.
     """
 
     keys: tuple[str, ...]
-    dropped: tuple[str, ...]
-    places: tuple[Mapping[str, Mapping[Any, int]], Mapping[str, Mapping[Any, int]]]
-    spelling: Mapping[str, NameKey]
+    summed_over: tuple[str, ...]
+    ordinals: tuple[Mapping[str, Mapping[Any, int]], Mapping[str, Mapping[Any, int]]]
+    name_keys: Mapping[str, NameKey]
 
-    def named(self, side: int, rows: Sequence[Row]) -> list[Key]:
-        """What each row of a side is called."""
+    def keys_of(self, side: int, rows: Sequence[Row]) -> list[Key]:
+        """Return the key of each row of a side (0 or 1)."""
         parts = [self._parts(side, name, [row[name] for row in rows]) for name in self.keys]
         return list(zip(*parts, strict=True)) if parts else [()] * len(rows)
 
     def _parts(self, side: int, name: str, values: list[Any]) -> list[Any]:
-        if name in self.places[side]:
-            return list(map(self.places[side][name].get, values))
-        if name in self.spelling:
-            spelling = self.spelling[name]
-            return [None if value is None else spelling(value) for value in values]
+        if name in self.ordinals[side]:
+            return list(map(self.ordinals[side][name].get, values))
+        if name in self.name_keys:
+            name_key = self.name_keys[name]
+            return [None if value is None else name_key(value) for value in values]
         return values
 
 
 def row_matcher(
     columns: Sequence[Column],
     sides: tuple[Iterable[Row], Iterable[Row]],
-    spelling: Mapping[str, NameKey],
+    name_keys: Mapping[str, NameKey],
 ) -> RowMatcher:
-    """How the rows of these sides are called alike."""
-    kept, dropped = [], []
-    places: tuple[dict[str, dict[Any, int]], dict[str, dict[Any, int]]] = ({}, {})
+    """Decide by which keys the rows of these sides are matched."""
+    matched, summed_over = [], []
+    ordinals: tuple[dict[str, dict[Any, int]], dict[str, dict[Any, int]]] = ({}, {})
     tables = tuple(list(side) for side in sides)
     for name in key_names(columns):
-        told = [{row[name] for row in rows} for rows in tables]
-        if all(told) and _cannot_match(name, *told):
-            dropped.append(name)
-        elif name in _RENUMBERED and told[0] != told[1] and all(told):
-            if len(told[0]) != len(told[1]):
-                dropped.append(name)
+        values_of_sides = [{row[name] for row in rows} for rows in tables]
+        if all(values_of_sides) and _cannot_match(name, *values_of_sides):
+            summed_over.append(name)
+        elif (
+            name in _RENUMBERED
+            and values_of_sides[0] != values_of_sides[1]
+            and all(values_of_sides)
+        ):
+            if len(values_of_sides[0]) != len(values_of_sides[1]):
+                summed_over.append(name)
                 continue
-            kept.append(name)
-            for side, values in enumerate(told):
-                places[side][name] = {v: i for i, v in enumerate(sorted(values, key=_order))}
+            matched.append(name)
+            for side, values in enumerate(values_of_sides):
+                ordinals[side][name] = {v: i for i, v in enumerate(sorted(values, key=_order))}
         else:
-            kept.append(name)
-    return RowMatcher(tuple(kept), tuple(dropped), places, spelling)
+            matched.append(name)
+    return RowMatcher(tuple(matched), tuple(summed_over), ordinals, name_keys)
 
 
 def _cannot_match(name: str, base: set[Any], other: set[Any]) -> bool:
-    """Whether a key cannot be matched: one side does not tell it, or no rank is on both."""
+    """Return whether one side does not record a key, or no rank is on both."""
     if base == other:
         return False
     if name == "rank":
@@ -92,7 +96,7 @@ def _order(value: Any) -> tuple[bool, Any]:
 
 @dataclass
 class SummedRow:
-    """Rows of one side under one key: the first's spelling, their values, and names spelled otherwise."""
+    """Rows of one side under one key: the first's spelling, their values, and other spellings."""
 
     spelled: Row
     values: dict[str, Any] = field(default_factory=dict)
@@ -100,24 +104,24 @@ class SummedRow:
 
 
 def sum_by_key(
-    rows: Sequence[Row], measures: Sequence[Column], names: RowMatcher, side: int
+    rows: Sequence[Row], measures: Sequence[Column], matcher: RowMatcher, side: int
 ) -> dict[Key, SummedRow]:
-    """The rows of a run by key. Values of several are added up where that means something."""
-    found: dict[Key, SummedRow] = {}
-    of_measures = [column.name for column in measures]
-    for key, row in zip(names.named(side, rows), rows, strict=True):
-        if key not in found:
-            found[key] = SummedRow(row, {name: row[name] for name in of_measures})
+    """Return the rows of a run by key; several of one key are added up where that means something."""
+    summed: dict[Key, SummedRow] = {}
+    measure_names = [column.name for column in measures]
+    for key, row in zip(matcher.keys_of(side, rows), rows, strict=True):
+        if key not in summed:
+            summed[key] = SummedRow(row, {name: row[name] for name in measure_names})
             continue
-        into = found[key].values
-        found[key].also += [
-            str(row[name]) for name in names.spelling if row[name] != found[key].spelled[name]
+        sums = summed[key].values
+        summed[key].also += [
+            str(row[name]) for name in matcher.name_keys if row[name] != summed[key].spelled[name]
         ]
         for column in measures:
-            into[column.name] = (
-                _sum(into[column.name], row[column.name]) if column.adds_up else None
+            sums[column.name] = (
+                _sum(sums[column.name], row[column.name]) if column.adds_up else None
             )
-    return found
+    return summed
 
 
 def _sum(first: Any, second: Any) -> Any:
@@ -130,7 +134,7 @@ PER_STEP = "per_step_ns"
 
 
 class RowPair(NamedTuple):
-    """What two sides' rows of one kind are: values by measure, and what can be said of the change.
+    """A matched pair of rows: both sides' values by measure, and the change of each measure.
 
     `differences` are those of the values, other less base; None where one is not known. `change` gives
     what became of a measure, and its interval; None where a value is missing. `judged`: the measures of
@@ -148,7 +152,7 @@ class RowPair(NamedTuple):
     judged: frozenset[str]
 
     def verdict(self, column: Column) -> str | None:
-        """What may be said of a measure; None where nothing is to be."""
+        """Return the verdict on a measure; None where there is to be none."""
         change = self.change(column.name) if column.name in self.judged else None
         # Of what is counted, more is more to do.
         better: Better | None = "less" if column.unit is Unit.COUNT else None
@@ -156,12 +160,12 @@ class RowPair(NamedTuple):
 
 
 def measures_of(columns: Sequence[Column]) -> list[Column]:
-    """The columns that are no keys and no texts."""
+    """Return the columns that are neither keys nor texts."""
     return [column for column in columns if not column.key and column.unit is not Unit.TEXT]
 
 
 def main_measure(columns: Sequence[Column]) -> Column:
-    """What rows are sorted and judged by: the first sum, else the first that can get worse."""
+    """Return what rows are sorted and judged by: the first sum, else the first that can get worse."""
     measures = [column for column in columns if not column.key]
     return next(
         (column for column in measures if column.counted_by),
@@ -170,7 +174,7 @@ def main_measure(columns: Sequence[Column]) -> Column:
 
 
 def template_argument_notes(rows: Iterable[RowPair]) -> list[Note]:
-    """That kernels of one side differ from kernels of the other in their template arguments alone."""
+    """Return a note where kernels of the two sides differ in their template arguments alone."""
     alone: dict[str, dict[str, list[str]]] = {ONLY_BASE: {}, ONLY_OTHER: {}}
     for row in rows:
         name = (row.base or row.other).get("name")

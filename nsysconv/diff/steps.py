@@ -16,7 +16,7 @@ from nsysconv.units import Unit
 
 STEP_COUNT = "step_count"
 _OF_A_STEP = ("pid", "step", "occurrence")
-# Of so many steps the shortest and the longest are left out of the usual one.
+# Of this many steps the shortest and the longest are left out of the usual one.
 _TRIMMED = 10
 _OF_ALL = (
     Column("avg_ns", Unit.NS, "Mean duration of a step.", better="less", real=True),
@@ -47,28 +47,29 @@ _OF_ALL = (
 
 
 def has_no_annotated_steps(report: Report) -> bool:
-    """Whether a report with a row per step has no annotated step, but all of each process as one."""
+    """Return whether a report per step has each process as a whole in place of annotated steps."""
     rows = report.rows()
     return bool(rows) and all(row["step"] == WHOLE for row in rows)
 
 
 def without_unannotated(report: Report) -> Report:
-    """The report as one that was not recorded, where it has no annotated step; else as it is."""
+    """Return the report as not recorded, where it has no annotated step; else as it is."""
     if not has_no_annotated_steps(report):
         return report
     return replace(report, table=None, not_recorded=("annotated steps",), row_count=0)
 
 
 def unannotated_notes(base: Sequence[Report], other: Sequence[Report]) -> tuple[Note, ...]:
-    """What keeps the steps of two sides from being compared: one has annotated steps, the other has
-    profiles that are a step as a whole. Nothing where all are alike.
+    """Return a note where the steps of two sides cannot be compared, else nothing.
+
+    So it is where one has annotated steps, and the other has profiles that are a step as a whole.
     """
     without = [
         [has_no_annotated_steps(report) for report in side if report.rows()]
         for side in (base, other)
     ]
-    of_all = [each for side in without for each in side]
-    if all(of_all) or not any(of_all):
+    all_profiles = [lacks_steps for side in without for lacks_steps in side]
+    if all(all_profiles) or not any(all_profiles):
         return ()
     sides = [
         f"{'' if all(side) else 'a profile of '}{name} has no annotated steps"
@@ -91,7 +92,6 @@ class _StepTotals:
     between: int | None = None
 
     def add(self, step: dict[str, Any]) -> None:
-        """Takes in a row of the report."""
         if step["step"] == BETWEEN:
             self.between = (self.between or 0) + step["dur_ns"]
             return
@@ -102,7 +102,6 @@ class _StepTotals:
             self.sums[name] = _sum(self.sums[name], step[name])
 
     def measures(self) -> dict[str, Any]:
-        """The values of the columns that are no keys."""
         count = len(self.durations)
         if self.between is None:
             # Nothing says how many steps the whole process is.
@@ -120,7 +119,7 @@ class _StepTotals:
 
 
 def steps_per_rank(report: Report) -> Report:
-    """A report with a row per step as one with a row per rank: sums, counted by `step_count`.
+    """Return a report with a row per step as one with a row per rank: sums, counted by `step_count`.
 
     Steps of two runs have nothing in common but what they are called, and not always that.
     """
@@ -134,14 +133,17 @@ def steps_per_rank(report: Report) -> Report:
     )
     if report.table is None:
         return replace(report, columns=columns)
-    found: dict[tuple[object, ...], _StepTotals] = {}
+    totals_by_key: dict[tuple[object, ...], _StepTotals] = {}
     for step in report.rows():
         key = tuple(step[column.name] for column in keys)
-        if key not in found:
-            found[key] = _StepTotals({column.name: 0 for column in measures})
-        found[key].add(step)
+        if key not in totals_by_key:
+            totals_by_key[key] = _StepTotals({column.name: 0 for column in measures})
+        totals_by_key[key].add(step)
     names = [column.name for column in keys]
-    rows = [dict(zip(names, key, strict=True)) | steps.measures() for key, steps in found.items()]
+    rows = [
+        dict(zip(names, key, strict=True)) | steps.measures()
+        for key, steps in totals_by_key.items()
+    ]
     table = report_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
     return replace(report, columns=columns, table=table, row_count=len(rows))
 

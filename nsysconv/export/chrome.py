@@ -151,7 +151,7 @@ class _ChromeWriter:
             (block.track, args.category, args.name, *args.repeated.values())
         )
         first_of = int64_array(inverse)
-        front = self._fronts(block, first)
+        before = self._text_before_args(block, first)
         single = _arguments(args.single)
         time = _microseconds(block.start)
         end: list[pa.Array | str] = ['},"ts":', *time]
@@ -163,14 +163,13 @@ class _ChromeWriter:
         if (lengths(repeated) > 0).all():
             # Each of the others brings its comma, and is empty where it is null.
             commas = [_or_empty(_join(",", column)) for column in single]
-            events = _join(_join(front, repeated).take(first_of), *commas, *end)
+            events = _join(_join(before, repeated).take(first_of), *commas, *end)
         else:
             parts = [_or_null(repeated).take(first_of), *single]
-            events = _join(front.take(first_of), _join_non_null(parts, len(inverse)), *end)
+            events = _join(before.take(first_of), _join_non_null(parts, len(inverse)), *end)
         return events, self._encode_flows(block, time)
 
-    def _fronts(self, block: EventBlock, rows: Array) -> pa.Array:
-        """Return the text of rows before their arguments."""
+    def _text_before_args(self, block: EventBlock, rows: Array) -> pa.Array:
         phase = '"ph":"i","s":"t"' if block.kind.instant else '"ph":"X"'
         names = _quoted_texts(block.args.name.take(rows), "[no name]")
         categories = _quoted_texts(block.args.category.take(rows), block.kind.what)

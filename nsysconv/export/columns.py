@@ -245,7 +245,6 @@ class TableReader:
 
 
 def _prefetch(batches: Iterator[pa.RecordBatch]) -> Iterator[EventColumns]:
-    """Yield the columns of batches; a thread reads the next one meanwhile."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         future = pool.submit(_next_columns, batches)
         while (columns := future.result()) is not None:

@@ -21,7 +21,7 @@ from nsysconv.export.lanes import apart, nested, spread, time_order
 from nsysconv.export.tracks import EventKind, Track
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.arrays import blocks, by_group, distinct, joined, number, take
+from nsysconv.timeline.arrays import blocks, by_group, concatenate, distinct, factorize, take
 from nsysconv.timeline.events import ApiCalls, GpuOps, has_correlation, number_threads, owners
 from nsysconv.timeline.timeline import Timeline
 
@@ -183,7 +183,6 @@ class TraceLayout:
         return EventBlock(kind, track, start, dur, args, flows_out, flow_in)
 
     def _select(self, kind: EventKind, pid: int) -> _Selection:
-        """Return the rows of a kind that are a process's and have a time."""
         groups, keys, mask = self._group(kind, pid)
         start, dur = self._times(kind.table)
         timed = start != MISSING
@@ -250,12 +249,11 @@ class TraceLayout:
         return track_of, tracks
 
     def _make_flows(self, first: int) -> Flows | None:
-        """Return the arrows between calls and operations that are drawn, None if there are no calls."""
         if not self.profile.row_count("api_call"):
             return None
-        timed = self._timed("api_call")
+        timed = self._timed_mask("api_call")
         rows = np.flatnonzero(timed).astype(np.int32)
-        pid, correlation = self._links("api_call", timed)
+        pid, correlation = self._pids_and_correlations("api_call", timed)
 
         def more(some: Array) -> dict[str, Array]:
             names = ("start_ns", "dur_ns", "tid", "layer")
@@ -263,7 +261,10 @@ class TraceLayout:
             self._release("api_call", names)
             return {name: take(column, rows[some]) for name, column in columns.items()}
 
-        ops = [self._links(table, self._timed(table)) for table in schema.GPU_OP_TABLES]
+        ops = [
+            self._pids_and_correlations(table, self._timed_mask(table))
+            for table in schema.GPU_OP_TABLES
+        ]
         return Flows(FlowCalls(rows, pid, correlation, more), ops, first)
 
     def _release(self, table: str, names: Sequence[str]) -> None:
@@ -271,8 +272,7 @@ class TraceLayout:
         if max(map(self.profile.row_count, ("api_call", table))) > _MOST_KEPT:
             self.profile.release(table, names)
 
-    def _timed(self, table: str) -> Array:
-        """Return the mask of a table's rows in the slice that have a start and a duration."""
+    def _timed_mask(self, table: str) -> Array:
         start, dur = self._times(table)
         mask: Array = (start != MISSING) & (dur != MISSING)
         in_slice = self.mask(table)
@@ -280,8 +280,7 @@ class TraceLayout:
             mask &= in_slice
         return mask
 
-    def _links(self, table: str, mask: Array) -> tuple[Array, Array]:
-        """Return processes and correlation ids of some rows of a table."""
+    def _pids_and_correlations(self, table: str, mask: Array) -> tuple[Array, Array]:
         names = ("pid", "correlation_id")
         columns = self.profile.columns(table, names)
         self._release(table, names)
@@ -299,12 +298,12 @@ def merge_by_time(written: Sequence[pa.Array], order: Array) -> pa.Array:
 def _number_keys(columns: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]]:
     """Return per row the index of its combination of values among the distinct ones, and these."""
     if all(column.strides == (0,) for column in columns):  # constant columns
-        numbers, values = number(*columns)
+        numbers, values = factorize(*columns)
         return numbers, list(zip(*(column.tolist() for column in values), strict=True))
     index_of: dict[tuple[int, ...], int] = {}
     result = np.zeros(len(columns[0]), np.uint8)
     for block in blocks(len(result)):
-        numbers, values = number(*(column[block] for column in columns))
+        numbers, values = factorize(*(column[block] for column in columns))
         keys = zip(*(column.tolist() for column in values), strict=True)
         indices = np.array([index_of.setdefault(key, len(index_of)) for key in keys])
         # As narrow as the number of keys allows: one byte per row, mostly.
@@ -342,7 +341,7 @@ def _join(columns: list[Array]) -> Array:
     # Empty ones need not be of the others' type.
     filled = [column for column in columns if len(column)] or columns[:1]
     columns.clear()
-    return filled[0] if len(filled) == 1 else joined(filled)
+    return filled[0] if len(filled) == 1 else concatenate(filled)
 
 
 # -- arrows

@@ -24,7 +24,7 @@ from nsysconv.export.contract import Options, Written
 from nsysconv.notes import Severity, merged
 from nsysconv.phases import phase
 from nsysconv.report import Column, build_table
-from nsysconv.store.connection import ahead, arrow_field
+from nsysconv.store.connection import arrow_field, prefetched
 from nsysconv.store.read import Profile
 from nsysconv.store.write import tags_of
 from nsysconv.timeline.timeline import Timeline
@@ -129,14 +129,14 @@ class _TableRows:
         metadata = {"comment": comment, "schema_version": str(schema.SCHEMA_VERSION)}
         self._cut = table in schema.EVENT_TABLES and not timeline.is_whole
         if self._cut:
-            metadata["slice"] = json.dumps(timeline.described)
+            metadata["slice"] = json.dumps(timeline.slice_description)
         self.schema = pa.schema([column.field for column in self._columns], metadata=metadata)
 
     def batches(self) -> Generator[pa.RecordBatch]:
         """Yield the rows, at most ROWS_AT_ONCE at a time."""
         name, timeline = self._table, self._timeline
         ids = timeline.columns(name, ("id",))["id"] if self._cut else None
-        for batch in ahead(timeline.profile.batches(name, ROWS_AT_ONCE)):
+        for batch in prefetched(timeline.profile.batches(name, ROWS_AT_ONCE)):
             rows = batch if ids is None else _with_ids(batch, ids)
             if len(rows):
                 arrays = [column.values(rows) for column in self._columns]

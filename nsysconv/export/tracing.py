@@ -30,7 +30,7 @@ from nsysconv.export.tracks import (
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import distinct, number
+from nsysconv.timeline.arrays import distinct, factorize
 from nsysconv.timeline.timeline import Timeline, queues
 
 Array = np.ndarray
@@ -274,7 +274,7 @@ def _memory(layout: TraceLayout) -> Iterator[CounterValues]:
         return
     rows = rows[np.argsort(columns["start_ns"][rows], kind="stable")]
     start, pid, device, size, allocated, reserved = (columns[name][rows] for name in names)
-    group, (pids, devices) = number(pid, device)
+    group, (pids, devices) = factorize(pid, device)
     for index, (p, d) in enumerate(zip(pids.tolist(), devices.tolist(), strict=True)):
         members = np.flatnonzero(group == index)
         memory = "host memory" if d == MISSING else f"memory of GPU {d}"
@@ -306,7 +306,7 @@ def _metrics(layout: TraceLayout) -> Iterator[CounterValues]:
     reader = TableReader(profile, "metric_sample", rows, _SAMPLED)
     for some in row_slices(len(rows)):
         columns = reader.next(some.stop - some.start)
-        index, (ids, pids, devices) = number(
+        index, (ids, pids, devices) = factorize(
             columns["name_id"], columns["pid"], columns["device_id"]
         )
         names = layout.lookup.names(ids)

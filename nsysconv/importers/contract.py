@@ -1,4 +1,4 @@
-"""What an importer module offers."""
+"""What an importer module offers, and what importers say in the same words."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from nsysconv.importers.probe import Probe
     from nsysconv.store.recording import Recording
 
-MOST_RECORDINGS = 1000
+MAX_RECORDINGS = 1000
 """More in one file are damage: nobody would look at them, and each takes its share of a second."""
 
+NO_GPU_WORK = Note("no-gpu-work", Severity.INFO, "the profile holds no GPU operation")
 
-def too_many_recordings(where: str) -> InputError:
-    """What to raise for a file with more of them."""
+
+def too_many_recordings_error(where: str) -> InputError:
+    """Return the error to raise for a file with more than MAX_RECORDINGS."""
     return InputError(
-        f"the file holds more than {MOST_RECORDINGS:,} recordings",
+        f"the file holds more than {MAX_RECORDINGS:,} recordings",
         where=where,
         hint="It is damaged, or of very many runs: cut it into files of fewer.",
     )
@@ -29,10 +31,10 @@ def too_many_recordings(where: str) -> InputError:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked an import for. `include`: words of importers' INCLUDABLE.
+    """What the user asked of an import.
 
-    Neither of the others changes a row: `processes` may work on one file at a time (None: as many as
-    pay); `in_place`: no rows are copied while the importer looks at its source.
+    `include`: words of importers' INCLUDABLE. The others change no row: `processes` may work on one file
+    at a time (None: as many as pay); `in_place`: the rows are read where they are and not copied.
     """
 
     include: frozenset[str] = frozenset()
@@ -49,10 +51,10 @@ class Yes:
 
 @dataclass(frozen=True)
 class No:
-    """The importer does not read this file, and why.
+    """The importer does not read this file, for this reason.
 
     `close`: the file is of a kind that this importer knows and can explain (damaged, another tool's);
-    such a reason is shown before all others, with `hint`.
+    such a reason is shown in place of all others, with `hint`.
     """
 
     reason: str
@@ -64,9 +66,9 @@ class Importer(Protocol):
     """One source format: a module with these names."""
 
     NAME: str
-    """The word that `profile.source` holds."""
+    """The name of the module, and the word in `profile.source`."""
     VERSION: int
-    """Raised when the same file would give other rows; part of a profile's identity."""
+    """Raise it when the same file gives other rows; it is part of a profile's identity."""
     TITLE: str
     """What the source is, for people."""
     GUARANTEED: frozenset[Fact]
@@ -74,33 +76,21 @@ class Importer(Protocol):
     POSSIBLE: frozenset[Fact]
     """What a file of the source may hold."""
     ADVICE: Mapping[Fact, str]
-    """How to record a fact next time; also facts that only other sources hold."""
+    """How to record a fact next time, also for facts that only other sources hold."""
     JOINS: bool
-    """Whether several files can be one recording, where the user says so."""
+    """Whether several files can be one recording, if the user says so."""
     INCLUDABLE: Mapping[str, str]
     """Rows that are left out unless asked for, being many: a word for each, and what they are."""
 
     @staticmethod
     def sniff(probe: Probe) -> Yes | No:
-        """Whether the content is this format. Reads content, never the file name; never raises."""
+        """Return whether the content is this format. Reads content, never the file name; never raises."""
 
     @staticmethod
     def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-        """The recordings of a file, each used up before the next is asked for.
+        """Yield the recordings of a file, each to be used up before the next is asked for.
 
-        Several files only where the importer JOINS: they are parts of one recording.
-        Closing it early ends what it has begun. Raises InputError where nothing can be read.
+        `probes` are several only if the importer JOINS: they are parts of one recording. A recording's
+        batches are a generator that returns its summary; closing either early ends what it has begun.
+        Raises InputError if nothing can be read.
         """
-
-
-# Calls that put work on a GPU: if one succeeded and there are no GPU rows, the work was not recorded.
-WORKING_CALLS = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cuMemcpy", "cudaMemset", "cuMemset",
-                 "cudaGraphLaunch", "cuGraphLaunch")  # fmt: skip
-
-NO_GPU_WORK = Note("no-gpu-work", Severity.INFO, "the profile holds no GPU operation")
-
-
-def lost_gpu_work(call: str) -> Note:
-    """The note that there should be GPU work, because this call succeeded."""
-    text = f"no GPU work was recorded, although {call} was called"
-    return Note("gpu-activity-missing", Severity.INFO, text)

@@ -1,4 +1,4 @@
-"""Which importer reads a file, and what to say where none does."""
+"""Which importer reads a file, and what to say of a file that none reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import cast
 
 from nsysconv.errors import InputError, UsageError
 from nsysconv.importers import IMPORTERS, foreign, nsys_report
-from nsysconv.importers.contract import Importer, No, Options, Yes
+from nsysconv.importers.contract import Importer, No, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
 from nsysconv.store.filesystem import private_folder
@@ -18,43 +18,49 @@ from nsysconv.store.location import is_store
 
 
 def all_importers() -> list[Importer]:
-    """The importers, in the order of IMPORTERS."""
-    return [
-        cast(Importer, importlib.import_module(f"nsysconv.importers.{name}")) for name in IMPORTERS
-    ]
+    """Return the importers, in the order of IMPORTERS."""
+    return list(iter_importers())
 
 
-def check(options: Options) -> None:
-    """Raises UsageError where an importer's words are asked for that none has."""
-    known = {
-        word: what for importer in all_importers() for word, what in importer.INCLUDABLE.items()
+def iter_importers() -> Iterator[Importer]:
+    """Yield the importers, in the order of IMPORTERS, each loaded when it is its turn."""
+    for name in IMPORTERS:
+        yield cast(Importer, importlib.import_module(f"nsysconv.importers.{name}"))
+
+
+def check_included(options: Options) -> None:
+    """Raise UsageError if rows are asked for by a word that is in no importer's INCLUDABLE."""
+    includable = {
+        word: rows for importer in all_importers() for word, rows in importer.INCLUDABLE.items()
     }
-    unknown = sorted(options.include - known.keys())
+    unknown = sorted(options.include - includable.keys())
     if unknown:
-        there = "; ".join(f"{word}: {what}" for word, what in known.items()) or "none"
-        raise UsageError(f"nothing to include is called {unknown[0]!r}", hint=f"There are: {there}")
+        choices = "; ".join(f"{word}: {rows}" for word, rows in includable.items()) or "none"
+        raise UsageError(
+            f"nothing to include is called {unknown[0]!r}", hint=f"There are: {choices}"
+        )
 
 
 @contextmanager
-def opened(
-    path: Path, say: Callable[[str], None], *, threads: int | None = None
+def open_probe(
+    path: Path, log: Callable[[str], None], *, threads: int | None = None
 ) -> Iterator[Probe]:
-    """A probe of the file; of its export, where it is a report that its own tool has to export first.
+    """Give a probe of the file, or of its export if its own tool has to export it first.
 
-    `say` gets a line before such a tool runs; `threads` is the probe's. Raises InputError where the
-    file cannot be read.
+    `log` gets a line before such a tool runs; `threads` is the probe's. Raises InputError if the file
+    cannot be read.
     """
     with ExitStack() as stack:
         probe = stack.enter_context(Probe(path, threads=threads))
         if nsys_report.is_report(probe):
             folder = stack.enter_context(private_folder())
-            exported = nsys_report.export(path, folder, say)
+            exported = nsys_report.export_report(path, folder, log)
             probe = stack.enter_context(Probe(exported, path, threads=threads))
         yield probe
 
 
-def label(path: Path) -> str:
-    """What a profile is called: the file's name without the endings that formats give it."""
+def profile_label(path: Path) -> str:
+    """Return what a profile is called: the file's name without the endings that formats give it."""
     name = path.name
     for ending in (".gz", ".json", ".trace", ".pt"):
         name = name.removesuffix(ending)
@@ -62,18 +68,22 @@ def label(path: Path) -> str:
 
 
 def detect(probe: Probe) -> Importer:
-    """The one importer that recognises the content.
+    """Return the one importer that recognises the content.
 
-    Raises InputError where none does, with every importer's reason where none knows what it is; and
-    where several do: what tools print may stand in one file, but whose rows are meant nobody can say.
+    Raises InputError if there is none, with what the file is, or else every importer's reason; and if
+    there are several: one file can hold what several tools printed, and nobody can say whose rows are
+    meant.
     """
-    answers: list[tuple[Importer, Yes | No]] = []
-    for importer in all_importers():
+    claims: list[Importer] = []
+    refusals: list[tuple[Importer, No]] = []
+    for importer in iter_importers():
         answer = importer.sniff(probe)
-        if isinstance(answer, Yes) and answer.alone:
+        if isinstance(answer, No):
+            refusals.append((importer, answer))
+        elif answer.alone:
             return importer
-        answers.append((importer, answer))
-    claims = [importer for importer, answer in answers if isinstance(answer, Yes)]
+        else:
+            claims.append(importer)
     if len(claims) == 1:
         return claims[0]
     if claims:
@@ -83,21 +93,27 @@ def detect(probe: Probe) -> Importer:
             where=str(probe.origin),
             hint="Where one file holds what several tools printed, cut it into a file for each of them.",
         )
-    refusals = [(importer, answer) for importer, answer in answers if isinstance(answer, No)]
+    raise _unread_error(probe, refusals)
+
+
+def _unread_error(probe: Probe, refusals: list[tuple[Importer, No]]) -> InputError:
     close = [(refusal.reason, refusal.hint) for _, refusal in refusals if refusal.close]
     known = _known_but_unreadable(probe) or foreign.kind_of(probe) or next(iter(close), None)
     if known is not None:
-        what, hint = known
-        raise InputError(what, where=str(probe.origin), hint=hint)
-    what, hint = _foreign_database(probe) or ("not a profile that nsysconv reads", "")
+        kind, hint = known
+        return InputError(kind, where=str(probe.origin), hint=hint)
+    kind, hint = _unknown_database(probe) or ("not a profile that nsysconv reads", "")
     reasons = "\n".join(
         f"  not {importer.TITLE}: {refusal.reason}" for importer, refusal in refusals
     )
-    raise InputError(what, where=str(probe.origin), hint=f"{hint}\n{reasons}".strip("\n"))
+    return InputError(kind, where=str(probe.origin), hint=f"{hint}\n{reasons}".strip("\n"))
 
 
-def _known_but_unreadable(probe: Probe) -> tuple[str, str] | None:
-    """What is wrong, and what to do, for contents that are no profile but whose kind is plain."""
+# What a file is, and what to do; None: its content does not say.
+_Kind = tuple[str, str] | None
+
+
+def _known_but_unreadable(probe: Probe) -> _Kind:
     if probe.size == 0:
         return "the file is empty", "The export or copy did not finish; make it again."
     if probe.head.startswith(b"version https://git-lfs.github.com/spec/"):
@@ -115,8 +131,7 @@ def _known_but_unreadable(probe: Probe) -> tuple[str, str] | None:
     return None
 
 
-def _foreign_database(probe: Probe) -> tuple[str, str] | None:
-    """The same for a SQLite database that nobody knows."""
+def _unknown_database(probe: Probe) -> _Kind:
     if probe.is_sqlite:
         names = sorted(map(escaped, probe.tables))
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")

@@ -1,7 +1,7 @@
-"""What a file is that no importer reads, where its content tells, and what to do instead.
+"""What a file is that no importer reads, and what to do instead: files of other programs.
 
-Asked only after every importer has refused the file: nothing here says that a file is read, and a guess
-would be worse than none. So a rule is a sign that no other program writes, as far as is known.
+Looked at only after every importer has refused the file. A wrong guess would be worse than none, so each
+rule is a sign that no other program writes, as far as is known.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import zlib
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nsysconv.importers.probe import Probe
 
 _HEAD_BYTES = 1 << 16
-# Of Perfetto's: so many packets are looked at, and the field with the number of a packet's sequence.
+# Of a Perfetto trace: how many packets to look at, and the field with the number of a packet's sequence.
 _PACKETS = 4
 _SEQUENCE = (10, 0)
 
@@ -29,77 +30,66 @@ _NO_GPU = "It tells of the CPU alone. Record the GPU's work with nsys profile --
 _UNPACK = "Unpack it, and import what is in it."
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """What files of a kind are, and what to do; `sign` is how their content begins, or stands there."""
+class _Kind(NamedTuple):
+    """A kind of files: a pattern that its content begins with or holds, what it is, what to do."""
 
-    sign: re.Pattern[bytes]
-    what: str
+    sign: bytes
+    title: str
     hint: str
-
-
-def _begins(sign: bytes, what: str, hint: str) -> _Kind:
-    return _Kind(re.compile(rb"\A(?:" + sign + rb")", re.DOTALL), what, hint)
-
-
-def _holds(sign: bytes, what: str, hint: str) -> _Kind:
-    return _Kind(re.compile(sign, re.MULTILINE), what, hint)
 
 
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 
 _BINARY = (
-    _begins(rb"PERFILE2", "a recording of Linux perf", f"Look at it with perf report. {_NO_GPU}"),
-    _begins(
+    _Kind(rb"PERFILE2", "a recording of Linux perf", f"Look at it with perf report. {_NO_GPU}"),
+    _Kind(
         rb"NVR\0",
         "a report of Nsight Compute, which tells of single kernels",
         f"Look at it with ncu --import FILE. {_NSYS}",
     ),
-    _begins(
+    _Kind(
         rb"PAR1",
         "a Parquet file, such as nsys export --type parquetdir writes",
         _AS_SQLITE,
     ),
-    _begins(rb"ARROW1\0\0", "an Arrow file, such as nsys export --type arrow writes", _AS_SQLITE),
-    _begins(
+    _Kind(rb"ARROW1\0\0", "an Arrow file, such as nsys export --type arrow writes", _AS_SQLITE),
+    _Kind(
         rb"\xff{4}..\0\0\x10\0\0\0",
         "an Arrow stream, such as nsys export --type arrow writes",
         _AS_SQLITE,
     ),
-    _begins(
-        rb"\x89HDF\r\n\x1a\n", "an HDF5 file, such as nsys export --type hdf writes", _AS_SQLITE
-    ),
-    _begins(
+    _Kind(rb"\x89HDF\r\n\x1a\n", "an HDF5 file, such as nsys export --type hdf writes", _AS_SQLITE),
+    _Kind(
         rb"PK\x03\x04.*\.parquet",
         "a zip archive of Parquet files, such as nsys export --type parquetdir writes",
         _AS_SQLITE,
     ),
-    _begins(rb"PK\x03\x04", "a zip archive", _UNPACK),
-    _begins(rb".{257}ustar", "a tar archive", _UNPACK),
-    _begins(rb"\x28\xb5\x2f\xfd", "a file that zstd has compressed", _UNPACK),
-    _begins(rb"\xfd7zXZ\0", "a file that xz has compressed", _UNPACK),
-    _begins(rb"BZh[1-9]1AY&SY", "a file that bzip2 has compressed", _UNPACK),
-    _begins(
+    _Kind(rb"PK\x03\x04", "a zip archive", _UNPACK),
+    _Kind(rb".{257}ustar", "a tar archive", _UNPACK),
+    _Kind(rb"\x28\xb5\x2f\xfd", "a file that zstd has compressed", _UNPACK),
+    _Kind(rb"\xfd7zXZ\0", "a file that xz has compressed", _UNPACK),
+    _Kind(rb"BZh[1-9]1AY&SY", "a file that bzip2 has compressed", _UNPACK),
+    _Kind(
         rb"\x04\x22\x4d\x18.{0,32}?memray|memray\0",
         "a recording of memray",
         f"Look at it with memray stats FILE. {_NO_GPU}",
     ),
-    _begins(
+    _Kind(
         rb"\x80[\x02-\x05].{0,64}?line_profiler",
         "a profile of line_profiler, as a Python pickle, which nsysconv does not open",
         f"Look at it with python -m line_profiler FILE. {_NO_GPU}",
     ),
-    _begins(
+    _Kind(
         rb"\x80[\x02-\x05](?:\x95|[]}(\x8c])",
         "a Python pickle, which nsysconv does not open: it could run any program",
         "Memory snapshots of PyTorch are shown by pytorch.org/memory_viz.",
     ),
-    _begins(
+    _Kind(
         rb"[\xfb{][()\xa8\xa9]\x03[\xfazZ\xdaus]",
         "a profile of cProfile",
         f"Look at it with python -m pstats FILE. {_NO_GPU}",
     ),
-    _begins(
+    _Kind(
         rb"\x0a"
         + _VARINT
         + rb"(?:\x08"
@@ -109,85 +99,85 @@ _BINARY = (
         f"nsysconv does not read it. {_NSYS}",
     ),
 )
-"""Kinds of files that are no text. The first that fits is the answer."""
+"""Kinds of files that are no text, by how they begin. The first that fits is the answer."""
 
 _JSON = (
-    _holds(rb'\A\s*\{\s*"rocprofiler-sdk-tool"', "JSON of rocprofv3", _ROCM),
-    _holds(rb'"CPU H(?:IP|SA) API"', "a trace of rocprof, as Chrome's JSON", _ROCM),
-    _holds(
+    _Kind(rb'\A\s*\{\s*"rocprofiler-sdk-tool"', "JSON of rocprofv3", _ROCM),
+    _Kind(rb'"CPU H(?:IP|SA) API"', "a trace of rocprof, as Chrome's JSON", _ROCM),
+    _Kind(
         rb'speedscope\.app/file-format-schema',
         "stacks sampled on the CPU, as speedscope's JSON",
         f"Look at it at speedscope.app. {_NO_GPU}",
     ),
-    _holds(
+    _Kind(
         rb'\A\s*\{\s*"(?:alloc_samples|elapsed_time_sec)"\s*:',
         "a profile of Scalene",
         f"nsysconv reads no times of source lines. {_NSYS}",
     ),
-    _holds(
+    _Kind(
         rb'\A\s*\[(?=[^\0]*"children")(?=[^\0]*"frame")(?=[^\0]*"metrics")',
         "a profile of Triton's Proton",
         f"nsysconv does not read it. {_NSYS}",
     ),
-    _holds(
+    _Kind(
         rb'"process_name"[^{}]*,\s*"args"\s*:\s*\{\s*"name"\s*:\s*"/(?:host:CPU|device:)|'
         rb'"args"\s*:\s*\{\s*"name"\s*:\s*"/(?:host:CPU|device:)[^{}]*\},\s*"name"\s*:\s*"process_name"',
         "a trace that XLA's profiler made for viewing, as Chrome's JSON",
         f"nsysconv does not read it. {_NSYS}",
     ),
-    _holds(
+    _Kind(
         rb'"viztracer_metadata"',
         "a trace of VizTracer",
         f"Look at it with vizviewer FILE. {_NO_GPU}",
     ),
-    _holds(
+    _Kind(
         rb'\A\s*\{\s*"(?:CudaEvent|NvtxEvent|TraceProcessEvent)"|\A\s*\{\s*"Type"\s*:\s*\d+\s*,\s*"\w+Event"',
         "an export of Nsight Systems as JSON",
         _AS_SQLITE,
     ),
 )  # fmt: skip
-"""Kinds of JSON."""
+"""Kinds of JSON, by what it holds."""
 
 _TEXT = (
-    _holds(
+    _Kind(
         rb'\A"?(?:Guid"?,"?)?(?:Kind|Domain|Correlation_Id|Sample_Timestamp)"?,"?\w+"?,.*'
         rb'(?:Start_Timestamp|Correlation_Id|Counter_Value)',
         "a table of rocprofv3, as CSV",
         _ROCM,
     ),
-    _holds(
+    _Kind(
         rb'\A"?Name"?,"?Calls"?,"?TotalDurationNs"?,"?AverageNs"?,"?Percentage',
         "a summary of rocprof, as CSV",
         _ROCM,
     ),
-    _holds(rb'\A"?Index"?,"?KernelName"?,"?gpu-id', "a table of rocprof, as CSV", _ROCM),
-    _holds(rb'\A"?Dispatch_ID"?,"?\w+"?,', "counters of rocprof, as CSV", _ROCM),
-    _holds(
+    _Kind(rb'\A"?Index"?,"?KernelName"?,"?gpu-id', "a table of rocprof, as CSV", _ROCM),
+    _Kind(rb'\A"?Dispatch_ID"?,"?\w+"?,', "counters of rocprof, as CSV", _ROCM),
+    _Kind(
         rb'^"ID","Process ID","Process Name","Host Name","Kernel Name"|'
         rb'^"Process ID","Process Name","Host Name","Kernel Name"|^==PROF== ',
         "what Nsight Compute (ncu) printed, which tells of single kernels",
         f"nsysconv does not read it. {_NSYS}",
     ),
-    _holds(
+    _Kind(
         rb"^Timer unit: [\d.e+-]+ s\s",
         "what line_profiler printed",
         f"nsysconv reads no times of source lines. {_NO_GPU}",
     ),
-    _holds(
+    _Kind(
         rb"\A\s*<(?:!DOCTYPE html|html)[\s>]",
         "a web page, and not the file itself",
         "Fetch the file again; from a page that shows it, by its link to the raw file.",
     ),
 )  # fmt: skip
-"""Kinds of text."""
+"""Kinds of text, by what it holds."""
 
 
 @dataclass(frozen=True)
 class _Database:
-    """A kind of SQLite database, told by tables that it has; names may go on behind a `*`."""
+    """A kind of SQLite database, recognised by tables that it has; a `*` is for the rest of a name."""
 
     tables: frozenset[str]
-    what: str
+    title: str
     hint: str
 
 
@@ -213,26 +203,25 @@ _DATABASES = (
 
 
 def kind_of(probe: Probe) -> tuple[str, str] | None:
-    """What the file is, and what to do instead; None where its content does not tell. Never raises."""
+    """Return what the file is, and what to do instead, or None if it is unknown. Never raises."""
     if probe.is_sqlite:
-        return _database(probe.tables)
+        return _database_kind(probe.tables)
     if probe.head.startswith(b"\x1f\x8b"):
         text = _inflated(probe)
         if text.startswith(b"SQLite format 3\0"):
             return "a SQLite database that gzip has compressed", "Unpack it first: gunzip FILE"
-        return _kind_of(text)
-    return _kind_of(probe.head)
+        return _content_kind(text)
+    return _content_kind(probe.head)
 
 
-def _kind_of(head: bytes) -> tuple[str, str] | None:
-    """The same of content that is no database, by its beginning."""
+def _content_kind(head: bytes) -> tuple[str, str] | None:
+    for kind in _BINARY:
+        if re.match(kind.sign, head, re.DOTALL):
+            return kind.title, kind.hint
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    is_json = text.startswith((b"{", b"["))
-    found = next((kind for kind in _BINARY if kind.sign.search(head)), None) or next(
-        (kind for kind in (_JSON if is_json else _TEXT) if kind.sign.search(text)), None
-    )
-    if found is not None:
-        return found.what, found.hint
+    for kind in _JSON if text.startswith((b"{", b"[")) else _TEXT:
+        if re.search(kind.sign, text, re.MULTILINE):
+            return kind.title, kind.hint
     if _is_perfetto(head):
         return (
             "a Perfetto trace",
@@ -241,45 +230,47 @@ def _kind_of(head: bytes) -> tuple[str, str] | None:
     return None
 
 
-def _database(names: Collection[str]) -> tuple[str, str] | None:
+def _database_kind(names: Collection[str]) -> tuple[str, str] | None:
     for kind in _DATABASES:
-        if all(_is_there(table, names) for table in kind.tables):
-            return kind.what, kind.hint
+        if all(_has_table(table, names) for table in kind.tables):
+            return kind.title, kind.hint
     return None
 
 
-def _is_there(table: str, names: Collection[str]) -> bool:
+def _has_table(table: str, names: Collection[str]) -> bool:
     if table.endswith("*"):
         return any(name.startswith(table[:-1]) for name in names)
     return table in names
 
 
 def _inflated(probe: Probe) -> bytes:
-    """How the content of a gzip file begins; empty where it is damaged."""
+    # Of a damaged gzip file: nothing.
     with suppress(OSError, EOFError, zlib.error), gzip.open(probe.path) as file:
         return file.read(_HEAD_BYTES)
     return b""
 
 
+# -- Perfetto's traces have no signature: they are messages of protobuf, packet after packet.
+
+
 def _is_perfetto(head: bytes) -> bool:
-    """Whether packets follow each other, of which some name the sequence that they are of."""
-    place, named = 0, 0
+    place, sequences = 0, 0
     for _ in range(_PACKETS):
-        packet = _message(head, place)
+        packet = _packet_at(head, place)
         if packet is None:
             return False
         place = packet.stop
         fields = _fields(head[packet.start : packet.stop])
         if fields is None:
             return False
-        named += _SEQUENCE in fields
+        sequences += _SEQUENCE in fields
         if place >= len(head):
             break
-    return named > 0
+    return sequences > 0
 
 
-def _message(data: bytes, place: int) -> slice | None:
-    """Where the message is that a field 1 holds; None where no such field begins at this place."""
+def _packet_at(data: bytes, place: int) -> slice | None:
+    # A packet is a field 1 of the trace: its tag, its length, its bytes.
     length, start = _varint(data, place + 1)
     if data[place : place + 1] != b"\x0a" or start is None or start + length > len(data):
         return None
@@ -287,8 +278,8 @@ def _message(data: bytes, place: int) -> slice | None:
 
 
 def _fields(message: bytes) -> set[tuple[int, int]] | None:
-    """The fields of a message, each with how it is written; None where it is none."""
-    found, place = set(), 0
+    """Return the (field number, wire type) pairs of a message, or None if it is no message."""
+    fields, place = set(), 0
     while place < len(message):
         tag, begin = _varint(message, place)
         length, after = _varint(message, begin) if begin is not None else (0, None)
@@ -296,14 +287,15 @@ def _fields(message: bytes) -> set[tuple[int, int]] | None:
             return None
         if tag & 7 in (0, 2) and after is None:
             return None
-        behind = {0: after, 1: begin + 8, 2: (after or 0) + length, 5: begin + 4}[tag & 7]
-        place = behind or 0
-        found.add((tag >> 3, tag & 7))
-    return found if place == len(message) else None
+        # By wire type: a varint, 8 bytes, bytes behind their length, 4 bytes.
+        end = {0: after, 1: begin + 8, 2: (after or 0) + length, 5: begin + 4}[tag & 7]
+        place = end or 0
+        fields.add((tag >> 3, tag & 7))
+    return fields if place == len(message) else None
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int | None]:
-    """A number of protobuf and where it ends; None: it does not."""
+    """Return a number of protobuf and where it ends; None: it does not end."""
     value = 0
     for shift, byte in enumerate(data[place : place + 10]):
         value |= (byte & 127) << 7 * shift

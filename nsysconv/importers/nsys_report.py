@@ -19,21 +19,22 @@ SUFFIXES = (".nsys-rep", ".qdrep")
 
 
 def is_report(probe: Probe) -> bool:
-    """Whether the file can only be a report of nsys: so named, and binary."""
+    """Return whether the file can only be a report of nsys: so named, and binary."""
     if probe.path.suffix not in SUFFIXES or probe.is_sqlite:
         return False
     return b"\0" in probe.head
 
 
-def export_beside(path: Path) -> Path | None:
-    """Where nsys itself puts the export of a report; None for a file that is not named as one."""
+def export_path(path: Path) -> Path | None:
+    """Return where nsys itself puts the export of a report; None for a file that is not named as one."""
     return path.with_suffix(".sqlite") if path.suffix in SUFFIXES else None
 
 
-def export(path: Path, folder: Path, say: Callable[[str], None]) -> Path:
-    """Exports the report with the nsys on PATH into `folder`; returns the SQLite file.
+def export_report(path: Path, folder: Path, log: Callable[[str], None]) -> Path:
+    """Export the report with the nsys on PATH into `folder` and return the SQLite file.
 
-    Raises InputError with the command to run elsewhere where there is no nsys, or with what nsys said.
+    `log` gets a line before nsys runs. Raises InputError with the command to run on another machine if
+    there is no nsys, or with the message of nsys if it failed.
     """
     target = folder / (path.stem + ".sqlite")
     by_hand = shlex.join(["nsys", "export", "--type", "sqlite", str(path)])
@@ -47,14 +48,14 @@ def export(path: Path, folder: Path, say: Callable[[str], None]) -> Path:
     version = subprocess.run(
         [nsys, "--version"], capture_output=True, text=True, check=False
     ).stdout
-    say(f"exporting {path.name} with {version.strip() or nsys}")
+    log(f"exporting {path.name} with {version.strip() or nsys}")
     command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0 or not target.exists():
-        words = (done.stderr or done.stdout).strip().splitlines()
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0 or not target.exists():
+        message = (outcome.stderr or outcome.stdout).strip().splitlines()
         raise InputError(
-            f"nsys could not export it (exit status {done.returncode})"
-            + (f": {words[-1]}" if words else ""),
+            f"nsys could not export it (exit status {outcome.returncode})"
+            + (f": {message[-1]}" if message else ""),
             where=str(path),
             hint="A report opens only in the nsys that made it or a newer one. Export it there:\n"
             f"  {by_hand}",

@@ -1,4 +1,7 @@
-"""Connections to a SQLite source: read-only, kept for the next select, and none busy without end."""
+"""A look at an input file: what importers sniff and read from. The file is never changed.
+
+Of a SQLite file it gives tables, columns and read-only selects with a time limit.
+"""
 
 from __future__ import annotations
 
@@ -29,102 +32,10 @@ from nsysconv.refusals import is_systemwide, open_files_failure, reason_of, refu
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.sqlite import page_reader
 
-# A select may scan all of a source; what takes longer is a trap, such as pages that name each other.
-_SELECT_SECONDS = 10.0
-_SECONDS_PER_MEGABYTE = 1.0
-_LOOK_SECONDS = 0.25
-
-
-class EndlessError(Exception):
-    """A select was given up; its text says after how long, and why that may be."""
-
-
-class Connections:
-    """Connections to one file of `size` bytes. To be closed when nothing reads any more."""
-
-    def __init__(self, path: Path, size: int) -> None:
-        # Immutable: SQLite writes nothing beside the file, and takes no locks.
-        self._path = path
-        self._uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
-        self._seconds = _SELECT_SECONDS + size / 1e6 * _SECONDS_PER_MEGABYTE
-        self._idle: list[sqlite3.Connection] = []
-        self._ends: dict[sqlite3.Connection, float] = {}
-        # Reentrant: the collector of garbage may end a forgotten select while this is held.
-        self._lock = threading.RLock()
-        self._closed = threading.Event()
-        # From outside, because SQLite counts rows without a look at its handler of progress.
-        self._watch = threading.Thread(target=self._interrupt_late, daemon=True)
-        self._watch.start()
-
-    def close(self) -> None:
-        """Closes those that nobody uses, the others as soon as they come back."""
-        with self._lock:
-            self._closed.set()
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
-        self._watch.join()
-
-    @contextmanager
-    def one(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one thread and one select, or a few short ones.
-
-        Raises EndlessError where that takes longer than any file of this size can.
-        """
-        idle = self._taken()
-        connection = idle or self._connect()
-        with self._lock:
-            self._ends[connection] = time.monotonic() + self._seconds
-        done = False
-        try:
-            if idle is None:
-                connection.execute("PRAGMA trusted_schema=OFF")
-                connection.execute("PRAGMA cache_size=-256")  # tables are read from end to end
-            yield connection
-            done = True
-        except sqlite3.OperationalError as error:
-            # Python's own errors of this kind have no code.
-            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-                raise EndlessError(
-                    f"a look at the file did not come to an end in {self._seconds:,.0f} s: it is damaged "
-                    "(its pages may go round in a circle), or its disk is very slow"
-                ) from error
-            raise
-        finally:
-            with self._lock:
-                del self._ends[connection]
-                if kept := done and not self._closed.is_set():
-                    self._idle.append(connection)
-            if not kept:
-                connection.close()
-
-    def _taken(self) -> sqlite3.Connection | None:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
-
-    def _connect(self) -> sqlite3.Connection:
-        try:
-            connection = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
-        except sqlite3.OperationalError as error:
-            if (few := open_files_failure()) is not None:
-                raise refusal_error(few, str(self._path)) from error
-            raise
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        return connection
-
-    def _interrupt_late(self) -> None:
-        while not self._closed.wait(_LOOK_SECONDS):
-            now = time.monotonic()
-            with self._lock:
-                for connection, end in list(self._ends.items()):
-                    if now > end:
-                        connection.interrupt()
-
-
 T = TypeVar("T")
 
-WORTH_ROWS = page_reader.WORTH_ROWS
-"""`Probe.columns` pays from so many rows on."""
+MIN_ROWS_FOR_PAGES = page_reader.WORTH_ROWS
+"""`Probe.read_columns` is faster than a select only for tables of this many rows."""
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 1 << 16
@@ -134,6 +45,12 @@ _UTF_8 = (0, 1)
 # SQLite writes down every plain table with these words, whatever words made it.
 _IS_PLAIN = "type='table' AND sql LIKE 'CREATE TABLE %'"
 
+# A select may scan all of a source. What takes longer than this is damage, such as pages that refer to
+# each other.
+_SELECT_SECONDS = 10.0
+_SECONDS_PER_MEGABYTE = 1.0
+_WATCHDOG_SECONDS = 0.25
+
 
 @dataclass(frozen=True)
 class SourceTable:
@@ -142,30 +59,31 @@ class SourceTable:
     name: str
     columns: tuple[str, ...]
     row_id: str | None
-    """How SQL names its row number; None for a table without row numbers."""
+    """The name of its row number in SQL; None for a table without row numbers."""
     root: int
     """The page on which its tree begins."""
-    plain: Mapping[str, int]
-    """Where in its rows the columns stand whose whole numbers can be read from the pages."""
+    stored_columns: Mapping[str, int]
+    """The places in a row of those columns whose whole numbers can be read from the pages."""
 
 
 class Probe:
-    """One input file: head bytes and, for SQLite, tables and read-only selects.
+    """One input file: its first bytes and, for SQLite, its tables and read-only selects.
 
-    A SQLite file with a hot `-wal` or `-journal` is copied into a private folder first; `notes` says so.
-    `origin` is the file that the user named, where `path` was made from it. Use as a context manager;
-    leaving it ends what runs in the background and removes the copy. `threads` (None: one per core)
-    bounds what `beside` runs at once.
+    A SQLite file with a hot `-wal` or `-journal` is copied into a private folder first, with a note in
+    `notes`. `origin` is the file that the user named, if `path` was made from it. Use as a context
+    manager: its end waits for background work and removes the copy. `threads` (None: one per core)
+    bounds what `submit` runs at once.
     """
 
     def __init__(
         self, path: Path, origin: Path | None = None, *, threads: int | None = None
     ) -> None:
+        """Read the first bytes of the file. Raises InputError if it cannot be read."""
         self.path = path
         self.origin = origin or path
         self.notes: list[Note] = []
-        self._leaving = ExitStack()
-        self._spare = ThreadPoolExecutor(threads or cores())
+        self._resources = ExitStack()
+        self._executor = ThreadPoolExecutor(threads or cores())
         try:
             state = path.stat()
             if not stat.S_ISREG(state.st_mode):
@@ -181,6 +99,7 @@ class Probe:
         self.is_sqlite = self.head.startswith(_SQLITE_MAGIC)
 
     def __enter__(self) -> Probe:
+        """Return the probe."""
         return self
 
     def __exit__(
@@ -189,26 +108,31 @@ class Probe:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._spare.shutdown(wait=True, cancel_futures=True)
-        self._leaving.close()
+        """Wait for background work, close the file and remove its copy."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._resources.close()
 
-    def beside(self, work: Callable[..., T], *arguments: object) -> Future[T]:
-        """Runs a function in the background, in its turn."""
-        return self._spare.submit(work, *arguments)
+    def submit(self, work: Callable[..., T], *arguments: object) -> Future[T]:
+        """Run a function in the background, in the order of calls."""
+        return self._executor.submit(work, *arguments)
 
     @cached_property
     def readable(self) -> Path:
-        """The file to read: the input itself, or its copy where a hot journal lay beside it."""
+        """Return the file to read: the input itself, or its copy if a hot journal is beside it.
+
+        Raises InputError if it cannot be copied.
+        """
         # SQLite keeps them beside the file itself, not beside a link to it.
         real = self.path.resolve()
-        hot = [side for end in ("-wal", "-journal") if _size(side := _beside(real, end))]
+        journals = [real.with_name(real.name + ending) for ending in ("-wal", "-journal")]
+        hot = [journal for journal in journals if _size(journal)]
         if not hot:
             return self.path
-        copy = self._leaving.enter_context(private_folder()) / "source.sqlite"
+        copy = self._resources.enter_context(private_folder()) / "source.sqlite"
         try:
             shutil.copyfile(self.path, copy)
-            for side in hot:
-                shutil.copyfile(side, str(copy) + side.name[len(real.name) :])
+            for journal in hot:
+                shutil.copyfile(journal, str(copy) + journal.name[len(real.name) :])
         except OSError as error:
             raise InputError(
                 f"it has to be copied, for {hot[0].name} lies beside it, and cannot be: "
@@ -218,19 +142,21 @@ class Probe:
             ) from error
         with closing(sqlite3.connect(copy)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
-        self.notes.append(
-            Note(
-                "source-copied",
-                Severity.INFO,
-                "read from a temporary copy with its journal applied",
-                where=hot[0].name,
-            )
-        )
+        text = "read from a temporary copy with its journal applied"
+        self.notes.append(Note("source-copied", Severity.INFO, text, where=hot[0].name))
         return copy
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the file that the user named, or of its copy with the journal applied."""
+        path = self.origin if self.readable == self.path else self.readable
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    # -- SQLite
 
     @cached_property
     def damage(self) -> str:
-        """Why the file cannot be read as SQLite although it begins like one; empty if it can."""
+        """Return why a file that begins like SQLite cannot be read as such, or ""."""
         if not self.is_sqlite:
             return ""
         page_size = int.from_bytes(self.head[16:18], "big") or 0
@@ -245,26 +171,26 @@ class Probe:
             return f"the file is cut off: {self.size:,} bytes are no whole number of pages"
         try:
             self._tables_of_file()
-        except EndlessError as error:
+        except SelectTimeoutError as error:
             return str(error)
         except (sqlite3.Error, UnicodeDecodeError) as error:  # some names are no text
-            # What SQLite says may repeat what stands in the file.
+            # SQLite's message may repeat bytes of the file.
             return f"SQLite cannot read it: {escaped(str(error))}"
         if int.from_bytes(self.head[56:60], "big") not in _UTF_8:
-            # Stores are UTF-8, and SQLite reads databases beside each other only where they agree.
+            # Stores are UTF-8, and SQLite attaches databases to each other only if their encodings agree.
             return "its texts are not in UTF-8, as profilers write them: another program has rewritten it"
         return ""
 
     @cached_property
     def tables(self) -> dict[str, SourceTable]:
-        """Plain tables by name; views and virtual tables are left out. Empty where damaged."""
+        """Return plain tables by name, without views and virtual tables; none if the file is damaged."""
         if not self.is_sqlite or self.damage:
             return {}
         return {table.name: table for table in self._tables_of_file()}
 
     @cached_property
-    def not_tables(self) -> tuple[str, ...]:
-        """Names of views and virtual tables."""
+    def view_names(self) -> tuple[str, ...]:
+        """Return the names of views and virtual tables; none if the file is damaged."""
         if not self.is_sqlite or self.damage:
             return ()
         sql = (
@@ -274,42 +200,25 @@ class Probe:
         return tuple(row[0] for row in self.select(sql))
 
     def _tables_of_file(self) -> list[SourceTable]:
-        with self._connections.one() as connection:
-            found = connection.execute(
+        with self._connections.connection() as connection:
+            tables = connection.execute(
                 f"SELECT name, rootpage FROM sqlite_master WHERE {_IS_PLAIN}"
             ).fetchall()
-            return [_table(connection, name, root) for name, root in found]
-
-    def columns(self, table: str, names: Sequence[str]) -> Generator[tuple[int, list[np.ndarray]]]:
-        """Yield columns of whole numbers of all rows straight from the pages, a batch at a time.
-
-        Null is MISSING. Each batch comes with the row number that follows; where that is not beyond the
-        table's last one at the end, SQLite has to be asked for the rest. Safe in threads.
-        """
-        source = self.tables[table]
-        if not source.plain.keys() >= set(names):
-            return
-        try:
-            descriptor = os.open(self.readable, os.O_RDONLY)
-        except OSError:
-            return
-        try:
-            places = [source.plain[name] for name in names]
-            yield from page_reader.read(descriptor, source.root, places, *_ALL_IDS)
-        finally:
-            # Nobody holds locks on a source, which this would drop: SQLite has it open as immutable.
-            os.close(descriptor)
+            return [_source_table(connection, name, root) for name, root in tables]
 
     def select(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a read-only select on the source. Safe in threads."""
+        """Return the rows of a read-only select. Safe in threads. Raises InputError as `iterate`."""
         return list(self.iterate(sql, parameters))
 
     def iterate(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """As `select`, row by row, for results that may be large."""
+        """Yield the rows of a read-only select, for results that may be large. Safe in threads.
+
+        Raises InputError if the file is damaged or the select takes too long.
+        """
         try:
-            with self._connections.one() as connection:
+            with self._connections.connection() as connection:
                 yield from connection.execute(sql, parameters)
-        except EndlessError as error:
+        except SelectTimeoutError as error:
             raise InputError(
                 str(error),
                 where=str(self.path),
@@ -322,7 +231,7 @@ class Probe:
                 hint="The file is damaged or incomplete; export or copy it again.",
             ) from error
         except MemoryError as error:
-            # Mostly it is no memory that is missing: a damaged cell can say that it is of any size.
+            # Mostly it is no memory that is missing: a damaged cell can claim any size.
             raise InputError(
                 "SQLite cannot read it: there is no memory for the size that one of its cells claims",
                 where=str(self.path),
@@ -330,33 +239,48 @@ class Probe:
             ) from error
 
     @cached_property
-    def _connections(self) -> Connections:
-        return self._leaving.enter_context(closing(Connections(self.readable, self.size)))
+    def _connections(self) -> ConnectionPool:
+        return self._resources.enter_context(closing(ConnectionPool(self.readable, self.size)))
 
-    def sha256(self) -> str:
-        """SHA-256 of the bytes of the file that the user named, its journal applied where it was hot."""
-        path = self.origin if self.readable == self.path else self.readable
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+    def read_columns(
+        self, table: str, names: Sequence[str]
+    ) -> Generator[tuple[int, list[np.ndarray]]]:
+        """Yield columns of whole numbers of all rows straight from the pages, a batch at a time.
+
+        Null is MISSING. Each batch comes with the row number that follows; if that is not beyond the
+        table's last one at the end, SQLite has to be asked for the rest. Safe in threads.
+        """
+        source = self.tables[table]
+        if not source.stored_columns.keys() >= set(names):
+            return
+        try:
+            descriptor = os.open(self.readable, os.O_RDONLY)
+        except OSError:
+            return
+        try:
+            places = [source.stored_columns[name] for name in names]
+            yield from page_reader.read(descriptor, source.root, places, *_ALL_IDS)
+        finally:
+            # Closing a file drops this process's locks on it, but there are none on a source: SQLite has
+            # it open as immutable.
+            os.close(descriptor)
 
 
-def _table(connection: sqlite3.Connection, name: str, root: int) -> SourceTable:
-    shown = connection.execute(f"PRAGMA table_info({_quoted(name)})")
-    columns = tuple(row[1] for row in shown)
-    # Computed columns are only in the longer list.
-    every = connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
-    plain = {
+def _source_table(connection: sqlite3.Connection, name: str, root: int) -> SourceTable:
+    columns = tuple(row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(name)})"))
+    # Only the longer list has computed columns, too.
+    listed = connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+    stored = {
         column: place
-        for place, (_, column, declared, _, _, key, _) in enumerate(every)
+        for place, (_, column, declared, _, _, key, _) in enumerate(listed)
         if page_reader.are_stored_as_read(declared, is_key=bool(key))
     }
-    computed = any(row[6] for row in every)
-    row_id = _row_id(connection, name, {row[1].lower() for row in every})
-    return SourceTable(name, columns, row_id, root, {} if computed else plain)
+    computed = any(row[6] for row in listed)
+    row_id = _row_id(connection, name, {row[1].lower() for row in listed})
+    return SourceTable(name, columns, row_id, root, {} if computed else stored)
 
 
 def _row_id(connection: sqlite3.Connection, table: str, columns: Collection[str]) -> str | None:
-    """A name of the row number that is no column's; None where the table has none."""
     for name in ("rowid", "_rowid_", "oid"):
         if name not in columns:
             try:
@@ -367,17 +291,99 @@ def _row_id(connection: sqlite3.Connection, table: str, columns: Collection[str]
     return None
 
 
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
-
-
 def _size(path: Path) -> int:
-    """The size of a file; 0 where there is none, or none can be: names have a greatest length."""
     try:
         return path.stat().st_size
-    except OSError:
+    except OSError:  # not there, or its name is longer than any can be
         return 0
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+# -- connections
+
+
+class SelectTimeoutError(Exception):
+    """A select was given up; the message says after how long, and why that may be."""
+
+
+class ConnectionPool:
+    """Read-only connections to one file, kept for the next select; to be closed by its owner."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Open no connection yet; the `size` of the file in bytes gives the time limit of a select."""
+        # Immutable: SQLite writes nothing beside the file, and takes no locks.
+        self._path = path
+        self._uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
+        self._seconds = _SELECT_SECONDS + size / 1e6 * _SECONDS_PER_MEGABYTE
+        self._idle: list[sqlite3.Connection] = []
+        self._deadlines: dict[sqlite3.Connection, float] = {}
+        # Reentrant: the garbage collector may end a forgotten select while this thread holds it.
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
+        # A thread, because SQLite does not call its progress handler while it counts rows.
+        self._watchdog = threading.Thread(target=self._interrupt_late, daemon=True)
+        self._watchdog.start()
+
+    def close(self) -> None:
+        """Close idle connections now, and the others as soon as they come back."""
+        with self._lock:
+            self._closed.set()
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        self._watchdog.join()
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection for one thread and one select, or a few short ones.
+
+        Raises SelectTimeoutError if that takes longer than any file of this size can.
+        """
+        with self._lock:
+            idle = self._idle.pop() if self._idle else None
+        connection = idle or self._connect()
+        with self._lock:
+            self._deadlines[connection] = time.monotonic() + self._seconds
+        done = False
+        try:
+            if idle is None:
+                connection.execute("PRAGMA trusted_schema=OFF")
+                connection.execute("PRAGMA cache_size=-256")  # tables are read from end to end
+            yield connection
+            done = True
+        except sqlite3.OperationalError as error:
+            # Python's own errors of this kind have no code.
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise SelectTimeoutError(
+                    f"a look at the file did not come to an end in {self._seconds:,.0f} s: it is damaged "
+                    "(its pages may go round in a circle), or its disk is very slow"
+                ) from error
+            raise
+        finally:
+            with self._lock:
+                del self._deadlines[connection]
+                if reusable := done and not self._closed.is_set():
+                    self._idle.append(connection)
+            if not reusable:
+                connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
+        except sqlite3.OperationalError as error:
+            if (failure := open_files_failure()) is not None:
+                raise refusal_error(failure, str(self._path)) from error
+            raise
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        return connection
+
+    def _interrupt_late(self) -> None:
+        while not self._closed.wait(_WATCHDOG_SECONDS):
+            now = time.monotonic()
+            with self._lock:
+                for connection, deadline in list(self._deadlines.items()):
+                    if now > deadline:
+                        connection.interrupt()

@@ -1,9 +1,9 @@
-"""What importers of SQLite files share: columns that an age may lack, rows of small tables, counts."""
+"""Tables of a SQLite source: columns as SQL expressions, whole numbers, small tables, row numbers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,25 +17,33 @@ Expression = sa.ColumnElement[Any]
 
 # No profile lasts 2^53 ns (104 days): larger numbers are times of day, or damage.
 TIME_LIMIT = 1 << 53
+# Row numbers with more holes than this are no measure of the work.
+_SPARSE_FACTOR = 8
+_TEXTS_AT_ONCE = 50_000
 _HAS_FRACTION = re.compile(r"[.eE]")
 
 
-def whole(cell: Expression) -> Expression:
-    """A cell as a whole number, however it is spelled, where it is one: as SQLite itself makes numbers of
-    texts and reals that come into a column of integers. All else is NULL.
+# -- cells
+
+
+def whole_number(cell: Expression) -> Expression:
+    """Return a cell as a whole number, and NULL for a cell that holds none.
+
+    Texts and reals count where SQLite itself would make whole numbers of them, as it does with those
+    that come into a column of integers.
     """
     number = sa.cast(sa.cast(cell, sa.Numeric), sa.Integer)
     return sa.case((number == cell, number))
 
 
-def whole_sql(name: str) -> str:
-    """The same of a column, as text."""
+def whole_number_sql(name: str) -> str:
+    """Return `whole_number` of a column as SQL text."""
     number = f"CAST(CAST({name} AS NUMERIC) AS INTEGER)"
     return f"CASE WHEN {number} = {name} THEN {number} END"
 
 
-def as_whole(value: object) -> int | None:
-    """The same of a cell that was read."""
+def as_whole_number(value: object) -> int | None:
+    """Return a cell that was read as `whole_number` would, or None."""
     if isinstance(value, str):
         try:
             value = float(value) if _HAS_FRACTION.search(value) else int(value)
@@ -46,20 +54,23 @@ def as_whole(value: object) -> int | None:
     return value if isinstance(value, int) and abs(value) < 1 << 63 else None
 
 
-class Columns:
-    """Columns of one source table by name; absent ones are NULL, and so are cells of `damaged` ones
-    that hold no whole number. `alias` names the table in statements that join it with others.
+class SourceColumns:
+    """Columns of one source table as expressions, by name; those that the table lacks are NULL.
+
+    Cells of `damaged` columns that hold no whole number are NULL, too. `alias` names the table in
+    statements that join it. `used` collects the names of the columns that were asked for.
     """
 
     def __init__(
         self, source: SourceTable, damaged: frozenset[str] = frozenset(), alias: str = ""
     ) -> None:
-        names = source.columns
+        """Name the columns of a table, under `alias` if there is one."""
         self.source = source
-        self.names = frozenset(names)
+        self.names = frozenset(source.columns)
         self.alias = alias
         self._damaged = damaged
-        table = sa.table(source.name, *(sa.column(n, sa.BigInteger) for n in names), schema=SOURCE)
+        columns = (sa.column(name, sa.BigInteger) for name in source.columns)
+        table = sa.table(source.name, *columns, schema=SOURCE)
         self.table: sa.FromClause = table.alias(alias) if alias else table
         row_id = source.row_id or "rowid"
         self.row_id: Expression = sa.literal_column(
@@ -68,28 +79,37 @@ class Columns:
         self.used: set[str] = set()
 
     def __getitem__(self, name: str) -> Expression:
+        """Return a column, or NULL if the table lacks it."""
         if name not in self.names:
             return sa.null()
         self.used.add(name)
-        column: Expression = self.table.c[name]
-        return whole(column) if name in self._damaged else column
+        column = self.raw(name)
+        return whole_number(column) if name in self._damaged else column
 
     def raw(self, name: str) -> Expression:
-        """A column that is there, whatever stands in it."""
+        """Return a column of the table with its cells as they are."""
         column: Expression = self.table.c[name]
         return column
 
     def __contains__(self, name: str) -> bool:
+        """Return whether the table has this column."""
         return name in self.names
 
 
-def known_code(code: Expression, last: int, unknown: int) -> Expression:
-    """The code itself where it is one of 0..last, `unknown` where it is another number."""
-    return sa.case((code.between(0, last), code), (code.is_not(None), unknown))
+def code(words: tuple[str, ...], word: str) -> Expression:
+    """Return the code of a word, which is its place among `words`."""
+    return sa.literal_column(str(words.index(word)))
 
 
-def listed(name: str, fields: Sequence[str], rows: Iterable[Sequence[int | None]]) -> sa.FromClause:
-    """A list that a statement holds itself, to join with: at least one row, and a name for each field."""
+def known_code(number: Expression, last: int, unknown: int) -> Expression:
+    """Return a code if it is one of 0..`last`, and `unknown` for any other number."""
+    return sa.case((number.between(0, last), number), (number.is_not(None), unknown))
+
+
+def values_table(
+    name: str, fields: Sequence[str], rows: Iterable[Sequence[int | None]]
+) -> sa.FromClause:
+    """Return `rows`, at least one, as a table to join with, spelled out in the statement itself."""
     columns = ", ".join(f"column{place} AS {field}" for place, field in enumerate(fields, 1))
     values = ", ".join(
         f"({', '.join('NULL' if cell is None else str(cell) for cell in row)})" for row in rows
@@ -101,13 +121,63 @@ def listed(name: str, fields: Sequence[str], rows: Iterable[Sequence[int | None]
     )
 
 
-def has(probe: Probe, table: str, *columns: str) -> bool:
-    """Whether the file has this table with all of these columns."""
+# -- tables
+
+
+def has_columns(probe: Probe, table: str, *columns: str) -> bool:
+    """Return whether the file has this table with all of these columns."""
     return table in probe.tables and set(columns) <= set(probe.tables[table].columns)
 
 
+def has_rows(probe: Probe, table: str, condition: str = "1") -> bool:
+    """Return whether a row of a table fulfils a condition, given as SQL."""
+    return bool(probe.select(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {condition})")[0][0])
+
+
+def row_count(probe: Probe, table: str) -> int:
+    """Return how many rows a table has, which is faster than to count those of a condition."""
+    count: int = probe.select(f"SELECT count(*) FROM {table}")[0][0]
+    return count
+
+
+def count_rows(probe: Probe, table: str, condition: str) -> tuple[int, str]:
+    """Return how many rows fulfil a condition, given as SQL, and where the first of them is."""
+    row_id = probe.tables[table].row_id or "1"
+    count, first = probe.select(f"SELECT count(*), min({row_id}) FROM {table} WHERE {condition}")[0]
+    return count, f"{table} row {first}"
+
+
+def integer_rows(probe: Probe, table: str, columns: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of a small table; `columns` maps our names to those of its integer columns.
+
+    Cells of absent columns and cells that hold no integer are None. Without the table: no rows.
+    """
+    if table not in probe.tables:
+        return []
+    present = probe.tables[table].columns
+    selected = ", ".join(theirs if theirs in present else "NULL" for theirs in columns.values())
+    return [
+        {
+            ours: value if isinstance(value, int) and value != MISSING else None
+            for ours, value in zip(columns, values, strict=True)
+        }
+        for values in probe.select(f"SELECT {selected} FROM {table}")
+    ]
+
+
+def texts_by_id(probe: Probe, table: str, id_column: str, ids: Iterable[int]) -> dict[int, str]:
+    """Return id -> text for those of the ids that have a text in the `value` of a table of strings."""
+    texts: dict[int, str] = {}
+    ordered = sorted(set(ids))
+    for low in range(0, len(ordered), _TEXTS_AT_ONCE):
+        some = ", ".join(map(str, ordered[low : low + _TEXTS_AT_ONCE]))
+        rows = probe.select(f"SELECT {id_column}, value FROM {table} WHERE {id_column} IN ({some})")
+        texts.update({text_id: text for text_id, text in rows if isinstance(text, str)})
+    return texts
+
+
 def row_range(probe: Probe, source: SourceTable) -> tuple[int | None, int | None]:
-    """The first and last row number of a table that has them; None: it is empty."""
+    """Return the first and last row number of a table that has them; None and None if it is empty."""
     # One subselect each: asked for both at once, SQLite reads the whole table.
     first, last = probe.select(
         f"SELECT (SELECT min({source.row_id}) FROM {source.name}), "
@@ -117,13 +187,13 @@ def row_range(probe: Probe, source: SourceTable) -> tuple[int | None, int | None
 
 
 def row_numbers(probe: Probe, source: SourceTable) -> tuple[int | None, int | None, int]:
-    """The first and last row number of a table (None: it is empty) and how many rows it has.
+    """Return the first and last row number of a table (None: it is empty) and how many rows it has.
 
-    Raises InputError where so many rows cannot have numbers between these: the pages of a damaged file
-    may name each other again and again, and what is read of it then differs from one way to the next.
+    Raises InputError if there are more rows than numbers between these: the pages of a damaged file may
+    refer to each other again and again, and each way to read it then gives other rows.
     """
     first, last = row_range(probe, source)
-    count = probe.select(f"SELECT count(*) FROM {source.name}")[0][0]
+    count = row_count(probe, source.name)
     if first is not None and last is not None and count > last - first + 1:
         raise InputError(
             f"the file is damaged: {source.name} has {count:,} rows numbered {first:,} to {last:,}",
@@ -133,23 +203,6 @@ def row_numbers(probe: Probe, source: SourceTable) -> tuple[int | None, int | No
     return first, last, count
 
 
-def counted(probe: Probe, table: str, condition: str) -> tuple[int, str]:
-    """How many rows fulfil a condition, and where the first stands."""
-    row_id = probe.tables[table].row_id or "1"
-    count, first = probe.select(f"SELECT count(*), min({row_id}) FROM {table} WHERE {condition}")[0]
-    return count, f"{table} row {first}"
-
-
-def integers(probe: Probe, table: str, wanted: dict[str, str]) -> list[dict[str, Any]]:
-    """A small table's integer columns under our names; absent ones and other types are None."""
-    if table not in probe.tables:
-        return []
-    columns = probe.tables[table].columns
-    texts = ", ".join(theirs if theirs in columns else "NULL" for theirs in wanted.values())
-    return [
-        {
-            ours: value if isinstance(value, int) and value != MISSING else None
-            for ours, value in zip(wanted, values, strict=True)
-        }
-        for values in probe.select(f"SELECT {texts} FROM {table}")
-    ]
+def is_sparse(first: int | None, last: int | None, count: int) -> bool:
+    """Return whether row numbers have holes so large that they are no measure of the work."""
+    return first is not None and last is not None and last - first > _SPARSE_FACTOR * count

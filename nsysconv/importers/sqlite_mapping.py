@@ -1,117 +1,367 @@
-"""The slow, careful way to copy a table of a SQLite source in which something is wrong."""
+"""How event tables of a SQLite source become rows of ours, also where some of their cells are damaged.
+
+Each importer of SQLite files states its tables as mappings. A mapping gives one plain select, fast and
+without checks. Where the schema refuses a row of it, or a survey has seen odd cells, the select is made
+again with guards, which leave such rows out and count them in notes.
+
+Databases of nvprof and exports of Nsight Systems both hold CUPTI's activity records: what has the same
+columns in both is stated here once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import sqlalchemy as sa
 
 from nsysconv import schema
+from nsysconv.facts import Fact
+from nsysconv.importers import directives
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import TIME_LIMIT, Columns, whole_sql
+from nsysconv.importers.sqlite_columns import (
+    TIME_LIMIT,
+    Expression,
+    SourceColumns,
+    count_rows,
+    has_columns,
+    has_rows,
+    whole_number_sql,
+)
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import SourceRows
 
+# Calls that put work on a GPU: if one succeeded and there are no GPU rows, the work was not recorded.
+_WORKING_CALLS = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cuMemcpy", "cudaMemset", "cuMemset",
+                  "cudaGraphLaunch", "cuGraphLaunch")  # fmt: skip
+
+CUPTI_DEVICE_COLUMNS = {
+    "sm_count": "numMultiprocessors",
+    "compute_major": "computeCapabilityMajor",
+    "compute_minor": "computeCapabilityMinor",
+    "memory_bytes": "globalMemorySize",
+    "max_warps_per_sm": "maxWarpsPerMultiprocessor",
+    "max_blocks_per_sm": "maxBlocksPerMultiprocessor",
+    "max_registers_per_sm": "maxRegistersPerMultiprocessor",
+    "max_shared_bytes_per_sm": "maxSharedMemoryPerMultiprocessor",
+}
+"""Our column of `device` -> CUPTI's."""
+
 
 @dataclass(frozen=True)
-class Watch:
-    """What to look at in the tables of a source.
+class Clock:
+    """Where a source's times begin: `zero` is subtracted from each of them.
 
-    `placing`: without these a row cannot be placed and is left out; other cells that hold no number are
-    not recorded. `no_numbers`: columns that hold something else by right. `start`, `end`: the columns
-    of times. `zero`: what is subtracted from them. `events`: as SQL, which rows are looked at. `reals`:
-    columns whose numbers need not be whole; the careful select has to look at their types itself.
+    `zero_utc_ns` is the time of day of our zero, `recording_ns` how long the recording is; None:
+    the source does not say.
     """
 
-    placing: frozenset[str]
-    no_numbers: frozenset[str] = frozenset()
+    zero: int
+    zero_utc_ns: int | None
+    recording_ns: int | None
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass
+class SurveyedIds:
+    """Ids and codes that the rows of event tables mention; each importer adds its own kinds."""
+
+    threads: set[tuple[int, int]] = field(default_factory=set)
+    """(pid, tid)."""
+    codes: set[tuple[str, str, int]] = field(default_factory=set)
+    """(source table, column, code)."""
+    suspects: set[str] = field(default_factory=set)
+    """Source tables with cells that would go wrong unnoticed: ids that are no numbers, and the like."""
+    constructs: set[directives.Construct] = field(default_factory=set)
+    overfull: set[str] = field(default_factory=set)
+    """Source tables with more constructs than are named."""
+
+    def merge(self, other: Self) -> None:
+        """Add what another table mentions."""
+        for name in vars(self):
+            getattr(self, name).update(getattr(other, name))
+
+    def add_construct(self, source: str, row: Mapping[str, Any]) -> None:
+        """Add the construct of a surveyed row, if it names one and there are not too many already."""
+        construct = directives.construct_of(source, row)
+        if construct is None:
+            return
+        if len(self.constructs) < directives.MAX_CONSTRUCTS:
+            self.constructs.add(construct)
+        else:
+            self.overfull.add(source)
+
+
+# -- mappings
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappingContext:
+    """What the survey of a file decides for a mapping; each importer adds its own.
+
+    `zero` is subtracted from every time. `construct_ids`: name ids of constructs of OpenACC and OpenMP.
+    `careful`: look for rows without a time and for ids that cannot be, which takes time.
+    """
+
+    zero: int
+    construct_ids: directives.ConstructIds = field(default_factory=dict)
+    careful: bool = False
+
+
+ContextT = TypeVar("ContextT", bound=MappingContext)
+
+
+@dataclass(frozen=True)
+class TableMapping(Generic[ContextT]):
+    """How rows of one source table become rows of one of our event tables.
+
+    `columns` gives an expression for each of our columns, `where` a filter, `join` the table or what it
+    is joined with, under the name `alias`. Without its `needs` a table is not read.
+    `start` and `end` are the columns of times, the same one for rows that are of a moment.
+    `classes`: the values of `eventClass` that are meant; `events`: the rows that are meant, as SQL.
+    `reals`: columns whose numbers need not be whole. `own_fact`: the fact of these rows, if it is not
+    that of our table.
+    """
+
+    target: str
+    source: str
+    columns: Callable[[SourceColumns, ContextT], dict[str, Expression]]
+    needs: frozenset[str] = frozenset({"start", "end"})
+    where: Callable[[SourceColumns, ContextT], Expression | None] = lambda c, context: None
+    join: Callable[[SourceColumns, ContextT], sa.FromClause] = lambda c, context: c.table
+    alias: str = ""
     start: str = "start"
     end: str = "end"
-    zero: int = 0
+    classes: frozenset[int] = frozenset()
     events: str = "1"
     reals: frozenset[str] = frozenset()
+    own_fact: Fact | None = None
+
+    @property
+    def fact(self) -> Fact:
+        """Return the fact that a profile holds if these rows were recorded."""
+        return self.own_fact or schema.EVENT_TABLES[self.target].fact
+
+    def select(self, columns: SourceColumns, context: ContextT) -> sa.Select[Any]:
+        """Return the rows as a select over the attached source, columns named as ours."""
+        expressions = self.columns(columns, context)
+        labelled = [expression.label(name) for name, expression in expressions.items()]
+        rows = sa.select(*labelled).select_from(self.join(columns, context))
+        if self.classes and "eventClass" in columns:
+            rows = rows.where(columns["eventClass"].in_(sorted(self.classes)))
+        where = self.where(columns, context)
+        return rows if where is None else rows.where(where)
 
 
-def guarded(
+def unreadable_reason(probe: Probe, mapping: TableMapping[Any]) -> str:
+    """Return why a table of the file cannot be read, or "" if it can."""
+    source = probe.tables[mapping.source]
+    missing = sorted(mapping.needs - set(source.columns))
+    if missing:
+        return f"has no column {', '.join(missing)} and was not read"
+    return "" if source.row_id is not None else "has no row numbers and was not read"
+
+
+def unread_note(source: str, reason: str, facts: Iterable[Fact]) -> Note:
+    """Return the note that a source table was not read, so that `facts` are not recorded."""
+    text = f"{source} {reason}"
+    return Note("not-a-table", Severity.DROPPED, text, 1, source, frozenset(facts))
+
+
+# -- columns that CUPTI's records have in both databases
+
+
+def interval(
+    c: SourceColumns, start_ns: Expression, context: MappingContext
+) -> dict[str, Expression]:
+    """Return when a row began, which is `start_ns`, and how long it took."""
+    start, end = c["start"], c["end"]
+    values = {"start_ns": start_ns, "dur_ns": end - start}
+    if not context.careful:
+        return values
+    # A row that starts and ends at 0 has no time. The test makes copying a sixth slower, and the
+    # schema's checks refuse such rows, so it is made only where they did.
+    timeless = (start == 0) & (end == 0)
+    return {name: sa.case((timeless, sa.null()), else_=value) for name, value in values.items()}
+
+
+def launch_columns(c: SourceColumns) -> dict[str, Expression]:
+    """Return how a kernel was launched: grid, block, registers, shared and local memory."""
+    return {
+        "grid_x": c["gridX"],
+        "grid_y": c["gridY"],
+        "grid_z": c["gridZ"],
+        "block_x": c["blockX"],
+        "block_y": c["blockY"],
+        "block_z": c["blockZ"],
+        "registers_per_thread": c["registersPerThread"],
+        "static_shared_bytes": c["staticSharedMemory"],
+        "dynamic_shared_bytes": c["dynamicSharedMemory"],
+        "local_bytes_per_thread": c["localMemoryPerThread"],
+    }
+
+
+def peer_device(c: SourceColumns) -> Expression:
+    """Return the device at the other end of a copy between devices."""
+    return sa.case((c["srcDeviceId"] == c["deviceId"], c["dstDeviceId"]), else_=c["srcDeviceId"])
+
+
+def unrecorded_gpu_work(
+    probe: Probe, source: str, column: str, call_names: Mapping[int, str]
+) -> Note | None:
+    """Return a note if a call succeeded that must have given GPU work; for files without any.
+
+    `call_names`: what the numbers in this column of a table of API calls stand for.
+    """
+    working = {n: name for n, name in call_names.items() if name.startswith(_WORKING_CALLS)}
+    if not working or source not in probe.tables:
+        return None
+    succeeded = "returnValue = 0" if has_columns(probe, source, "returnValue") else "1"
+    numbers = ", ".join(map(str, working))
+    rows = probe.select(
+        f"SELECT {column} FROM {source} WHERE {column} IN ({numbers}) AND {succeeded} LIMIT 1"
+    )
+    if not rows:
+        return None
+    text = f"no GPU work was recorded, although {working[rows[0][0]]} was called"
+    return Note("gpu-activity-missing", Severity.INFO, text)
+
+
+# -- rows, plain and guarded
+
+
+@dataclass(frozen=True)
+class CellChecks:
+    """Which cells of a source's event tables guards look at.
+
+    `required`: rows without a whole number there cannot be placed in time, process or device and are
+    left out; other cells that hold no number become null. `not_numbers`: columns that hold something
+    else by right.
+    """
+
+    required: frozenset[str]
+    not_numbers: frozenset[str] = frozenset()
+
+
+def source_rows(
+    probe: Probe,
+    mapping: TableMapping[ContextT],
+    context: ContextT,
+    checks: CellChecks,
+    numbers: tuple[int, int],
+    *,
+    sparse: bool,
+) -> SourceRows:
+    """Return the rows of a mapping, to be selected from the source between two row numbers."""
+    columns = SourceColumns(probe.tables[mapping.source], alias=mapping.alias)
+    rows = SourceRows(
+        table=mapping.target,
+        select=mapping.select(columns, context),
+        row_id=columns.row_id,
+        first=numbers[0],
+        last=numbers[1],
+        guarded=lambda: guarded_rows(probe, rows, mapping, context, columns, checks),
+        sparse=sparse,
+    )
+    return rows
+
+
+def guarded_rows(
     probe: Probe,
     rows: SourceRows,
-    columns: Columns,
-    watch: Watch,
-    careful: Callable[[Columns], sa.Select[Any]],
+    mapping: TableMapping[ContextT],
+    context: ContextT,
+    columns: SourceColumns,
+    checks: CellChecks,
 ) -> tuple[SourceRows, list[Note]]:
-    """The same rows without those that cannot be placed in time, process or device; and notes.
+    """Return the rows without those that the schema does not admit, and notes that count them.
 
-    `columns` are those of the plain select and know which it used; `careful` gives the select anew.
+    `columns` are those of the plain select and know which it used.
     """
-    facts = frozenset({schema.EVENT_TABLES[rows.table].fact})
-    table, row_id = columns.source.name, columns.source.row_id
-    conditions: list[Callable[[Columns], sa.ColumnElement[bool]]] = []
-    notes: list[Note] = []
-    damaged: set[str] = set()
+    guard = _Guard(probe, mapping)
+    damaged = guard.check_types(columns.used, checks)
+    guard.check_times(columns, context.zero)
+    whole = SourceColumns(columns.source, damaged, columns.alias)
+    select = mapping.select(whole, replace(context, careful=True))
+    for condition in guard.conditions:
+        select = select.where(condition(whole))
+    return replace(rows, select=select), guard.notes
 
-    def found(slug: str, text: str, bad: str) -> bool:
-        count, first = probe.select(
-            f"SELECT count(*), min({row_id}) FROM {table} WHERE ({watch.events}) AND ({bad})"
-        )[0]
+
+class _Guard:
+    def __init__(self, probe: Probe, mapping: TableMapping[Any]) -> None:
+        self._probe = probe
+        self._mapping = mapping
+        self.conditions: list[Callable[[SourceColumns], sa.ColumnElement[bool]]] = []
+        self.notes: list[Note] = []
+
+    def check_types(self, names: Iterable[str], checks: CellChecks) -> frozenset[str]:
+        """Return the columns with cells of a wrong type; note those that are no whole number either."""
+        table, damaged = self._mapping.source, set()
+        for name in sorted(set(names) - checks.not_numbers):
+            real = name in self._mapping.reals
+            types = "'integer', 'real', 'null'" if real else "'integer', 'null'"
+            odd = f"typeof({name}) NOT IN ({types})"
+            if not has_rows(self._probe, table, odd):
+                continue
+            if not real:
+                damaged.add(name)
+            bad = odd if real else f"{odd} AND {whole_number_sql(name)} IS NULL"
+            if name in checks.required:
+                text = f"rows whose {name} is no whole number were left out"
+                if self._note_rows("wrong-type", text, bad):
+                    self.conditions.append(partial(_is_null_or_whole, name))
+            else:
+                number = "number" if real else "whole number"
+                text = f"cells of {name} that hold no {number} are not recorded"
+                self._note_rows("wrong-type", text, bad)
+        return frozenset(damaged)
+
+    def check_times(self, columns: SourceColumns, zero: int) -> None:
+        """Note, and leave out, rows that end before they start or are too far from the zero."""
+        start = self._mapping.start
+        end = self._mapping.end if self._mapping.end in columns else start
+        began, ended = whole_number_sql(start), whole_number_sql(end)
+        if end != start and self._note_rows(
+            "negative-duration",
+            "rows that end before they start were left out",
+            f"{ended} < {began}",
+        ):
+            self.conditions.append(
+                lambda c: c[start].is_(None) | c[end].is_(None) | (c[end] >= c[start])
+            )
+        low, high = zero - TIME_LIMIT, zero + TIME_LIMIT
+        # 0 and 0 is no time, which is no impossible one.
+        if self._note_rows(
+            "impossible-time",
+            "rows more than 104 days away from the recording's zero were left out",
+            f"NOT ({began} BETWEEN {low} AND {high} "
+            f"AND coalesce({ended}, {began}) BETWEEN {low} AND {high} "
+            f"AND coalesce({ended} - {began}, 0) <= {TIME_LIMIT}) "
+            f"AND NOT coalesce({began} = 0 AND {ended} = 0, 0)",
+        ):
+            self.conditions.append(
+                lambda c: (
+                    c[start].is_(None)
+                    | (
+                        c[start].between(low, high)
+                        & sa.func.coalesce(c[end], c[start]).between(low, high)
+                        & (sa.func.coalesce(c[end] - c[start], 0) <= TIME_LIMIT)
+                    )
+                    | ((c[start] == 0) & (c[end] == 0))
+                )
+            )
+
+    def _note_rows(self, slug: str, text: str, bad: str) -> bool:
+        table = self._mapping.source
+        count, where = count_rows(self._probe, table, f"({self._mapping.events}) AND ({bad})")
         if count:
-            where = f"{table} row {first}"
-            notes.append(Note(slug, Severity.DROPPED, f"{table}: {text}", count, where, facts))
+            facts = frozenset({self._mapping.fact})
+            self.notes.append(Note(slug, Severity.DROPPED, f"{table}: {text}", count, where, facts))
         return bool(count)
 
-    for name in sorted(columns.used - watch.no_numbers):
-        real = name in watch.reals
-        numbers = "'integer', 'real', 'null'" if real else "'integer', 'null'"
-        odd = f"typeof({name}) NOT IN ({numbers})"
-        if not probe.select(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {odd})")[0][0]:
-            continue
-        if not real:
-            damaged.add(name)
-        bad = odd if real else f"{odd} AND {whole_sql(name)} IS NULL"
-        if name not in watch.placing:
-            found("wrong-type", _no_number(name, real), bad)
-        elif found("wrong-type", f"rows whose {name} is no whole number were left out", bad):
-            conditions.append(partial(_is_whole, name))
-    start = watch.start
-    end = watch.end if watch.end in columns else start
-    began, ended = whole_sql(start), whole_sql(end)
-    if end != start and found(
-        "negative-duration", "rows that end before they start were left out", f"{ended} < {began}"
-    ):
-        conditions.append(lambda c: c[start].is_(None) | c[end].is_(None) | (c[end] >= c[start]))
-    low, high = watch.zero - TIME_LIMIT, watch.zero + TIME_LIMIT
-    # 0 and 0 is no time, which is no impossible one.
-    if found(
-        "impossible-time",
-        "rows more than 104 days away from the recording's zero were left out",
-        f"NOT ({began} BETWEEN {low} AND {high} AND coalesce({ended}, {began}) BETWEEN {low} AND {high} "
-        f"AND coalesce({ended} - {began}, 0) <= {TIME_LIMIT}) "
-        f"AND NOT coalesce({began} = 0 AND {ended} = 0, 0)",
-    ):
-        conditions.append(
-            lambda c: (
-                c[start].is_(None)
-                | (
-                    c[start].between(low, high)
-                    & sa.func.coalesce(c[end], c[start]).between(low, high)
-                    & (sa.func.coalesce(c[end] - c[start], 0) <= TIME_LIMIT)
-                )
-                | ((c[start] == 0) & (c[end] == 0))
-            )
-        )
-    whole = Columns(columns.source, frozenset(damaged), columns.alias)
-    select = careful(whole)
-    for condition in conditions:
-        select = select.where(condition(whole))
-    return replace(rows, select=select), notes
 
-
-def _no_number(name: str, real: bool) -> str:
-    number = "number" if real else "whole number"
-    return f"cells of {name} that hold no {number} are not recorded"
-
-
-def _is_whole(name: str, columns: Columns) -> sa.ColumnElement[bool]:
+def _is_null_or_whole(name: str, columns: SourceColumns) -> sa.ColumnElement[bool]:
     return columns.raw(name).is_(None) | columns[name].is_not(None)

@@ -16,11 +16,11 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import blocks, counts, number, sums, take
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.arrays import blocks, counts, factorize, sums, take
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline, first_ops
-from nsysconv.timeline.totals import API_CALL, grouped, rank_of, totals
+from nsysconv.timeline.totals import API_CALL, combine_by, rank_of, totals
 from nsysconv.units import Unit
 
 COLUMNS = (
@@ -77,7 +77,7 @@ COLUMNS = (
 
 NO_CALL = "[no API call]"
 
-# What is told of the operations that calls launched.
+# The columns of the operations that calls launched.
 _OP_COLUMNS = COLUMNS[7:]
 
 
@@ -110,7 +110,7 @@ def _from_events(timeline: Timeline) -> ColumnValues:
         "api_sum_ns": np.zeros(count, np.int64),
     }
     for block in blocks(len(calls)):
-        called = timeline.called[block]
+        called = timeline.calls_in_slice[block]
         in_group = take(group[block], called)
         values["call_count"] += counts(in_group, count)
         spent = take(calls.end[block], called) - take(calls.start[block], called)
@@ -126,7 +126,7 @@ def _from_events(timeline: Timeline) -> ColumnValues:
     else:
         for column in _OP_COLUMNS:
             values[column.name] = np.full(count, np.nan if column.real else MISSING)
-    called = timeline.called
+    called = timeline.calls_in_slice
     rank = ranks_by_group(timeline, take(calls.pid, called), take(group, called), count)
     rank += [timeline.rank_of(ops.pid[timeline.owner < 0])] if linked else []
     order = [
@@ -152,8 +152,10 @@ def _from_events(timeline: Timeline) -> ColumnValues:
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """The same of totals, which do not tell what a call launched."""
-    by_name = grouped(totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name))
+    """Return the values from totals, which do not say what a call launched."""
+    by_name = combine_by(
+        totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name)
+    )
     rows = sorted(
         ((layer, name, calls) for (layer, name), calls in by_name.items()),
         key=lambda row: (-(row[2].sum_ns or 0), row[1], row[0] or ""),
@@ -175,9 +177,9 @@ def _layer(code: int | None) -> str | None:
 
 
 def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
-    """Per call its group; per group the layer and the plain name (two versions of one are one)."""
+    """Return the group of each call; and each group's layer and plain name, which versions share."""
     calls = timeline.calls
-    pair, (layer_codes, name_ids) = number(calls.layer, calls.name_id)
+    pair, (layer_codes, name_ids) = factorize(calls.layer, calls.name_id)
     places: dict[tuple[int, str], int] = {}
     merged = np.array(
         [
@@ -191,8 +193,8 @@ def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
 
 
 def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
-    """Per group the operations that its calls launched; in the last one, those without a call."""
-    ops, kinds = timeline.ops, len(Kind)
+    """Return per group the operations that its calls launched; in the last one, those without a call."""
+    ops, kinds = timeline.ops, len(OpKind)
     cells = count * kinds
     number_of, spent = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
     for block in blocks(len(ops)):
@@ -204,15 +206,15 @@ def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
         spent += sums(both, end - start, cells)
     return {
         "gpu_op_count": number_of.reshape(count, kinds).sum(axis=1),
-        "kernel_count": number_of[Kind.KERNEL :: kinds],
-        "kernel_sum_ns": spent[Kind.KERNEL :: kinds],
-        "memcpy_sum_ns": spent[Kind.MEMCPY :: kinds],
-        "memset_sum_ns": spent[Kind.MEMSET :: kinds],
+        "kernel_count": number_of[OpKind.KERNEL :: kinds],
+        "kernel_sum_ns": spent[OpKind.KERNEL :: kinds],
+        "memcpy_sum_ns": spent[OpKind.MEMCPY :: kinds],
+        "memset_sum_ns": spent[OpKind.MEMSET :: kinds],
     }
 
 
 def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
-    """Means over calls: one call with many operations has one latency, that of the first."""
+    """Return means over calls: one call with many operations has one latency, that of the first."""
     calls = timeline.calls
     if timeline.clocks_disagree:
         nulls = np.full(count, np.nan)
@@ -221,7 +223,7 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
             "queue_count": np.full(count, MISSING),
             "queue_avg_ns": nulls,
         }
-    first, called, started = first_ops(timeline), timeline.called, timeline.whole.ops.start
+    first, called, started = first_ops(timeline), timeline.calls_in_slice, timeline.whole.ops.start
     latency_count, latency_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
     for block in blocks(len(calls)):
         linked = np.flatnonzero(called[block] & (first[block] >= 0)) + block.start

@@ -10,7 +10,7 @@ from nsysconv.queries.contract import Array, Query, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.queries.stragglers import ANY_OF, USES, CollectivesAggregator, partial
 from nsysconv.report import Column
-from nsysconv.timeline.collectives import Meeting
+from nsysconv.timeline.collectives import CollectiveGroups
 from nsysconv.units import Unit
 
 COLUMNS = (
@@ -56,7 +56,7 @@ class _Arrivals(CollectivesAggregator):
         return Result(_values(matched, shown, ranks), len(joint), notes)
 
 
-def _values(matched: Meeting, places: Array, ranks: list[int | None]) -> dict[str, Any]:
+def _values(matched: CollectiveGroups, places: Array, ranks: list[int | None]) -> dict[str, Any]:
     series = [matched.series[i] for i in matched.series_of[places].tolist()]
     return {
         "operation": [each.operation for each in series],

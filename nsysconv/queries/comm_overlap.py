@@ -6,11 +6,11 @@ from typing import Any
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import percent
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline
@@ -97,7 +97,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 COMM_OVERLAP = Query(
     title="Communication and computation",
     needs={Fact.KERNELS},
-    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    uses=GPU_OP_FACTS,
     options=(RULES,),
     columns=COLUMNS,
     picture=Picture(
@@ -131,7 +131,7 @@ def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
     def measure(which: Array) -> int:
         return busy(ops.start[which], ops.end[which], span)
 
-    works = ((ops.kind == Kind.KERNEL) & ~talks) | (ops.kind == Kind.GRAPH)
+    works = ((ops.kind == OpKind.KERNEL) & ~talks) | (ops.kind == OpKind.GRAPH)
     computation, communication = measure(works), measure(talks)
     # What each adds to the union of all before it: that is its exposed part.
     so_far = works
@@ -139,9 +139,9 @@ def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
     exposed = {}
     for name, more in (
         ("communication", talks),
-        ("memcpy", ops.kind == Kind.MEMCPY),
-        ("memset", ops.kind == Kind.MEMSET),
-        ("um", ops.kind == Kind.MIGRATION),
+        ("memcpy", ops.kind == OpKind.MEMCPY),
+        ("memset", ops.kind == OpKind.MEMSET),
+        ("um", ops.kind == OpKind.MIGRATION),
     ):
         so_far = so_far | more
         before, union_ns = union_ns, measure(so_far)
@@ -155,7 +155,7 @@ def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
         "communication_union_ns": communication,
         "overlap_ns": overlap,
         "overlap_pct": float(percent(overlap, communication)) if communication else 0.0,
-        "memcpy_union_ns": measure(ops.kind == Kind.MEMCPY),
+        "memcpy_union_ns": measure(ops.kind == OpKind.MEMCPY),
         **exposed,
         "idle_ns": span.length - union_ns,
     }

@@ -18,6 +18,11 @@ Array = np.ndarray
 ColumnValues = Mapping[str, Sequence[Any] | Array]
 """Values by the name of their column, all of one length, in the order of rows."""
 
+GPU_OP_FACTS = frozenset(
+    {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
+)
+"""What reports on all GPU operations use besides kernels."""
+
 
 @dataclass(frozen=True)
 class Request:

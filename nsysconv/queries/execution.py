@@ -157,12 +157,11 @@ def _report(timeline: Timeline, job: _Job, result: Result) -> Report:
 
 
 def _noted_facts(declared: Query) -> frozenset[Fact]:
-    """The facts of which notes concern the report."""
     return frozenset(declared.needs | declared.uses | declared.totals)
 
 
 def _header(timeline: Timeline, job: _Job, notes: Sequence[Note], facts: frozenset[Fact]) -> Report:
-    """The report without rows, with the profile's notes on `facts` besides its own."""
+    """Return the report without rows, with the profile's notes on `facts` besides its own."""
     every = [*timeline.profile.notes, *notes]
     if Fact.KERNELS in facts or Fact.MEMCPYS in facts:
         every += timeline.op_notes
@@ -174,7 +173,7 @@ def _header(timeline: Timeline, job: _Job, notes: Sequence[Note], facts: frozens
         columns=job.query.columns,
         table=None,
         profiles=(timeline.profile.ref,),
-        slice=timeline.described,
+        slice=timeline.slice_description,
         notes=tuple(note for note in merged(dict.fromkeys(every)) if note.touches(facts)),
         picture=job.query.picture,
     )

@@ -12,6 +12,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
 from nsysconv.queries.contract import (
+    GPU_OP_FACTS,
     Array,
     Option,
     Query,
@@ -22,7 +23,7 @@ from nsysconv.queries.contract import (
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import time_of_day
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.timeline import Timeline
@@ -94,7 +95,7 @@ def partial(timeline: Timeline, request: Request) -> list[Strip]:
         shift = _shift(start, end, bins)
         first = start >> shift
         edges = _edges(start, end, shift, _count(start, end, shift)) - shift_to_utc
-        kernels = (ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH)
+        kernels = (ops.kind == OpKind.KERNEL) | (ops.kind == OpKind.GRAPH)
         strips.append(
             Strip(
                 timeline.rank_of(timeline.pids_on(device)),
@@ -161,7 +162,7 @@ def _notes(strips: list[Strip]) -> tuple[Note, ...]:
 
 
 def _rows(label: str, strip: Strip, shift: int, origin: int) -> dict[str, list[Any]]:
-    """A strip's values by column, its bins added up to those of 2^`shift` ns."""
+    """Return a strip's values by column, its bins added up to those of 2^`shift` ns."""
     moved = 0 if strip.utc else origin
     start, end = strip.start + moved, strip.end + moved
     place = (np.arange(strip.measured.shape[1]) + strip.first) >> (shift - strip.shift)
@@ -190,7 +191,7 @@ def _rows(label: str, strip: Strip, shift: int, origin: int) -> dict[str, list[A
 
 
 def _shift(start: int, end: int, bins: int) -> int:
-    """The least power of two with which there are no more bins."""
+    """Return the least power of two with which there are no more bins."""
     shift = 0
     while _count(start, end, shift) > bins:
         shift += 1
@@ -198,12 +199,12 @@ def _shift(start: int, end: int, bins: int) -> int:
 
 
 def _count(start: int, end: int, shift: int) -> int:
-    """How many bins hold a part of [start, end); a window without length is in one."""
+    """Return how many bins hold a part of [start, end); a window without length is in one."""
     return (max(end - 1, start) >> shift) - (start >> shift) + 1
 
 
 def _edges(start: int, end: int, shift: int, count: int) -> Array:
-    """The edges of the bins of [start, end), whose first and last are cut."""
+    """Return the edges of the bins of [start, end), whose first and last are cut."""
     edges = ((start >> shift) + np.arange(count + 1, dtype=np.int64)) << shift
     edges[0], edges[-1] = start, end
     return edges
@@ -212,15 +213,7 @@ def _edges(start: int, end: int, shift: int, count: int) -> Array:
 GPU_TIME_UTIL_MAP = Query(
     title="Utilisation of all ranks over time",
     needs={Fact.KERNELS},
-    uses={
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.DEVICES,
-        Fact.RANKS,
-        Fact.UTC,
-    },
+    uses={*GPU_OP_FACTS, Fact.RANKS, Fact.UTC},
     options=(
         Option(
             "bins",

@@ -127,7 +127,7 @@ def _whole(timeline: Timeline) -> Iterator[_Windows]:
 
 
 def _by_step(timeline: Timeline, request: Request) -> Iterator[_Windows]:
-    """The steps of each process, for each device it used."""
+    """Yield the steps of each process, for each device it used."""
     ops = timeline.at_any_time
     # Steps are moments of the CPU: they say nothing about a GPU with another clock.
     measurable = not timeline.clocks_disagree

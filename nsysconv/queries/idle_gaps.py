@@ -22,8 +22,16 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import distinct
-from nsysconv.timeline.events import Kind
-from nsysconv.timeline.idle import PARTS, Activity, Gaps, activity, gaps, on_threads, parts
+from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.idle import (
+    PARTS,
+    Gaps,
+    HostActivity,
+    drop_threadless_host_parts,
+    gaps,
+    host_activity,
+    parts,
+)
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -58,7 +66,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         durations = np.concatenate([each.dur for each in gap_lists])
         shortest = int(np.partition(durations, total - request.limit)[total - request.limit])
         gap_lists = [each.take(each.dur >= shortest) for each in gap_lists]
-    activities = activity(timeline)
+    activities = host_activity(timeline)
     names = _Names(timeline)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for each in gap_lists:
@@ -93,7 +101,7 @@ def _add(
     columns: dict[str, list[Any]],
     timeline: Timeline,
     device_gaps: Gaps,
-    activities: Activity,
+    activities: HostActivity,
     names: _Names,
 ) -> None:
     columns["start_ns"] += device_gaps.start.tolist()
@@ -102,7 +110,9 @@ def _add(
     columns["cause"] += [PARTS[cause] for cause in gap_parts.argmax(axis=0).tolist()]
     for part, spent in zip(PARTS, gap_parts.tolist(), strict=True):
         columns[f"{part}_ns"] += spent
-    activity_names, activity_times = _during(on_threads(timeline, device_gaps), activities)
+    activity_names, activity_times = _during(
+        drop_threadless_host_parts(timeline, device_gaps), activities
+    )
     columns["during"] += activity_names
     columns["during_ns"] += activity_times
     columns["thread"] += [names.thread(op) for op in device_gaps.ended_by.tolist()]
@@ -111,8 +121,10 @@ def _add(
         columns[name] += [value] * len(device_gaps)
 
 
-def _during(device_gaps: Gaps, activities: Activity) -> tuple[list[str | None], list[int | None]]:
-    """Per gap the activity with the largest share of its host part, and that share."""
+def _during(
+    device_gaps: Gaps, activities: HostActivity
+) -> tuple[list[str | None], list[int | None]]:
+    """Return per gap the activity with the largest share of its host part, and that share."""
     names: list[str | None] = [None] * len(device_gaps)
     times: list[int | None] = [None] * len(device_gaps)
     # By name: two symbols of one function are one activity.
@@ -147,15 +159,17 @@ class _Names:
         if op < 0:
             return None
         ops = self._timeline.ops
-        kind, row = Kind(int(ops.kind[op])), int(ops.row[op])
-        if kind is Kind.KERNEL:
+        kind, row = OpKind(int(ops.kind[op])), int(ops.row[op])
+        if kind is OpKind.KERNEL:
             return self._kernel_names.get(int(self._kernels[row]), "[no name]")
-        if kind in (Kind.MEMCPY, Kind.MIGRATION):
+        if kind in (OpKind.MEMCPY, OpKind.MIGRATION):
             table, prefix = (
-                ("memcpy", "[memcpy ") if kind is Kind.MEMCPY else ("unified_memory_event", "[UM ")
+                ("memcpy", "[memcpy ")
+                if kind is OpKind.MEMCPY
+                else ("unified_memory_event", "[UM ")
             )
             return f"{prefix}{self._direction(table, row)}]"
-        return "[memset]" if kind is Kind.MEMSET else "[graph launch]"
+        return "[memset]" if kind is OpKind.MEMSET else "[graph launch]"
 
     def _direction(self, table: str, row: int) -> str:
         codes = self._timeline.profile.columns(table, ("direction",))["direction"]

@@ -19,8 +19,15 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.arrays import counts, distinct, number, sums
-from nsysconv.timeline.idle import PARTS, Gaps, activity, gaps, on_threads, parts
+from nsysconv.timeline.arrays import counts, distinct, factorize, sums
+from nsysconv.timeline.idle import (
+    PARTS,
+    Gaps,
+    drop_threadless_host_parts,
+    gaps,
+    host_activity,
+    parts,
+)
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -53,13 +60,13 @@ COLUMNS = (
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device, activity and name, most time first: all host parts of the gaps."""
-    activities = activity(timeline)
+    activities = host_activity(timeline)
     rows: list[dict[str, object]] = []
     for device_gaps in gaps(timeline, "no_op"):
-        on_thread = on_threads(timeline, device_gaps)
+        on_thread = drop_threadless_host_parts(timeline, device_gaps)
         by_label: dict[int, list[int]] = {}
         for pieces in activities.split(on_thread):
-            label_number, (labels,) = number(pieces.label)
+            label_number, (labels,) = factorize(pieces.label)
             times = sums(label_number, pieces.time, len(labels))
             # A gap counts once for a label, however many pieces of it bear the label.
             pairs = distinct(label_number.astype(np.int64) * len(on_thread) + pieces.gap)
@@ -114,7 +121,7 @@ def _add(totals: dict[K, list[int]], entries: Iterable[tuple[K, int, int]]) -> N
 
 
 def _without_thread(timeline: Timeline, device_gaps: Gaps) -> dict[tuple[str, str], list[int]]:
-    """The host parts of gaps that were ended by calls of no recorded thread."""
+    """Return the host parts of gaps that were ended by calls of no recorded thread."""
     hosts = parts(timeline, device_gaps)[PARTS.index("host")]
     hosts = hosts[hosts > 0]
     if not len(hosts):

@@ -21,7 +21,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.arrays import blocks, counts, decade, number, sums
+from nsysconv.timeline.arrays import blocks, counts, decade, factorize, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
@@ -82,7 +82,7 @@ IDLE_SUMMARY = Query(
 
 
 def _add(rows: dict[str, list[Any]], timeline: Timeline, device_gaps: Gaps) -> None:
-    group, (bucket,) = number(decade(device_gaps.dur))
+    group, (bucket,) = factorize(decade(device_gaps.dur))
     count = len(bucket)
     rows["bucket_min_ns"] += bucket.tolist()
     rows["gap_count"] += counts(group, count).tolist()

@@ -1,4 +1,4 @@
-"""Kernel time by what kind of work kernels do, told from their names."""
+"""Kernel time by what kind of work kernels do, by rules on their names."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, ranks_by_group, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import by_group, counts, distinct, number, percent, sums
-from nsysconv.timeline.events import GpuOps, Kind
+from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums
+from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import OTHER, categories, rules
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
+from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
 from nsysconv.units import Unit
 
 RULES = Option(
@@ -28,7 +28,7 @@ COLUMNS = (
     Column(
         "category",
         Unit.TEXT,
-        f"Kind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
+        f"OpKind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
         key=True,
     ),
     Column("kernel_count", Unit.COUNT, "Executions."),
@@ -57,9 +57,9 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     path = request.options["rules"]
     if Fact.KERNELS not in timeline.profile.facts:
         return _from_totals(timeline, path)
-    kernels = timeline.ops.take(timeline.ops.kind == Kind.KERNEL)
+    kernels = timeline.ops.take(timeline.ops.kind == OpKind.KERNEL)
     category, names = categories(timeline, path)
-    group, (devices, category_numbers) = number(kernels.device, category[kernels.row])
+    group, (devices, category_numbers) = factorize(kernels.device, category[kernels.row])
     count = len(devices)
     spent = sums(group, kernels.dur, count)
     untimed = counts(group[~kernels.timed], count) == counts(group, count)
@@ -96,7 +96,7 @@ KERNEL_CATEGORIES = Query(
 
 
 def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -> Array:
-    """Per group the union of its kernels inside the window of its device; MISSING: there is none."""
+    """Return per group the union of its kernels inside its device's window; MISSING: no window."""
     result = np.full(len(devices), MISSING)
     spans = {d: window(timeline, d, timeline.ops_on(d)) for d in distinct(devices).tolist()}
     members = by_group(group, len(devices))
@@ -109,9 +109,9 @@ def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -
 def _names(
     timeline: Timeline, kernels: GpuOps, group: Array, count: int
 ) -> tuple[Array, list[str | None]]:
-    """Per group how many names its kernels have, and which of them took the most time."""
+    """Return per group how many names its kernels have, and which of them took the most time."""
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"][kernels.row]
-    pair, (groups, ids) = number(group, name_id)
+    pair, (groups, ids) = factorize(group, name_id)
     spent = sums(pair, kernels.dur, len(groups))
     texts = timeline.profile.names(ids)
     top: list[str | None] = [None] * count
@@ -122,14 +122,14 @@ def _names(
 
 
 def _from_totals(timeline: Timeline, path: str | None) -> ColumnValues:
-    """The same of totals: a row without a device speaks of all; nobody tells unions."""
+    """Return the values from totals: without a device a row is of all devices; unions are unknown."""
     category_rules = rules(path)
     kernel_totals = totals(timeline, KERNEL)
     category = {total.name: category_rules.category(total.name) for total in kernel_totals}
-    groups = grouped(kernel_totals, lambda total: (total.device_id, category[total.name]))
+    groups = combine_by(kernel_totals, lambda total: (total.device_id, category[total.name]))
     spent = {key: kernel.sum_ns or 0 for key, kernel in groups.items()}
     whole = sum(spent.values())
-    order = sorted(groups, key=lambda key: (-spent[key], key[1], place(key[0])))
+    order = sorted(groups, key=lambda key: (-spent[key], key[1], device_order(key[0])))
     by_name: dict[tuple[int | None, str], Counter[str]] = {key: Counter() for key in groups}
     for total in kernel_totals:
         by_name[total.device_id, category[total.name]][total.name] += total.sum_ns or 0

@@ -21,10 +21,10 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import grouped_statistics, number, percent
+from nsysconv.timeline.arrays import factorize, grouped_statistics, percent
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
+from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
 from nsysconv.units import Unit
 
 COLUMNS = (
@@ -71,7 +71,7 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
     columns = timeline.columns(
         "kernel", ("dur_ns", "device_id", "pid", "name_id", KERNEL_NAME_COLUMNS[spelling])
     )
-    group, (devices, name_ids) = number(columns["device_id"], kernel_name_ids(columns, spelling))
+    group, (devices, name_ids) = factorize(columns["device_id"], kernel_name_ids(columns, spelling))
     count = len(devices)
     statistics = grouped_statistics(group, columns["dur_ns"], count)
     texts = timeline.profile.names(name_ids)
@@ -93,10 +93,12 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """Totals without a device are of all devices, and several of them have no median together."""
-    by_name = grouped(totals(timeline, KERNEL), lambda total: (total.device_id, total.name))
+    """Return the values from totals: without a device a row is of all devices, and several totals
+    have no median together.
+    """
+    by_name = combine_by(totals(timeline, KERNEL), lambda total: (total.device_id, total.name))
     rows = sorted(
-        by_name.items(), key=lambda row: (-(row[1].sum_ns or 0), row[0][1], place(row[0][0]))
+        by_name.items(), key=lambda row: (-(row[1].sum_ns or 0), row[0][1], device_order(row[0][0]))
     )
     kernels = [total for _, total in rows]
     spent = [total.sum_ns or 0 for total in kernels]

@@ -9,7 +9,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, code_name, ranks_by_group, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import counts, grouped_statistics, number
+from nsysconv.timeline.arrays import counts, factorize, grouped_statistics
 from nsysconv.timeline.timeline import Launches, Timeline, launches
 from nsysconv.units import Unit
 
@@ -164,9 +164,9 @@ def _unless(clocks_disagree: bool, values: Array) -> Array:
 def _groups(
     timeline: Timeline, launched: Launches
 ) -> tuple[Array, Array, list[str | None], list[str]]:
-    """The group of each launch; the device, the layer and the plain name of each group."""
+    """Return the group of each launch; the device, the layer and the plain name of each group."""
     calls = timeline.calls
-    by_symbol, (devices, codes, ids) = number(
+    by_symbol, (devices, codes, ids) = factorize(
         launched.device, calls.layer[launched.call], calls.name_id[launched.call]
     )
     places: dict[tuple[int, int, str], int] = {}

@@ -12,7 +12,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, code_name, ranks_by_group
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, values_of
-from nsysconv.timeline.arrays import number, sums
+from nsysconv.timeline.arrays import factorize, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -92,8 +92,8 @@ METRICS = Query(
 
 
 def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[_Key]]:
-    """Per row its group; per group device, metric, kernel, kind and unit, by what they are called."""
-    by_ids, keys = number(*(samples[name] for name in _KEYS[1:]))
+    """Return the group of each row; and the names of each group: device, metric, kernel, kind, unit."""
+    by_ids, keys = factorize(*(samples[name] for name in _KEYS[1:]))
     texts = timeline.profile.names(np.unique(np.concatenate(keys[1:3])))
     places: dict[_Key, int] = {}
     group_by_ids = []
@@ -110,7 +110,7 @@ def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[
 
 
 def _values(timeline: Timeline) -> Iterator[Array]:
-    """Mean, least and greatest of each row; of one sample they are the same. NaN: not recorded."""
+    """Yield mean, least and greatest of each row (of one sample the same); NaN: not recorded."""
     parts = [
         [_floats(batch, name) for name in _VALUES]
         for batch in timeline.profile.batches("metric_sample", _ROWS_AT_ONCE)

@@ -8,10 +8,10 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, sum_column, values_by_column
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, counts, percent, sums
-from nsysconv.timeline.events import GpuOps, Kind
+from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
@@ -21,8 +21,8 @@ from nsysconv.timeline.totals import (
     MEMSET,
     MIGRATION,
     Total,
-    added_up,
-    place,
+    combine,
+    device_order,
     rank_of,
     totals,
 )
@@ -84,7 +84,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 OVERVIEW = Query(
     title="Overview by device",
     needs={Fact.KERNELS},
-    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    uses=GPU_OP_FACTS,
     totals=frozenset(GPU_KINDS),
     columns=COLUMNS,
     picture=Picture("stacked", x=("rank", "device_id"), values=("busy_ns", "idle_ns")),
@@ -95,9 +95,9 @@ OVERVIEW = Query(
 def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, Any]:
     ops = timeline.ops_on(device)
     span = window(timeline, device, ops)
-    op_counts, op_sums = counts(ops.kind, len(Kind)), np.zeros(len(Kind), np.int64)
+    op_counts, op_sums = counts(ops.kind, len(OpKind)), np.zeros(len(OpKind), np.int64)
     for block in blocks(len(ops)):
-        op_sums += sums(ops.kind[block], ops.end[block] - ops.start[block], len(Kind))
+        op_sums += sums(ops.kind[block], ops.end[block] - ops.start[block], len(OpKind))
     row: dict[str, Any] = {
         "rank": timeline.rank_of(timeline.pids_on(device)),
         "device_id": None if device == MISSING else device,
@@ -118,15 +118,15 @@ def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, An
             window_ns=span.length,
             busy_ns=busy_ns,
             idle_ns=span.length - busy_ns,
-            kernel_union_ns=busy(ops.start, ops.end, span, ops.kind == Kind.KERNEL),
+            kernel_union_ns=busy(ops.start, ops.end, span, ops.kind == OpKind.KERNEL),
             idle_pct=float(percent(span.length - busy_ns, span.length)) if span.length else 0.0,
         )
     for prefix, kind in (
-        ("kernel", Kind.KERNEL),
-        ("memcpy", Kind.MEMCPY),
-        ("memset", Kind.MEMSET),
-        ("um", Kind.MIGRATION),
-        ("graph_launch", Kind.GRAPH),
+        ("kernel", OpKind.KERNEL),
+        ("memcpy", OpKind.MEMCPY),
+        ("memset", OpKind.MEMSET),
+        ("um", OpKind.MIGRATION),
+        ("graph_launch", OpKind.GRAPH),
     ):
         row[f"{prefix}_count"] = int(op_counts[kind])
         row[f"{prefix}_sum_ns"] = int(op_sums[kind])
@@ -134,7 +134,7 @@ def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, An
 
 
 def _migrated_bytes(timeline: Timeline, ops: GpuOps) -> int:
-    rows: Array = ops.row[ops.kind == Kind.MIGRATION]
+    rows: Array = ops.row[ops.kind == OpKind.MIGRATION]
     if not len(rows):
         return 0
     sizes = timeline.profile.columns("unified_memory_event", ("bytes",))["bytes"][rows]
@@ -150,27 +150,24 @@ _TOTALS = {
 
 
 def _rows_from_totals(timeline: Timeline, names: dict[Any, Any]) -> list[dict[str, Any]]:
-    """The same of totals: counts, sums and bytes, and no time in which they ran.
-
-    One row for all devices unless every total names its own.
-    """
+    """Return counts, sums and bytes from totals, which have no time in which they ran."""
     recorded = totals(timeline, *(kind for kind, _ in _TOTALS.values()))
     by_device_id = all(total.device_id is not None for total in recorded)
     by_device: dict[int | None, list[Total]] = {}
     for total in recorded:
         by_device.setdefault(total.device_id if by_device_id else None, []).append(total)
     rows = []
-    for device in sorted(by_device, key=place):
+    for device in sorted(by_device, key=device_order):
         device_totals = by_device[device]
         row: dict[str, Any] = {
-            "rank": rank_of(timeline, added_up(device_totals)),
+            "rank": rank_of(timeline, combine(device_totals)),
             "device_id": device,
             "device": names.get(device) if by_device_id else _all_devices(device_totals),
             "recording_ns": timeline.profile.attributes["recording_ns"],
         }
         for prefix, (kind, fact) in _TOTALS.items():
             if fact in timeline.profile.facts:
-                whole = added_up(total for total in device_totals if total.kind == kind)
+                whole = combine(total for total in device_totals if total.kind == kind)
                 row[f"{prefix}_count"], row[f"{prefix}_sum_ns"] = whole.count, whole.sum_ns
                 row[f"{prefix}_bytes_sum"] = whole.bytes_sum
         rows.append(row)

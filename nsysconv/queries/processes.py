@@ -45,7 +45,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         pid = process["pid"]
         if not timeline.in_processes(np.array([pid])).all():
             continue
-        own_calls = (calls.pid == pid) & timeline.called
+        own_calls = (calls.pid == pid) & timeline.calls_in_slice
         outer = own_calls & calls.outermost
         rows.append(
             {
@@ -58,7 +58,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
                 "api_call_count": int(own_calls.sum())
                 if has_calls
                 else _total_count(timeline, pid, _CALLS, needed=(Fact.API_TOTALS,)),
-                # Of totals, and of calls without a thread, nobody knows which lie inside others.
+                # Neither totals nor calls without a thread say which calls lie inside others.
                 "api_sum_ns": _time_of(calls, outer) if has_calls and has_threads else None,
                 "gpu_op_count": int(np.count_nonzero(ops.pid == pid))
                 if has_ops
@@ -81,13 +81,11 @@ PROCESSES = Query(
 
 
 def _thread_count(calls: ApiCalls, which: Array) -> int:
-    """How many threads made the calls of a mask."""
     made = distinct(calls.thread[which]).tolist()
     return sum(calls.threads[thread][1] != MISSING for thread in made)
 
 
 def _time_of(calls: ApiCalls, which: Array) -> int:
-    """The durations of the calls of a mask, added up."""
     return sum(
         int((calls.end[block] - calls.start[block]).sum(where=which[block]))
         for block in blocks(len(calls))
@@ -103,7 +101,7 @@ def _total_count(
     kinds: Mapping[Fact, tuple[int, ...]],
     needed: Iterable[Fact],
 ) -> int | None:
-    """The count of these kinds in the totals of a process; None where a fact of `needed` is missing."""
+    """Return the count of these kinds in the totals of a process; None without the facts `needed`."""
     facts = timeline.profile.facts
     if not timeline.is_whole or not facts.issuperset(needed):
         return None

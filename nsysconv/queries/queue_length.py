@@ -144,12 +144,12 @@ QUEUE_LENGTH = Query(
 
 
 def _share(part: Array, span: Array) -> Array:
-    """part / span; 0 of a span without length, NaN where there is none."""
+    """Return part / span; 0 of a span without length, NaN where there is none."""
     return np.where(span == MISSING, np.nan, part / np.where(span > 0, span, 1))
 
 
 def _quantile(queue: Queues, first: Array, changes: Array, share: float) -> Array:
-    """Per stream what that share of the lengths is not above; NaN for a stream without changes.
+    """Return per stream what that share of the lengths is not above; NaN for a stream without changes.
 
     Between two lengths it is as far along as the share is between their places.
     """

@@ -14,17 +14,17 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.annotations import OPERATOR, START_END, operators, ranges, with_domains
+from nsysconv.timeline.annotations import OPERATOR, START_END, operators, prefix_domains, ranges
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
 from nsysconv.timeline.events import Spans
 from nsysconv.timeline.nesting import (
-    DEEPEST,
-    LONGEST,
+    MAX_INDENT,
+    MAX_PATH_LENGTH,
     Tree,
-    nested,
-    notes_of_deep,
+    build_tree,
+    deep_path_notes,
+    indent_names,
     path_texts,
-    set_in,
 )
 from nsysconv.timeline.projection import projection
 from nsysconv.timeline.timeline import Timeline
@@ -44,11 +44,11 @@ COLUMNS = (
         "path",
         Unit.TEXT,
         "Names from the outermost range to this one, `/` between two; a named domain before its `:`. "
-        f"Of more than {LONGEST} characters the middle is left out.",
+        f"Of more than {MAX_PATH_LENGTH} characters the middle is left out.",
         key=True,
         brief=False,
     ),
-    Column("tree", Unit.TEXT, f"The range's own name, set in by its level, {DEEPEST} at most."),
+    Column("tree", Unit.TEXT, f"The range's own name, set in by its level, {MAX_INDENT} at most."),
     Column("level", Unit.ID, "How many ranges it lies in.", brief=False),
     Column("range_count", Unit.COUNT, "Ranges of this path."),
     sum_column("range_sum_ns", "Sum of their durations.", "range_count"),
@@ -96,7 +96,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per path of names, below the range it lies in; siblings longest first."""
     options = request.options
     spans = _spans(timeline, operators_too=options["operators"])
-    tree = nested(spans, apart=spans.kind == START_END)
+    tree = build_tree(spans, apart=spans.kind == START_END)
     any_thread = np.where(tree.spans.kind == START_END, True, options["any-thread"])
     shown = np.flatnonzero(timeline.holds(tree.spans))
     if options["depth"]:
@@ -127,11 +127,11 @@ def compute(timeline: Timeline, request: Request) -> Result:
         {
             "rank": [rank[i] for i in at.tolist()],
             "path": texts,
-            "tree": set_in(_INDENT, level, [names[i] for i in paths.name[at].tolist()]),
+            "tree": indent_names(_INDENT, level, [names[i] for i in paths.name[at].tolist()]),
             **{name: column[at] for name, column in values.items()},
         },
         row_count,
-        notes_of_deep(texts, level),
+        deep_path_notes(texts, level),
     )
 
 
@@ -160,8 +160,8 @@ RANGES = Query(
 
 
 def _spans(timeline: Timeline, *, operators_too: bool) -> Spans:
-    """The ranges, named with their domains, and the operators; their `kind` is that of ranges."""
-    spans = with_domains(timeline, ranges(timeline))
+    """Return the ranges, named with their domains, and on request the operators as ranges."""
+    spans = prefix_domains(timeline, ranges(timeline))
     if not operators_too:
         return spans
     operator_spans = operators(timeline)

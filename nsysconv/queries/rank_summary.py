@@ -9,11 +9,11 @@ import numpy as np
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW, sum_column, values_by_column
-from nsysconv.queries.contract import Array, Query, Request, Result, compute_alone
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
-from nsysconv.timeline.arrays import OVER_RANKS, distinct, percent, spread, take
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, percent, take
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.kernel_categories import communicates
@@ -186,14 +186,13 @@ def _over_all(rows: list[Row]) -> list[Row]:
     for column in COLUMNS:
         if column.name in _OF_RANK:
             continue
-        values = spread([row.get(column.name) for row in rows])
+        values = min_median_max([row.get(column.name) for row in rows])
         for row, value in zip(over_all, values, strict=True):
             row[column.name] = value
     return over_all
 
 
 def _with_events(timeline: Timeline) -> list[int]:
-    """The processes with GPU operations, API calls or calls of MPI."""
     columns = [timeline.ops.pid, timeline.calls.pid]
     if Fact.MPI_CALLS in timeline.profile.facts:
         columns.append(timeline.columns("mpi_call", ("pid",))["pid"])
@@ -204,7 +203,7 @@ def _api_time(timeline: Timeline, pid: int) -> int | None:
     if not {Fact.API_CALLS, Fact.THREADS} <= timeline.profile.facts:
         return None
     calls = timeline.calls
-    outer = (calls.pid == pid) & timeline.called & calls.outermost
+    outer = (calls.pid == pid) & timeline.calls_in_slice & calls.outermost
     return int((calls.end[outer] - calls.start[outer]).sum())
 
 
@@ -234,11 +233,11 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     which = ops.pid == pid
     mine, talks = (ops, talks) if which.all() else (ops.take(which), talks[which])
     row: Row = {"device_id": None if device == MISSING else device}
-    copies = mine.kind == Kind.MEMCPY
+    copies = mine.kind == OpKind.MEMCPY
     row |= _copy_sums(timeline, mine.row[copies], mine.dur[copies])
     if Fact.KERNELS not in timeline.profile.facts:
         return row
-    kernels = mine.kind == Kind.KERNEL
+    kernels = mine.kind == OpKind.KERNEL
     row |= {
         "kernel_count": int(np.count_nonzero(kernels)),
         "kernel_sum_ns": int(mine.dur[kernels].sum()),
@@ -246,7 +245,7 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     span = window(timeline, device, mine)
     if span is None:
         return row
-    works = (kernels & ~talks) | (mine.kind == Kind.GRAPH)
+    works = (kernels & ~talks) | (mine.kind == OpKind.GRAPH)
     busy_ns = busy(mine.start, mine.end, span)
     return row | {
         "window_ns": span.length,
@@ -260,7 +259,7 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
 
 
 def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
-    """Bytes and time by direction of the copies that are these rows of their table."""
+    """Return bytes and time by direction of the copies in these rows of their table."""
     if Fact.MEMCPYS not in timeline.profile.facts:
         return {}
     column = timeline.profile.columns("memcpy", ("direction", "bytes"))
@@ -280,16 +279,7 @@ def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
 RANK_SUMMARY = Query(
     title="Ranks beside each other",
     any_of=ANY_OF,
-    uses={
-        *ANY_OF,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.THREADS,
-        Fact.DEVICES,
-        Fact.RANKS,
-    },
+    uses={*GPU_OP_FACTS, *ANY_OF, Fact.THREADS, Fact.RANKS},
     options=(RULES,),
     columns=COLUMNS,
     picture=Picture(

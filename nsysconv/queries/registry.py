@@ -1,4 +1,4 @@
-"""Which reports there are, and what a user's name for one stands for."""
+"""Which reports there are, and what a user asks for by a name."""
 
 from __future__ import annotations
 

@@ -133,13 +133,12 @@ STEPS = Query(
 
 
 def _rows(values: Array, count: int) -> list[int]:
-    """The first `count` values, which are those of steps, and the sum of the others, if there are any."""
+    """Return the first `count` values, those of steps, and the sum of the others if there are any."""
     others = values[count:]
     return [*values[:count].tolist(), *([int(others.sum())] if len(others) else [])]
 
 
 def _is_recorded(timeline: Timeline, name: str) -> bool:
-    """Whether the time of a class is known."""
     if timeline.clocks_disagree:
         return False
     return name not in _FACTS or bool(_FACTS[name] & timeline.profile.facts)

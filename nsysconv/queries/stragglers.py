@@ -14,14 +14,14 @@ from nsysconv.queries.contract import Array, Query, Request, Result, compute_alo
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
-from nsysconv.timeline.clock_offsets import Clock, time_of_day
+from nsysconv.timeline.clock_offsets import ClockOffset, time_of_day
 from nsysconv.timeline.collectives import (
     BY_ORDER,
     MPI,
-    Arrivals,
-    Meeting,
-    Meetings,
-    arrivals,
+    CollectiveCalls,
+    CollectiveGrouper,
+    CollectiveGroups,
+    collective_calls,
     foreign_communicators,
     sends_and_receives,
 )
@@ -96,14 +96,14 @@ COLUMNS = (
 
 Unmatched = tuple[int, int]
 """What cannot be matched: the numbers of collectives of MPI, and of kernels that send and receive."""
-Partial = tuple[int | None, list[Arrivals], Unmatched]
+Partial = tuple[int | None, list[CollectiveCalls], Unmatched]
 
 
 def partial(timeline: Timeline, request: Request) -> Partial:
     """Return the time of day of the profile's zero, its collectives, and what cannot be matched."""
     return (
         time_of_day(timeline),
-        arrivals(timeline, request.options["rules"]),
+        collective_calls(timeline, request.options["rules"]),
         (
             foreign_communicators(timeline),
             sends_and_receives(timeline, request.options["rules"]),
@@ -117,7 +117,7 @@ class CollectivesAggregator:
     def __init__(self, request: Request) -> None:
         """Start without a profile."""
         self.limit = request.limit
-        self.meetings = Meetings()
+        self.meetings = CollectiveGrouper()
         self.labels: list[str] = []
         self._unmatched = (0, 0)
 
@@ -128,7 +128,7 @@ class CollectivesAggregator:
         self.meetings.add(utc, arrived)
         self._unmatched = self._unmatched[0] + calls, self._unmatched[1] + kernels
 
-    def matched(self) -> tuple[Meeting, list[Clock | None], tuple[Note, ...]]:
+    def matched(self) -> tuple[CollectiveGroups, list[ClockOffset | None], tuple[Note, ...]]:
         """Return all collectives, the profiles' clocks, and notes on how both were found."""
         self.meetings.sort(self.labels)
         clocks = self.meetings.clocks()
@@ -165,7 +165,10 @@ class _Stragglers(CollectivesAggregator):
 
 
 def _notes(
-    meetings: Meetings, matched: Meeting, clocks: list[Clock | None], unmatched: Unmatched
+    meetings: CollectiveGrouper,
+    matched: CollectiveGroups,
+    clocks: list[ClockOffset | None],
+    unmatched: Unmatched,
 ) -> Iterator[Note]:
     calls, kernels = unmatched
     if calls:
@@ -209,7 +212,9 @@ def _notes(
         yield Note("clock-unchecked", Severity.APPROXIMATED, text, unchecked)
 
 
-def _lateness(matched: Meeting, number: int, collectives: Array, start: Array) -> dict[str, Any]:
+def _lateness(
+    matched: CollectiveGroups, number: int, collectives: Array, start: Array
+) -> dict[str, Any]:
     together = matched.count[collectives] > 1
     collectives, start = collectives[together], start[together]
     last = matched.last_who[collectives] == number

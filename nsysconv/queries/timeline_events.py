@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_code, direction_names
+from nsysconv.queries.columns import (
+    DEVICE,
+    KERNEL_NAME_COLUMNS,
+    PROFILE,
+    RANK,
+    direction_codes,
+    direction_names,
+    kernel_name_ids,
+)
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.annotations import operators, ranges
-from nsysconv.timeline.events import Kind, Spans
+from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -37,13 +44,15 @@ COLUMNS = (
 )
 
 _KINDS = ("kernel", "memcpy", "memset", "migration", "graph_launch")
-_NAME_COLUMNS = {"demangled": "name_id", "short": "short_name_id", "mangled": "mangled_name_id"}
+_OP_NAMES = ("[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]")
 
 
 @dataclass(frozen=True)
 class _Events:
-    """Some events in the order of their starts, and how many there are in all; `words` spells the
-    names of those at these indices.
+    """The first events of one kind by their starts, of `count` in all.
+
+    `device` and `stream` are MISSING for what is on no GPU, `tid` for what is on one. `names` returns
+    the names of the events at these indices: only those that are shown are looked up.
     """
 
     count: int
@@ -55,9 +64,10 @@ class _Events:
     tid: Array
     kinds: Sequence[str]
     kind: Array
-    words: Callable[[Array], Sequence[str]]
+    names: Callable[[Array], Sequence[str]]
 
     def __len__(self) -> int:
+        """Return the number of these events."""
         return len(self.start)
 
 
@@ -66,38 +76,39 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
     Events without a time are left out. Ranges that were never closed end with the recording.
     """
-    parts = list(_parts(timeline, request))
-    total = sum(part.count for part in parts)
+    parts = [
+        _operations(timeline, request),
+        _calls(timeline, request.limit),
+        _spans(timeline, ranges(timeline), "range", request.limit),
+        _spans(timeline, operators(timeline), "operator", request.limit),
+    ]
     starts = np.concatenate([part.start for part in parts])
     ends = np.concatenate([part.end for part in parts])
-    order = np.lexsort((-ends, starts))
-    order = order[: request.limit] if request.limit else order
-    data: dict[str, Any] = {
-        name: np.concatenate([getattr(part, field) for part in parts])[order]
-        for name, field in (("pid", "pid"), ("device_id", "device"), ("stream_id", "stream"),
-                            ("tid", "tid"))
-    }  # fmt: skip
-    data["start_ns"], data["dur_ns"] = starts[order], (ends - starts)[order]
+    order = np.lexsort((-ends, starts))[: request.limit or None]
     kinds, names = np.empty(len(order), object), np.empty(len(order), object)
     first = 0
     for part in parts:
         rows = np.flatnonzero((order >= first) & (order < first + len(part)))
-        mine = order[rows] - first
-        kinds[rows] = np.array(part.kinds, object)[part.kind[mine]]
-        names[rows] = np.array(part.words(mine), object)
+        events = order[rows] - first
+        kinds[rows] = np.array(part.kinds, object)[part.kind[events]]
+        names[rows] = np.array(part.names(events), object)
         first += len(part)
+    pid = np.concatenate([part.pid for part in parts])[order]
+    tid = np.concatenate([part.tid for part in parts])[order]
     threads = {(row["pid"], row["tid"]): row["name"] for row in timeline.profile.rows("thread")}
-    pairs = zip(data["pid"].tolist(), data["tid"].tolist(), strict=True)
-    return Result(
-        {
-            "rank": [timeline.ranks.get(pid) for pid in data["pid"].tolist()],
-            **data,
-            "thread": [threads.get(pair) for pair in pairs],
-            "kind": kinds.tolist(),
-            "name": names.tolist(),
-        },
-        total,
-    )
+    values = {
+        "rank": [timeline.ranks.get(i) for i in pid.tolist()],
+        "pid": pid,
+        "device_id": np.concatenate([part.device for part in parts])[order],
+        "stream_id": np.concatenate([part.stream for part in parts])[order],
+        "tid": tid,
+        "thread": [threads.get(key) for key in zip(pid.tolist(), tid.tolist(), strict=True)],
+        "kind": kinds.tolist(),
+        "start_ns": starts[order],
+        "dur_ns": (ends - starts)[order],
+        "name": names.tolist(),
+    }
+    return Result(values, sum(part.count for part in parts))
 
 
 TIMELINE_EVENTS = Query(
@@ -119,111 +130,99 @@ TIMELINE_EVENTS = Query(
 )
 
 
-def _parts(timeline: Timeline, request: Request) -> Iterator[_Events]:
-    yield _operations(timeline, request)
-    yield _calls(timeline, request.limit)
-    for kind, spans in (("range", ranges(timeline)), ("operator", operators(timeline))):
-        yield _spans(timeline, spans, kind, request.limit)
-
-
 def _first(mask: Array, start: Array, limit: int) -> Array:
-    """Of the events of a mask the first ones, as indices in the order of their starts."""
+    """Return the first events of a mask, as indices in the order of their starts."""
     indices = np.flatnonzero(mask)
-    if limit and len(indices) > limit and (start[indices[1:]] >= start[indices[:-1]]).all():
-        last = start[indices[limit - 1]]
-        indices = indices[: np.searchsorted(start[indices], last, side="right")]
-    elif limit and len(indices) > limit:
+    if limit and len(indices) > limit:
+        starts = start[indices]
         # Events that start together stay together, for the longest of them comes first.
-        last = np.partition(start[indices], limit - 1)[limit - 1]
-        indices = indices[start[indices] <= last]
+        if (starts[1:] >= starts[:-1]).all():
+            indices = indices[: np.searchsorted(starts, starts[limit - 1], side="right")]
+        else:
+            indices = indices[starts <= np.partition(starts, limit - 1)[limit - 1]]
     result: Array = indices[np.argsort(start[indices], kind="stable")]
     return result
 
 
-def _nowhere(count: int) -> Array:
-    """The device or stream of what is on no GPU, the thread of what is on one."""
-    return np.full(count, MISSING)
-
-
 def _operations(timeline: Timeline, request: Request) -> _Events:
-    ops = timeline.ops
-    kept = _first(ops.timed, ops.start, request.limit)
-    ours = ops.take(kept)
+    ops = timeline.ops.take(_first(timeline.ops.timed, timeline.ops.start, request.limit))
 
-    def words(which: Array) -> list[str]:
-        names = np.array(["[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]"], object)
-        result = names[ours.kind[which]]
-        kernels = np.flatnonzero(ours.kind[which] == Kind.KERNEL)
-        result[kernels] = _kernel_names(timeline, ours.row[which[kernels]], request)
-        for kind, table in ((Kind.MEMCPY, "memcpy"), (Kind.MIGRATION, "unified_memory_event")):
-            mine = np.flatnonzero(ours.kind[which] == kind)
-            codes = timeline.profile.columns(table, ("direction",))["direction"]
-            found = codes[ours.row[which[mine]]]
-            migration = kind == Kind.MIGRATION
-            told = np.where(found == MISSING, 0, found) + direction_code(0, migration=migration)
-            prefix = "" if migration else "memcpy "
-            result[mine] = [f"[{prefix}{word}]" for word in direction_names(told)]
+    def names(events: Array) -> list[str]:
+        kinds, rows = ops.kind[events], ops.row[events]
+        result = np.array(_OP_NAMES, object)[kinds]
+        kernels = np.flatnonzero(kinds == OpKind.KERNEL)
+        result[kernels] = _kernel_names(timeline, rows[kernels], request)
+        for kind, table in ((OpKind.MEMCPY, "memcpy"), (OpKind.MIGRATION, "unified_memory_event")):
+            copies = np.flatnonzero(kinds == kind)
+            column = timeline.profile.columns(table, ("direction",))["direction"]
+            directions = direction_codes(column[rows[copies]], migration=kind == OpKind.MIGRATION)
+            prefix = "" if kind == OpKind.MIGRATION else "memcpy "
+            result[copies] = [f"[{prefix}{name}]" for name in direction_names(directions)]
         return list(result)
 
     return _Events(
-        int(np.count_nonzero(ops.timed)),
-        ours.start,
-        ours.end,
-        ours.pid,
-        ours.device,
-        ours.stream,
-        _nowhere(len(ours)),
-        _KINDS,
-        ours.kind,
-        words,
+        count=int(np.count_nonzero(timeline.ops.timed)),
+        start=ops.start,
+        end=ops.end,
+        pid=ops.pid,
+        device=ops.device,
+        stream=ops.stream,
+        tid=np.full(len(ops), MISSING),
+        kinds=_KINDS,
+        kind=ops.kind,
+        names=names,
     )
 
 
 def _kernel_names(timeline: Timeline, rows: Array, request: Request) -> list[str]:
     profile = timeline.profile
-    column = _NAME_COLUMNS[request.kernel_names]
-    found = profile.columns("kernel", tuple(dict.fromkeys(("name_id", column))))
-    ids = found[column][rows].astype(np.int64)
-    ids = np.where(ids == MISSING, found["name_id"][rows], ids)
-    known = profile.names(np.unique(ids[ids != MISSING]))
-    return [known.get(i, "[no name]") for i in ids.tolist()]
+    wanted = dict.fromkeys(("name_id", KERNEL_NAME_COLUMNS[request.kernel_names]))
+    columns = profile.columns("kernel", tuple(wanted))
+    ids = kernel_name_ids(
+        {name: column[rows].astype(np.int64) for name, column in columns.items()},
+        request.kernel_names,
+    )
+    texts = profile.names(np.unique(ids[ids != MISSING]))
+    return [texts.get(i, "[no name]") for i in ids.tolist()]
 
 
 def _calls(timeline: Timeline, limit: int) -> _Events:
     calls = timeline.calls
-    kept = _first(timeline.called, calls.start, limit)
+    shown = _first(timeline.calls_in_slice, calls.start, limit)
+    no_device = np.full(len(shown), MISSING)
     tids = np.array([tid for _, tid in calls.threads], np.int64)
 
-    def words(which: Array) -> list[str]:
-        ids = calls.name_id[kept[which]].tolist()
+    def names(events: Array) -> list[str]:
+        ids = calls.name_id[shown[events]].tolist()
         return [timeline.call_names.get(i, "[no name]") for i in ids]
 
     return _Events(
-        int(np.count_nonzero(timeline.called)),
-        calls.start[kept],
-        calls.end[kept],
-        calls.pid[kept],
-        _nowhere(len(kept)),
-        _nowhere(len(kept)),
-        tids[calls.thread[kept]] if len(kept) else np.empty(0, np.int64),
-        ("api_call",),
-        np.zeros(len(kept), np.int8),
-        words,
+        count=int(np.count_nonzero(timeline.calls_in_slice)),
+        start=calls.start[shown],
+        end=calls.end[shown],
+        pid=calls.pid[shown],
+        device=no_device,
+        stream=no_device,
+        tid=tids[calls.thread[shown]] if len(shown) else np.empty(0, np.int64),
+        kinds=("api_call",),
+        kind=np.zeros(len(shown), np.int8),
+        names=names,
     )
 
 
 def _spans(timeline: Timeline, spans: Spans, kind: str, limit: int) -> _Events:
-    held = timeline.holds(spans)
-    ours = spans.take(_first(held, spans.start, limit))
+    selected = timeline.holds(spans)
+    shown = spans.take(_first(selected, spans.start, limit))
+    no_device = np.full(len(shown), MISSING)
     return _Events(
-        int(np.count_nonzero(held)),
-        ours.start,
-        ours.end,
-        ours.pid,
-        _nowhere(len(ours)),
-        _nowhere(len(ours)),
-        ours.tid,
-        (kind,),
-        np.zeros(len(ours), np.int8),
-        lambda which: [ours.names[i] for i in ours.name[which].tolist()],
+        count=int(np.count_nonzero(selected)),
+        start=shown.start,
+        end=shown.end,
+        pid=shown.pid,
+        device=no_device,
+        stream=no_device,
+        tid=shown.tid,
+        kinds=(kind,),
+        kind=np.zeros(len(shown), np.int8),
+        names=lambda events: [shown.names[i] for i in shown.name[events].tolist()],
     )

@@ -14,7 +14,7 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.transfers import all_copies
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.arrays import decade, grouped_statistics, number
+from nsysconv.timeline.arrays import decade, factorize, grouped_statistics
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -43,7 +43,7 @@ COLUMNS = (
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device, direction and bucket with copies, by size."""
     copies = all_copies(timeline)
-    group, (device, direction, bucket) = number(
+    group, (device, direction, bucket) = factorize(
         copies.device, copies.direction, decade(copies.bytes)
     )
     count = len(device)

@@ -22,10 +22,18 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import grouped_statistics, number
+from nsysconv.timeline.arrays import factorize, grouped_statistics
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import MEMCPY, MIGRATION, Sum, grouped, place, rank_of, totals
+from nsysconv.timeline.totals import (
+    MEMCPY,
+    MIGRATION,
+    CombinedTotal,
+    combine_by,
+    device_order,
+    rank_of,
+    totals,
+)
 from nsysconv.units import Unit
 
 COLUMNS = (
@@ -122,7 +130,7 @@ def all_copies(timeline: Timeline) -> Copies:
 
 def _from_events(timeline: Timeline) -> ColumnValues:
     copies = all_copies(timeline)
-    group, (device, peer, direction, src, dst) = number(
+    group, (device, peer, direction, src, dst) = factorize(
         copies.device, copies.peer, copies.direction, copies.src_kind, copies.dst_kind
     )
     count = len(device)
@@ -153,11 +161,11 @@ def _from_events(timeline: Timeline) -> ColumnValues:
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """The same of totals, which tell neither kinds of memory nor, of copies, bytes."""
-    by_direction = grouped(
+    """Return the values from totals, which have no kinds of memory and, of copies, no bytes."""
+    by_direction = combine_by(
         totals(timeline, MEMCPY, MIGRATION),
         lambda total: (
-            place(total.device_id),
+            device_order(total.device_id),
             direction_code(total.direction, migration=total.kind == MIGRATION),
         ),
     )
@@ -185,7 +193,7 @@ def _from_totals(timeline: Timeline) -> ColumnValues:
     }
 
 
-def _throughput(copies: Sum) -> float | None:
+def _throughput(copies: CombinedTotal) -> float | None:
     if copies.bytes_sum is None or not copies.sum_ns:
         return None
     return copies.bytes_sum * 1e9 / copies.sum_ns

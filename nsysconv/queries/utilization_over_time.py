@@ -9,10 +9,10 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
-from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import percent
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import equal_parts, union
 from nsysconv.timeline.timeline import Timeline
@@ -62,7 +62,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 UTILIZATION_OVER_TIME = Query(
     title="Utilisation over time",
     needs={Fact.KERNELS},
-    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    uses=GPU_OP_FACTS,
     options=(
         Option(
             "bins",
@@ -90,8 +90,8 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
         return union(ops.start[mask], ops.end[mask]).covered(low, high)
 
     busy = measured(ops.timed)
-    kernels = measured(ops.timed & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH)))
-    copies = measured(ops.timed & (ops.kind == Kind.MEMCPY))
+    kernels = measured(ops.timed & ((ops.kind == OpKind.KERNEL) | (ops.kind == OpKind.GRAPH)))
+    copies = measured(ops.timed & (ops.kind == OpKind.MEMCPY))
     values: dict[str, list[Any]] = {
         "bin": list(range(count)),
         "start_ns": low.tolist(),

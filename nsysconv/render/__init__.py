@@ -18,7 +18,7 @@ __all__ = [
     "check_count",
     "format_for",
     "holds_one",
-    "notes_beside",
+    "lacks_notes",
     "renderer",
     "suffix",
 ]
@@ -31,28 +31,28 @@ _NO_ROOM_FOR_NOTES = (*_ONE_REPORT, "column")
 
 
 def renderer(name: str) -> Render:
-    """The function that writes reports in this format; its module is imported only now."""
+    """Return the function that writes reports in this format; its module is imported only now."""
     return _module(name).render
 
 
 def suffix(name: str) -> str:
-    """How the names of files in this format end, with the dot."""
+    """Return how the names of files in this format end, with the dot."""
     return _module(name).SUFFIX
 
 
 def check_count(name: str, count: int) -> None:
-    """Raises UsageError where this format has no room for so many reports, as writing them would."""
+    """Raise UsageError where this format does not hold `count` reports, as writing them would."""
     if holds_one(name):
         check_single(count, name)
 
 
 def holds_one(name: str) -> bool:
-    """Whether this format has room for one report only."""
+    """Return whether this format holds one report only."""
     return name in _ONE_REPORT
 
 
-def notes_beside(name: str, reports: Sequence[Report]) -> bool:
-    """Whether what is written of these reports in this format has no place for notes."""
+def lacks_notes(name: str, reports: Sequence[Report]) -> bool:
+    """Return whether these reports in this format have no place for notes."""
     if name == "json":
         from nsysconv.render.json import is_printed
 
@@ -61,7 +61,7 @@ def notes_beside(name: str, reports: Sequence[Report]) -> bool:
 
 
 def format_for(path: Path) -> str:
-    """The format that a file of this name is written in."""
+    """Return the format that a file of this name is written in. Raises UsageError for other suffixes."""
     wanted = path.suffix.lower()
     for name in FORMATS:
         if suffix(name) == wanted:

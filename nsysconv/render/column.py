@@ -73,8 +73,10 @@ def _cut(text: str, width: int, mark: str) -> str:
 
 def _cells(report: Report) -> Iterator[list[str]]:
     numbers = [column.kind != "text" for column in report.columns]
-    found = display.printed_rows(report) if report.is_printed else map(_spelled, report.tuples())
-    for row in found:
+    text_rows = (
+        display.printed_rows(report) if report.is_printed else map(_spelled, report.tuples())
+    )
+    for row in text_rows:
         yield [
             display.with_separators(text) if number else escaped(text)
             for text, number in zip(row, numbers, strict=True)

@@ -26,7 +26,7 @@ class Render(Protocol):
     """Writes the reports to `out`, in their order."""
 
     def __call__(self, reports: Sequence[Report], out: TextIO, options: Options) -> None:
-        """Write."""
+        """Write the reports."""
 
 
 class RendererModule(Protocol):
@@ -37,13 +37,13 @@ class RendererModule(Protocol):
 
 
 def single_report(reports: Sequence[Report], format_name: str) -> Report:
-    """The one report that a format without room for several can write."""
+    """Return the only report of a format that holds one; raises UsageError."""
     check_single(len(reports), format_name)
     return reports[0]
 
 
 def check_single(count: int, format_name: str) -> None:
-    """Raises UsageError unless there is one report, for a format without room for several."""
+    """Raise UsageError unless there is one report, for a format that holds one."""
     if count != 1:
         raise UsageError(
             f"{format_name} holds one report, and there are {count}",
@@ -54,7 +54,7 @@ def check_single(count: int, format_name: str) -> None:
 def encodable(
     text: str, out: TextIO, errors: Literal["backslashreplace", "xmlcharrefreplace"]
 ) -> str:
-    """The text with what the stream cannot encode spelled out, lone surrogates among them."""
+    """Return the text with what the stream cannot encode spelled out, lone surrogates among them."""
     encoding = getattr(out, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)

@@ -14,26 +14,26 @@ from nsysconv.units import Unit, scale_for
 
 # As many digits as the largest double has before the point, and then some.
 _CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
-# So many digits of a decimal number every double keeps.
+# Every double keeps this many digits of a decimal number.
 _DIGITS = 15
 
 
 def column_headers(report: Report) -> list[str]:
-    """What the columns of a report are called: as they are known, if all of them are."""
+    """Return the headers of a report: those of the other tool, if all columns have one."""
     if not report.is_printed:
         return [column.name for column in report.columns]
     return [column.printed.header for column in report.columns if column.printed]
 
 
 def printed_rows(report: Report) -> Iterator[tuple[str, ...]]:
-    """The rows of a printed report as text, null as an empty one."""
+    """Yield the rows of a printed report as text, null as an empty one."""
     spell = [cell_formatter(column) for column in report.columns]
     for row in report.tuples():
         yield tuple(each(value) for each, value in zip(spell, row, strict=True))
 
 
 def cell_formatter(column: Column) -> Callable[[Value], str]:
-    """What makes text of the values of a column."""
+    """Return the function that makes text of the values of a column."""
     printed = column.printed
     if printed is None or printed.decimals is None:
         return lambda value: "" if value is None else str(value)
@@ -41,7 +41,7 @@ def cell_formatter(column: Column) -> Callable[[Value], str]:
 
 
 def round_half_up(value: int | float, printed: Printed) -> str:
-    """A number with its decimals, half away from zero of what its shortest decimal spelling says."""
+    """Return a number with its decimals, rounded half away from zero by its shortest decimal spelling."""
     decimals = printed.decimals or 0
     if isinstance(value, int):
         # The common case, in whole numbers: listings have millions of them.
@@ -58,8 +58,10 @@ def round_half_up(value: int | float, printed: Printed) -> str:
 
 
 def _has_no_tie(spelled: str, decimals: int) -> bool:
-    """Whether rounding what is spelled and what is stored comes to the same: there is nothing half-way,
-    no sign that a zero could keep, and no decimal that a double of this size does not have.
+    """Return whether rounding what is spelled and what is stored comes to the same.
+
+    So it is without a half-way digit, a sign that a zero could keep, or a decimal that a double of this
+    size does not have.
     """
     before, _, after = spelled.partition(".")
     plain = before.isdigit() and after.isdigit() and len(before) + decimals <= _DIGITS
@@ -67,7 +69,7 @@ def _has_no_tie(spelled: str, decimals: int) -> bool:
 
 
 def with_separators(number: str) -> str:
-    """A number as text with a comma between thousands: `-1234.5` becomes `-1,234.5`."""
+    """Put a comma between thousands: `-1234.5` becomes `-1,234.5`."""
     sign = "-" if number.startswith("-") else ""
     whole, point, part = number.removeprefix("-").partition(".")
     return f"{sign}{int(whole):,}{point}{part}" if whole.isdigit() else number
@@ -101,12 +103,12 @@ class DisplayColumn:
 
     @property
     def header(self) -> str:
-        """Name and unit in one line: `kernel_sum (ms)`."""
+        """Return name and unit in one line: `kernel_sum (ms)`."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
     @property
     def right(self) -> bool:
-        """Whether the column holds numbers, which are aligned to the right."""
+        """Return whether the column holds numbers, which are aligned to the right."""
         return self.column.kind != "text"
 
 
@@ -122,16 +124,13 @@ class DisplayTable:
 
 
 def all_columns(report: Report) -> DisplayTable:
-    """Every declared column that people are to see."""
+    """Return every declared column that people are to see."""
     return DisplayTable(
         tuple(display_column(column, values) for column, values in _visible_columns(report)), ()
     )
 
 
 def _visible_columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
-    """The columns that are not said in words, printed as they are known only if all of them are; optional
-    ones where a row has a value.
-    """
     for column, values in zip(report.columns, report.by_column(), strict=True):
         hidden = column.optional and all(value is None for value in values)
         if not column.said and not hidden:
@@ -139,23 +138,23 @@ def _visible_columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
 
 
 def informative_columns(report: Report) -> DisplayTable:
-    """The columns that tell rows apart or say something about them.
+    """Return the columns that distinguish rows or say something about them.
 
     Not those without any value, nor the profile where there is one only, for the heading names it.
     """
-    kept, unrecorded = [], []
+    shown, unrecorded = [], []
     for column, values in _visible_columns(report):
         if column.name == "profile" and len(report.profiles) == 1:
             continue
         if any(value is not None for value in values):
-            kept.append(display_column(column, values))
+            shown.append(display_column(column, values))
         elif not column.key:
             unrecorded.append(column)
-    return DisplayTable(tuple(kept), tuple(unrecorded))
+    return DisplayTable(tuple(shown), tuple(unrecorded))
 
 
 def display_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
-    """The column in the unit in which its largest value reads well, or as its table prints it."""
+    """Scale a column to the unit in which its largest value reads well, or print it as its table does."""
     if column.printed:
         return _as_printed(column, column.printed, values)
     if column.kind == "text":
@@ -183,7 +182,7 @@ def _as_printed(column: Column, printed: Printed, values: Sequence[Value]) -> Di
 
 
 def _scale(column: Column, numbers: Sequence[int | float]) -> tuple[float, str]:
-    """Divisor and unit; a key (a bucket's bound, a start) is never rounded into another key."""
+    """Return divisor and unit; a key (a bucket's bound, a start) is never rounded into another key."""
     divisor, unit = scale_for(column.unit, max(map(abs, numbers), default=0))
     if column.key:
         different = len(set(numbers))
@@ -240,7 +239,7 @@ _WORDS = {
 
 
 def heading(report: Report) -> str:
-    """The title, the profile where there is one, and the slice."""
+    """Return the title, the profile where there is one, and the slice."""
     parts = [report.title]
     if len(report.profiles) == 1:
         profile = report.profiles[0]
@@ -251,7 +250,7 @@ def heading(report: Report) -> str:
 
 
 def unrecorded_sentences(report: Report) -> list[str]:
-    """That the report could not be made and what helps, a sentence each; none where it was made."""
+    """Return what was not recorded and what helps, a sentence each; none where there is a table."""
     if report.table is not None:
         return []
     profiles = "this profile" if len(report.profiles) < 2 else "these profiles"
@@ -261,37 +260,37 @@ def unrecorded_sentences(report: Report) -> list[str]:
 
 
 def cut_sentence(report: Report) -> str:
-    """That there are more rows than are shown, or nothing."""
+    """Return that there are more rows than are shown, or nothing."""
     if report.table is None or report.row_count <= report.table.num_rows:
         return ""
     return f"… {report.table.num_rows:,} of {report.row_count:,} rows, --limit 0 shows all"
 
 
 def empty_sentence(report: Report) -> str:
-    """That the question could be answered, and the answer is an empty table; or nothing."""
+    """Return that the question could be answered, and the answer is an empty table; or nothing."""
     if report.table is None or report.table.num_rows:
         return ""
     return "No rows in this slice." if report.slice is not None else "No rows."
 
 
 def sentences_below(report: Report, unrecorded: Sequence[str]) -> list[str]:
-    """All that stands between a table, or its place, and the notes."""
-    said = [
+    """Return all sentences between a table, or its place, and the notes."""
+    sentences = [
         *unrecorded_sentences(report),
         cut_sentence(report),
         empty_sentence(report),
         unrecorded_columns(unrecorded),
     ]
-    return [sentence for sentence in said if sentence]
+    return [sentence for sentence in sentences if sentence]
 
 
 def unrecorded_columns(columns: Sequence[str]) -> str:
-    """That these columns have no value in any row, or nothing."""
+    """Return that these columns have no value in any row, or nothing."""
     return f"Not recorded in any row: {', '.join(columns)}" if columns else ""
 
 
 def note_sentences(report: Report) -> Iterator[tuple[Note, str]]:
-    """Each note with its text, what weighs most first: `note unlinked-ops: … (3 of 16: 18.8 %)`."""
+    """Yield each note with its text, worst first: `note unlinked-ops: … (3 of 16: 18.8 %)`."""
     for note in sorted(report.notes, key=lambda note: (_WEIGHTS[note.severity], -note.share)):
         yield (
             note,
@@ -308,7 +307,7 @@ def _note_place(note: Note) -> str:
 
 
 def _share(note: Note) -> str:
-    """The part in percent; only nothing is 0 and only all is 100."""
+    """Return the part in percent; only nothing is 0 and only all is 100."""
     text = f"{100 * note.share:.1f}"
     if note.count < note.of:
         text = {"0.0": "<0.1", "100.0": ">99.9"}.get(text, text)
@@ -316,14 +315,14 @@ def _share(note: Note) -> str:
 
 
 def slice_words(limits: Mapping[str, Any]) -> str:
-    """The slice in words: `slice 1 s to 2 s, device 0`."""
-    said = []
+    """Return the slice in words: `slice 1 s to 2 s, device 0`."""
+    words = []
     if {"start_ns", "end_ns"} <= limits.keys():
-        said.append(f"{_exact_time(limits['start_ns'])} to {_exact_time(limits['end_ns'])}")
+        words.append(f"{_exact_time(limits['start_ns'])} to {_exact_time(limits['end_ns'])}")
     for key, value in limits.items():
         if key not in ("start_ns", "end_ns"):
-            said.append(f"{_WORDS.get(key, key)}{_slice_value(value)}")
-    return "slice " + ", ".join(said)
+            words.append(f"{_WORDS.get(key, key)}{_slice_value(value)}")
+    return "slice " + ", ".join(words)
 
 
 def _slice_value(value: Any) -> str:
@@ -333,7 +332,7 @@ def _slice_value(value: Any) -> str:
 
 
 def _exact_time(ns: int) -> str:
-    """A moment without rounding, for it can be typed in again: 1500000001 is `1.500000001 s`."""
+    """Spell a moment without rounding, to be typed in again: 1500000001 is `1.500000001 s`."""
     divisor, unit = scale_for(Unit.NS, ns)
     number = f"{Decimal(ns) / int(divisor):f}"
     if "." in number:

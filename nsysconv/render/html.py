@@ -36,7 +36,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
 
 
 def fragment(report: Report) -> str:
-    """The report as a `<div>` that can stand in any page: a table if there are rows, and notes."""
+    """Return the report as a `<div>` for any page: a table if there are rows, and notes."""
     return "\n".join(_lines(report)) + "\n"
 
 

@@ -50,12 +50,11 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
 
 
 def is_printed(reports: Sequence[Report]) -> bool:
-    """Whether these reports are one printed report with an answer."""
+    """Return whether these reports are one printed report with an answer."""
     return len(reports) == 1 and reports[0].is_printed and reports[0].table is not None
 
 
 def _headline(report: Report) -> str:
-    """The row of a report as a field of the document, in one line; with what it is called for people."""
     (row,) = report.rows()
     value = {"line": report.title, **row, "notes": [*map(_note, report.notes)]}
     return f"{_dump(report.name)}: {_dump(value)},\n"

@@ -83,12 +83,11 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str, out: TextIO) -> str:
-    """A name in a table, where a bar ends the cell even in code."""
+    """Mark a name in a table up, where a bar ends the cell even in code."""
     return _code(text, out).replace("|", r"\|") if _MORE_THAN_WORDS.search(text) else text
 
 
 def _sentence(text: str, out: TextIO) -> str:
-    """A sentence with names in it: words that could be more are code, those in a row together."""
     words = text.strip().split(" ")
     first = bool(_OF_A_LINE.match(words[0]))
     marked = [
@@ -101,13 +100,12 @@ def _sentence(text: str, out: TextIO) -> str:
 
 
 def _words(text: str, out: TextIO) -> str:
-    """Words as code, but for what ends a part of the sentence."""
     name = text.rstrip(",.;")
     return _code(name, out) + text[len(name) :]
 
 
 def _code(text: str, out: TextIO) -> str:
-    """A code span: its fence is longer than any in the text, which spaces keep apart from it."""
+    """Return a code span: its fence is longer than any in the text, with spaces between where needed."""
     text = encodable(text, out, "backslashreplace")  # a character reference would be none here
     fence = "`" * (max(map(len, _FENCES.findall(text)), default=0) + 1)
     # A space at both ends would be taken for such.

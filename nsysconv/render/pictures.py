@@ -29,7 +29,7 @@ Number = int | float | None
 class Panel:
     """The rows of one picture, in the report's order.
 
-    `title` is what they share (`rank 3, device 0`; empty where nothing tells panels apart), `labels`
+    `title` is what they share (`rank 3, device 0`; empty where there is one panel), `labels`
     name each row, `values` are the picture's by column. Of a strip and a histogram `start` is where
     each bin starts, and `width` how long a strip's bins are. Texts hold no control character.
     """
@@ -42,7 +42,7 @@ class Panel:
 
 
 def panels(report: Report) -> list[Panel]:
-    """The panels of a report's picture, in the order of their first rows; none where none is drawn.
+    """Return the panels of a report's picture, in the order of their first rows.
 
     Rows of which nothing is recorded that could be drawn are left out.
     """
@@ -51,16 +51,16 @@ def panels(report: Report) -> list[Panel]:
         return []
     columns = {column.name: column for column in report.columns}
     values = dict(zip(columns, replace(report, table=drawn).by_column(), strict=True))
-    apart = ("profile", *picture.by) if len(report.profiles) > 1 else picture.by
+    panel_keys = ("profile", *picture.by) if len(report.profiles) > 1 else picture.by
     members: dict[tuple[Value, ...], list[int]] = {}
     for i in range(len(drawn)):
         if any(values[name][i] is not None for name in picture.values):
-            members.setdefault(tuple(values[name][i] for name in apart), []).append(i)
+            members.setdefault(tuple(values[name][i] for name in panel_keys), []).append(i)
     binned = picture.kind in ("histogram", "strip")
-    found = []
+    result = []
     for key, rows in members.items():
-        shared = (_named(columns[name], v) for name, v in zip(apart, key, strict=True))
-        found.append(
+        shared = (_named(columns[name], v) for name, v in zip(panel_keys, key, strict=True))
+        result.append(
             Panel(
                 ", ".join(word for word in shared if word),
                 _labels([columns[name] for name in picture.x], values, rows),
@@ -69,16 +69,16 @@ def panels(report: Report) -> list[Panel]:
                 _numbers(values[picture.width], rows) if picture.width else (),
             )
         )
-    return found
+    return result
 
 
 def largest_value(shown: Sequence[Panel], name: str) -> float:
-    """The largest value of a column in these panels, 0 at least."""
+    """Return the largest value of a column in these panels, 0 at least."""
     return max((v for panel in shown for v in panel.values[name] if v is not None), default=0)
 
 
 def with_unit(value: float, unit: Unit) -> str:
-    """A bound of a bin with its unit: `10 µs`, `0 ns`."""
+    """Return a bound of a bin with its unit: `10 µs`, `0 ns`."""
     divisor, name = scale_for(unit, value)
     return f"{value / divisor:g} {name}".rstrip()
 
@@ -91,13 +91,15 @@ def _numbers(values: Sequence[Value], rows: Sequence[int]) -> tuple[Number, ...]
 def _labels(
     columns: Sequence[Column], values: Mapping[str, Sequence[Value]], rows: Sequence[int]
 ) -> tuple[str, ...]:
-    """A label per row: its first column, and of the others those that tell the rows apart."""
     first, *others = columns
-    kept = [first, *(c for c in others if len({values[c.name][i] for i in rows}) > 1)]
+    labelling = [first, *(c for c in others if len({values[c.name][i] for i in rows}) > 1)]
     if all(values[first.name][i] is None for i in rows):
-        kept = [c for c in columns if c in kept[1:] or values[c.name][rows[0]] is not None]
+        labelling = [
+            c for c in columns if c in labelling[1:] or values[c.name][rows[0]] is not None
+        ]
     return tuple(
-        ", ".join(word for c in kept if (word := _label(c, values[c.name][i]))) or "-" for i in rows
+        ", ".join(word for c in labelling if (word := _label(c, values[c.name][i]))) or "-"
+        for i in rows
     )
 
 
@@ -110,7 +112,6 @@ def _label(column: Column, value: Value) -> str:
 
 
 def _named(column: Column, value: Value) -> str:
-    """`device 0`, `kind no_op`; nothing where there is no value."""
     return "" if value is None else f"{column.name.removesuffix('_id')} {escaped(str(value))}"
 
 
@@ -138,12 +139,11 @@ class _Scaled:
     time: tuple[float, str]
 
     def of(self, values: Sequence[Number]) -> np.ndarray:
-        """Scaled; nothing where there is no value."""
         return np.array([0.0 if value is None else value / self.divisor for value in values])
 
 
 def draw(report: Report) -> Figure:
-    """The report's picture, a part of the figure for each panel, one below the other.
+    """Draw the report's picture, a part of the figure for each panel, one below the other.
 
     A notebook shows the figure; elsewhere `savefig` writes it. Raises UsageError where a report has no
     picture, was not answered, or matplotlib is not installed.
@@ -188,7 +188,7 @@ def draw(report: Report) -> Figure:
 
 
 def _figure() -> Figure:
-    """An empty figure that a notebook shows; pyplot, which would keep it, has no part in it."""
+    """Return an empty figure that a notebook shows; pyplot, which would keep it, has no part in it."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -229,7 +229,6 @@ def _height(picture: Picture, panel: Panel) -> float:
 
 
 def _bars(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
-    """Rows from top to bottom; the values of one row side by side."""
     count = min(len(panel.labels), MOST_BARS)
     place = np.arange(count)
     thick = 0.8 / len(scaled.names)
@@ -248,7 +247,6 @@ def _bars(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
 
 
 def _stacked(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
-    """Rows from left to right; the values of one row on top of each other."""
     place = np.arange(len(panel.labels))
     below = np.zeros(len(place))
     for name in scaled.names:
@@ -264,7 +262,6 @@ def _stacked(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
 
 
 def _strip(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
-    """One value over time."""
     (name,) = scaled.names
     divisor, unit = scaled.time
     for edges, values in _runs(panel, name):
@@ -278,12 +275,11 @@ def _strip(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
 
 
 def _runs(panel: Panel, name: str) -> Iterator[tuple[list[float], list[Number]]]:
-    """Bins that follow each other, all with a value: their edges and values."""
     edges: list[float] = []
     values: list[Number] = []
     for start, width, value in zip(panel.start, panel.width, panel.values[name], strict=True):
-        known = start is not None and width is not None and value is not None
-        if values and (not known or edges[-1] != start):
+        has_value = start is not None and width is not None and value is not None
+        if values and (not has_value or edges[-1] != start):
             yield edges, values
             edges, values = [], []
         if start is not None and width is not None and value is not None:
@@ -294,7 +290,6 @@ def _runs(panel: Panel, name: str) -> Iterator[tuple[list[float], list[Number]]]
 
 
 def _word(name: str) -> str:
-    """A column's name without its unit, which stands at the axis."""
     return name.removesuffix("_ns").removesuffix("_bytes").removesuffix("_pct")
 
 
@@ -304,7 +299,7 @@ def _short(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text as matplotlib shows it unchanged: `$` would begin a formula, `_` first hides a label."""
+    """Escape text for matplotlib: `$` would begin a formula, `_` first hides a label."""
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 

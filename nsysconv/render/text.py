@@ -58,7 +58,7 @@ class ColumnNeeds:
     key: bool
 
     def least(self, fold: bool, room: int) -> int:
-        """The width with at most `room` cells for text."""
+        """Return the width with at most `room` cells for text."""
         cells = min(self.cells, room) if self.text else self.cells
         return max(self.folded if fold else self.header, cells)
 
@@ -73,13 +73,13 @@ class Layout:
 
 
 def fit_all_columns(needs: Sequence[ColumnNeeds], longest: int) -> Layout:
-    """All columns at the width of their cells; text runs over `longest` and is not padded for."""
+    """Lay out all columns at the width of their cells; longer text than `longest` is not padded for."""
     widths = tuple(need.least(False, longest) for need in needs)
     return Layout(tuple(range(len(needs))), widths, fold=False)
 
 
 def fit_columns(needs: Sequence[ColumnNeeds], width: int) -> Layout:
-    """The layout that loses least, never wider than `width`.
+    """Return the layout that loses least, never wider than `width`.
 
     In this order, only as far as needed: units go below the column names, columns that are not
     brief go from the right, names are shortened below what is comfortable, other columns that are
@@ -97,7 +97,6 @@ def fit_columns(needs: Sequence[ColumnNeeds], width: int) -> Layout:
 
 
 def _leave_out(needs: Sequence[ColumnNeeds], kept: list[int], width: int) -> tuple[list[int], int]:
-    """The columns that stay, and the room for text with which they fit."""
     number = next((i for i in kept if not needs[i].key and not needs[i].text), None)
     steps = (
         (_COMFORT, [i for i in kept if not needs[i].brief]),
@@ -118,7 +117,6 @@ def _total(needs: Sequence[ColumnNeeds], kept: Sequence[int], *, fold: bool, roo
 
 
 def _spread(needs: Sequence[ColumnNeeds], widths: dict[int, int], spare: int) -> None:
-    """Give what is left to the texts that were cut, evenly, the modest ones first."""
     hungry = sorted((i for i in widths if needs[i].cells > widths[i]), key=lambda i: needs[i].cells)
     for served, i in enumerate(hungry):
         more = min(spare // (len(hungry) - served), needs[i].cells - widths[i])
@@ -141,7 +139,7 @@ _LONGEST_TITLE = 30
 
 
 def strip_lines(report: Report, width: int, spell: Encode) -> Iterator[str]:
-    """A line per panel of a strip: its value over time, all on one time axis; then what it is."""
+    """Yield a line per panel of a strip: its value over time, on one time axis; then what it is."""
     picture, shown = report.picture, panels(report)
     if picture is None or picture.kind != "strip" or not shown:
         return
@@ -174,18 +172,18 @@ def _ends(panel: Panel) -> Iterator[float]:
 
 
 def _means(panel: Panel, name: str, edges: np.ndarray) -> Iterator[float | None]:
-    """Per cell between two edges the mean of the bins in it, by time; None where there is none."""
+    """Yield per cell between two edges the time-weighted mean of the bins in it, or None."""
     rows = zip(panel.start, panel.width, panel.values[name], strict=True)
-    told = [row for row in rows if None not in row]
-    start, width, value = np.array(told, float).reshape(-1, 3).T
+    complete = [row for row in rows if None not in row]
+    start, width, value = np.array(complete, float).reshape(-1, 3).T
     moments = np.stack((start, start + width), axis=1).ravel()
     nothing = np.zeros(len(width))
     covered, spent = (
-        np.interp(edges, moments, np.cumsum(np.stack((nothing, each), axis=1)))
-        for each in (width, width * value)
+        np.interp(edges, moments, np.cumsum(np.stack((nothing, area), axis=1)))
+        for area in (width, width * value)
     )
-    for time, much in zip(np.diff(covered).tolist(), np.diff(spent).tolist(), strict=True):
-        yield much / time if time > 0 else None
+    for time, value in zip(np.diff(covered).tolist(), np.diff(spent).tolist(), strict=True):
+        yield value / time if time > 0 else None
 
 
 def _level(value: float | None, top: float, levels: str) -> str:
@@ -197,7 +195,7 @@ def _level(value: float | None, top: float, levels: str) -> str:
 
 
 def bar_cells(report: Report, cells: int, spell: Encode) -> tuple[str, list[str]]:
-    """What stands beside a histogram's table: a header, and a bar per row of at most `cells`.
+    """Return what a histogram's table has beside it: a header, and a bar per row of at most `cells`.
 
     Several parts have a letter each, which the header explains as far as it has room; a row that is
     not 0 has a sign at least. No bars where there is no histogram, or nothing in it.
@@ -224,7 +222,7 @@ def bar_cells(report: Report, cells: int, spell: Encode) -> tuple[str, list[str]
 
 
 def _bar(parts: Sequence[int], scale: Fraction, signs: Sequence[str]) -> str:
-    """The parts end to end, together as long as their sum; what rounding takes goes to the largest."""
+    """Draw the parts end to end, as long as their sum; what rounding takes goes to the largest."""
     total = sum(parts)
     length = max(round(total * scale), 1 if total else 0)
     if not length:
@@ -265,7 +263,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
 
 
 def notes_text(report: Report, width: int | None = None) -> str:
-    """What CSV and TSV cannot hold, for stderr: the slice, what is not recorded, rows cut off, notes."""
+    """Return what CSV and TSV cannot hold, for stderr: slice, missing facts, rows cut off, notes."""
     said = [*_missing(report), *_cut(report), *_notes(report)]
     part = [] if report.slice is None else [escaped(display.slice_words(report.slice))]
     lines = [f"{report.name}: {text}" for text in (*part, *(text for text, _ in said))]
@@ -288,7 +286,7 @@ def _painter(out: TextIO) -> Callable[[str, str], object]:
 
 
 def _stream_encoder(out: TextIO) -> Callable[[str], str]:
-    """Spells out what the stream cannot encode, our own signs in ASCII that reads well."""
+    """Return a function that spells out what the stream cannot encode, our own signs in plain ASCII."""
     encoding = getattr(out, "encoding", None) or "utf-8"
 
     def spell(text: str) -> str:
@@ -352,7 +350,7 @@ def _strips(report: Report, width: int, spell: Callable[[str], str]) -> Iterator
 def _with_bars(
     report: Report, table: DisplayTable, width: int, spell: Callable[[str], str]
 ) -> tuple[list[Line], list[DisplayColumn]] | None:
-    """As `_table`, with a bar behind each row; None where there is no room for both."""
+    """Return `_table` with a bar behind each row; None where there is no room for both."""
     lines, left_out = _table(table, max(width - GAP - ROOM, _NARROWEST), spell)
     room = min(width - max(text_width(text) for text, _ in lines) - GAP, MOST)
     if room < ROOM or any(shown.column.brief for shown in left_out):
@@ -368,7 +366,6 @@ def _with_bars(
 
 
 def _sentences(table: DisplayTable, prose: Sequence[DisplayColumn]) -> Iterator[Line]:
-    """The cells of prose columns, one a line, each after its row's first cell."""
     for column in prose:
         for first, text in zip(table.columns[0].cells, column.cells, strict=True):
             if text != NULL:
@@ -402,7 +399,6 @@ def _left_out_lines(
 def _table(
     table: DisplayTable, width: int | None, spell: Callable[[str], str]
 ) -> tuple[list[Line], list[DisplayColumn]]:
-    """The lines of the table, and the columns that found no room."""
     shown = [
         DisplayColumn(s.column, s.name, spell(s.unit), tuple(map(spell, s.cells)))
         for s in table.columns
@@ -446,10 +442,9 @@ def _header(
 def _fitted(
     text: str, width: int | None, cut: Callable[[str, int], str], spell: Callable[[str], str]
 ) -> str:
-    """The text in at most `width` cells (None: in full).
+    """Return the text in at most `width` cells (None: in full).
 
-    `cut` counts characters, while wide ones take two cells and a spelled `…` three: tried until it
-    fits.
+    `cut` counts characters, while wide ones take two cells and a spelled `…` three: tried until it fits.
     """
     if width is None:
         return text
@@ -469,7 +464,6 @@ def _joined(kept: Sequence[DisplayColumn], row: Iterable[str], plan: Layout) -> 
 
 
 def _wrapped(text: str, width: int | None) -> Iterator[str]:
-    """The sentence in lines of at most `width` cells, all but the first set in."""
     if width is None:
         yield text
         return
@@ -489,7 +483,6 @@ def _wrapped(text: str, width: int | None) -> Iterator[str]:
 
 
 def _chopped(word: str, width: int) -> list[str]:
-    """The word in pieces of at most `width` cells; at least one piece."""
     pieces = [""]
     for sign in word:
         if text_width(pieces[-1] + sign) > width:
@@ -499,7 +492,7 @@ def _chopped(word: str, width: int) -> list[str]:
 
 
 def text_width(text: str) -> int:
-    """How many cells of a terminal the text takes; East-Asian characters and emoji take two."""
+    """Return how many cells of a terminal the text takes; East-Asian characters and emoji take two."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len  # other formats do without

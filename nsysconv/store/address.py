@@ -21,6 +21,9 @@ _ADDRESS = re.compile(
 _OPTION = re.compile(r"([^?&=]*)=([^&]*)")
 _HIDDEN = "***"
 
+SCHEMES = ("postgresql://", "postgres://")
+"""How the address of a database begins."""
+
 
 @dataclass(frozen=True)
 class Url:
@@ -83,11 +86,6 @@ def _is_secret(option: str) -> bool:
 
 def _shown_option(match: re.Match[str]) -> str:
     return f"{match[1]}={_HIDDEN if _is_secret(match[1]) else match[2]}"
-
-
-def is_url(text: str) -> bool:
-    """Return whether a text is meant as the address of a database."""
-    return text.startswith(("postgresql://", "postgres://"))
 
 
 def split_url(text: str) -> tuple[Url, str | None]:

@@ -1,6 +1,6 @@
-"""A connection to a database through ADBC: the only way a store is opened.
+"""A connection to a database through ADBC, the only way a store is opened, and tables as Arrow batches.
 
-What is the same for every database is here; `sqlite.py` and `postgresql.py` say what differs.
+What is the same for every database is here; `sqlite/connection.py` and `postgresql.py` have what differs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nsysconv.units import Unit
 
 # Rows per Arrow batch. Small batches stay in the cache: 1,024 to 4,096 were the fastest of 2^10 … 2^16.
 _EVENT_BATCH_ROWS = 2048
-# SQLite's driver tells a column's type from the first batch; small tables fit into one.
+# SQLite's driver takes a column's type from the first batch; small tables fit into one.
 _SMALL_BATCH_ROWS = 1 << 17
 
 Sql = str | sa.ClauseElement
@@ -34,7 +34,7 @@ Sql = str | sa.ClauseElement
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextColumn:
     """Texts of rows: `numbers` says per row of `ids` which of `texts` is its own."""
 
     ids: np.ndarray
@@ -42,8 +42,8 @@ class Texts:
     texts: list[str]
 
     @classmethod
-    def joined(cls, parts: Sequence[Texts]) -> Texts:
-        """Those of all parts, one after the other; one at least."""
+    def joined(cls, parts: Sequence[TextColumn]) -> TextColumn:
+        """Return the texts of all parts, one part after the other; at least one is given."""
         known: dict[str, int] = {}
         numbers = []
         for part in parts:
@@ -59,8 +59,11 @@ class Connection(ABC):
     """
 
     DIALECT: ClassVar[sa.Dialect]
+    NUL: ClassVar[str]
+    """What is written for the character 0, which the database does not take in a statement."""
 
     def __init__(self, driver: str, uri: str, place: str) -> None:
+        """Open the database at `uri`; `place` names it in error messages."""
         self.place = place
         with self._errors():
             self._database = adbc.AdbcDatabase(driver=driver, uri=uri)
@@ -71,11 +74,12 @@ class Connection(ABC):
                 raise
 
     def close(self) -> None:
-        """Closes the connection; an open transaction is rolled back."""
+        """Close the connection; an open transaction is rolled back."""
         _closed(self._connection)
         _closed(self._database)
 
     def __enter__(self) -> Self:
+        """Return the open connection."""
         return self
 
     def __exit__(
@@ -84,6 +88,7 @@ class Connection(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Close the connection."""
         self.close()
 
     # -- what differs
@@ -92,87 +97,88 @@ class Connection(ABC):
     def typed_batches(
         self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """Columns of one table with the schema's types: the rows for which `of` holds, at most `rows` at
-        a time, in the order of the primary key.
+        """Yield columns of one table with the schema's types, at most `rows` rows at a time.
+
+        Only the rows for which the condition `of` holds, in the order of the primary key.
         """
 
     @abstractmethod
     def within(
         self, table: sa.Table, profile_id: int, first_id: int, last_id: int
     ) -> sa.ColumnElement[bool]:
-        """Which rows of an event table are a profile's and have an id from `first_id` to `last_id`."""
+        """Return the condition for a profile's rows with ids from `first_id` to `last_id`."""
 
     @abstractmethod
     def translated(self, error: BaseException) -> NsysconvError:
-        """What the driver raised, with a place and a hint."""
+        """Return the error to raise for what the driver raised, with a place and a hint."""
 
     @abstractmethod
     def batch_options(self, rows: int) -> Mapping[str, str]:
-        """Options of a statement whose rows are to come `rows` at a time."""
+        """Return the options of a statement whose rows are to come `rows` at a time."""
 
     # -- what is the same
 
     @classmethod
     def compiled(cls, statement: Sql) -> str:
-        """The SQL text of a statement, values written in."""
-        if isinstance(statement, str):
-            return statement
-        literal = {"literal_binds": True}
-        return str(statement.compile(dialect=cls.DIALECT, compile_kwargs=literal))
+        """Return the SQL text of a statement, values written in."""
+        if not isinstance(statement, str):
+            literal = {"literal_binds": True}
+            statement = str(statement.compile(dialect=cls.DIALECT, compile_kwargs=literal))
+        return statement.replace("\0", cls.NUL)
 
     def execute(self, sql: Sql) -> None:
-        """Runs a statement whose rows nobody wants."""
-        with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
+        """Run a statement and drop its rows."""
+        with self._errors(), self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
             statement.execute_update()
 
     def rows(self, sql: Sql) -> list[dict[str, object]]:
-        """The rows of a small query as dictionaries."""
-        with self._errors(), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
+        """Return the rows of a small query as dictionaries."""
+        with self._errors(), self._statement(self.compiled(sql), _SMALL_BATCH_ROWS) as statement:
             return _pylist(reader_of(statement).read_all())
 
     def table(self, sql: Sql) -> pa.Table:
-        """The rows of any query as an Arrow table."""
-        with self._errors(), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
+        """Return the rows of a query as an Arrow table."""
+        with self._errors(), self._statement(self.compiled(sql), _SMALL_BATCH_ROWS) as statement:
             return reader_of(statement).read_all()
 
     def value(self, sql: Sql) -> object:
-        """The first cell of a query, None where there is no row."""
+        """Return the first cell of a query, None where there is no row."""
         rows = self.rows(sql)
         return next(iter(rows[0].values())) if rows else None
 
     def number(self, sql: Sql) -> int:
-        """The first cell of a query that gives a whole number."""
+        """Return the first cell of a query that gives a whole number."""
         return int(str(self.value(sql)))
 
     def batches(self, sql: Sql, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of any query, at most `rows` at a time; in SQLite a column's type is that of its first
-        batch.
+        """Yield the rows of a query, at most `rows` at a time.
+
+        In SQLite a column has the type of its first batch.
         """
-        with self._errors(), self._statement(sql, rows) as statement:
+        with self._errors(), self._statement(self.compiled(sql), rows) as statement:
             for batch in reader_of(statement):
                 yield from (batch.slice(low, rows) for low in range(0, batch.num_rows, rows))
-
-    def integers(self, sql: Sql) -> Generator[list[np.ndarray]]:
-        """Batches of a query of integer columns: per batch one int64 array a column, null = MISSING."""
-        with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
-            for batch in reader_of(statement):
-                yield [_int64(column) for column in batch.columns]
 
     def columns(
         self, columns: Sequence[sa.Column[Any]], profile_id: int, first_id: int, last_id: int
     ) -> Generator[list[np.ndarray]]:
-        """Integer columns of an event table, batch by batch: of a profile's rows with these ids, in their
-        order, an array a column; int64, or int32 where all its values fit; null = MISSING.
+        """Yield integer columns of an event table, in batches of one array per column.
+
+        The rows are a profile's with ids from `first_id` to `last_id`, in that order. Arrays are int64,
+        or int32 where all values of a batch fit; null is MISSING.
         """
         table = columns[0].table
         of = self.within(table, profile_id, first_id, last_id)
-        return self.integers(sa.select(*columns).where(of).order_by(table.c.id))
+        sql = self.compiled(sa.select(*columns).where(of).order_by(table.c.id))
+        with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
+            for batch in reader_of(statement):
+                yield [_int64(column) for column in batch.columns]
 
-    def texts(self, sql: Sql) -> Texts:
-        """A query of an id and a text that is not null."""
+    def texts(self, sql: Sql) -> TextColumn:
+        """Return the rows of a query of an id and a text that is not null."""
         known: dict[Any, int] = {}
         ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
+        with self._errors(), self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
             for batch in reader_of(statement):
                 if not batch.num_rows:
                     continue
@@ -180,10 +186,10 @@ class Connection(ABC):
                 ids.append(_int64(batch.column(0)))
                 numbers.append(np.array(ours, np.int32))
         texts = [_text(cell) if isinstance(cell, bytes) else cell for cell in known]
-        return Texts(np.concatenate(ids), np.concatenate(numbers), texts)
+        return TextColumn(np.concatenate(ids), np.concatenate(numbers), texts)
 
     def ingest(self, table: str, rows: pa.Table) -> None:
-        """Appends Arrow rows to a table, columns by name."""
+        """Append Arrow rows to a table, columns by name."""
         with self._errors():
             statement = adbc.AdbcStatement(self._connection)
             try:
@@ -198,15 +204,15 @@ class Connection(ABC):
                 statement.close()
 
     def execute_for(self, rows: pa.Table, sql: str) -> None:
-        """Runs a statement once for each row, whose values are those of its parameters, in order."""
-        with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
+        """Run a statement once per row; the row's cells are the values of its parameters, in order."""
+        with self._errors(), self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
             _run_with(statement, rows)
 
-    def _statement(self, sql: Sql, batch_rows: int) -> _Statement:
-        return _Statement(self._connection, self.compiled(sql), self.batch_options(batch_rows))
+    def _statement(self, sql: str, batch_rows: int) -> _Statement:
+        return _Statement(self._connection, sql, self.batch_options(batch_rows))
 
-    def _errors(self) -> Errors:
-        return Errors(self.translated)
+    def _errors(self) -> ErrorTranslation:
+        return ErrorTranslation(self.translated)
 
 
 def check_version(version: int, location: object, other: str) -> None:
@@ -223,12 +229,11 @@ def check_version(version: int, location: object, other: str) -> None:
 
 
 def _closed(handle: adbc.AdbcConnection | adbc.AdbcDatabase) -> None:
-    """Closes what a statement or connection was made of."""
     try:
         handle.close()
     except RuntimeError as error:
         # Where a signal came while one was made nobody holds it, and yet it counts as open. What is to be
-        # told then is the signal; the driver closes all when nobody holds this any more.
+        # raised then is the signal; the driver closes all when nobody holds this any more.
         if error.__context__ is None:
             raise
 
@@ -254,14 +259,15 @@ class _Statement:
         self._statement.close()
 
 
-class Errors:
+class ErrorTranslation:
     """Turns what the driver raises into errors with a place and a hint."""
 
     def __init__(self, translated: Callable[[BaseException], NsysconvError]) -> None:
+        """Use `translated` to make the error to raise of what the driver raised."""
         self._translated = translated
 
     def __enter__(self) -> None:
-        return None
+        """Do nothing."""
 
     def __exit__(
         self,
@@ -269,6 +275,7 @@ class Errors:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Raise the translated error in place of the driver's own."""
         if isinstance(error, (adbc.Error, pa.ArrowException, OSError)) and not isinstance(
             error, NsysconvError
         ):
@@ -277,7 +284,6 @@ class Errors:
 
 
 def _pylist(table: pa.Table) -> list[dict[str, object]]:
-    """Rows as dictionaries. Text that is no UTF-8 (SQLite does not check) keeps its readable part."""
     try:
         return list(table.to_pylist())
     except UnicodeDecodeError:
@@ -299,11 +305,6 @@ def _text(raw: bytes) -> str:
 
 
 def _cells(column: pa.Array) -> Iterator[Any]:
-    """The values of a column without nulls, texts as their bytes.
-
-    From its buffers: `dictionary_encode` would load what Arrow computes with, which takes longer than
-    100,000 texts do.
-    """
     if not pa.types.is_string(column.type):
         return iter(column.to_pylist())
     _, places, data = column.buffers()
@@ -321,13 +322,12 @@ def _run_with(statement: adbc.AdbcStatement, rows: pa.Table) -> None:
 
 
 def reader_of(statement: adbc.AdbcStatement) -> pa.RecordBatchReader:
-    """Runs a query; gives its rows."""
+    """Run a query and return a reader of its rows."""
     handle, _ = statement.execute_query()
     return pa.RecordBatchReader._import_from_c(handle.address)
 
 
 def _int64(column: pa.Array) -> np.ndarray:
-    """An Arrow column as int64, null as MISSING."""
     if column.type != pa.int64():
         raise pa.ArrowTypeError(f"a column holds {column.type} where integers are expected")
     return values_of(column)
@@ -335,7 +335,7 @@ def _int64(column: pa.Array) -> np.ndarray:
 
 T = TypeVar("T")
 
-# The driver tells a column's type from its first batch, where all may be null: numbers that are not
+# The driver takes a column's type from its first batch, where all may be null: numbers that are not
 # whole, and texts, are read as values without nulls, each with a column that says which were null.
 _INSTEAD_OF_NULL: dict[Unit, sa.ColumnElement[Any]] = {
     Unit.REAL: sa.literal_column("0.0"),
@@ -346,13 +346,15 @@ _ARROW = {Unit.REAL: pa.float64(), Unit.TEXT: pa.string()}
 
 
 def arrow_type(column: sa.Column[Any]) -> pa.DataType:
-    """The type of a column's values: whole numbers, unless it holds reals or texts."""
+    """Return the Arrow type of a column's values: int64, or that of reals or texts."""
     return _ARROW.get(column.info["unit"], pa.int64())
 
 
 def arrow_field(column: sa.Column[Any]) -> pa.Field:
-    """A column as Arrow knows it: its metadata are its comment, its unit where it is a quantity, and the
-    words that its codes stand for, as JSON.
+    """Return a column as an Arrow field.
+
+    Its metadata are its comment, its unit where it is a quantity, and the words that its codes stand for,
+    as JSON.
     """
     about = {"comment": column.comment or ""}
     if column.info["unit"] not in _NO_QUANTITY:
@@ -362,8 +364,8 @@ def arrow_field(column: sa.Column[Any]) -> pa.Field:
     return pa.field(column.name, arrow_type(column), column.nullable is not False, about)
 
 
-def selected(columns: Iterable[sa.Column[Any]]) -> sa.Select[Any]:
-    """These columns of all rows of a table, for `converted`."""
+def select_columns(columns: Iterable[sa.Column[Any]]) -> sa.Select[Any]:
+    """Return a select of these columns of all rows of a table, to be read by `to_schema_types`."""
     chosen: list[sa.ColumnElement[Any]] = []
     for column in columns:
         instead = _INSTEAD_OF_NULL.get(column.info["unit"])
@@ -375,8 +377,8 @@ def selected(columns: Iterable[sa.Column[Any]]) -> sa.Select[Any]:
     return sa.select(*chosen)
 
 
-def converted(batch: pa.RecordBatch, columns: Iterable[sa.Column[Any]]) -> pa.RecordBatch:
-    """A batch of what `selected` selects, as the schema has it. Raises InputError for other types."""
+def to_schema_types(batch: pa.RecordBatch, columns: Iterable[sa.Column[Any]]) -> pa.RecordBatch:
+    """Return a batch of `select_columns` with the schema's types. Raises InputError for others."""
     arrays, names, left = [], [], iter(batch.columns)
     for column in columns:
         values, wanted = next(left), arrow_type(column)
@@ -389,8 +391,8 @@ def converted(batch: pa.RecordBatch, columns: Iterable[sa.Column[Any]]) -> pa.Re
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def ahead(batches: Iterator[T]) -> Generator[T]:
-    """The same batches; the next one is read while this one is written."""
+def prefetched(batches: Iterator[T]) -> Generator[T]:
+    """Yield the same batches; the next one is read in a thread while this one is used."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         coming = pool.submit(next, batches, None)
         while (batch := coming.result()) is not None:
@@ -398,8 +400,8 @@ def ahead(batches: Iterator[T]) -> Generator[T]:
             yield batch
 
 
-def from_rows(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Rows of a table that stand in no database; what a row does not have is null."""
+def batch_of_rows(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Return rows given as dictionaries as a batch of a table's columns; absent cells are null."""
     # Whole numbers are whole numbers here, bytes per second too.
     columns = [
         Column(c.name, c.info["unit"] if c.info["unit"] in _ARROW else Unit.ID, "")
@@ -411,7 +413,7 @@ def from_rows(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBa
 
 
 def without_nul(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The texts, with U+FFFD for the character 0, which not every database takes."""
+    """Return the texts with U+FFFD for the character 0, which PostgreSQL does not store."""
     if values.type != pa.string() or not any(map(_has_nul, values.chunks)):
         return values
     texts = [None if t is None else t.replace("\0", "\ufffd") for t in values.to_pylist()]
@@ -424,7 +426,6 @@ def _has_nul(texts: pa.Array) -> bool:
 
 
 def _readable(values: pa.Array) -> pa.Array:
-    """Texts as they are, or, where some are no UTF-8 (SQLite does not check), what of them is."""
     if values.type != pa.string():
         return values
     try:
@@ -440,7 +441,6 @@ def _bytes(values: pa.Array) -> Iterable[bytes]:
 
 
 def _with_nulls(values: pa.Array, is_null: pa.Array) -> pa.Array:
-    """The values, null where the flag is 1. From buffers: Arrow's own ways would import pandas."""
     flags = np.frombuffer(is_null.buffers()[1], np.int64, len(is_null) + is_null.offset)
     valid = np.ones(values.offset + len(values), bool)
     valid[values.offset :] = flags[is_null.offset :] == 0

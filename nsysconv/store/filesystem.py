@@ -1,4 +1,16 @@
-"""How a new store or export gets its name: only when it is complete, and never in another's place."""
+"""Files of stores and exports: names given at the end, temporary folders, locks on network file systems.
+
+Something new gets its name only when it is complete, and never in another's place.
+
+A process that is killed cannot remove its temporary folder. So each is locked while it is in use, and
+whoever makes one removes those of the same user that nobody has locked: the kernel drops a lock with its
+process, in whatever container that was.
+
+On network file systems SQLite's own locks may hold on one host only, or not at all: Lustre mounted with
+`localflock`, old NFS and others let two hosts write at once, which destroys a SQLite file. A file that is
+made with O_EXCL is one host's alone everywhere, so who adds to a store there makes one beside it first. A
+new store needs none: it grows under a name that nobody else uses.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +36,8 @@ from nsysconv.partials import alive, building, pid_namespace, sweep
 _MAX_LINKS = 40
 
 
-def check_folder(path: Path) -> None:
-    """Raises UsageError where there is no folder for the file or folder that will be `path`."""
+def require_folder(path: Path) -> None:
+    """Raise UsageError unless the folder of the future file or folder `path` exists."""
     if not path.parent.is_dir():
         raise UsageError(
             "the folder does not exist",
@@ -35,9 +47,9 @@ def check_folder(path: Path) -> None:
 
 
 def publish(partial: Path, path: Path) -> None:
-    """Gives a complete file or folder its name.
+    """Give a complete file or folder its final name.
 
-    Raises InUseError where something took the name in the meantime, and OSError.
+    Raises InUseError where something has that name by now, and OSError.
     """
     if partial.is_dir():
         _publish_folder(partial, path)
@@ -66,13 +78,13 @@ def _appeared(what: str, path: Path) -> InUseError:
     )
 
 
-def replace(path: Path, write: Callable[[TextIO], object]) -> None:
-    """Has a text file written all at once: what stood under its name stays until the new one is complete.
+def write_atomically(path: Path, write: Callable[[TextIO], object]) -> None:
+    """Write a text file atomically: until it is complete the old one keeps its name.
 
-    A link stays one, and what is no regular file, such as a pipe, is written to. Raises OSError, and
+    A link stays a link, and what is no regular file, such as a pipe, is written to. Raises OSError, and
     UsageError for a link that is not followed.
     """
-    real = followed(path)
+    real = follow_links(path)
     if real.exists() and not real.is_file():
         with path.open("w", encoding="utf-8", newline="") as file:
             write(file)
@@ -90,12 +102,12 @@ def replace(path: Path, write: Callable[[TextIO], object]) -> None:
         partial.replace(real)
 
 
-def followed(path: Path) -> Path:
-    """Where a path leads whose last part may be a link, or a link to one.
+def follow_links(path: Path) -> Path:
+    """Return the path that a link, or a chain of links, leads to.
 
-    Raises UsageError for a link of somebody else in a sticky folder that everybody may write to, such as
+    Raises UsageError for a link of another user in a sticky folder that everybody may write to, such as
     /tmp: it may have been put there to have another file replaced. The kernel refuses them as well where
-    `fs.protected_symlinks` is set, but is not asked for what gets its name by renaming.
+    `fs.protected_symlinks` is set, but is not asked when a file gets its name by renaming.
     """
     real = path
     for _ in range(_MAX_LINKS):
@@ -133,7 +145,7 @@ _YOUNG_S = 60.0
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A folder in TMPDIR (else /tmp) that nobody else can read, removed with all that is in it."""
+    """Make a folder in TMPDIR (else /tmp) that only this user can read; remove it at the end."""
     root = Path(tempfile.gettempdir())
     _sweep(root)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
@@ -146,7 +158,7 @@ def private_folder() -> Iterator[Path]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Raises OSError where another process has locked it."""
+    """Lock a folder. Raises OSError where another process has locked it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -174,10 +186,10 @@ _WAIT_S = 5.0
 _POLL_S = 0.1
 
 
-def file_system(path: Path, mounts: str | None = None) -> str | None:
-    """The type of the network file system that a path is on; None: it is on none, or it cannot be told.
+def network_file_system(path: Path, mounts: str | None = None) -> str | None:
+    """Return the type of the network file system of a path, or None.
 
-    `mounts` is the text of /proc/self/mountinfo.
+    None also where the type cannot be found out. `mounts` is the text of /proc/self/mountinfo.
     """
     if mounts is None:
         try:
@@ -199,24 +211,24 @@ def file_system(path: Path, mounts: str | None = None) -> str | None:
 
 
 def lock_file(store: Path) -> Path:
-    """The file beside a store that says who adds to it."""
+    """Return the path of the lock file beside a store."""
     real = store.resolve()
     return real.with_name(f".{real.name}.lock")
 
 
-def is_added_to(store: Path) -> bool:
-    """Whether somebody says that he adds to a store on a network file system."""
+def is_locked(store: Path) -> bool:
+    """Return whether a lock file says that somebody adds to a store on a network file system."""
     return lock_file(store).exists()
 
 
 @contextmanager
-def alone(store: Path, wait_s: float | None = None) -> Iterator[None]:
-    """Keeps others from adding to a store on a network file system meanwhile; elsewhere SQLite does.
+def lock_for_adding(store: Path, wait_s: float | None = None) -> Iterator[None]:
+    """Keep other processes from adding to a store on a network file system; elsewhere SQLite does.
 
-    What a killed process of this host left is taken over. Raises InUseError with who adds to it, if one
-    does for so long.
+    The lock of a killed process of this host is taken over. Raises InUseError, naming the process that
+    adds to it, where the lock is not free within `wait_s` seconds.
     """
-    if file_system(store) is None:
+    if network_file_system(store) is None:
         yield
         return
     lock = lock_file(store)
@@ -253,7 +265,6 @@ def _ourselves() -> _Holder:
 
 
 def _made(lock: Path) -> bool:
-    """Whether the file could be made, which one process at a time can."""
     own = _ourselves()
     try:
         descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
@@ -280,7 +291,6 @@ def _read(lock: Path) -> _Holder:
 
 
 def _is_gone(holder: _Holder) -> bool:
-    """Whether a holder was a process of this host that does not run any more."""
     own = _ourselves()
     if (holder.host, holder.space) != (own.host, own.space) or not holder.pid.isdigit():
         return False
@@ -288,7 +298,6 @@ def _is_gone(holder: _Holder) -> bool:
 
 
 def _removed(lock: Path, holder: _Holder) -> bool:
-    """Removes what a killed process left. Of several who want to, one does."""
     claim = lock.with_name(f"{lock.name}.stale")
     if not _made(claim):
         return False

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv.errors import UsageError
-from nsysconv.store.address import Url, is_url, split_url
+from nsysconv.store.address import SCHEMES, Url, split_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ def parse_location(target: str | os.PathLike[str] | Url) -> Location:
         return target
     text = os.fspath(target)
     # A Path makes one slash of two.
-    return Url(text) if is_url(text) else Path(target)
+    return Url(text) if text.startswith(SCHEMES) else Path(target)
 
 
 def split_target(target: str | os.PathLike[str] | Url) -> tuple[Location, str | None]:
@@ -41,7 +41,7 @@ def split_target(target: str | os.PathLike[str] | Url) -> tuple[Location, str | 
     if isinstance(target, Url):
         return target, None
     text = os.fspath(target)
-    if is_url(text):
+    if text.startswith(SCHEMES):
         return split_url(text)
     if "@" not in text or Path(text).exists():
         return Path(target), None

@@ -1,4 +1,4 @@
-"""The profiles of one store on their way into another: whole, with their names, notes and tags."""
+"""The profiles of one store on their way into another: with their names, notes and tags."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from nsysconv.store.runs import RANK_REPEATED
 from nsysconv.store.write import Origin, tags_of
 
 _ROWS_AT_ONCE = 100_000
-# Made anew of what a recording tells beside its rows.
-_TOLD = (schema.profile_fact, schema.profile_tag, schema.extent, schema.note)
+# Made anew from the recording's summary.
+_MADE_ANEW = (schema.profile_fact, schema.profile_tag, schema.extent, schema.note)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class StoredRun:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredProfile:
     """A profile as a recording, its number there, where it comes from, and its run."""
 
     profile_id: int
@@ -55,12 +55,15 @@ class Stored:
 
 
 @contextmanager
-def stored(place: Location) -> Iterator[Iterator[Stored]]:
-    """The profiles of a store, in their order. Raises where it is no store or of another version."""
+def stored_profiles(place: Location) -> Iterator[Iterator[StoredProfile]]:
+    """Open a store and yield its profiles, in their order, as recordings.
+
+    Raises InputError where it is no store or one of another version.
+    """
     with reading(place) as store:
         runs = _runs(store)
         yield (
-            Stored(
+            StoredProfile(
                 profile.id,
                 _recording(store, profile, place),
                 Origin(
@@ -109,7 +112,7 @@ def _recording(store: Store, profile: Profile, place: Location) -> Recording:
 def _batches(store: Store, profile: Profile, place: Location) -> Batches:
     extents = store.extents(profile.id)
     for table in schema.metadata.sorted_tables:
-        if "profile_id" not in table.c or table in _TOLD:
+        if "profile_id" not in table.c or table in _MADE_ANEW:
             continue
         if table.name not in schema.EVENT_TABLES:
             yield from _rows(profile, table, ("profile_id",))
@@ -118,7 +121,7 @@ def _batches(store: Store, profile: Profile, place: Location) -> Batches:
                 yield _source_rows(table, extents[table.name])
             else:
                 yield from _rows(profile, table, ("profile_id", "id"))
-    # The rows were read under a lock, what says where they stand before it.
+    # The rows were read under a lock, their extents before it.
     if store.extents_now(profile.id) != extents:
         raise InputError(
             "the store was changed while it was read", where=str(place), hint="Import it again."
@@ -145,7 +148,6 @@ def _rows(profile: Profile, table: sa.Table, without: tuple[str, ...]) -> Iterat
 
 
 def _source_rows(table: sa.Table, extent: Extent) -> SourceRows:
-    """Rows that the database itself copies: none passes through Python."""
     names = [c.name for c in table.columns if c.name not in ("id", "profile_id")]
     source = sa.table(table.name, *(sa.column(c.name, c.type) for c in table.c), schema=SOURCE)
 

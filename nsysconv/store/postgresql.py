@@ -1,7 +1,10 @@
-"""A connection to a PostgreSQL database.
+"""Stores in PostgreSQL databases: connections, tables with the mark of a store, and rows into them.
 
 The driver runs a query as `COPY (…) TO STDOUT` and takes in rows by `COPY … FROM STDIN`, both binary.
 Passwords are the business of PostgreSQL's own library: PGPASSWORD, ~/.pgpass, or the address.
+
+An import is one connection and one transaction. Many run at once: rows of events come in by COPY and are
+numbered by the writer, and only what makes them a profile is written by one after the other.
 """
 
 from __future__ import annotations
@@ -30,20 +33,20 @@ from nsysconv.store import user_sql
 from nsysconv.store.address import Url
 from nsysconv.store.connection import (
     Connection,
-    Errors,
+    ErrorTranslation,
     Sql,
-    ahead,
     arrow_type,
     check_version,
-    converted,
+    prefetched,
     reader_of,
-    selected,
+    select_columns,
+    to_schema_types,
     without_nul,
 )
 from nsysconv.store.recording import Batch, SourceRows
 from nsysconv.store.sqlite.virtual_store import ViewsConnection
 from nsysconv.store.user_sql import views
-from nsysconv.store.write import ProfileRows, Progress, Span, Writer
+from nsysconv.store.write import IdRange, ProfileRows, Progress, Writer
 from nsysconv.units import Unit
 
 # A row's bytes on the wire: a length of its own, and of each cell beside the cell.
@@ -71,8 +74,10 @@ class PostgresqlConnection(Connection):
     """A connection to a PostgreSQL database; with `read_only` it cannot change anything."""
 
     DIALECT = _DIALECT
+    NUL = "\ufffd"
 
     def __init__(self, url: Url, *, read_only: bool = False) -> None:
+        """Connect to the database. Raises UsageError where the driver is not installed."""
         self._url = url
         super().__init__(_driver(), url.secret, str(url))
         settings = {
@@ -84,15 +89,10 @@ class PostgresqlConnection(Connection):
         calls = (f"set_config('{key}', '{value}', false)" for key, value in settings.items())
         self.rows(f"SELECT {', '.join(calls)}")
 
-    @classmethod
-    def compiled(cls, statement: Sql) -> str:
-        """As for any connection; without the one character that the database does not know."""
-        return super().compiled(statement).replace("\0", "\ufffd")
-
     def typed_batches(
         self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """As for any connection. Columns have one type here."""
+        """Yield columns with the schema's types; here every column has one type."""
         key = columns[0].table.primary_key.columns
         statement = sa.select(*columns).where(of).order_by(*key)
         fields = [pa.field(column.name, arrow_type(column)) for column in columns]
@@ -100,19 +100,19 @@ class PostgresqlConnection(Connection):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
 
     def batches(self, sql: Sql, rows: int) -> Iterator[pa.RecordBatch]:
-        """As for any connection; all but the last are of `rows` rows."""
+        """Yield the rows of a query; all batches but the last have `rows` rows."""
         waiting: list[pa.RecordBatch] = []
         for batch in super().batches(sql, rows):
             waiting.append(batch)
-            if sum(len(each) for each in waiting) >= rows:
-                whole = _one(waiting)
+            if sum(len(part) for part in waiting) >= rows:
+                whole = _concatenated(waiting)
                 yield whole.slice(0, rows)
                 waiting = [whole.slice(rows)]
-        if any(len(each) for each in waiting):
-            yield _one(waiting)
+        if any(len(part) for part in waiting):
+            yield _concatenated(waiting)
 
     def roll_back(self) -> None:
-        """Ends a transaction that failed. Where the connection is lost, the server has done it."""
+        """End a transaction that failed. Where the connection is lost the server does it."""
         with suppress(NsysconvError):
             self.execute("ROLLBACK")
 
@@ -126,29 +126,30 @@ class PostgresqlConnection(Connection):
     def within(
         self, table: sa.Table, profile_id: int, first_id: int, last_id: int
     ) -> sa.ColumnElement[bool]:
-        """As for any connection. The rows of each profile are numbered from 1."""
+        """Return the condition for a profile's rows; each profile's are numbered from 1."""
         return sa.and_(table.c.profile_id == profile_id, table.c.id.between(first_id, last_id))
 
     def batch_options(self, rows: int) -> Mapping[str, str]:
-        """As for any connection."""
+        """Return the driver's limit of bytes per batch."""
         size = rows * (_ROW_BYTES + _FEW_COLUMNS * _CELL_BYTES)
         return {"adbc.postgresql.batch_size_hint_bytes": str(size)}
 
     def ask(self, sql: str) -> pa.Table:
-        """The rows of a user's query. Raises UsageError where it is wrong or no select.
+        """Return the rows of a user's query. Raises UsageError where it is wrong or no select.
 
-        Whatever is raised meanwhile, a signal's exception too, ends the query on the server. What it
-        made nevertheless is undone: before PostgreSQL 16 `lo_create` is let into what only reads.
+        Whatever is raised meanwhile, a signal's exception too, ends the query on the server. What it has
+        changed nevertheless is undone: before PostgreSQL 16 `lo_create` runs in read-only
+        transactions, too.
         """
         self.execute("BEGIN")
         with (
-            Errors(lambda error: self._misunderstood(error, sql)),
+            ErrorTranslation(lambda error: self._misunderstood(error, sql)),
             self._undone(),
-            self._statement(sql, _ANSWER_BATCH_ROWS) as statement,
+            self._statement(self.compiled(sql), _ANSWER_BATCH_ROWS) as statement,
             ThreadPoolExecutor(max_workers=1) as pool,
         ):
             # In a thread: while the library waits for the server it hears no signal.
-            answer = pool.submit(_answered, statement)
+            answer = pool.submit(_query_rows, statement)
             try:
                 rows = answer.result()
             finally:
@@ -156,10 +157,10 @@ class PostgresqlConnection(Connection):
                 while not answer.done():
                     statement.cancel()
                     wait([answer], _CANCEL_S)
-        return plain(rows)
+        return simple_types(rows)
 
     def translated(self, error: BaseException) -> NsysconvError:
-        """As for any connection."""
+        """Return the error to raise for what the server or its library said."""
         text, words, where = str(error), self._words(error), self.place
         state = _state(error)
         for pattern, what, hint in _CANNOT_CONNECT:
@@ -171,7 +172,6 @@ class PostgresqlConnection(Connection):
         return InputError(f"PostgreSQL says: {words}", where=where)
 
     def _misunderstood(self, error: BaseException, sql: str) -> NsysconvError:
-        """The same of a user's query."""
         state = _state(error)
         if state == "25006":
             return UsageError(user_sql.ONLY_SELECTS)
@@ -181,7 +181,6 @@ class PostgresqlConnection(Connection):
         return user_sql.misunderstood("PostgreSQL", self._words(error), sql, _LISTING)
 
     def _words(self, error: BaseException) -> str:
-        """What the server or its library says, on one line, without passwords."""
         text = self._url.hide(str(error))
         said = re.search(r"(?:ERROR|FATAL|PANIC):\s+(.*)", text)
         if said is None:
@@ -252,7 +251,7 @@ _CANNOT_DO = (
 )
 
 
-# While rows stream the driver tells no state.
+# While rows stream the driver gives no state.
 _STATES = {
     "read-only transaction": "25006",
     "permission denied": "42501",
@@ -262,28 +261,22 @@ _STATES = {
 
 
 def _state(error: BaseException) -> str:
-    """PostgreSQL's five characters for what went wrong; empty where it is no error of the server."""
-    told = getattr(error, "sqlstate", None)
-    return told or next((state for words, state in _STATES.items() if words in str(error)), "")
+    state = getattr(error, "sqlstate", None)
+    return state or next((state for words, state in _STATES.items() if words in str(error)), "")
 
 
 def open_for_reading(url: Url) -> PostgresqlConnection:
-    """A connection that cannot change anything."""
+    """Open a connection that cannot change anything."""
     return PostgresqlConnection(url, read_only=True)
 
 
 def run_query(url: Url, sql: str) -> pa.Table:
-    """The rows of a user's query on the store at an address; see `PostgresqlConnection.ask`."""
+    """Return the rows of a user's query on the store at an address. Raises as its `ask`."""
     with open_for_reading(url) as connection:
         return connection.ask(sql)
 
 
-def _answered(statement: adbc.AdbcStatement) -> pa.Table:
-    """Runs a user's query if it has columns; gives its rows.
-
-    A read-only transaction is not enough: a DO block can end it and begin another, and COPY writes files.
-    What has columns the driver runs as `COPY (…) TO STDOUT`, which takes queries alone.
-    """
+def _query_rows(statement: adbc.AdbcStatement) -> pa.Table:
     handle = statement.execute_schema()
     if not len(pa.Schema._import_from_c(handle.address)):
         raise UsageError(user_sql.ONLY_SELECTS)
@@ -291,7 +284,6 @@ def _answered(statement: adbc.AdbcStatement) -> pa.Table:
 
 
 def _driver() -> str:
-    """Where the driver is. Raises UsageError where it is not installed."""
     try:
         import adbc_driver_postgresql
     except ImportError as error:
@@ -301,20 +293,19 @@ def _driver() -> str:
     return str(adbc_driver_postgresql._driver_path())
 
 
-def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches of one schema as one."""
+def _concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def plain(rows: pa.Table) -> pa.Table:
-    """The rows with whole numbers as int64, other numbers as float64, and texts for all else."""
-    columns = [_plain(column) for column in rows.columns]
+def simple_types(rows: pa.Table) -> pa.Table:
+    """Return the rows with whole numbers as int64, other numbers as float64, else text."""
+    columns = [_simple_type(column) for column in rows.columns]
     return pa.Table.from_arrays(columns, names=rows.column_names)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _simple_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if getattr(kind, "type_name", None) == "numeric":
         return _numbers([None if text is None else text.as_py() for text in column])
@@ -331,7 +322,6 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _numbers(texts: list[str | None]) -> pa.ChunkedArray:
-    """What the server computed without limits of size: whole numbers where all of them are and fit."""
     try:
         cells = [None if text is None else int(text) for text in texts]
         return pa.chunked_array([cells], pa.int64())
@@ -355,7 +345,7 @@ _HERE = "current_schema()::regnamespace"
 
 
 def schema_version(url: Url) -> int | None:
-    """The version of the schema of the store at an address; None where there is no store."""
+    """Return the version of the schema of the store at an address; None where there is no store."""
     with PostgresqlConnection(url, read_only=True) as connection:
         return _version(connection)
 
@@ -379,8 +369,9 @@ def _version(connection: PostgresqlConnection) -> int | None:
 
 
 def make_or_check(connection: PostgresqlConnection, url: Url) -> None:
-    """Makes the tables where there are none of ours. Raises where others are in the way, or ours are of
-    another version.
+    """Make the tables where there are none of ours.
+
+    Raises UsageError where other tables are in the way, InputError where ours are of another version.
     """
     version = _version(connection)
     if version is None:
@@ -401,7 +392,6 @@ def make_or_check(connection: PostgresqlConnection, url: Url) -> None:
 
 
 def _check_free(connection: PostgresqlConnection, url: Url) -> None:
-    """Raises where names that the store needs are taken."""
     rows = connection.rows(f"SELECT relname::text FROM pg_class WHERE relnamespace = {_HERE}")
     ours = {table.name for table in _tables().sorted_tables} | set(views())
     taken = sorted(ours & {str(row["relname"]) for row in rows})
@@ -416,7 +406,7 @@ def _check_free(connection: PostgresqlConnection, url: Url) -> None:
 
 @cache
 def statements() -> tuple[str, ...]:
-    """What makes tables, views and mark in an empty schema."""
+    """Return the statements that make tables, views and mark in an empty schema."""
     compiled = PostgresqlConnection.compiled
     tables = _tables().sorted_tables
     return (
@@ -429,7 +419,6 @@ def statements() -> tuple[str, ...]:
 
 @cache
 def _tables() -> sa.MetaData:
-    """The tables as PostgreSQL has them."""
     for table in schema.metadata.sorted_tables:
         # Rows are numbered per profile, by who writes them: no writer waits for another's numbers.
         is_event = table.name in schema.EVENT_TABLES
@@ -480,6 +469,7 @@ class PostgresqlWriter(Writer):
     _connection: PostgresqlConnection
 
     def __init__(self, connection: PostgresqlConnection) -> None:
+        """Write to the store behind this connection."""
         super().__init__(connection)
         self._source: ViewsConnection | None = None
 
@@ -521,7 +511,6 @@ class _PostgresqlRows(ProfileRows):
         self._counts = dict.fromkeys(schema.EVENT_TABLES, 0)
 
     def add(self, batch: Batch, progress: Progress) -> list[Note]:
-        """As for any database."""
         if isinstance(batch, SourceRows):
             return self._copy(batch, progress)
         if batch.count:
@@ -530,12 +519,10 @@ class _PostgresqlRows(ProfileRows):
             progress(batch.done, batch.count)
         return []
 
-    def spans(self) -> dict[str, Span]:
-        """As for any database."""
-        return {name: Span(1, count) for name, count in self._counts.items() if count}
+    def spans(self) -> dict[str, IdRange]:
+        return {name: IdRange(1, count) for name, count in self._counts.items() if count}
 
     def _copy(self, batch: SourceRows, progress: Progress) -> list[Note]:
-        """Rows of a SQLite source. Only where one is refused are all of them looked at."""
         count = self._counts[batch.table]
         self._connection.execute("SAVEPOINT batch")
         try:
@@ -545,20 +532,21 @@ class _PostgresqlRows(ProfileRows):
             # A wrong type, which is noticed here, or an impossible time, which the database notices.
             self._connection.execute("ROLLBACK TO batch")
             self._counts[batch.table] = count
-            careful, notes = batch.guarded()
-            self._stream(careful, lambda table, rows: None)
+            guarded, notes = batch.guarded()
+            self._stream(guarded, lambda table, rows: None)
         self._connection.execute("RELEASE batch")
         return notes
 
     def _stream(self, batch: SourceRows, progress: Progress) -> None:
-        """The rows, read through a view that looks like the table."""
         assert self._source is not None
         table, columns = schema.metadata.tables[batch.table], schema.event_columns
         self._source.lay(table.name, [batch], self._profile_id)
-        parts = self._source.batches(selected(table.columns), _ROWS_READ)
-        with closing(ahead(_gathered(parts))) as several:
+        parts = self._source.batches(select_columns(table.columns), _ROWS_READ)
+        with closing(prefetched(_in_groups(parts))) as several:
             for some in several:
-                rows = pa.Table.from_batches([converted(part, table.columns) for part in some])
+                rows = pa.Table.from_batches(
+                    [to_schema_types(part, table.columns) for part in some]
+                )
                 self._ingest(table.name, rows.select(columns(table)))
                 progress(table.name, rows.num_rows)
 
@@ -583,8 +571,7 @@ class _PostgresqlRows(ProfileRows):
         )
 
 
-def _gathered(parts: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """As many batches as are taken in at once."""
+def _in_groups(parts: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     while several := list(islice(parts, _ROWS_AT_ONCE // _ROWS_READ)):
         yield several
 

@@ -1,4 +1,9 @@
-"""Profiles out of a store: small tables as rows, event tables as numpy columns."""
+"""Read profiles from a store: small tables as rows, event tables as numpy columns.
+
+Most ids, and durations below two seconds, fit in 32 bits; many columns hold one value throughout. Memory
+that a process touches for the first time is expensive (on virtual machines often more so than computing
+with it), so a column takes more only when a value needs it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef
-from nsysconv.store.connection import Connection, Texts
+from nsysconv.store.connection import Connection, TextColumn
 
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
@@ -35,7 +40,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Extent:
-    """Where a profile's rows stand in an event table."""
+    """The ids of a profile's rows in an event table, first to last, and its constant columns."""
 
     first_id: int
     last_id: int
@@ -58,6 +63,7 @@ class Profile:
         advice: Mapping[Fact, str],
         notes: tuple[Note, ...],
     ) -> None:
+        """Take what the store's small tables say of one profile."""
         self._store = store
         self.id = int(attributes["id"])
         self.attributes = attributes
@@ -69,31 +75,30 @@ class Profile:
         self.advice = advice
         self._notes = notes
         self._columns: dict[str, Columns] = {}
-        # Two that ask for columns of one table: the second finds what the first has read.
+        # Of two threads that ask for columns of a table the second finds what the first has read.
         self._locks = {table: Lock() for table in schema.metadata.tables}
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the import noted, and what reading added since."""
+        """Return the notes of the import, and those that reading has added since."""
         return (*self._notes, *self._store.late_notes)
 
     def row_count(self, table: str) -> int:
-        """Rows of this profile in an event table, as the import counted them."""
+        """Return the number of this profile's rows in an event table, as the import counted them."""
         return self._store.row_count(self.id, table)
 
     def first_id(self, table: str) -> int:
-        """The id of this profile's first row in an event table; those of the others follow one by one.
+        """Return the id of this profile's first row in an event table; the others follow without gaps.
 
         A file read in place has the ids of a store that holds nothing but it.
         """
         return self._store.first_id(self.id, table)
 
     def columns(self, table: str, names: Sequence[str]) -> Columns:
-        """Integer columns of an event table as arrays of equal length, not to be written to.
+        """Return integer columns of an event table as read-only arrays of equal length.
 
-        An array is int64 where a value needs it, and int32 where none does; `start_ns` is int64
-        always, so that what is added to it cannot overflow. Null is MISSING. Rows come in the order
-        of their ids.
+        An array is int64 where a value needs it, and int32 where none does; `start_ns` is always int64,
+        so that adding to it cannot overflow. Null is MISSING. Rows come in the order of their ids.
         """
         with self._locks[table]:
             known = self._columns.setdefault(table, {})
@@ -112,46 +117,50 @@ class Profile:
             return {name: known[name] for name in names}
 
     def release(self, table: str, names: Iterable[str]) -> None:
-        """Lets go of columns that somebody has made others from; asked for again, they are read again."""
+        """Drop cached columns that others were made from; when asked for again they are read again."""
         with self._locks[table]:
             for name in names:
                 self._columns.get(table, {}).pop(name, None)
 
     def forget(self) -> None:
-        """Lets go of all columns."""
+        """Drop all cached columns."""
         self._columns.clear()
 
-    def texts(self, table: str, column: str, prefix: str = "") -> Texts:
-        """A text column of an event table: of the rows whose text begins so; capitals may differ."""
+    def texts(self, table: str, column: str, prefix: str = "") -> TextColumn:
+        """Return a text column of an event table, without nulls.
+
+        Only texts that begin with `prefix`; upper and lower case may count as equal.
+        """
         return self._store.read_texts(self.id, table, column, prefix)
 
     def constants(self, table: str) -> Mapping[str, int]:
-        """Columns that are known to hold one value in all of this profile's rows of a table."""
+        """Return the columns known to hold one value in all of this profile's rows of a table."""
         return self._store.constants(self.id, table)
 
     def batches(
         self, table: str, rows: int, names: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """This profile's rows of any table, `rows` at a time and nothing kept, in the order of `columns`.
+        """Yield this profile's rows of any table, `rows` at a time, in `columns`' order; cache nothing.
 
-        All columns, or those of `names`, with the schema's names and types (int64, float64, string),
-        null is null. Of `run` it is the profile's run.
+        All columns, or those of `names`, with the schema's names and types (int64, float64, string); null
+        is null. For the table `run` it is the profile's run.
         """
         return self._store.batches(self.id, table, rows, names)
 
     def distinct(self, table: str, names: Sequence[str]) -> dict[str, set[int]]:
-        """The values of integer columns in this profile's rows of any table; nothing is kept."""
+        """Return the distinct values of integer columns of any table, without null; cache nothing."""
         return self._store.distinct(self.id, table, names)
 
     def rows(self, table: str) -> list[Row]:
-        """This profile's rows of a small table."""
+        """Return this profile's rows of a small table as dictionaries."""
         source = schema.metadata.tables[table]
         return self._store.rows(sa.select(source).where(source.c.profile_id == self.id))
 
     def names(self, ids: Iterable[int], *, plain: bool = False) -> dict[int, str]:
-        """Texts of name ids; `[name ID]` for those that the source did not hold, `[no name]` for null.
+        """Return the texts of name ids.
 
-        `plain` prefers an API function's documented name.
+        `[name ID]` for those that the source did not hold, `[no name]` for null. With `plain` an API
+        function's documented name is preferred.
         """
         wanted = sorted({int(i) for i in ids})
         found: dict[int, str] = {MISSING: "[no name]"}
@@ -168,7 +177,7 @@ class Profile:
         return {i: found.get(i, f"[name {i}]") for i in wanted}
 
     def names_from(self, prefix: str) -> dict[int, str]:
-        """The names that begin so, by their ids; capitals may differ."""
+        """Return the names that begin with `prefix` by id; upper and lower case may count as equal."""
         table = schema.name
         asked = sa.select(table.c.id, table.c.text).where(
             table.c.profile_id == self.id, _begins(table.c.text, prefix)
@@ -176,7 +185,7 @@ class Profile:
         return {int(row["id"]): str(row["text"]) for row in self._store.rows(asked)}
 
     def longest_name(self) -> int:
-        """How many characters the longest name has; 0 where there is none."""
+        """Return the length of the longest name in characters, 0 where there is none."""
         table = schema.name
         longest = sa.select(sa.func.max(sa.func.length(table.c.text)).label("longest"))
         (row,) = self._store.rows(longest.where(table.c.profile_id == self.id))
@@ -187,6 +196,7 @@ class Store:
     """An open store, read-only. Use as a context manager."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
+        """Read through connections that `connect` opens; the first one is opened now."""
         self._connect = connect
         self._connection = connect()
         self._lock = Lock()  # a connection is for one thread at a time
@@ -194,31 +204,33 @@ class Store:
         self.late_notes: list[Note] = []
 
     def __enter__(self) -> Store:
+        """Return the open store."""
         return self
 
     def __exit__(self, *exception: object) -> None:
+        """Close the store."""
         self.close()
 
     def close(self) -> None:
-        """Closes the store."""
+        """Close the store's connection."""
         self._connection.close()
 
     def profiles(self) -> list[Profile]:
-        """The profiles, in the order in which they were imported."""
+        """Return the profiles, in the order in which they were imported."""
         rows = self.rows(sa.select(schema.profile).order_by(schema.profile.c.id))
         return [self._profile(row) for row in rows]
 
     def profile(self, profile_id: int) -> Profile:
-        """The profile of that id, which there is."""
+        """Return the profile with an id that exists."""
         statement = sa.select(schema.profile).where(schema.profile.c.id == profile_id)
         return self._profile(self.rows(statement)[0])
 
     def runs(self) -> list[Row]:
-        """The runs."""
+        """Return the rows of the table `run`."""
         return self.rows(sa.select(schema.run).order_by(schema.run.c.id))
 
     def rows(self, statement: sa.Select[Any]) -> list[Row]:
-        """The rows of a small select."""
+        """Return the rows of a small select as dictionaries."""
         with self._lock:
             return self._connection.rows(statement)
 
@@ -251,13 +263,13 @@ class Store:
         return Profile(self, row, frozenset(facts), frozenset(missing), advice, notes)
 
     def extents(self, profile_id: int) -> dict[str, Extent]:
-        """The profile's extents by table."""
+        """Return a profile's extents by table; cached."""
         if profile_id not in self._extents:
             self._extents[profile_id] = self.extents_now(profile_id)
         return self._extents[profile_id]
 
     def extents_now(self, profile_id: int) -> dict[str, Extent]:
-        """The same, asked of the database again."""
+        """Return a profile's extents by table as the database has them now."""
         table = schema.extent
         rows = self.rows(sa.select(table).where(table.c.profile_id == profile_id))
         return {
@@ -270,26 +282,29 @@ class Store:
         }
 
     def constants(self, profile_id: int, table: str) -> Mapping[str, int]:
-        """Columns that hold one value in all rows of the profile, and need not be read."""
+        """Return the columns that hold one value in all rows of a profile, and need not be read."""
         extent = self.extents(profile_id).get(table)
         return extent.constants if extent is not None else {}
 
     def row_count(self, profile_id: int, table: str) -> int:
-        """Rows of one profile in an event table."""
+        """Return the number of a profile's rows in an event table."""
         extent = self.extents(profile_id).get(table)
         return 0 if extent is None else extent.last_id - extent.first_id + 1
 
     def first_id(self, profile_id: int, table: str) -> int:
-        """Where one profile's rows begin in an event table; 1 where it has none."""
+        """Return the id of a profile's first row in an event table, 1 where it has none."""
         extent = self.extents(profile_id).get(table)
         return 1 if extent is None else extent.first_id
 
     def read_columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
-        """Integer columns of one profile's rows, read by several connections at once."""
+        """Return integer columns of a profile's rows, read through several connections at once.
+
+        Raises InputError where the table has more rows than its extent says.
+        """
         extent = self.extents(profile_id).get(table)
         if extent is None:
             return {name: np.empty(0, np.int64) for name in names}
-        pieces = pieces_of(extent)
+        pieces = split_extent(extent)
         source = schema.metadata.tables[table]
         columns = [source.c[name] for name in names]
         sizes = [piece.last_id - piece.first_id + 1 for piece in pieces]
@@ -312,21 +327,20 @@ class Store:
         return {name: column.finished() for name, column in zip(names, filling, strict=True)}
 
     def _damaged(self) -> InputError:
-        """What is raised where a table has more rows than numbers for them."""
         return InputError(
             "the store is damaged: its tables have more rows than it says",
             where=self._connection.place,
             hint="Import the original files again.",
         )
 
-    def read_texts(self, profile_id: int, table: str, column: str, prefix: str = "") -> Texts:
-        """A text column of one profile's rows, those that begin so; nulls left out."""
+    def read_texts(self, profile_id: int, table: str, column: str, prefix: str = "") -> TextColumn:
+        """Return a text column of a profile's rows without nulls; only texts that begin with `prefix`."""
         extent = self.extents(profile_id).get(table)
         if extent is None:
-            return Texts(np.empty(0, np.int64), np.empty(0, np.int32), [])
-        pieces = pieces_of(extent)
+            return TextColumn(np.empty(0, np.int64), np.empty(0, np.int32), [])
+        pieces = split_extent(extent)
         source = schema.metadata.tables[table]
-        text, found = source.c[column], dict[int, Texts]()
+        text, found = source.c[column], dict[int, TextColumn]()
 
         def read(part: int, connection: Connection) -> None:
             piece = pieces[part]
@@ -337,19 +351,19 @@ class Store:
             found[part] = connection.texts(asked.order_by(source.c.id))
 
         self._in_threads(read, len(pieces))
-        return Texts.joined([found[part] for part in range(len(pieces))])
+        return TextColumn.joined([found[part] for part in range(len(pieces))])
 
     def batches(
         self, profile_id: int, table: str, rows: int, names: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """One profile's rows of any table, all columns or those of `names`, `rows` at a time."""
+        """Yield a profile's rows of any table, all columns or those of `names`, `rows` at a time."""
         source = schema.metadata.tables[table]
         columns = [source.c[name] for name in (source.c.keys() if names is None else names)]
         of = self._of_profile(profile_id, source)
         yield from self._stream(profile_id, source, lambda c: c.typed_batches(columns, of, rows))
 
     def distinct(self, profile_id: int, table: str, names: Sequence[str]) -> dict[str, set[int]]:
-        """The values of integer columns in one profile's rows, without null."""
+        """Return the distinct values of integer columns in a profile's rows, without null."""
         source = schema.metadata.tables[table]
         # SQLite's own DISTINCT takes four times as long.
         found: dict[str, set[int]] = {name: set() for name in names}
@@ -368,7 +382,6 @@ class Store:
         table: sa.Table,
         ask: Callable[[Connection], Iterator[pa.RecordBatch]],
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of one profile's rows of a table."""
         if table.name not in schema.EVENT_TABLES:
             with self._lock:
                 small = list(ask(self._connection))
@@ -379,7 +392,6 @@ class Store:
                 yield from ask(connection)
 
     def _of_profile(self, profile_id: int, table: sa.Table) -> sa.ColumnElement[bool]:
-        """Which rows of a table are a profile's."""
         if table is schema.profile:
             return table.c.id == profile_id
         if table is schema.run:
@@ -405,12 +417,11 @@ class Store:
 
 
 def _begins(text: sa.ColumnElement[str], prefix: str) -> sa.ColumnElement[bool]:
-    """Which texts begin so. To SQLite capitals are as good as others, to PostgreSQL they are not."""
     return text.startswith(prefix, autoescape=True)
 
 
-def pieces_of(extent: Extent) -> list[Extent]:
-    """An extent cut into as many as are worth reading at the same time."""
+def split_extent(extent: Extent) -> list[Extent]:
+    """Return an extent cut into as many pieces as are worth reading at the same time."""
     rows = extent.last_id - extent.first_id + 1
     count = max(1, min(cores(), _MAX_THREADS, rows // _ROWS_PER_THREAD))
     edges = [extent.first_id + rows * i // count for i in range(count + 1)]
@@ -418,7 +429,10 @@ def pieces_of(extent: Extent) -> list[Extent]:
 
 
 def find_profile(store: Store, selector: str) -> Profile:
-    """The profile of that label or, as `1`, of that id. Raises UsageError with those there are."""
+    """Return the profile with this label or, as `1`, this id.
+
+    Raises UsageError, naming the profiles there are.
+    """
     profiles = store.profiles()
     for profile in profiles:
         if selector in (profile.ref.label, str(profile.id)):
@@ -441,12 +455,13 @@ class ColumnPart:
     """Consecutive rows of a column, filled in order by one thread."""
 
     def __init__(self, room: Array) -> None:
+        """Fill the preallocated array `room`."""
         self._given = self._room = room
         self._count = 0
         self._only: int | None = None  # the one value of all rows so far
 
     def add(self, values: Array) -> None:
-        """Appends int32 or int64 values, at least one. Raises OverfullError where there is no room."""
+        """Append int32 or int64 values, at least one. Raises TooManyRowsError where there is no room."""
         begin, self._count = self._count, self._count + len(values)
         if self._count > len(self._given):
             raise TooManyRowsError
@@ -459,13 +474,13 @@ class ColumnPart:
         self._put(begin, values)
 
     def values(self) -> Array:
-        """What was added; one value everywhere takes the memory of one."""
+        """Return the values; where all are equal, a broadcast array of one."""
         if self._count and self._only is not None:
             return np.broadcast_to(np.int64(self._only), self._count)
         return self._room[: self._count]
 
-    def stands(self) -> bool:
-        """Whether the values, spelled out, are all of the room that was given for them."""
+    def fills_slice(self) -> bool:
+        """Return whether the materialised values fill the preallocated slice exactly."""
         if self._only is not None:
             self._spell_out(self._count)
         return self._room is self._given and self._count == len(self._given)
@@ -488,18 +503,19 @@ class ColumnBuilder:
     """A column of as many rows as the sizes of its parts add up to, or fewer."""
 
     def __init__(self, sizes: Sequence[int], dtype: type[np.signedinteger]) -> None:
+        """Allocate parts of these sizes; memory that is never written costs nothing."""
         # Memory that is asked for and never written costs nothing.
         self._whole = np.empty(sum(sizes), dtype)
         edges = np.cumsum([0, *sizes]).tolist()
         self.parts = [ColumnPart(self._whole[low:high]) for low, high in pairwise(edges)]
 
     def finished(self) -> Array:
-        """The column: of the type it was begun with where all values fit, else int64."""
+        """Return the column: of the given type where all values fit, else int64."""
         pieces = [piece for part in self.parts if len(piece := part.values())]
         if not pieces:
             return self._whole[:0]
         if all(piece.strides == (0,) and piece[0] == pieces[0][0] for piece in pieces):
             return np.broadcast_to(pieces[0][0], sum(map(len, pieces)))
         # Every part is asked: one that holds a constant spells it out when it is.
-        stand = [part.stands() for part in self.parts]
-        return self._whole if all(stand) else np.concatenate([p.values() for p in self.parts])
+        filled = [part.fills_slice() for part in self.parts]
+        return self._whole if all(filled) else np.concatenate([p.values() for p in self.parts])

@@ -42,7 +42,7 @@ class SourceRows:
 class ArrowRows:
     """Rows of any table as Arrow, columns named as ours (`profile_id` is the store's).
 
-    `done` tells people how far the source is read.
+    `done` says, for the progress display, how far the source is read.
     """
 
     table: str
@@ -51,7 +51,7 @@ class ArrowRows:
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         count: int = self.rows.num_rows
         return count
 
@@ -66,12 +66,12 @@ class ArrayRows:
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         return len(next(iter(self.columns.values())))
 
     @property
     def rows(self) -> pa.Table:
-        """The same as Arrow, made anew each time."""
+        """Return the rows as an Arrow table, made anew each time."""
         return build_table([Column(name, Unit.ID, "") for name in self.columns], self.columns)
 
 
@@ -173,11 +173,18 @@ def shared_constants(
 
 
 def rows_of(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> ArrowRows:
-    """Small tables' rows as Arrow, with the columns and types that the schema declares."""
+    """Return rows of a small table as Arrow, with the columns and types that the schema declares."""
     names = [c.name for c in table.columns if c.name not in ("profile_id",)]
     columns = [Column(n, _unit(table, n), "") for n in names if any(n in row for row in rows)]
     data = {c.name: [row.get(c.name) for row in rows] for c in columns}
     return ArrowRows(table.name, build_table(columns, data))
+
+
+def with_profile_id(rows: pa.Table, profile_id: int) -> pa.Table:
+    """Return the rows with a further column `profile_id`."""
+    columns = [Column("profile_id", Unit.ID, "")]
+    ids = build_table(columns, {"profile_id": np.full(rows.num_rows, profile_id)})
+    return rows.append_column("profile_id", ids.column(0))
 
 
 def _unit(table: sa.Table, name: str) -> Unit:

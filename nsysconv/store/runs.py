@@ -1,4 +1,7 @@
-"""Which run a profile is of: the profiles of one execution find each other here, whenever they come."""
+"""Which run a profile is of, and which ranks of a run are there.
+
+The profiles of one execution are brought together here, in whatever order they are imported.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ RANK_REPEATED = "rank-repeated"
 class RunMembership:
     """What an import says of a profile's run, beside the ranks and the job of its processes.
 
-    `name` is the run that the user names. `together` is what the profiles of one folder, or of one list
+    `name` is the run that the user named. `together` is what the profiles of one folder, or of one list
     of files, have in common, and `label` what a run of them is called. `unit` is what the profiles of a
     run in another store have in common, and `ranks` are the ranks of all of these.
     """
@@ -37,7 +40,7 @@ class RunMembership:
 
 @dataclass(frozen=True)
 class RankInfo:
-    """What a profile, or a run's profiles, tell: the importer, and what the processes know."""
+    """What is known of a profile, or a run's profiles: the importers, and the processes' ranks."""
 
     sources: frozenset[str]
     ranks: frozenset[int] = frozenset()
@@ -46,7 +49,7 @@ class RankInfo:
     """The job of all processes; None where they know of none, or of several."""
 
     def may_join(self, run: RankInfo) -> bool:
-        """Whether it can be of one execution with those in a run."""
+        """Return whether a profile with this information can be of the execution `run`."""
         one_size = (
             not run.world_sizes or not self.world_sizes or run.world_sizes == self.world_sizes
         )
@@ -60,7 +63,7 @@ class RunAssignment:
     """A profile's place in a run: that of `run_id`, or None: a new one, of that `job`.
 
     `label` is what the run is called once it holds several profiles, and before if it is `named`; until
-    then it has the profile's own label. `note` tells of a recording of the same rank in another run.
+    then it has the profile's own label. `note` reports a recording of the same rank in another run.
     """
 
     run_id: int | None
@@ -74,6 +77,7 @@ class Runs:
     """The runs of a store that is being written to, and those that this import has met."""
 
     def __init__(self, connection: Connection) -> None:
+        """Look up and remember runs through this connection."""
         self._connection = connection
         self._met: dict[str, list[int]] = {}
         self._meeting: list[tuple[str, int]] = []
@@ -81,9 +85,9 @@ class Runs:
     def place(
         self, member: RankInfo, belonging: RunMembership | None, home: int | None = None
     ) -> RunAssignment:
-        """Where a profile belongs; `home` is the run of what it replaces.
+        """Return the run that a profile belongs to; `home` is the run of the profile that it replaces.
 
-        Without a `belonging` it is alone.
+        Without a membership it gets a run of its own.
         """
         job = member.job
         if belonging is None:
@@ -113,7 +117,7 @@ class Runs:
         return RunAssignment(None, job, label, own, note)
 
     def meet(self, run_id: int, belonging: RunMembership | None) -> None:
-        """A profile of this import is of that run. Undone by `forget` unless `keep` is called before."""
+        """Remember that a profile of this import is of a run; pending until `keep` or `forget`."""
         if belonging is None:
             return
         for key in (belonging.together, belonging.unit):
@@ -121,7 +125,7 @@ class Runs:
                 self._meeting.append((key, run_id))
 
     def keep(self) -> None:
-        """What was met stands in the store now."""
+        """Mark pending runs as committed."""
         for key, run_id in self._meeting:
             known = self._met.setdefault(key, [])
             if run_id not in known:
@@ -129,12 +133,11 @@ class Runs:
         self._meeting.clear()
 
     def _known(self, key: str) -> list[int]:
-        """The runs that were met under a key; those of the same file, too, which is still written."""
         every = [*self._met.get(key, ()), *(run for met, run in self._meeting if met == key)]
         return list(dict.fromkeys(every))
 
     def forget(self) -> None:
-        """What was met since the last time is not in the store."""
+        """Drop pending runs: what was written since the last commit is not in the store."""
         self._meeting.clear()
 
     def _named(self, name: str) -> int | None:
@@ -152,7 +155,6 @@ class Runs:
         return [int(str(row["id"])) for row in rows]
 
     def _run(self, run_id: int) -> RankInfo:
-        """What the profiles of a run tell."""
         profile, process, run = schema.profile, schema.process, schema.run
         rows = self._connection.rows(
             sa.select(run.c.job, profile.c.source, process.c.rank, process.c.world_size)
@@ -171,7 +173,7 @@ class Runs:
 
 
 def collect_rank_info(source: str, processes: Iterable[Mapping[str, object]]) -> RankInfo:
-    """What the processes of a profile tell."""
+    """Return what the processes of a profile say of its ranks and job."""
     rows = list(processes)
     jobs = {str(row["job"]) for row in rows if row.get("job")}
     return RankInfo(
@@ -215,37 +217,39 @@ class RankCoverage:
 
     @property
     def world_size(self) -> int:
-        """How many ranks there were, as far as they tell; at least those that are there."""
+        """Return the number of ranks that the run had: what the ranks say, at least those there."""
         return max((*self.world_sizes, *(rank + 1 for rank in self.ranks)), default=0)
 
     @property
     def missing_count(self) -> int:
-        """How many ranks of the run left no profile here."""
+        """Return the number of ranks of the run without a profile here."""
         return self.world_size - len(self.ranks) if self.ranks else 0
 
     @property
     def clashing(self) -> tuple[int, ...]:
-        """The ranks that several profiles hold."""
+        """Return the ranks that several profiles hold."""
         return tuple(rank for rank, labels in sorted(self.ranks.items()) if len(labels) > 1)
 
     def missing(self) -> list[tuple[int, int]]:
-        """The ranks that are not there, from first to last of each hole."""
+        """Return the missing ranks, as first and last of each gap."""
         if not self.ranks:
             return []
         edges = [-1, *sorted(self.ranks), self.world_size]
         return [(low + 1, high - 1) for low, high in pairwise(edges) if high - low > 1]
 
     def notes(self) -> list[Note]:
-        """What a reader of a table over these ranks has to know."""
+        """Return the notes that belong under a table over these ranks."""
         if not self.ranks:
             return []
         found = []
         if self.missing_count:
             text = f"of {self.world_size:,} ranks {len(self.ranks):,} are there; missing: "
-            text += spans(self.missing())
+            text += ranges_as_text(self.missing())
             found.append(_note("ranks-missing", text, self.missing_count))
         if self.clashing:
-            text = "several profiles hold the same rank: " + spans(in_rows(self.clashing))
+            text = "several profiles hold the same rank: " + ranges_as_text(
+                contiguous_ranges(self.clashing)
+            )
             found.append(_note("rank-repeated", text, len(self.clashing)))
         if self.unranked:
             text = f"profiles without a rank in a run of ranks, the first {self.unranked[0]}"
@@ -261,7 +265,7 @@ class RankCoverage:
 
 
 def rank_coverage(members: Iterable[ProfileProcesses]) -> RankCoverage:
-    """Counts what the processes of a run's profiles tell."""
+    """Count the ranks, hosts, jobs and world sizes that the processes of some profiles name."""
     profiles, unranked = [], []
     ranks: dict[int, list[str]] = {}
     hosts: set[str] = set()
@@ -288,7 +292,7 @@ def rank_coverage(members: Iterable[ProfileProcesses]) -> RankCoverage:
 
 
 def coverage_by_run(store: Store) -> dict[int, RankCoverage]:
-    """The census of every run of a store, by `run.id`."""
+    """Return the rank coverage of every run of a store, by `run.id`."""
     runs: dict[int, list[ProfileProcesses]] = {}
     for run_id, member in _members(store).values():
         runs.setdefault(run_id, []).append(member)
@@ -296,12 +300,11 @@ def coverage_by_run(store: Store) -> dict[int, RankCoverage]:
 
 
 def coverage_by_profile(store: Store) -> dict[int, RankCoverage]:
-    """What each profile's processes tell, by `profile.id`."""
+    """Return the rank coverage of every single profile, by `profile.id`."""
     return {number: rank_coverage([member]) for number, (_, member) in _members(store).items()}
 
 
 def _members(store: Store) -> dict[int, tuple[int, ProfileProcesses]]:
-    """The run and the processes of every profile, by `profile.id`."""
     profile, process = schema.profile, schema.process
     columns = (process.c.rank, process.c.host, process.c.job, process.c.world_size)
     rows = store.rows(
@@ -316,8 +319,8 @@ def _members(store: Store) -> dict[int, tuple[int, ProfileProcesses]]:
     return dict(found)
 
 
-def in_rows(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Numbers as first and last of each row of them without a gap."""
+def contiguous_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return numbers as first and last of each sequence of them without a gap."""
     found: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
         if found and number == found[-1][1] + 1:
@@ -327,8 +330,8 @@ def in_rows(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def spans(parts: Iterable[tuple[int, int]]) -> str:
-    """Numbers in words: `0, 3-7 and 12 more`; the first few."""
+def ranges_as_text(parts: Iterable[tuple[int, int]]) -> str:
+    """Return ranges of numbers as text, the first few: `0, 3-7 and 12 more`."""
     every = list(parts)
     words = [str(low) if low == high else f"{low}-{high}" for low, high in every[:_SHOWN]]
     rest = sum(high - low + 1 for low, high in every[_SHOWN:])

@@ -1,4 +1,4 @@
-"""Views with names resolved, for people who open a store in sqlite3, DB Browser, pandas or DuckDB."""
+"""What people's own SQL meets in a store: views with names resolved, and errors that suggest names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from nsysconv.errors import UsageError
 
 
 def views() -> dict[str, sa.SelectBase]:
-    """Per view its statement: events with words in place of codes and ids, and `v_gpu_op` over all."""
+    """Return the statement of each view by name.
+
+    Event tables with words in place of codes and names in place of ids, and `v_gpu_op` over all GPU
+    operations.
+    """
     result: dict[str, sa.SelectBase] = {
         f"v_{name.rstrip('_')}": _resolved(event.table)
         for name, event in schema.EVENT_TABLES.items()
@@ -48,7 +52,6 @@ def _word(
 
 
 def _resolved(table: sa.Table) -> sa.Select[Any]:
-    """The table's columns, each `…name_id` as `…name` and each code as its word."""
     columns: list[sa.ColumnElement[Any]] = []
     for column in table.columns:
         if column.name.endswith("name_id") or (
@@ -157,9 +160,9 @@ _WORD = re.compile(r"\w+")
 
 
 def misunderstood(database: str, words: str, sql: str, listing: str) -> UsageError:
-    """The database's words, with names that are close to one it does not know.
+    """Return the error for a query that a database cannot run, in the database's words.
 
-    `listing` says how to list tables and views there.
+    Suggests names close to one that does not exist. `listing` says how to list tables and views there.
     """
     if _SEVERAL.search(words):
         return UsageError("there are several statements: only one select is run at a time")
@@ -169,7 +172,6 @@ def misunderstood(database: str, words: str, sql: str, listing: str) -> UsageErr
 
 
 def _near(words: str, sql: str) -> list[str]:
-    """Names of tables and views, or of columns, that are close to the one that is not there."""
     columns = {name: list(table.columns.keys()) for name, table in schema.metadata.tables.items()}
     columns |= {name: list(view.selected_columns.keys()) for name, view in views().items()}
     if table := _NO_TABLE.search(words):

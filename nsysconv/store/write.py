@@ -1,4 +1,4 @@
-"""Recordings into a store: all of one, or none of it.
+"""Write recordings into a store: all of a file, or nothing.
 
 How rows come into a database is said by `sqlite/writer.py` and `postgresql/writer.py`; what is the same
 is here.
@@ -57,15 +57,15 @@ class _AlreadyThere(Exception):  # noqa: N818 - ends a transaction, is no error
 
 
 @dataclass(frozen=True)
-class Span:
-    """Where the rows of a profile stand in an event table: ids from `first` to `last`."""
+class IdRange:
+    """Ids of a profile's rows in an event table, from `first` to `last`."""
 
     first: int
     last: int
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _WrittenRows:
     """A recording whose rows are in the database, and that has no profile yet."""
 
     possible: frozenset[Fact]
@@ -81,17 +81,18 @@ class ProfileRows(ABC):
 
     @abstractmethod
     def add(self, batch: Batch, progress: Progress) -> list[Note]:
-        """Writes a batch; notes tell what of it had to be left out."""
+        """Write a batch; return notes on rows that had to be left out."""
 
     @abstractmethod
-    def spans(self) -> dict[str, Span]:
-        """Where the rows came to stand, by event table; tables without rows are left out."""
+    def spans(self) -> dict[str, IdRange]:
+        """Return by event table the ids of the profile's rows; tables without rows are left out."""
 
 
 class Writer(ABC):
     """Adds files' recordings to an open store, those of a file in one transaction. Made by `writing`."""
 
     def __init__(self, connection: Connection) -> None:
+        """Write through this connection."""
         self._connection = connection
         self._runs = Runs(connection)
 
@@ -99,28 +100,28 @@ class Writer(ABC):
 
     @abstractmethod
     def _attached(self, source: Path) -> AbstractContextManager[None]:
-        """Makes the SQLite file readable from which SourceRows are selected."""
+        """Make the SQLite file readable that SourceRows are selected from."""
 
     @abstractmethod
     def _transaction(self) -> AbstractContextManager[None]:
-        """All or nothing of what is written meanwhile."""
+        """Write all or nothing within the block."""
 
     @abstractmethod
     def _profile_ids(self) -> Iterator[int]:
-        """Numbers that no profile of the store has, asked for within a transaction."""
+        """Yield numbers that no profile of the store has, within a transaction."""
 
     @abstractmethod
     def _rows_of(self, profile_id: int) -> ProfileRows:
-        """Takes the rows of a new profile."""
+        """Return what writes the rows of a new profile."""
 
     @abstractmethod
     def _alone(self) -> None:
-        """Waits until no other writer is where this one is: between here and the transaction's end."""
+        """Wait until no other writer is between this call and its transaction's end."""
 
     # -- what is the same
 
     def find(self, identity: str) -> tuple[Imported, ...]:
-        """What the store already holds under a file's identity."""
+        """Return the profiles that the store holds under a file's identity."""
         profile = schema.profile
         of_file = sa.or_(
             profile.c.identity == identity,
@@ -146,7 +147,7 @@ class Writer(ABC):
         )
 
     def identities(self) -> frozenset[str]:
-        """The identities of all files that the store holds something of."""
+        """Return the identities of all files that the store holds profiles of."""
         rows = self._connection.rows(sa.select(schema.profile.c.identity))
         return frozenset(str(row["identity"]).partition(_PART)[0] for row in rows)
 
@@ -158,12 +159,12 @@ class Writer(ABC):
         accept: Callable[[Sequence[Note]], None] = lambda notes: None,
         replacing: Sequence[int] = (),
     ) -> tuple[Imported, ...]:
-        """Writes a file's recordings in one transaction, or finds that the store holds them already.
+        """Write a file's recordings in one transaction, or find that the store holds them already.
 
         `origin` is asked last: hashing the source's bytes may run while its rows are copied. `accept`
-        sees the notes before anything is final and may raise. `replacing` are the ids of profiles whose
-        place the recordings take, in the same transaction. Raises whatever it, the importer or the
-        database raise; the store then holds nothing of the file.
+        gets the notes before anything is final and may raise. `replacing` are the ids of profiles that
+        the recordings take the place of, in the same transaction. Raises whatever `accept`, the importer
+        or the database raise; the store then holds nothing of the file.
         """
         waiting = iter(recordings)
         first = next(waiting)
@@ -195,13 +196,12 @@ class Writer(ABC):
         return imported
 
     def met(self, existing: Sequence[Imported], belonging: RunMembership | None) -> None:
-        """Profiles that are there already belong with what is imported with them."""
+        """Remember the runs of profiles that the store holds already, for those imported with them."""
         for profile in existing:
             self._runs.meet(profile.run_id, belonging)
         self._runs.keep()
 
     def _removed(self, profile_id: int) -> int | None:
-        """Removes a profile; the run it was of, if that is still there."""
         run, profile = schema.run, schema.profile
         of = self._connection.number(sa.select(profile.c.run_id).where(profile.c.id == profile_id))
         remove_profile(self._connection, profile_id)
@@ -214,7 +214,7 @@ class Writer(ABC):
         profile_id: int,
         progress: Progress,
         accept: Callable[[Sequence[Note]], None],
-    ) -> _Taken:
+    ) -> _WrittenRows:
         notes: list[Note] = []
         rows = self._rows_of(profile_id)
         processes: list[dict[str, Any]] = []
@@ -237,10 +237,9 @@ class Writer(ABC):
             counts[schema.aggregate.name] = totals
         all_notes = merged([*summary.notes, *notes])
         accept(all_notes)
-        return _Taken(recording.possible, summary, profile_id, counts, all_notes, processes)
+        return _WrittenRows(recording.possible, summary, profile_id, counts, all_notes, processes)
 
-    def _finish(self, taken: _Taken, origin: Origin, home: int | None) -> Imported:
-        """Gives the rows a profile, and the profile its place in a run."""
+    def _finish(self, taken: _WrittenRows, origin: Origin, home: int | None) -> Imported:
         summary = taken.summary
         if summary.part:
             origin = replace(
@@ -248,12 +247,12 @@ class Writer(ABC):
                 identity=origin.identity + _PART + summary.part,
                 label=f"{origin.label}-{summary.part}",
             )
-        told = collect_rank_info(origin.source, taken.processes)
-        place = self._runs.place(told, origin.run, home)
-        notes = [*taken.notes, *([place.note] if place.note else [])]
+        ranks = collect_rank_info(origin.source, taken.processes)
+        run = self._runs.place(ranks, origin.run, home)
+        notes = [*taken.notes, *([run.note] if run.note else [])]
         summary = replace(summary, notes=notes)
         label, run_id = add_profile(
-            self._connection, taken.profile_id, taken.possible, summary, origin, place
+            self._connection, taken.profile_id, taken.possible, summary, origin, run
         )
         self._runs.meet(run_id, origin.run)
         return Imported(
@@ -267,8 +266,7 @@ class Writer(ABC):
             tuple(notes),
         )
 
-    def _move(self, profile_id: int, spans: Mapping[str, Span], by_ns: int) -> None:
-        """Moves the times of all rows of a profile, whose zero turned out to be another."""
+    def _move(self, profile_id: int, spans: Mapping[str, IdRange], by_ns: int) -> None:
         for name, span in spans.items():
             table = schema.metadata.tables[name]
             for low in range(span.first, span.last + 1, _ROWS_AT_ONCE):
@@ -285,7 +283,7 @@ class Writer(ABC):
     def _write_extents(
         self,
         profile_id: int,
-        spans: Mapping[str, Span],
+        spans: Mapping[str, IdRange],
         constants: Mapping[str, Mapping[str, int]],
     ) -> dict[str, int]:
         counts = dict.fromkeys(schema.EVENT_TABLES, 0)
@@ -318,7 +316,7 @@ class Origin:
     """Where a recording comes from: `source` the importer's name, `identity` what makes it the same.
 
     `label` and `tags` are what the user calls it and wants kept with it, `run` says which run it is of;
-    none of them is part of its identity.
+    they are no part of its identity.
     """
 
     label: str
@@ -331,13 +329,13 @@ class Origin:
 
 
 def tags_of(profile: Profile) -> dict[str, str]:
-    """A profile's tags, ordered by key."""
+    """Return a profile's tags, ordered by key."""
     rows = profile.rows(schema.profile_tag.name)
     return dict(sorted((str(row["key"]), str(row["value"])) for row in rows))
 
 
 def remove_profile(connection: Connection, profile_id: int) -> None:
-    """Deletes a profile and all its rows, and with the last profile of a run the run."""
+    """Delete a profile and all its rows, and the run that has no other profile."""
     for table in schema.metadata.sorted_tables:
         if "profile_id" in table.c:
             connection.execute(sa.delete(table).where(table.c.profile_id == profile_id))
@@ -387,7 +385,6 @@ def add_profile(
 
 
 def _new_run(connection: Connection, label: str, place: RunAssignment) -> tuple[str, int]:
-    """Makes a run; the labels of its first profile and, unless it is named, its own are one."""
     run = schema.run
     run_id = connection.number(sa.select(sa.func.coalesce(sa.func.max(run.c.id), 0) + 1))
     if place.named:
@@ -401,7 +398,6 @@ def _new_run(connection: Connection, label: str, place: RunAssignment) -> tuple[
 
 
 def _rename(connection: Connection, run_id: int, label: str | None) -> None:
-    """Calls a run by its own name as soon as it gets a second profile."""
     run = schema.run
     labels = _profiles_of(connection, run_id)
     old = connection.value(sa.select(run.c.label).where(run.c.id == run_id))
@@ -411,7 +407,6 @@ def _rename(connection: Connection, run_id: int, label: str | None) -> None:
 
 
 def _profiles_of(connection: Connection, run_id: int) -> list[str]:
-    """Labels of a run's profiles, two at most."""
     profile = schema.profile
     few = sa.select(profile.c.label).where(profile.c.run_id == run_id).limit(2)
     return [str(row["label"]) for row in connection.rows(few)]
@@ -437,7 +432,7 @@ def _add_notes(connection: Connection, profile_id: int, notes: Iterable[Note]) -
 
 
 def note_row(note: Note) -> dict[str, object]:
-    """A note as its table has it, but for the numbers of row and profile."""
+    """Return a note as a row of its table, without the ids of row and profile."""
     return {
         "slug": note.slug,
         "severity": note.severity.value,
@@ -449,9 +444,10 @@ def note_row(note: Note) -> dict[str, object]:
 
 
 def _free(connection: Connection, wanted: str, *tables: sa.Table) -> str:
-    """The label, or with a number behind it that makes it one which no row of the tables has.
+    """Return a label that no row of the tables has: `wanted`, or with a number behind it.
 
-    The first such number, unless labels in between were removed: thousands of files may have one name.
+    It is the first free number, unless labels in between were removed. Searched by bisection: thousands
+    of files may have one name.
     """
 
     def is_free(label: str) -> bool:
@@ -473,5 +469,4 @@ def _free(connection: Connection, wanted: str, *tables: sa.Table) -> str:
 
 
 def _storable(text: str) -> str:
-    """Text that a database takes: bytes of a file name that are no UTF-8 are spelled out."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -12,8 +12,8 @@ import numpy as np
 
 from nsysconv.facts import Fact, in_order
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import blocks, counts, number, sums, take
-from nsysconv.timeline.events import GpuOps, Kind
+from nsysconv.timeline.arrays import blocks, counts, factorize, sums, take
+from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.steps import STEP_RANGE, Steps, extent, steps
@@ -34,23 +34,23 @@ NEEDS = frozenset({Fact.KERNELS})
 """Facts without which there is no account."""
 
 _COMPUTATION, _COMMUNICATION = 0, 1
-_CLASS_OF_KIND = np.zeros(len(Kind), np.int8)
-_CLASS_OF_KIND[[Kind.MEMCPY, Kind.MEMSET, Kind.MIGRATION]] = 2, 3, 4
+_CLASS_OF_KIND = np.zeros(len(OpKind), np.int8)
+_CLASS_OF_KIND[[OpKind.MEMCPY, OpKind.MEMSET, OpKind.MIGRATION]] = 2, 3, 4
 _FACTS = {
     "memcpy": Fact.MEMCPYS,
     "memset": Fact.MEMSETS,
     "migration": Fact.UNIFIED_MEMORY,
 }
 _NAMES = {
-    Kind.MEMCPY: "[memcpy]",
-    Kind.MEMSET: "[memset]",
-    Kind.MIGRATION: "[UM]",
-    Kind.GRAPH: "[graph launch]",
+    OpKind.MEMCPY: "[memcpy]",
+    OpKind.MEMSET: "[memset]",
+    OpKind.MIGRATION: "[UM]",
+    OpKind.GRAPH: "[graph launch]",
 }
 
 
 @dataclass(frozen=True)
-class Span(Window):
+class TimeSpan(Window):
     """The time that an account is of: [start, end) in ns since the profile's zero, and how many steps lie
     in it (None: it was not taken from steps)."""
 
@@ -58,7 +58,7 @@ class Span(Window):
 
 
 @dataclass(frozen=True)
-class Work:
+class AccountEntry:
     """The operations of one class and name that intersect a span: how many, and their durations inside
     it in ns, added up; where several run at once each counts."""
 
@@ -72,22 +72,22 @@ class Work:
 class Account:
     """Where the time of one device went, in ns. `times` has each of CLASSES; they add up to the span.
 
-    `works` are the operations by class and name. The time of a class of operations is what they add to
+    `entries` are the operations by class and name. The time of a class of operations is what they add to
     the classes before: `overlap` is the rest of their durations. Classes of which the profile records
     nothing are in `not_recorded`: their time is 0, and part of the idle time.
     """
 
     device_id: int | None
     rank: int | None
-    span: Span
+    span: TimeSpan
     times: Mapping[str, int]
-    works: tuple[Work, ...]
+    entries: tuple[AccountEntry, ...]
     not_recorded: frozenset[str]
 
     def overlap(self, part: str) -> int:
         """What the durations of a class's operations exceed its time by, in ns: they ran at the same time
         as others of it, or as something of a class before it."""
-        return sum(work.sum_ns for work in self.works if work.part == part) - self.times[part]
+        return sum(work.sum_ns for work in self.entries if work.part == part) - self.times[part]
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,13 @@ def accounts(timeline: Timeline, pattern: str = STEP_RANGE) -> Accounts:
         mine = _Device.of(timeline, device)
         if mine.window is None:
             continue
-        of_window.append(mine.account(timeline, Span(mine.window.start, mine.window.end)))
+        of_window.append(mine.account(timeline, TimeSpan(mine.window.start, mine.window.end)))
         if in_steps is not None:
             of_steps.append(mine.account(timeline, in_steps))
     return Accounts(tuple(of_window), None if in_steps is None else tuple(of_steps))
 
 
-def account(timeline: Timeline, device: int, span: Span) -> Account:
+def account(timeline: Timeline, device: int, span: TimeSpan) -> Account:
     """Where the time of a span went on a device, MISSING being the one of operations that name none.
 
     The parts of a gap lie one after the other in time; of a gap and of an operation that the span cuts
@@ -130,13 +130,13 @@ def account(timeline: Timeline, device: int, span: Span) -> Account:
     return _Device.of(timeline, device).account(timeline, span)
 
 
-def window_span(timeline: Timeline, device: int) -> Span | None:
+def window_span(timeline: Timeline, device: int) -> TimeSpan | None:
     """The window of a device; None where it has none."""
     span = window(timeline, device, timeline.ops_on(device))
-    return None if span is None else Span(span.start, span.end)
+    return None if span is None else TimeSpan(span.start, span.end)
 
 
-def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> Span | None:
+def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> TimeSpan | None:
     """From the begin of the first step to the end of the last, of all processes, and how many steps the
     process with the most steps has. Steps that a slice cuts are left out.
 
@@ -149,10 +149,10 @@ def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> Span | None:
     if not whole:
         return None
     start, end = min(mine.start.min() for mine in whole), max(mine.end.max() for mine in whole)
-    return Span(int(start), int(end), max(map(len, whole)))
+    return TimeSpan(int(start), int(end), max(map(len, whole)))
 
 
-def recording_span(timeline: Timeline) -> Span | None:
+def recording_span(timeline: Timeline) -> TimeSpan | None:
     """From the first start to the last end of what the processes did, migrations left out; with a slice
     that says when, the slice.
 
@@ -162,7 +162,7 @@ def recording_span(timeline: Timeline) -> Span | None:
         return None
     limits = None if timeline.is_whole else timeline.limits(np.empty(0, np.int64))
     limits = limits or extent(timeline)
-    return None if limits is None else Span(*limits)
+    return None if limits is None else TimeSpan(*limits)
 
 
 def _uncut(timeline: Timeline, mine: Steps) -> Steps:
@@ -200,7 +200,7 @@ class _Device:
         span = window(timeline, device, ops)
         return cls(device, ops, place, *_named(timeline, ops, place), span, by_device.get(device))
 
-    def account(self, timeline: Timeline, span: Span) -> Account:
+    def account(self, timeline: Timeline, span: TimeSpan) -> Account:
         """The account of a span."""
         low = high = span.end
         if self.window is not None:
@@ -267,7 +267,7 @@ class _Device:
             result += parts(timeline, cut).sum(axis=1)
         return [int(time) for time in result]
 
-    def _works(self, low: int, high: int) -> Iterator[Work]:
+    def _works(self, low: int, high: int) -> Iterator[AccountEntry]:
         """The operations that intersect [low, high) by class and name, most time first."""
         ops, count = self.ops, len(self.kinds)
         launches, spent = np.zeros((2, count), np.int64)
@@ -289,7 +289,7 @@ class _Device:
         for (part, name), (several, time) in sorted(
             totals.items(), key=lambda it: (-it[1][1], it[0])
         ):
-            yield Work(part, name, several, time)
+            yield AccountEntry(part, name, several, time)
 
 
 def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[tuple[str, str]]]:
@@ -297,13 +297,13 @@ def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[t
     class each operation is."""
     rows, texts = _kernel_names(timeline)
     name = np.zeros(len(ops), np.int32)
-    kernels = ops.kind == Kind.KERNEL
+    kernels = ops.kind == OpKind.KERNEL
     name[kernels] = rows.take(take(ops.row, kernels))
-    group, (kinds, names) = number(ops.kind, name)
+    group, (kinds, names) = factorize(ops.kind, name)
     class_of = np.zeros(len(kinds), np.int8)
     class_of[group] = place
     return group, [
-        (OPERATION_CLASSES[i], texts[name] if kind == Kind.KERNEL else _NAMES[Kind(kind)])
+        (OPERATION_CLASSES[i], texts[name] if kind == OpKind.KERNEL else _NAMES[OpKind(kind)])
         for i, kind, name in zip(class_of.tolist(), kinds.tolist(), names.tolist(), strict=True)
     ]
 
@@ -312,7 +312,7 @@ def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[t
 def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
     """Per row of the kernels' table a number, and the names by number."""
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
-    place, (ids,) = number(name_id)
+    place, (ids,) = factorize(name_id)
     texts = timeline.profile.names(ids)
     return place, [texts[i] for i in ids.tolist()]
 

@@ -11,7 +11,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.arrays import number, take
+from nsysconv.timeline.arrays import factorize, take
 from nsysconv.timeline.events import Spans
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
@@ -43,7 +43,7 @@ def operators(timeline: Timeline) -> Spans:
     return _operators(timeline.profile)
 
 
-def spelled(*patterns: str) -> re.Pattern[str]:
+def name_pattern(*patterns: str) -> re.Pattern[str]:
     """What matches a name that fits one of the patterns, `*` standing for anything."""
     each = (".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns)
     return re.compile("|".join(each), re.DOTALL)
@@ -51,14 +51,14 @@ def spelled(*patterns: str) -> re.Pattern[str]:
 
 def named(timeline: Timeline, spans: Spans, pattern: str, domain: str | None = None) -> Array:
     """Which intervals have a name, and are of a domain of a name, that fits; None: of any domain."""
-    fits = spelled(pattern).fullmatch
+    fits = name_pattern(pattern).fullmatch
     fitting = np.array([bool(fits(name)) for name in spans.names], bool)
     kept: Array = fitting[spans.name] if len(spans) else np.zeros(0, bool)
     if domain is not None and len(spans):
         kept = kept.copy()
         known = domain_names(timeline.profile)
-        of_domain = spelled(domain).fullmatch
-        pairs, (pids, domains) = number(spans.pid, spans.domain)
+        of_domain = name_pattern(domain).fullmatch
+        pairs, (pids, domains) = factorize(spans.pid, spans.domain)
         good = [
             bool(of_domain(known.get((pid, each), "")))
             for pid, each in zip(pids.tolist(), domains.tolist(), strict=True)
@@ -73,7 +73,7 @@ def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
     As many as `ranges` and `operators` hold, and yet not made of these: of a table in which nothing has
     such a name, no more is read than what tells that.
     """
-    profile, fits = timeline.profile, spelled(pattern).fullmatch
+    profile, fits = timeline.profile, name_pattern(pattern).fullmatch
     beginning = "".join(_BEGINNING.findall(pattern)[:1])
     counts: Counter[int] = Counter()
     if not beginning:
@@ -134,12 +134,12 @@ def domain_names(profile: Profile) -> dict[tuple[int, int], str]:
     return {(row["pid"], row["domain_id"]): row["name"] for row in profile.rows("domain")}
 
 
-def with_domains(timeline: Timeline, spans: Spans) -> Spans:
+def prefix_domains(timeline: Timeline, spans: Spans) -> Spans:
     """The spans, `domain:name` for those of a named domain."""
     domains = domain_names(timeline.profile)
     if not domains:
         return spans
-    place, (pids, ids, names) = number(spans.pid, spans.domain, spans.name)
+    place, (pids, ids, names) = factorize(spans.pid, spans.domain, spans.name)
     texts: dict[str, int] = {}
     merged = []
     for pid, domain, name in zip(pids.tolist(), ids.tolist(), names.tolist(), strict=True):
@@ -183,7 +183,7 @@ def _operators(profile: Profile) -> Spans:
 
 def _named(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, ...]]:
     """Per row the number of its text, and the texts, each once."""
-    place, (ids,) = number(name_id)
+    place, (ids,) = factorize(name_id)
     texts = profile.names(ids[ids != MISSING])
     numbers: dict[str, int] = {}
     # Two ids of one text are one name.

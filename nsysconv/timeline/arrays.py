@@ -54,7 +54,7 @@ def take(column: Array, which: Array) -> Array:
     return result
 
 
-def joined(columns: Sequence[Array]) -> Array:
+def concatenate(columns: Sequence[Array]) -> Array:
     """The columns one after the other; one value everywhere stays one value."""
     filled = [column for column in columns if len(column)]
     if filled and all(column.strides == (0,) and column[0] == filled[0][0] for column in filled):
@@ -74,7 +74,7 @@ def by_group(groups: Array, count: int, values: Array | None = None) -> list[Arr
         values = np.arange(len(groups), dtype=np.int32)
     if count == 1:
         return [values]
-    order = arranged(groups, values, count)
+    order = sort_by_group(groups, values, count)
     edges = np.concatenate(([0], np.cumsum(counts(groups, count)))).tolist()
     return [order[low:high] for low, high in pairwise(edges)]
 
@@ -102,7 +102,7 @@ def sums(groups: Array, values: Array, count: int) -> Array:
     return result
 
 
-def arranged(groups: Array, values: Array, count: int) -> Array:
+def sort_by_group(groups: Array, values: Array, count: int) -> Array:
     """The values by group number 0..count-1, those of one group in the order in which they stand."""
     if count > 1 << 16:
         result: Array = values[np.argsort(groups, kind="stable")]
@@ -185,7 +185,7 @@ def percent(part: Array | float, whole: Array | float) -> Array:
     return np.where((part == whole) & (whole != 0), 100.0, share)
 
 
-def number(*columns: Array) -> tuple[Array, list[Array]]:
+def factorize(*columns: Array) -> tuple[Array, list[Array]]:
     """Numbers the distinct rows of integer columns 0.., in sorted order.
 
     Returns each row's number and, per column, the distinct rows' values.
@@ -340,7 +340,7 @@ def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
         result: Array = values[np.lexsort((values, groups))]
         return result
     # Many short sorts are quicker than one long.
-    result = arranged(groups, values, len(size))
+    result = sort_by_group(groups, values, len(size))
     for low, high in pairwise(np.concatenate(([0], np.cumsum(size))).tolist()):
         result[low:high].sort()
     return result
@@ -363,7 +363,9 @@ OVER_RANKS = ("min", "median", "max")
 """What the three rows in place of many ranks are called."""
 
 
-def spread(values: Sequence[Number | None]) -> tuple[Number | None, Number | None, Number | None]:
+def min_median_max(
+    values: Sequence[Number | None],
+) -> tuple[Number | None, Number | None, Number | None]:
     """Least, median and greatest of the values that there are; None where there is none.
 
     The median of an even number is the mean of the middle two; of integers rounded to a whole one, a

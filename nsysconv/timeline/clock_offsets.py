@@ -31,7 +31,7 @@ def time_of_day(timeline: Timeline) -> int | None:
 
 
 @dataclass(frozen=True)
-class Clock:
+class ClockOffset:
     """How a profile's times become the run's: t + shift, less a drift of `slope` ns per ns from `origin`.
 
     `offset`: its time of day minus that of the reference; None where one of them has none.
@@ -54,18 +54,20 @@ class Clock:
         return shifted
 
 
-def clocks(utc: Sequence[int | None], ends: Ends, collectives: int) -> list[Clock | None]:
+def clock_offsets(
+    utc: Sequence[int | None], ends: Ends, collectives: int
+) -> list[ClockOffset | None]:
     """Per profile its clock; None for one that neither time of day nor a collective ties to the others.
 
     `utc` are the times of day of the profiles' zeros, `collectives` how many there are in the run. The
     reference is the first profile whose time of day is known, else the first.
     """
-    found: list[Clock | None] = [None] * len(utc)
+    found: list[ClockOffset | None] = [None] * len(utc)
     if not utc:
         return found
     reference = next((i for i, zero in enumerate(utc) if zero is not None), 0)
     common = _Common(collectives)
-    found[reference] = Clock(0, 0 if utc[reference] is not None else None, 0, 0.0)
+    found[reference] = ClockOffset(0, 0 if utc[reference] is not None else None, 0, 0.0)
     common.add(found[reference], *ends(reference))
     rest = [i for i in range(len(utc)) if i != reference]
     while rest:
@@ -74,7 +76,7 @@ def clocks(utc: Sequence[int | None], ends: Ends, collectives: int) -> list[Cloc
             by_day = next((i for i in rest if None not in (utc[i], utc[reference])), None)
             if by_day is None:
                 break
-            found[by_day] = Clock(_by_day(utc, by_day, reference) or 0)
+            found[by_day] = ClockOffset(_by_day(utc, by_day, reference) or 0)
             common.add(found[by_day], *ends(by_day))
             tied = [by_day]
         rest = [i for i in rest if i not in set(tied)]
@@ -88,7 +90,7 @@ class _Common:
         self.end = np.full(count, MISSING)
         self.uncertainty = np.zeros(count, np.int64)
 
-    def add(self, clock: Clock | None, which: Array, ends: Array) -> None:
+    def add(self, clock: ClockOffset | None, which: Array, ends: Array) -> None:
         assert clock is not None
         fresh = self.end[which] == MISSING
         self.end[which[fresh]] = clock.of(ends[fresh])
@@ -102,7 +104,7 @@ def _by_day(utc: Sequence[int | None], one: int, other: int) -> int | None:
 
 
 def _tie(
-    found: list[Clock | None],
+    found: list[ClockOffset | None],
     place: int,
     utc: Sequence[int | None],
     reference: int,
@@ -125,7 +127,7 @@ def _tie(
     return True
 
 
-def _fitted(mine: Array, theirs: Array, by_day: int | None, theirs_off: Array) -> Clock:
+def _fitted(mine: Array, theirs: Array, by_day: int | None, theirs_off: Array) -> ClockOffset:
     """The clock that lays the ends `mine` on `theirs`, which are uncertain by `theirs_off`."""
     start = by_day if by_day is not None else int(theirs[0] - mine[0])
     apart = mine + start - theirs
@@ -135,7 +137,7 @@ def _fitted(mine: Array, theirs: Array, by_day: int | None, theirs_off: Array) -
     uncertainty = None
     if len(left) >= _FEWEST and int(theirs_off.min()) != MISSING:
         uncertainty = _scatter(left) + int(theirs_off.max())
-    return Clock(
+    return ClockOffset(
         start - offset,
         offset if by_day is not None else None,
         uncertainty,

@@ -16,8 +16,8 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import by_group, number
-from nsysconv.timeline.clock_offsets import Clock, clocks
+from nsysconv.timeline.arrays import by_group, factorize
+from nsysconv.timeline.clock_offsets import ClockOffset, clock_offsets
 from nsysconv.timeline.kernel_categories import COMMUNICATION, categories
 from nsysconv.timeline.timeline import Timeline
 
@@ -69,7 +69,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class CollectiveCalls:
     """The collectives in which one process took part with one device (or, of MPI, none).
 
     `series` are places in `names`; `start` and `end` are ns since the profile's zero. `shown`: those that
@@ -94,7 +94,7 @@ def operation(name: str) -> str:
     return next((op for op, pattern in _OPERATIONS if pattern.search(name)), name)
 
 
-def arrivals(timeline: Timeline, rules: str | None = None) -> list[Arrivals]:
+def collective_calls(timeline: Timeline, rules: str | None = None) -> list[CollectiveCalls]:
     """The collectives of each process and device of a profile.
 
     Those of the GPU, with group and number where the profile tells them, else its communication kernels
@@ -167,7 +167,7 @@ def _recorded(timeline: Timeline) -> _Rows | None:
     )
     if not which.any():
         return None
-    series, ids = number(*(column[c][which] for c in ("name_id", "group_id", "group_ranks_id")))
+    series, ids = factorize(*(column[c][which] for c in ("name_id", "group_id", "group_ranks_id")))
     texts = timeline.profile.names(np.concatenate(ids))
     texts[MISSING] = ""
     spelled = [
@@ -235,7 +235,7 @@ def _in_order(
     timeline: Timeline, table: str, column: dict[str, Array], which: Array, how: str
 ) -> _Rows | None:
     """Rows without numbers: the n-th of an operation is the n-th of all ranks."""
-    ids, (distinct,) = number(column["name_id"][which])
+    ids, (distinct,) = factorize(column["name_id"][which])
     texts = timeline.profile.names(distinct)
     operations = [operation(texts[i]) for i in distinct.tolist()]
     # Several kernels of one operation (types, protocols) are counted as one.
@@ -275,14 +275,14 @@ def _rows(
     )
 
 
-def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[Arrivals]:
-    groups, (pids, devices) = number(rows.pid, rows.device)
+def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[CollectiveCalls]:
+    groups, (pids, devices) = factorize(rows.pid, rows.device)
     for mine, pid, device in zip(
         by_group(groups, len(pids)), pids.tolist(), devices.tolist(), strict=True
     ):
         mine = mine[np.argsort(rows.start[mine], kind="stable")]
         names, series, numbers = _numbered(rows.names, rows.series[mine], rows.number[mine])
-        yield Arrivals(
+        yield CollectiveCalls(
             timeline.ranks.get(pid),
             None if pid == MISSING else pid,
             None if device == MISSING else device,
@@ -304,9 +304,9 @@ def _numbered(
     """
     if (numbers == MISSING).all():
         return names, series, _occurrence(series)
-    keys, _ = number(series, numbers)
+    keys, _ = factorize(series, numbers)
     repeat = _occurrence(keys)
-    both, (of, times) = number(series, repeat)
+    both, (of, times) = factorize(series, repeat)
     more = tuple(
         Series(names[i].how, names[i].operation, names[i].group, k)
         for i, k in zip(of.tolist(), times.tolist(), strict=True)
@@ -343,7 +343,7 @@ class Participant:
 
 
 @dataclass(frozen=True)
-class Meeting:
+class CollectiveGroups:
     """Per collective: how many came, when the first and the last did (ns on the run's clock) and who
     that was (numbers of participants, the first of several), and how long all others waited for the last.
     `shown`: whether it belongs to the slice of one of them.
@@ -361,7 +361,7 @@ class Meeting:
     shown: Array
 
 
-class Meetings:
+class CollectiveGrouper:
     """Gathers a run's collectives."""
 
     def __init__(self) -> None:
@@ -378,7 +378,7 @@ class Meetings:
         """All that were added."""
         return tuple(self._series)
 
-    def add(self, utc: int | None, found: Sequence[Arrivals]) -> None:
+    def add(self, utc: int | None, found: Sequence[CollectiveCalls]) -> None:
         """Adds what one profile tells; `utc` is the time of day of its zero."""
         profile = len(self._utc)
         self._utc.append(utc)
@@ -401,7 +401,7 @@ class Meetings:
         rows[0] = np.searchsorted(self._codes, rows[0])
         return rows
 
-    def clocks(self) -> list[Clock | None]:
+    def clocks(self) -> list[ClockOffset | None]:
         """Per profile its clock; those of low ranks tie the others."""
         synchronising = np.array([series.synchronises for series in self._series], bool)
         lowest: dict[int, tuple[bool, int, int]] = {}
@@ -420,13 +420,13 @@ class Meetings:
                 latest = _latest(*latest, which[useful], end[useful])
             return latest
 
-        found = clocks([self._utc[i] for i in order], ends, len(self._codes))
-        result: list[Clock | None] = [None] * len(order)
+        found = clock_offsets([self._utc[i] for i in order], ends, len(self._codes))
+        result: list[ClockOffset | None] = [None] * len(order)
         for place, profile in enumerate(order):
             result[profile] = found[place]
         return result
 
-    def starts(self, one: Participant, clock: Clock | None) -> tuple[Array, Array, Array]:
+    def starts(self, one: Participant, clock: ClockOffset | None) -> tuple[Array, Array, Array]:
         """Per collective of a participant its place, when it came to it on the run's clock, and whether
         it is in the slice. Nothing where its clock is not known.
         """
@@ -435,7 +435,7 @@ class Meetings:
             return which[:0], start[:0], shown[:0] != 0
         return which, clock.of(start), shown != 0
 
-    def met(self, told: Sequence[Clock | None]) -> Meeting:
+    def met(self, told: Sequence[ClockOffset | None]) -> CollectiveGroups:
         """All collectives, by series and number. Of equal times the earlier participant counts."""
         total = len(self._codes)
         count = np.zeros(total, np.int64)
@@ -454,7 +454,7 @@ class Meetings:
             earlier, later = start < first[which], start > last[which]
             first[which[earlier]], first_who[which[earlier]] = start[earlier], index
             last[which[later]], last_who[which[later]] = start[later], index
-        return Meeting(
+        return CollectiveGroups(
             self.series,
             self._codes // _NUMBERS,
             self._codes % _NUMBERS,

@@ -11,12 +11,20 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.arrays import blocks, by_group, distinct, indices, joined, number, take
+from nsysconv.timeline.arrays import (
+    blocks,
+    by_group,
+    concatenate,
+    distinct,
+    factorize,
+    indices,
+    take,
+)
 
 Array = np.ndarray
 
 
-class Kind(IntEnum):
+class OpKind(IntEnum):
     """The kinds of GPU operations, in the order of schema.GPU_OP_TABLES."""
 
     KERNEL = 0
@@ -81,7 +89,7 @@ def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
 
     def column(name: str) -> Array:
         """All tables' rows of a column, their own columns given back where they are many."""
-        result = joined([part.pop(name) for part in parts])
+        result = concatenate([part.pop(name) for part in parts])
         if name not in _KERNELS_KEEP:
             profile.release("kernel", (name,))
         return result
@@ -112,8 +120,8 @@ def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
 def streams_of(ops: GpuOps) -> list[tuple[int, int, int]]:
     """The (device_id, pid, stream_id) of these operations, in order, but for migrations and what has no
     time."""
-    working = np.flatnonzero(ops.timed & (ops.kind != Kind.MIGRATION))
-    _, found = number(*(take(column, working) for column in (ops.device, ops.pid, ops.stream)))
+    working = np.flatnonzero(ops.timed & (ops.kind != OpKind.MIGRATION))
+    _, found = factorize(*(take(column, working) for column in (ops.device, ops.pid, ops.stream)))
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
@@ -257,7 +265,7 @@ def call_ids(profile: Profile, calls: ApiCalls) -> Array:
 
 def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:
     """Numbers 0.. for the (pid, tid) pairs, and the pairs by number."""
-    numbers, (pids, tids) = number(pid, tid)
+    numbers, (pids, tids) = factorize(pid, tid)
     return numbers, tuple(zip(pids.tolist(), tids.tolist(), strict=True))
 
 

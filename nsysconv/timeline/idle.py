@@ -19,21 +19,21 @@ from nsysconv.timeline.annotations import (
     PUSH_POP,
     PYTHON_FUNCTION,
     operators,
+    prefix_domains,
     ranges,
-    with_domains,
 )
-from nsysconv.timeline.arrays import blocks, by_group, distinct, indices, number, take
-from nsysconv.timeline.events import GpuOps, Kind, Spans, number_threads
+from nsysconv.timeline.arrays import blocks, by_group, distinct, factorize, indices, take
+from nsysconv.timeline.events import GpuOps, OpKind, Spans, number_threads
 from nsysconv.timeline.intervals import (
     EMPTY,
     Pieces,
     Segments,
-    enumerated,
+    cut_at,
+    expand_ranges,
     innermost,
     measure,
-    split,
     union,
-    whole,
+    whole_pieces,
 )
 from nsysconv.timeline.timeline import Timeline, cached
 
@@ -104,7 +104,7 @@ def window(timeline: Timeline, device: int, ops: GpuOps) -> Window | None:
     limits = None if timeline.is_whole else timeline.limits(timeline.pids_on(device))
     if limits is not None:
         return Window(*limits)
-    counting = ops.timed & (ops.kind != Kind.MIGRATION)
+    counting = ops.timed & (ops.kind != OpKind.MIGRATION)
     if not counting.any():
         return None
     first = int(ops.start[np.argmax(counting)])  # they are sorted by start
@@ -125,7 +125,7 @@ def gaps(timeline: Timeline, kind: str) -> list[Gaps]:
     return list(_gaps(timeline, kind))
 
 
-def on_threads(timeline: Timeline, found: Gaps) -> Gaps:
+def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
     """The gaps, without a host part where no thread is recorded of the call that launched what ended
     them: their `host_end` is their start.
     """
@@ -166,11 +166,11 @@ def _groups(
     if kind == "no_op":
         yield None, every
     elif kind == "no_kernel":
-        yield None, (ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH)
+        yield None, (ops.kind == OpKind.KERNEL) | (ops.kind == OpKind.GRAPH)
     else:
         # The driver migrates memory on its own; that keeps no stream of the program busy.
-        mine = ops.kind != Kind.MIGRATION
-        group, (pids, streams) = number(ops.pid, ops.stream)
+        mine = ops.kind != OpKind.MIGRATION
+        group, (pids, streams) = factorize(ops.pid, ops.stream)
         places = {s: i for i, s in enumerate(zip(pids.tolist(), streams.tolist(), strict=True))}
         for stream in timeline.streams(device):
             yield stream, mine & (group == places.get(stream, -1))
@@ -216,7 +216,7 @@ def _launched(timeline: Timeline, ended_by: Array) -> tuple[Array, Array]:
     ops, ended = timeline.ops, ended_by >= 0
     if not ended.any():
         return np.full(len(ended), -1), ended
-    migrated = ended & (ops.kind.take(ended_by) == Kind.MIGRATION)
+    migrated = ended & (ops.kind.take(ended_by) == OpKind.MIGRATION)
     told = ended & ~migrated & (not timeline.clocks_disagree)
     return np.where(told, timeline.owner.take(ended_by), -1), migrated
 
@@ -283,13 +283,13 @@ class HostPieces:
 
 
 @cached
-def activity(timeline: Timeline) -> Activity:
+def host_activity(timeline: Timeline) -> HostActivity:
     """What the threads of a profile did."""
-    return Activity(timeline)
+    return HostActivity(timeline)
 
 
-class Activity:
-    """What the threads of a profile did, by time. Made by `activity`."""
+class HostActivity:
+    """What the threads of a profile did, by time. Made by `host_activity`."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -311,10 +311,10 @@ class Activity:
     def _split(self, gaps: Gaps, mine: Array, thread: int) -> HostPieces:
         """The pieces of these gaps, of which this thread ended the host parts."""
         profiler, nested = self._layers(thread)
-        _, _, rest = split(whole(gaps.start[mine], gaps.host_end[mine]), profiler)
+        _, _, rest = cut_at(whole_pieces(gaps.start[mine], gaps.host_end[mine]), profiler)
         gap, label, time = [], [], []
         for layer in (self._calls_around(thread, rest), *nested):
-            inside, labels, rest = split(rest, layer)
+            inside, labels, rest = cut_at(rest, layer)
             gap.append(mine[inside.interval])
             label.append(labels)
             time.append(inside.ends - inside.starts)
@@ -349,7 +349,7 @@ class Activity:
     def _nested(self) -> dict[int, _Nested]:
         """What nests on a thread by kind of activity, what counts first first."""
         # Ranges of two domains may bear one text.
-        found = with_domains(self._timeline, ranges(self._timeline))
+        found = prefix_domains(self._timeline, ranges(self._timeline))
         run = operators(self._timeline)
         return {
             _OPERATOR: _Nested(run.take(run.kind == OPERATOR), _OPERATOR),
@@ -376,7 +376,7 @@ class Activity:
 
         # They follow each other: of those that have begun by then, only the last may still run.
         first = np.maximum(begun(pieces.starts, "right") - 1, 0)
-        _, place = enumerated(first, np.maximum(begun(pieces.ends, "left") - first, 0))
+        _, place = expand_ranges(first, np.maximum(begun(pieces.ends, "left") - first, 0))
         which = mine[distinct(place)]
         ids, labels = self._call_labels
         label = labels[np.searchsorted(ids, calls.name_id[which])]

@@ -66,7 +66,7 @@ def measure(starts: Array, ends: Array, low: int, high: int, which: Array | None
     return result
 
 
-def united(one: Union, starts: Array, ends: Array, which: Array | None = None) -> Union:
+def union_with(one: Union, starts: Array, ends: Array, which: Array | None = None) -> Union:
     """The union of a union with intervals, which are given as for `union`."""
     if not len(one.starts):
         return union(starts, ends, which)
@@ -202,7 +202,7 @@ def equal_parts(low: int, high: int, count: int) -> Array:
     return low + whole * place + rest * place // count
 
 
-MOST_LEVELS = 200
+MAX_LEVELS = 200
 """What nests deeper, which no program does, is looked at one by one and not level by level."""
 
 
@@ -262,7 +262,7 @@ def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
     level = 0
     while len(rest):
         level += 1
-        if level > MOST_LEVELS:
+        if level > MAX_LEVELS:
             return _parents_one_by_one(starts.tolist(), told.tolist())
         outer = _outermost(starts[rest], ends[rest], parent[rest])
         holders = rest[outer]
@@ -312,25 +312,25 @@ class Pieces:
     ends: Array
 
 
-def whole(starts: Array, ends: Array) -> Pieces:
+def whole_pieces(starts: Array, ends: Array) -> Pieces:
     """Every interval with a length, as the one piece of itself."""
     interval = np.flatnonzero(ends > starts)
     return Pieces(interval, starts[interval], ends[interval])
 
 
-def split(pieces: Pieces, segments: Segments) -> tuple[Pieces, Array, Pieces]:
+def cut_at(pieces: Pieces, segments: Segments) -> tuple[Pieces, Array, Pieces]:
     """Cuts pieces at the segments: what lies inside segments, the label of each, and what remains."""
     first = np.searchsorted(segments.ends, pieces.starts, side="right")
     last = np.searchsorted(segments.starts, pieces.ends, side="left")
     count = np.maximum(last - first, 0)
-    number, segment = enumerated(first, count)
+    number, segment = expand_ranges(first, count)
     inside = Pieces(
         pieces.interval[number],
         np.maximum(segments.starts[segment], pieces.starts[number]),
         np.minimum(segments.ends[segment], pieces.ends[number]),
     )
     # A piece with n segments in it has n + 1 rests, before, between and behind them; some are empty.
-    number, follower = enumerated(first, count + 1)
+    number, follower = expand_ranges(first, count + 1)
     is_first = np.concatenate(([True], number[1:] != number[:-1])) if len(number) else number == 0
     is_last = np.concatenate((number[1:] != number[:-1], [True])) if len(number) else number == 0
     padded_ends = np.concatenate(([0], segments.ends))
@@ -345,7 +345,7 @@ def split(pieces: Pieces, segments: Segments) -> tuple[Pieces, Array, Pieces]:
     )
 
 
-def enumerated(first: Array, count: Array) -> tuple[Array, Array]:
+def expand_ranges(first: Array, count: Array) -> tuple[Array, Array]:
     """For each i the numbers first[i] .. first[i] + count[i] - 1, and i beside each."""
     number = np.repeat(np.arange(len(first)), count)
     begins = np.cumsum(count) - count

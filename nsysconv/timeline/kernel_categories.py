@@ -18,8 +18,8 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.names import shorten
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import blocks, number, take
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.arrays import blocks, factorize, take
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
 Array = np.ndarray
@@ -146,7 +146,7 @@ def communicates(timeline: Timeline, path: str | None = None) -> Array:
     if COMMUNICATION in names:
         wanted = names.index(COMMUNICATION)
         for block in blocks(len(ops)):
-            kernels = np.flatnonzero(ops.kind[block] == Kind.KERNEL)
+            kernels = np.flatnonzero(ops.kind[block] == OpKind.KERNEL)
             result[block][kernels] = category.take(ops.row[block].take(kernels)) == wanted
     return result
 
@@ -161,7 +161,7 @@ def _categories_until_communication(
 def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
     profile = timeline.profile
     name_id = profile.columns("kernel", ("name_id",))["name_id"]
-    place, (ids,) = number(name_id)
+    place, (ids,) = factorize(name_id)
     texts = profile.names(ids[ids != MISSING])
     numbers = {OTHER: 0}
     by_id = [

@@ -10,9 +10,9 @@ import numpy as np
 
 from nsysconv.cache import cached_property
 from nsysconv.notes import Note, Severity
-from nsysconv.timeline.arrays import by_group, counts, number, sums
+from nsysconv.timeline.arrays import by_group, counts, factorize, sums
 from nsysconv.timeline.events import Spans, number_threads
-from nsysconv.timeline.intervals import MOST_LEVELS, enumerated, parents, union
+from nsysconv.timeline.intervals import MAX_LEVELS, expand_ranges, parents, union
 
 Array = np.ndarray
 
@@ -49,7 +49,7 @@ class Tree:
     def paths(self) -> Paths:
         """Which names lead to each span."""
         levels = int(self.level.max(initial=-1)) + 1
-        numbered = _level_by_level if levels <= MOST_LEVELS else _one_by_one
+        numbered = _level_by_level if levels <= MAX_LEVELS else _one_by_one
         return Paths(*numbered(self.parent, self.level, self.spans.name))
 
 
@@ -95,7 +95,7 @@ def _level_by_level(parent: Array, level: Array, names: Array) -> tuple[Array, A
     count = 0
     for here in by_group(level, int(level.max(initial=-1)) + 1):
         above = of[parent[here]] if count else np.full(len(here), -1)
-        place, (parents_, found) = number(above, names[here])
+        place, (parents_, found) = factorize(above, names[here])
         of[here] = count + place
         parts.append((parents_, found))
         count += len(found)
@@ -113,7 +113,7 @@ def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array
     return np.array(of, np.int64), columns[:, 0], columns[:, 1]
 
 
-def nested(spans: Spans, apart: Array | None = None) -> Tree:
+def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
     """The spans as a tree per thread; those of the mask `apart` lie in nobody, and nobody in them."""
     order, parent, level = [], [], []
     nesting = np.arange(len(spans)) if apart is None else np.flatnonzero(~apart)
@@ -153,9 +153,9 @@ def _levels(parent: Array) -> Array:
         above[some] = above[above[some]]
 
 
-LONGEST = 2000
+MAX_PATH_LENGTH = 2000
 """So many characters a path has at most, but for what it says of those left out of its middle."""
-DEEPEST = 100
+MAX_INDENT = 100
 """So many levels names are set in at most."""
 
 _HEAD, _TAIL = 1200, 700
@@ -178,7 +178,7 @@ def path_texts(
         outer, text = found[above[place]], part(place)
         piece = separator + text if above[place] >= 0 else text
         length = outer.length + len(piece)
-        if length <= LONGEST:
+        if length <= MAX_PATH_LENGTH:
             found[place] = _Text(outer.head + piece, length)
             continue
         if outer.is_whole:
@@ -191,11 +191,11 @@ def path_texts(
     return [found[place].spelled() for place in shown.tolist()]
 
 
-def set_in(indent: str, level: Array, names: Iterable[str]) -> list[str]:
-    """The names, each set in by its level, DEEPEST at most. Equal ones are one text: they may be long."""
+def indent_names(indent: str, level: Array, names: Iterable[str]) -> list[str]:
+    """The names, each indented by its level, at most MAX_INDENT. Equal ones are one (maybe long) text."""
     known: dict[tuple[int, str], str] = {}
     found = []
-    for depth, name in zip(np.minimum(level, DEEPEST).tolist(), names, strict=True):
+    for depth, name in zip(np.minimum(level, MAX_INDENT).tolist(), names, strict=True):
         text = known.get((depth, name))
         if text is None:
             text = known[depth, name] = indent * depth + name
@@ -203,17 +203,17 @@ def set_in(indent: str, level: Array, names: Iterable[str]) -> list[str]:
     return found
 
 
-def notes_of_deep(paths: Sequence[str], level: Array | None = None) -> tuple[Note, ...]:
+def deep_path_notes(paths: Sequence[str], level: Array | None = None) -> tuple[Note, ...]:
     """What has to be said of these paths, and of names that were set in by these levels."""
-    cut = np.array([len(path) > LONGEST for path in paths], bool)
+    cut = np.array([len(path) > MAX_PATH_LENGTH for path in paths], bool)
     if level is not None:
-        cut |= level > DEEPEST
+        cut |= level > MAX_INDENT
     count = int(np.count_nonzero(cut))
     if not count:
         return ()
     text = (
-        f"ranges with a path of more than {LONGEST:,} characters, the middle of which is left out, or "
-        f"in more than {DEEPEST} others, set in no deeper"
+        f"ranges with a path of more than {MAX_PATH_LENGTH:,} characters, the middle of which is "
+        f"left out, or in more than {MAX_INDENT} others, set in no deeper"
     )
     return (Note("path-shortened", Severity.INFO, text, count),)
 
@@ -270,7 +270,7 @@ _AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Held:
+class Containments:
     """Pairs of a group and the place of an interval that lies in members of it, no pair twice.
 
     `around` counts these members. Of intervals of one label, `fresh` counts those members in which no
@@ -283,19 +283,19 @@ class Held:
     fresh: Array
 
 
-def held(
+def containments(
     groups: Array, starts: Array, ends: Array, start: Array, end: Array, label: Array
-) -> Iterator[Held]:
+) -> Iterator[Containments]:
     """The groups, given by their members, that hold intervals from `start` to `end`; some at a time."""
     members = _Members(groups, starts, ends)
     before, told = _earlier(start, end, label)
     order, windows = _windows(groups, starts, ends, start, end)
     for low, high in _batches(*windows):
         group, first, size = (column[low:high] for column in windows)
-        which, place = enumerated(first, size)
+        which, place = expand_ranges(first, size)
         item, mine = order[place], group[which]
         around, later = members.around(mine, start[item], end[item], before[item])
-        yield Held(mine, item, around, np.where(told[item], later, 0))
+        yield Containments(mine, item, around, np.where(told[item], later, 0))
 
 
 def _windows(

@@ -14,7 +14,7 @@ import numpy as np
 
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import blocks, by_group, indices, sums, take
-from nsysconv.timeline.events import GpuOps, Kind, Spans, number_threads
+from nsysconv.timeline.events import GpuOps, OpKind, Spans, number_threads
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -181,7 +181,7 @@ def _kernels(ops: GpuOps, which: Array) -> tuple[Array, Array]:
     kernel, spent = np.empty(len(which), bool), np.empty(len(which), np.int64)
     for block in blocks(len(which)):
         here = which[block]
-        kernel[block] = ops.kind[here] == Kind.KERNEL
+        kernel[block] = ops.kind[here] == OpKind.KERNEL
         spent[block] = np.where(kernel[block], ops.end[here] - ops.start[here], 0)
     return kernel, spent
 

@@ -24,7 +24,7 @@ from nsysconv.report import MISSING
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import named, operators, ranges
 from nsysconv.timeline.arrays import distinct
-from nsysconv.timeline.events import ApiCalls, GpuOps, Kind, Spans
+from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans
 from nsysconv.timeline.slices import Moment, Percent, Slice
 from nsysconv.timeline.timeline import Timeline, cached
 
@@ -34,7 +34,7 @@ _FIRST, _LAST = -schema.TIME_LIMIT_NS, schema.TIME_LIMIT_NS
 
 
 @dataclass(frozen=True)
-class Times:
+class SliceTimes:
     """When a slice is, per process; `launched` is when that is asked of calls instead of operations.
 
     A process that is in neither is not in the slice. Where an end is open, rows have none, and `ends`
@@ -46,7 +46,7 @@ class Times:
     ends: Interval
 
 
-def times(timeline: Timeline, part: Slice) -> Times:
+def slice_times(timeline: Timeline, part: Slice) -> SliceTimes:
     """The slice's time in each process: where all that is asked for holds."""
     if part.by_range and not part.projected and timeline.clocks_disagree:
         raise UsageError(
@@ -69,7 +69,9 @@ def times(timeline: Timeline, part: Slice) -> Times:
             "the slice is empty",
             hint="What was asked for does not happen at one time, or takes none.",
         )
-    return Times(_projected(timeline, launched) if part.projected else launched, launched, ends)
+    return SliceTimes(
+        _projected(timeline, launched) if part.projected else launched, launched, ends
+    )
 
 
 def _meet(times: Mapping[int, Interval], more: Mapping[int, Interval]) -> dict[int, Interval]:
@@ -220,21 +222,17 @@ def _projected(timeline: Timeline, launched: Mapping[int, Interval]) -> dict[int
 
 Array = np.ndarray
 
-_COPY_PREFIXES = {Kind.MEMCPY: "[memcpy ", Kind.MIGRATION: "[UM "}
-_COPY_TABLES = {Kind.MEMCPY: "memcpy", Kind.MIGRATION: "unified_memory_event"}
+_COPY_PREFIXES = {OpKind.MEMCPY: "[memcpy ", OpKind.MIGRATION: "[UM "}
+_COPY_TABLES = {OpKind.MEMCPY: "memcpy", OpKind.MIGRATION: "unified_memory_event"}
 
 
+@cached
 def sliced(timeline: Timeline, part: Slice) -> Timeline:
     """The time line of only what belongs to the slice; the same one for a slice that is all of it.
 
     Raises UsageError for names, steps and numbers that the profile does not have.
     """
-    return timeline if part.is_whole else _sliced(timeline, part)
-
-
-@cached
-def _sliced(timeline: Timeline, part: Slice) -> Timeline:
-    return _Sliced(timeline, part)
+    return timeline if part.is_whole else _Sliced(timeline, part)
 
 
 class _Sliced(Timeline):
@@ -255,7 +253,7 @@ class _Sliced(Timeline):
         self.whole.forget()
 
     @property
-    def described(self) -> Mapping[str, Any]:
+    def slice_description(self) -> Mapping[str, Any]:
         limits = self.limits(np.empty(0, np.int64))
         when = {} if limits is None else {"start_ns": limits[0], "end_ns": limits[1]}
         return {**when, **self._part.as_dict()}
@@ -277,7 +275,7 @@ class _Sliced(Timeline):
 
     @property
     @cached
-    def called(self) -> Array:
+    def calls_in_slice(self) -> Array:
         calls, tids = self.whole.calls, self._tids
         kept = self._of_processes(calls.pid)
         if tids is not None:
@@ -294,7 +292,7 @@ class _Sliced(Timeline):
 
     def rows(self, table: str) -> Array:
         if table in schema.GPU_OP_TABLES:
-            return self._op_rows(Kind(schema.GPU_OP_TABLES.index(table)))
+            return self._op_rows(OpKind(schema.GPU_OP_TABLES.index(table)))
         return self._kept_rows(table)
 
     def holds(self, spans: Spans) -> Array:
@@ -336,7 +334,7 @@ class _Sliced(Timeline):
         by_call = self._part.projected or self._tids is not None
         if by_call:
             ops = self.whole.ops
-            unowned = (self.whole.owner < 0) & (ops.kind != Kind.MIGRATION) & self._by_rows
+            unowned = (self.whole.owner < 0) & (ops.kind != OpKind.MIGRATION) & self._by_rows
             if self._part.projected:
                 unowned &= self.in_processes(ops.pid)
             else:
@@ -354,10 +352,10 @@ class _Sliced(Timeline):
     # -- what is kept
 
     @cached_property
-    def _times(self) -> Times | None:
+    def _times(self) -> SliceTimes | None:
         with self._named_profile():
             self._check_numbers()
-            return times(self.whole, self._part) if self._part.bounds_time else None
+            return slice_times(self.whole, self._part) if self._part.bounds_time else None
 
     @contextmanager
     def _named_profile(self) -> Iterator[None]:
@@ -473,11 +471,11 @@ class _Sliced(Timeline):
         assert self._name is not None
         ops = self.whole.ops
         fits = np.zeros(len(ops), bool)
-        for kind in Kind:
+        for kind in OpKind:
             mine = ops.kind == kind
             if not mine.any():
                 continue
-            if kind is Kind.KERNEL:
+            if kind is OpKind.KERNEL:
                 ids = self.profile.columns("kernel", ("name_id",))["name_id"]
                 known = self.profile.names(distinct(ids))
                 fits[mine] = np.isin(ids[ops.row[mine]], self._fitting(known))
@@ -489,7 +487,7 @@ class _Sliced(Timeline):
                 codes = codes[ops.row[mine]]
                 fits[mine] = good[np.where((codes < 0) | (codes >= len(words)), 0, codes)]
             else:
-                word = "[memset]" if kind is Kind.MEMSET else "[graph launch]"
+                word = "[memset]" if kind is OpKind.MEMSET else "[graph launch]"
                 fits[mine] = bool(self._name.search(word))
         return fits
 
@@ -497,7 +495,7 @@ class _Sliced(Timeline):
         assert self._name is not None
         return [number for number, name in names.items() if self._name.search(name)]
 
-    def _op_rows(self, kind: Kind) -> Array:
+    def _op_rows(self, kind: OpKind) -> Array:
         ops = self.whole.ops
         mine = ops.kind == kind
         result = np.zeros(int(np.count_nonzero(mine)), bool)

@@ -16,10 +16,10 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
-from nsysconv.timeline.annotations import OPERATOR, count_named, operators, ranges, spelled
-from nsysconv.timeline.arrays import counts, distinct, number, sums, take
-from nsysconv.timeline.events import ApiCalls, GpuOps, Kind, Spans
-from nsysconv.timeline.intervals import union, united
+from nsysconv.timeline.annotations import OPERATOR, count_named, name_pattern, operators, ranges
+from nsysconv.timeline.arrays import counts, distinct, factorize, sums, take
+from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans
+from nsysconv.timeline.intervals import union, union_with
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline, cached_small, cached_whole, cached_whole_small
 
@@ -160,7 +160,7 @@ def _steps(timeline: Timeline, pattern: str) -> Iterator[Steps]:
 
 
 def _annotated(timeline: Timeline, pattern: str) -> Iterator[Steps]:
-    fits = spelled(pattern).fullmatch
+    fits = name_pattern(pattern).fullmatch
     found = [spans.take(_named(spans, fits)) for spans in _annotations(timeline)]
     for pid in distinct(np.concatenate([spans.pid for spans in found])).tolist():
         mine = [spans.take(spans.pid == pid) for spans in found]
@@ -227,7 +227,7 @@ def _extents(timeline: Timeline) -> Iterator[tuple[int, int, int]]:
     ops = timeline.ops
     parts: list[GpuOps | ApiCalls | Spans] = [timeline.calls, *_annotations(timeline)]
     if not timeline.clocks_disagree:
-        parts.append(ops.take(ops.timed & (ops.kind != Kind.MIGRATION)))
+        parts.append(ops.take(ops.timed & (ops.kind != OpKind.MIGRATION)))
     for pid in distinct(np.concatenate([distinct(part.pid) for part in parts])).tolist():
         mine = [part.pid == pid for part in parts]
         starts = [take(p.start, m).min() for p, m in zip(parts, mine, strict=True) if m.any()]
@@ -246,7 +246,7 @@ def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> 
     so_far = union(np.empty(0, np.int64), np.empty(0, np.int64))
     for name, more in _classes(timeline, found.pid, pattern):
         for of, which in more:
-            so_far = united(so_far, of.start, of.end, which)
+            so_far = union_with(so_far, of.start, of.end, which)
         now = so_far.covered(found.start, found.end)
         result[name] = now - covered
         covered = now
@@ -261,24 +261,24 @@ def _classes(
     ops, calls = timeline.ops, timeline.calls
     timed = ops.timed & (ops.pid == pid)
     talks = timed & communicates(timeline)
-    works = timed & ~talks & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH))
+    works = timed & ~talks & ((ops.kind == OpKind.KERNEL) | (ops.kind == OpKind.GRAPH))
     yield "kernel", [(ops, works)]
-    yield "memcpy", [(ops, timed & (ops.kind == Kind.MEMCPY))]
-    yield "memset", [(ops, timed & (ops.kind == Kind.MEMSET))]
-    step = spelled(pattern, STEP_RANGE).fullmatch
+    yield "memcpy", [(ops, timed & (ops.kind == OpKind.MEMCPY))]
+    yield "memset", [(ops, timed & (ops.kind == OpKind.MEMSET))]
+    step = name_pattern(pattern, STEP_RANGE).fullmatch
     host = [
         spans.take((spans.pid == pid) & ~_named(spans, step) & timeline.holds(spans))
         for spans in _annotations(timeline)
     ]
     yield "communication", [(ops, talks), *((s, _named(s, _COMMUNICATION.match)) for s in host)]
-    yield "runtime", [(calls, timeline.called & (calls.pid == pid))]
+    yield "runtime", [(calls, timeline.calls_in_slice & (calls.pid == pid))]
     yield "data_loader", [(spans, _named(spans, _DATA_LOADER.match)) for spans in host]
     yield "cpu", [(spans, None) for spans in host]
 
 
 Key = tuple[Any, ...]
 
-FEWEST_STEPS = 20
+MIN_STEPS = 20
 """Of fewer steps there are no samples: they would not tell a change from noise."""
 
 
@@ -310,11 +310,13 @@ def kernel_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None
     if found is None:
         return None
     ops = timeline.ops
-    kernels = np.flatnonzero((ops.kind == Kind.KERNEL) & ops.timed)
+    kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & ops.timed)
     step = _places(found, take(ops.pid, kernels), _launched(timeline, kernels))
     kernels, step = kernels[step >= 0], step[step >= 0]
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
-    group, (devices, name_ids) = number(take(ops.device, kernels), take(name_id, ops.row[kernels]))
+    group, (devices, name_ids) = factorize(
+        take(ops.device, kernels), take(name_id, ops.row[kernels])
+    )
     texts = timeline.profile.names(name_ids)
     keys: list[Key] = [
         (None if device == MISSING else device, texts[name])
@@ -335,8 +337,8 @@ def call_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
         return None
     calls = timeline.calls
     step = _places(found, calls.pid, calls.start)
-    inside = np.flatnonzero((step >= 0) & timeline.called)
-    group, (layers, name_ids) = number(take(calls.layer, inside), take(calls.name_id, inside))
+    inside = np.flatnonzero((step >= 0) & timeline.calls_in_slice)
+    group, (layers, name_ids) = factorize(take(calls.layer, inside), take(calls.name_id, inside))
     keys: list[Key] = [
         (_layer(layer), timeline.call_names[name])
         for layer, name in zip(layers.tolist(), name_ids.tolist(), strict=True)
@@ -379,7 +381,7 @@ def _of_steps(
 def _enough(timeline: Timeline, pattern: str) -> list[Steps] | None:
     """The steps of each process that lie in the slice as a whole, if one process has enough of them."""
     found = [mine for mine in map(partial(_uncut, timeline), steps(timeline, pattern)) if len(mine)]
-    return found if found and _length(found) >= FEWEST_STEPS else None
+    return found if found and _length(found) >= MIN_STEPS else None
 
 
 def _uncut(timeline: Timeline, mine: Steps) -> Steps:
@@ -437,7 +439,7 @@ def _table(keys: list[Key], group: Array, step: Array, spent: Array, length: int
     counted = np.zeros_like(values)
     if len(spent):
         # Only the cells that hold something are counted: there may be many more of the others.
-        cell, (filled,) = number(row_of[group] * length + step)
+        cell, (filled,) = factorize(row_of[group] * length + step)
         values.reshape(-1)[filled] = sums(cell, spent, len(filled))
         counted.reshape(-1)[filled] = counts(cell, len(filled))
     return Samples(list(rows), values, counted)

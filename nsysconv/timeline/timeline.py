@@ -16,11 +16,11 @@ from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.arrays import blocks, by_group, distinct, number, sums, take
+from nsysconv.timeline.arrays import blocks, by_group, distinct, factorize, sums, take
 from nsysconv.timeline.events import (
     ApiCalls,
     GpuOps,
-    Kind,
+    OpKind,
     Spans,
     api_calls,
     gpu_ops,
@@ -108,12 +108,12 @@ class Timeline:
 
     @property
     @cached
-    def called(self) -> Array:
+    def calls_in_slice(self) -> Array:
         """Which of `calls` belong to the slice, as a mask; without one, all."""
         return np.broadcast_to(np.True_, len(self.calls))
 
     @property
-    def described(self) -> Mapping[str, Any] | None:
+    def slice_description(self) -> Mapping[str, Any] | None:
         """The slice as reports state it; None: there is none."""
         return None
 
@@ -163,7 +163,7 @@ class Timeline:
     @cached
     def _places_on_devices(self) -> dict[int, Array]:
         # Found for all at once: devices may be as many as operations.
-        group, (devices,) = number(self.ops.device)
+        group, (devices,) = factorize(self.ops.device)
         return dict(zip(devices.tolist(), by_group(group, len(devices)), strict=True))
 
     def streams(self, device: int) -> list[tuple[int, int]]:
@@ -186,7 +186,7 @@ class Timeline:
         ops = self.at_any_time
         if len(self.devices) == 1:
             return {self.devices[0]: distinct(ops.pid)}
-        _, (devices, pids) = number(ops.device, ops.pid)
+        _, (devices, pids) = factorize(ops.device, ops.pid)
         first = np.searchsorted(devices, self.devices).tolist()
         parts = np.split(pids, first[1:])
         return dict(zip(self.devices, parts, strict=True))
@@ -247,7 +247,9 @@ class Timeline:
         if lowest > _LATEST_START_NS or highest < -_LATEST_START_NS:
             return True
         waiting = [i for i, name in self.call_names.items() if name in _SYNCHRONOUS_COPIES]
-        copies = np.flatnonzero((self.ops.kind == Kind.MEMCPY) & (self.owner >= 0) & self.ops.timed)
+        copies = np.flatnonzero(
+            (self.ops.kind == OpKind.MEMCPY) & (self.owner >= 0) & self.ops.timed
+        )
         direction = self.profile.columns("memcpy", ("direction",))["direction"]
         copies = copies[direction[self.ops.row[copies]] == _DTOH]
         copies = copies[np.isin(self.calls.name_id[self.owner[copies]], waiting)]
@@ -282,7 +284,7 @@ class Timeline:
                     )
                 )
         if Fact.API_LINKS in self.profile.facts:
-            launched = self.ops.kind != Kind.MIGRATION
+            launched = self.ops.kind != OpKind.MIGRATION
             loose = int(((self.owner < 0) & launched).sum())
             if loose:
                 found.append(
@@ -324,7 +326,7 @@ class Timeline:
                     of=len(self.ops),
                 )
             )
-        graphs = int((self.ops.kind == Kind.GRAPH).sum())
+        graphs = int((self.ops.kind == OpKind.GRAPH).sum())
         if graphs:
             ids = self.columns("graph_launch", ("graph_exec_id",))["graph_exec_id"]
             known = [str(i) for i in distinct(ids).tolist() if i != MISSING]
@@ -452,7 +454,7 @@ class Queues:
 def queues(timeline: Timeline) -> Queues:
     """The queues of all streams on which something was launched, by device, process and stream."""
     found = launches(timeline)
-    stream_of, (device, pid, stream) = number(found.device, found.pid, found.stream)
+    stream_of, (device, pid, stream) = factorize(found.device, found.pid, found.stream)
     known = found.latency != MISSING
     group, latency, started = stream_of[known], found.latency[known], found.op_start[known]
     groups = np.concatenate((group, group))

@@ -65,7 +65,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Sum:
+class CombinedTotal:
     """Several totals as one; a figure that one of them lacks is None. Of no totals all are 0.
 
     Medians and deviations of several totals do not follow from theirs: None but for one total alone.
@@ -134,15 +134,15 @@ def _name_id(row: dict[str, Any]) -> int:
     return MISSING if row["name_id"] is None else int(row["name_id"])
 
 
-def grouped(found: Iterable[Total], key: Callable[[Total], K]) -> dict[K, Sum]:
+def combine_by(found: Iterable[Total], key: Callable[[Total], K]) -> dict[K, CombinedTotal]:
     """The totals added up by what `key` says of each."""
     members: dict[K, list[Total]] = {}
     for total in found:
         members.setdefault(key(total), []).append(total)
-    return {group: added_up(mine) for group, mine in members.items()}
+    return {group: combine(mine) for group, mine in members.items()}
 
 
-def added_up(found: Iterable[Total]) -> Sum:
+def combine(found: Iterable[Total]) -> CombinedTotal:
     """Totals as one: the sum of sums, the least of the least, the greatest of the greatest."""
     mine = list(found)
 
@@ -152,7 +152,7 @@ def added_up(found: Iterable[Total]) -> Sum:
         return make(known) if len(known) == len(values) else None
 
     only = mine[0] if len(mine) == 1 else None
-    return Sum(
+    return CombinedTotal(
         count=sum(total.count for total in mine),
         sum_ns=over(sum, "sum_ns"),
         min_ns=over(_least, "min_ns"),
@@ -176,11 +176,11 @@ def _greatest(values: list[int]) -> int:
     return max(values, default=0)
 
 
-def rank_of(timeline: Timeline, found: Sum) -> int | None:
+def rank_of(timeline: Timeline, found: CombinedTotal) -> int | None:
     """The rank of the only ranked process behind a sum, else None."""
     return timeline.rank_of(np.array([pid for pid in found.pids if pid is not None], np.int64))
 
 
-def place(device_id: int | None) -> int:
+def device_order(device_id: int | None) -> int:
     """What devices are sorted by: as among events, those that are not told come first."""
     return MISSING if device_id is None else device_id

@@ -16,7 +16,7 @@ import numpy as np
 
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import percent
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import capped_sum, intersecting_sums, union
 from nsysconv.timeline.timeline import Timeline, cached, cached_small
 
@@ -164,7 +164,7 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
     """How far the kernels of a device fill each window [low, high)."""
     kernels = _kernels(timeline, device)
     ops = timeline.ops_on(device)
-    graphs = ops.timed & (ops.kind == Kind.GRAPH)
+    graphs = ops.timed & (ops.kind == OpKind.GRAPH)
     starts, ends = ops.start[graphs], ops.end[graphs]
     work = union(np.concatenate((kernels.start, starts)), np.concatenate((kernels.end, ends)))
     union_ns = work.covered(low, high)
@@ -202,7 +202,7 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
 @cached
 def _kernels(timeline: Timeline, device: int) -> _Kernels:
     ops = timeline.ops_on(device)
-    mine = np.flatnonzero((ops.kind == Kind.KERNEL) & (ops.end > ops.start))
+    mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.end > ops.start))
     rows = ops.row[mine]
     names = (*_GRID, *_BLOCK, *_SHARED, *_OTHER)
     column = {k: v[rows] for k, v in timeline.profile.columns("kernel", names).items()}

@@ -65,7 +65,7 @@ def nanoseconds(times: PackedTimes) -> Array:
 def first_and_last_start(chunk: Chunk, zero: int | None) -> tuple[int, int] | None:
     """Return when the first and the last event of a chunk began (ns), None if none has a time.
 
-    Times of 0, which are none, and times too far from `zero` to be keep do not count.
+    Times of 0, which are none, and times too far from `zero` to be kept do not count.
     """
     bounds = []
     for column in (*(packed.starts for packed in chunk.tables.values()), chunk.left_out_starts):
@@ -124,7 +124,7 @@ def _zero_as_null(values: Array) -> Array:
 
 
 def _with_times(chunk: Chunk, packed: PackedRows, zero: int, columns: ColumnArrays) -> ColumnArrays:
-    """Return the columns with `start_ns` and `dur_ns`, without the rows whose time cannot be keep."""
+    """Return the columns with `start_ns` and `dur_ns`, without the rows whose time cannot be kept."""
     start = nanoseconds(packed.starts)
     dur = nanoseconds(packed.durations) if packed.durations else None
     durations = {} if dur is None else {"dur_ns": dur}

@@ -17,7 +17,12 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, Options, too_many_recordings
+from nsysconv.importers.contract import (
+    MAX_RECORDINGS,
+    NO_GPU_WORK,
+    Options,
+    too_many_recordings_error,
+)
 from nsysconv.importers.kineto import PYTHON_FUNCTIONS
 from nsysconv.importers.kineto import notes as trace_notes
 from nsysconv.importers.kineto.arrays import (
@@ -87,7 +92,7 @@ class KinetoReader:
     def _main_batches(self) -> Batches:
         index, notes = RecordingIndex(), list(self._probe.notes)
         late: list[tuple[ColumnArrays, list[str]]] = []
-        for table, columns, names in self._main_rows():
+        for table, columns, names in self._rows_of_first_process():
             if table == "memcpy" and (columns["bytes"] == MISSING).any():
                 # Their API calls, which may give the bytes, may come later.
                 late.append((columns, names))
@@ -124,7 +129,6 @@ class KinetoReader:
         yield rows_of(schema.name, index.name_rows())
 
     def _chunks(self) -> Iterator[tuple[Chunk, dict[str, ColumnArrays]]]:
-        """Yield the chunks of the file in order, and their rows by table."""
         workers = worker_count(self._probe.size, self._probe.head, self._processes)
         with decode_chunks(self._trace, workers, python_functions=self._python_functions) as chunks:
             try:
@@ -156,8 +160,7 @@ class KinetoReader:
 
     # -- processes
 
-    def _main_rows(self) -> Iterator[TableRows]:
-        """Yield the rows of the first process, and spool those of others."""
+    def _rows_of_first_process(self) -> Iterator[TableRows]:
         with ExitStack() as stack:
             early: Spool | None = None  # GPU rows before the first row that names a process
             for chunk, tables in self._chunks():
@@ -171,13 +174,15 @@ class KinetoReader:
                     self._main_pid = self._current_pid = chunk.pids[0]
                     if early is not None:
                         yield from map(self._with_pid, early.rows())
-                yield from self._main_rows_of(chunk, tables)
+                yield from self._split_by_process(chunk, tables)
                 if chunk.last_pid != MISSING:
                     self._current_pid = chunk.last_pid
             if self._main_pid is None and early is not None:
                 yield from early.rows()
 
-    def _main_rows_of(self, chunk: Chunk, tables: dict[str, ColumnArrays]) -> Iterator[TableRows]:
+    def _split_by_process(
+        self, chunk: Chunk, tables: dict[str, ColumnArrays]
+    ) -> Iterator[TableRows]:
         is_merged = set(chunk.pids) - {self._main_pid} or self._spools
         for rows in tables.items():
             table, columns, names = self._with_pid((*rows, chunk.names))
@@ -201,8 +206,8 @@ class KinetoReader:
 
     def _spool(self, pid: int) -> Spool:
         if pid not in self._spools:
-            if len(self._spools) + 1 >= MOST_RECORDINGS:
-                raise too_many_recordings(str(self._probe.origin))
+            if len(self._spools) + 1 >= MAX_RECORDINGS:
+                raise too_many_recordings_error(str(self._probe.origin))
             self._spools[pid] = Spool(self._folder / f"{pid}.rows")
         return self._spools[pid]
 

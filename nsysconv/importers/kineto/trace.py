@@ -400,12 +400,8 @@ def _object_length(text: bytes) -> int | None:
     return end
 
 
-_NUMBERS = (
-    "schemaVersion",
-    "baseTimeNanoseconds",
-    "cupti_version",
-    "cuda_driver_version",
-)
+_NUMBERS = ("schemaVersion", "baseTimeNanoseconds", "cupti_version", "cuda_driver_version")
+_OTHER_KEYS = ("roctracer_version", "host_name", "distributedInfo", "deviceProperties")
 # Property of a device -> column of ours. AMD spells one of them otherwise.
 _DEVICE_NUMBERS = {
     "totalGlobalMem": "memory_bytes",
@@ -488,13 +484,7 @@ class Metadata:
 def _parse_known_keys(text: str) -> dict[str, Any]:
     """Return the values of known keys that begin a line, as the profiler writes them."""
     values = {}
-    for name in (
-        *_NUMBERS,
-        "roctracer_version",
-        "host_name",
-        "distributedInfo",
-        "deviceProperties",
-    ):
+    for name in (*_NUMBERS, *_OTHER_KEYS):
         match = re.search(rf'^[ \t\r{{,]*"{name}"\s*:\s*', text, re.MULTILINE)
         if match:
             with contextlib.suppress(ValueError, RecursionError):

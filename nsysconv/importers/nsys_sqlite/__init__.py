@@ -77,7 +77,7 @@ ADVICE: Mapping[Fact, str] = {
 }
 
 # Tables that only an nsys export has beside StringIds.
-_TELLING = {
+_OWN_TABLES = {
     "META_DATA_EXPORT",
     "EXPORT_META_DATA",
     "META_DATA_CAPTURE",
@@ -89,7 +89,7 @@ _TELLING = {
 
 
 def sniff(probe: Probe) -> Yes | No:
-    """An nsys export has StringIds and at least one of its own tables."""
+    """Return Yes for a database with StringIds and at least one other table of an nsys export."""
     if not probe.is_sqlite:
         return No("it is not a SQLite database")
     if probe.damage:
@@ -99,15 +99,16 @@ def sniff(probe: Probe) -> Yes | No:
         return No("it has no table StringIds")
     if not {"id", "value"} <= set(probe.tables["StringIds"].columns):
         return No("its table StringIds has no columns id and value")
+    # Loaded only for such files: SQLAlchemy comes with it.
     from nsysconv.importers.nsys_sqlite.tables import EVENT_SOURCES
 
-    if not names & _TELLING.union(EVENT_SOURCES):
+    if not names & _OWN_TABLES.union(EVENT_SOURCES):
         return No("it has StringIds, but no table of events or of the export")
-    return Yes()
+    return Yes(alone=True)
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-    """One recording per file; its processes may be many."""
-    from nsysconv.importers.nsys_sqlite.reader import Reader
+    """Yield the one recording of a file; its processes may be many."""
+    from nsysconv.importers.nsys_sqlite.reader import ExportReader
 
-    yield Reader(probes[0], POSSIBLE, ADVICE, options).recording()
+    yield ExportReader(probes[0], POSSIBLE, ADVICE, options).recording()

@@ -1,4 +1,4 @@
-"""Facts about the capture, by allow-list.
+"""What an export says of its capture, by allow-list, and where its times begin.
 
 Exports hold whole environments, command lines, captured output and user names: in META_DATA_CAPTURE,
 in TARGET_INFO_SYSTEM_ENV, in ProcessStreams and, under ids that no event refers to, in StringIds.
@@ -8,13 +8,15 @@ Nothing is copied but the values named here, and of an environment what `nsyscon
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nsysconv.facts import Fact
 from nsysconv.importers.nsys_sqlite import tables
+from nsysconv.importers.nsys_sqlite.columns import thread_of
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import TIME_LIMIT, has
+from nsysconv.importers.sqlite_columns import TIME_LIMIT, has_columns, has_rows
+from nsysconv.importers.sqlite_mapping import Clock
 from nsysconv.launch import VALUE, VARIABLES, Launch, launch_of
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import ProfileAttributes
@@ -25,7 +27,7 @@ _VARIABLE = re.compile(
     rf"(?:^|{_BORDER})({'|'.join(sorted(VARIABLES))})=\"?({VALUE})(?=$|{_BORDER})"
 )
 
-# What changes which events there are or what recording them costs, and the values each may have.
+# Options that change which events there are or what recording them costs, and the values of each.
 _SWITCH, _NUMBER = r"true|false", r"\d{1,12}"
 _OPTIONS = {
     "COLLECT_GPU_CTX_SW_TRACE": _SWITCH,
@@ -45,7 +47,7 @@ _OPTIONS = {
     "OS_RUNTIME_OPTIONS:DURATION_THRESHOLD_NS": _NUMBER,
 }
 
-# Messages that tell of missing or doubtful data. Only these shapes are ever copied.
+# Messages about missing or doubtful data. Only these shapes are ever copied.
 _DIAGNOSTICS: tuple[tuple[re.Pattern[str], frozenset[Fact]], ...] = tuple(
     (re.compile(pattern), frozenset(facts))
     for pattern, facts in (
@@ -77,16 +79,17 @@ class Capture:
     cuda_traced: bool
     times_are_utc: bool
     launch: Launch
-    """What the launched program's environment told."""
+    """What the environment of the launched program says."""
     options: Mapping[str, str]
-    """How it was recorded, by nsys's own words."""
+    """How it was recorded, in nsys's own words."""
 
 
 def read_capture(probe: Probe) -> Capture:
-    """The allow-listed facts of a file."""
+    """Return the allow-listed values of a file."""
     export = _values(probe, ("META_DATA_EXPORT", "EXPORT_META_DATA"))
     capture = _values(probe, ("META_DATA_CAPTURE",))
     system = _values(probe, ("TARGET_INFO_SYSTEM_ENV",))
+    graph_mode = _option(capture, "CUDA_GRAPH_TRACE_OPTIONS:MODE", r"\w{1,20}")
     attributes = ProfileAttributes(
         tool_version=_first(export, "EXPORT_PRODUCT_VERSION", r"[\d.]{1,40}")
         or _version_of_install(system),
@@ -95,134 +98,36 @@ def read_capture(probe: Probe) -> Capture:
         recording_ns=_one_integer(probe, "ANALYSIS_DETAILS", "duration"),
         driver_version=_first(system, "NvDriverVersion", r"[\d.]{1,40}"),
         host=_first(system, "Hostname", r"[\w.-]{1,255}"),
-        graph_mode=(_option(capture, "CUDA_GRAPH_TRACE_OPTIONS:MODE", r"\w{1,20}") or "").lower()
-        or None,
+        graph_mode=(graph_mode or "").lower() or None,
     )
+    options = {name: _option(capture, name, shape) for name, shape in _OPTIONS.items()}
     return Capture(
         attributes,
         cuda_traced="Cuda" in capture.get("CAPTURE_EVENT_TYPE", ()) and not _tracing_failed(probe),
         times_are_utc=_first(export, "EXPORT_PARAM_TIME_NORMALIZE", "true") == "true",
         launch=launch_of(_environment(capture, system)),
-        options={name: value for name, value in _options(capture) if value is not None},
+        options={name: value for name, value in options.items() if value is not None},
     )
-
-
-def _options(capture: Mapping[str, list[str]]) -> Iterator[tuple[str, str | None]]:
-    for name, shape in _OPTIONS.items():
-        yield name, _option(capture, name, shape)
-
-
-def _option(capture: Mapping[str, list[str]], name: str, shape: str) -> str | None:
-    """An option of the capture; where only its process has it, that of the process."""
-    return _first(capture, name, shape) or _first(capture, f"PROCESS_0:{name}", shape)
-
-
-def option_notes(capture: Capture) -> Iterator[Note]:
-    """What the options were, for who compares two captures."""
-    if capture.options:
-        text = ", ".join(f"{name}={value}" for name, value in capture.options.items())
-        # No table is made of them: hardly one is to show the note.
-        facts = frozenset({Fact.UTC})
-        yield Note("capture-options", Severity.INFO, text, where="META_DATA_CAPTURE", facts=facts)
-
-
-def _tracing_failed(probe: Probe) -> bool:
-    """Whether the profiler says that it could not trace CUDA: then none is not zero."""
-    if not has(probe, "DIAGNOSTIC_EVENT", "text"):
-        return False
-    sql = (
-        "SELECT EXISTS (SELECT 1 FROM DIAGNOSTIC_EVENT "
-        "WHERE text LIKE 'CUDA profiling might have not been started%')"
-    )
-    return bool(probe.select(sql)[0][0])
-
-
-def mpi_ranks(probe: Probe) -> dict[int, int]:
-    """pid -> rank as the MPI trace recorded it: a table, before 2022.4 the name of a thread."""
-    if has(probe, "MPI_RANKS", "globalTid", "rank"):
-        rows = probe.select("SELECT globalTid, rank FROM MPI_RANKS")
-        return {
-            global_tid >> 24 & 0xFFFFFF: rank
-            for global_tid, rank in rows
-            if isinstance(global_tid, int) and isinstance(rank, int)
-        }
-    if not has(probe, "ThreadNames", "globalTid", "nameId"):
-        return {}
-    rows = probe.select(
-        "SELECT t.globalTid, s.value FROM ThreadNames t "
-        "JOIN StringIds s ON s.id = t.nameId WHERE s.value GLOB 'MPI Rank [0-9]*'"
-    )
-    return {
-        global_tid >> 24 & 0xFFFFFF: int(name.removeprefix("MPI Rank "))
-        for global_tid, name in rows
-        if isinstance(global_tid, int) and re.fullmatch(r"MPI Rank \d{1,9}", name)
-    }
-
-
-def ranks_by_process(
-    probe: Probe, capture: Capture, pids: set[int], working: set[int]
-) -> tuple[dict[int, dict[str, int]], list[Note]]:
-    """pid -> rank, local_rank, world_size, and notes where two statements disagree.
-
-    The launcher's environment speaks for a process only where a single one is at work.
-    """
-    ranks = {pid: {"rank": rank} for pid, rank in mpi_ranks(probe).items() if pid in pids}
-    notes = []
-    alone, launch = working or pids, capture.launch
-    if len(alone) == 1 and launch.rank is not None:
-        pid = next(iter(alone))
-        told = ranks.get(pid, {})
-        if told.get("rank", launch.rank) != launch.rank:
-            text = f"MPI says rank {told['rank']}, the environment {launch.rank}; MPI's was kept"
-            notes.append(Note("rank-clash", Severity.INFO, text))
-        own = {
-            "rank": launch.rank,
-            "local_rank": launch.local_rank,
-            "world_size": launch.world_size,
-        }
-        ranks[pid] = {
-            **{word: number for word, number in own.items() if number is not None},
-            **told,
-        }
-    return ranks, notes
-
-
-def diagnostics(probe: Probe) -> Iterator[Note]:
-    """Notes from the profiler's own messages, known shapes only."""
-    if not has(probe, "DIAGNOSTIC_EVENT", "text", "severity"):
-        return
-    counts: dict[str, tuple[int, frozenset[Fact]]] = {}
-    for (text,) in probe.select("SELECT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3)"):
-        for pattern, facts in _DIAGNOSTICS:
-            match = pattern.match(text) if isinstance(text, str) else None
-            if match:
-                known = match.group(0)
-                counts[known] = (counts.get(known, (0, facts))[0] + 1, facts)
-    for text, (count, facts) in counts.items():
-        yield Note(
-            "profiler-diagnostic",
-            Severity.INFO,
-            f"the profiler says: {text}",
-            count,
-            "DIAGNOSTIC_EVENT",
-            facts,
-        )
 
 
 def _values(probe: Probe, names: Iterable[str]) -> dict[str, list[str]]:
-    """name -> values (names repeat) of the first of these tables that exists."""
-    result: dict[str, list[str]] = {}
-    for table in names:
-        if has(probe, table, "name", "value"):
-            for name, value in probe.select(f"SELECT name, value FROM {table}"):
-                result.setdefault(str(name), []).append(str(value))
-            break
-    return result
+    # name -> values (names repeat) of the first of these tables that exists
+    values: dict[str, list[str]] = {}
+    table = next((name for name in names if has_columns(probe, name, "name", "value")), None)
+    if table is not None:
+        for name, value in probe.select(f"SELECT name, value FROM {table}"):
+            values.setdefault(str(name), []).append(str(value))
+    return values
 
 
 def _first(values: Mapping[str, list[str]], name: str, shape: str) -> str | None:
-    """The first value of this name that has the expected shape; anything else is not what we look for."""
+    # Values of another shape are passed over: they are not what this importer knows by the name.
     return next((v for v in values.get(name, ()) if re.fullmatch(shape, v)), None)
+
+
+def _option(capture: Mapping[str, list[str]], name: str, shape: str) -> str | None:
+    # Some options are those of the capture, others of its process.
+    return _first(capture, name, shape) or _first(capture, f"PROCESS_0:{name}", shape)
 
 
 def _version_of_install(system: Mapping[str, list[str]]) -> str | None:
@@ -234,14 +139,14 @@ def _version_of_install(system: Mapping[str, list[str]]) -> str | None:
 
 
 def _one_integer(probe: Probe, table: str, column: str) -> int | None:
-    if not has(probe, table, column):
+    if not has_columns(probe, table, column):
         return None
     rows = probe.select(f"SELECT {column} FROM {table} LIMIT 1")
     return rows[0][0] if rows and isinstance(rows[0][0], int) else None
 
 
 def _environment(*sources: Mapping[str, list[str]]) -> dict[str, str]:
-    """The allow-listed variables of the dumps; of several values the first."""
+    # The allow-listed variables of the dumps; the first of several values.
     variables: dict[str, str] = {}
     for values in sources:
         for name, texts in values.items():
@@ -252,38 +157,118 @@ def _environment(*sources: Mapping[str, list[str]]) -> dict[str, str]:
     return variables
 
 
+def _tracing_failed(probe: Probe) -> bool:
+    # The profiler could not trace CUDA: then a file without CUDA rows does not mean that there was none.
+    return has_columns(probe, "DIAGNOSTIC_EVENT", "text") and has_rows(
+        probe, "DIAGNOSTIC_EVENT", "text LIKE 'CUDA profiling might have not been started%'"
+    )
+
+
+# -- notes
+
+
+def option_notes(capture: Capture) -> Iterator[Note]:
+    """Yield a note with the options of the capture, for comparing two captures."""
+    if capture.options:
+        text = ", ".join(f"{name}={value}" for name, value in capture.options.items())
+        # Every note names facts; with this one, hardly a report shows it.
+        facts = frozenset({Fact.UTC})
+        yield Note("capture-options", Severity.INFO, text, where="META_DATA_CAPTURE", facts=facts)
+
+
+def diagnostic_notes(probe: Probe) -> Iterator[Note]:
+    """Yield the profiler's own messages, known shapes only."""
+    if not has_columns(probe, "DIAGNOSTIC_EVENT", "text", "severity"):
+        return
+    counts: dict[str, tuple[int, frozenset[Fact]]] = {}
+    for (text,) in probe.select("SELECT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3)"):
+        for pattern, facts in _DIAGNOSTICS:
+            match = pattern.match(text) if isinstance(text, str) else None
+            if match:
+                count = counts.get(match.group(0), (0, facts))[0]
+                counts[match.group(0)] = (count + 1, facts)
+    for message, (count, facts) in counts.items():
+        text = f"the profiler says: {message}"
+        where = "DIAGNOSTIC_EVENT"
+        yield Note("profiler-diagnostic", Severity.INFO, text, count, where, facts)
+
+
+# -- ranks
+
+
+def ranks_by_process(
+    probe: Probe, capture: Capture, pids: set[int], gpu_pids: set[int]
+) -> tuple[dict[int, dict[str, int]], list[Note]]:
+    """Return pid -> rank, local_rank, world_size, and notes if two statements disagree.
+
+    The launcher's environment speaks for a process only if a single one is at work.
+    """
+    ranks = {pid: {"rank": rank} for pid, rank in _mpi_ranks(probe).items() if pid in pids}
+    notes = []
+    workers, launch = gpu_pids or pids, capture.launch
+    if len(workers) == 1 and launch.rank is not None:
+        pid = next(iter(workers))
+        by_mpi = ranks.get(pid, {})
+        if by_mpi.get("rank", launch.rank) != launch.rank:
+            text = f"MPI says rank {by_mpi['rank']}, the environment {launch.rank}; MPI's was kept"
+            notes.append(Note("rank-clash", Severity.INFO, text))
+        by_launcher = {
+            "rank": launch.rank,
+            "local_rank": launch.local_rank,
+            "world_size": launch.world_size,
+        }
+        stated = {word: number for word, number in by_launcher.items() if number is not None}
+        ranks[pid] = {**stated, **by_mpi}
+    return ranks, notes
+
+
+def _mpi_ranks(probe: Probe) -> dict[int, int]:
+    # As the MPI trace recorded them: in a table, before 2022.4 as the name of a thread.
+    if has_columns(probe, "MPI_RANKS", "globalTid", "rank"):
+        rows = probe.select("SELECT globalTid, rank FROM MPI_RANKS")
+        return {
+            thread_of(global_tid)[0]: rank
+            for global_tid, rank in rows
+            if isinstance(global_tid, int) and isinstance(rank, int)
+        }
+    if not has_columns(probe, "ThreadNames", "globalTid", "nameId"):
+        return {}
+    rows = probe.select(
+        "SELECT t.globalTid, s.value FROM ThreadNames t "
+        "JOIN StringIds s ON s.id = t.nameId WHERE s.value GLOB 'MPI Rank [0-9]*'"
+    )
+    return {
+        thread_of(global_tid)[0]: int(name.removeprefix("MPI Rank "))
+        for global_tid, name in rows
+        if isinstance(global_tid, int) and re.fullmatch(r"MPI Rank \d{1,9}", name)
+    }
+
+
+# -- times
+
 _NANOSECONDS = 1_000_000_000
 
 
-@dataclass(frozen=True)
-class Clock:
-    """`zero` is subtracted from every time; `zero_utc_ns` is the time of day of the result's zero."""
-
-    zero: int
-    zero_utc_ns: int | None
-    recording_ns: int | None
-    notes: tuple[Note, ...] = ()
-
-
 def read_clock(probe: Probe, sources: Sequence[str], capture: Capture) -> Clock:
-    """The clock of a file.
+    """Return the clock of a file, by the times of its event tables `sources`.
 
-    Event times count from the session's start, unless the export was made with --ts-normalize: then
-    they are times of day, larger than any recording is long. What is read on request has no say where
-    there is more: a recording begins and ends whatever of it is asked for.
+    Times count from the session's start, unless the export was made with --ts-normalize: then they are
+    times of day, larger than any recording is long. Tables that are read on request do not count if
+    others have rows: a recording begins and ends whatever is included of it.
     """
     others = [source for source in sources if source not in tables.ON_REQUEST]
-    if any(probe.select(f"SELECT EXISTS (SELECT 1 FROM {source})")[0][0] for source in others):
+    if any(has_rows(probe, source) for source in others):
         sources = others
-    told = capture.attributes
     first = None
-    if capture.times_are_utc or _has_huge_times(probe, sources):
-        first = _extreme(probe, sources, _first_huge)
+    if capture.times_are_utc or _begin_with_times_of_day(probe, sources):
+        condition = f"typeof({{0}}) = 'integer' AND {{0}} > {TIME_LIMIT}"
+        starts = _extremes(probe, sources, "min", condition, of_ends=False)
+        first = min(starts, default=None)
     if first is None:
-        recording = told.recording_ns
+        recording = capture.attributes.recording_ns
         if recording is None:
             recording = _last_end(probe, sources, 0)
-        return Clock(0, told.zero_utc_ns, recording)
+        return Clock(0, capture.attributes.zero_utc_ns, recording)
     zero = first // _NANOSECONDS * _NANOSECONDS
     note = Note(
         "time-shifted",
@@ -294,47 +279,37 @@ def read_clock(probe: Probe, sources: Sequence[str], capture: Capture) -> Clock:
 
 
 def _last_end(probe: Probe, sources: Sequence[str], zero: int) -> int | None:
-    last = _extreme(probe, sources, _last)
+    ends = _extremes(probe, sources, "max", "typeof({0}) = 'integer'", of_ends=True)
+    last = max(ends, default=None)
     return last - zero if last is not None and last - zero <= TIME_LIMIT else None
 
 
-def _first_huge(time: str) -> tuple[str, str, str]:
-    return time, f"min({time})", f"typeof({time}) = 'integer' AND {time} > {TIME_LIMIT}"
+def _extremes(
+    probe: Probe, sources: Sequence[str], aggregate: str, condition: str, *, of_ends: bool
+) -> list[int]:
+    """Return the smallest or largest start or end in each table that has one.
 
-
-def _last(time: str) -> tuple[str, str, str]:
-    end = "end" if time == "start" else time
-    return end, f"max({end})", f"typeof({end}) = 'integer'"
-
-
-def _extreme(
-    probe: Probe, sources: Sequence[str], what: Callable[[str], tuple[str, str, str]]
-) -> int | None:
-    """The smallest or largest value of all event rows.
-
-    `what`: for the name of a table's times a column, what to take of it, and of which rows.
+    `aggregate` is "min" or "max"; `condition` is SQL with `{0}` for the column.
     """
-    found = []
+    rows = []
     for source in sources:
-        columns = probe.tables[source].columns
-        column, value, where = what(tables.TIMES[source])
+        columns, time = probe.tables[source].columns, tables.TIMES[source]
+        column = "end" if of_ends and time == "start" else time
         if column in columns:
+            where = condition.format(column)
             if source == tables.NVTX and "eventType" in columns:
                 kinds = ", ".join(map(str, tables.RANGE_KINDS))
                 where += f" AND eventType IN ({kinds})"  # domains are created before time begins
-            found += probe.select(f"SELECT {value} FROM {source} WHERE {where}")
-    known: list[int] = [row[0] for row in found if row[0] is not None]
-    if not known:
-        return None
-    return min(known) if what is _first_huge else max(known)
+            rows += probe.select(f"SELECT {aggregate}({column}) FROM {source} WHERE {where}")
+    return [value for (value,) in rows if value is not None]
 
 
-def _has_huge_times(probe: Probe, sources: Sequence[str]) -> bool:
-    """Whether the first row of every event table is a time of day (one damaged cell is not)."""
-    firsts = []
+def _begin_with_times_of_day(probe: Probe, sources: Sequence[str]) -> bool:
+    # The first row of every event table is one: a damaged cell or two are not.
+    rows = []
     for source in sources:
         time = tables.TIMES[source]
         if time in probe.tables[source].columns:
-            firsts += probe.select(f"SELECT {time} FROM {source} LIMIT 1")
-    numbers = [row[0] for row in firsts if isinstance(row[0], int)]
-    return bool(numbers) and all(number > TIME_LIMIT for number in numbers)
+            rows += probe.select(f"SELECT {time} FROM {source} LIMIT 1")
+    times = [time for (time,) in rows if isinstance(time, int)]
+    return bool(times) and all(time > TIME_LIMIT for time in times)

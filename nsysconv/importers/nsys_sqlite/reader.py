@@ -1,27 +1,27 @@
-"""Turns one export into one recording: attributes, facts, notes, and batches in a fitting order."""
+"""Reads one export as one recording: batches of rows in a fitting order, then its summary."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-import sqlalchemy as sa
-
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import contract, directives
-from nsysconv.importers.contract import Options
-from nsysconv.importers.nsys_sqlite import capture, gpu_metrics, memory, notes, small_tables, tables
-from nsysconv.importers.nsys_sqlite import capture as capture_facts
-from nsysconv.importers.nsys_sqlite import small_tables as device_facts
-from nsysconv.importers.nsys_sqlite.mapping import Context, Sampled, select
-from nsysconv.importers.nsys_sqlite.mapping import Mapping as TableMapping
-from nsysconv.importers.nsys_sqlite.survey import Found, Survey
+from nsysconv.importers import directives
+from nsysconv.importers.contract import NO_GPU_WORK, Options
+from nsysconv.importers.nsys_sqlite import capture, gpu_tables, notes, small_tables, tables
+from nsysconv.importers.nsys_sqlite.columns import ExportContext, ExportMapping, Metric
+from nsysconv.importers.nsys_sqlite.survey import ExportSurvey, Identities
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import Columns
-from nsysconv.importers.sqlite_mapping import guarded
+from nsysconv.importers.sqlite_columns import has_rows, row_count
+from nsysconv.importers.sqlite_mapping import (
+    source_rows,
+    unread_note,
+    unreadable_reason,
+    unrecorded_gpu_work,
+)
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import (
     ArrowRows,
@@ -33,10 +33,8 @@ from nsysconv.store.recording import (
     shared_constants,
 )
 
-_GPU_SOURCES = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE)
 
-
-class Reader:
+class ExportReader:
     """Reads one export. The survey of its tables starts with the object and ends with the batches."""
 
     def __init__(
@@ -46,6 +44,7 @@ class Reader:
         advice: Mapping[Fact, str],
         options: Options,
     ) -> None:
+        """Start the survey; `possible` and `advice` are those of the importer."""
         self._probe = probe
         self._possible = possible
         present = [source for source in tables.EVENT_SOURCES if source in probe.tables]
@@ -55,335 +54,296 @@ class Reader:
         self._advice = dict(advice) | {
             fact: f"Import again with `--include {fact}`."
             for source, fact in left_out.items()
-            if source in present and self._has_rows_of_ours(source)
+            if source in present and self._has_events(source)
         }
-        self._capture = capture_facts.read_capture(probe)
-        self._notes: list[Note] = list(probe.notes)
+        self._capture = capture.read_capture(probe)
         self._clock = capture.read_clock(probe, present, self._capture)
+        self._notes: list[Note] = list(probe.notes)
         self._unread: set[Fact] = set()
-        self._lost_gpu_work = False
-        self._ranked = False
-        self._survey = Survey(probe, self._sources, from_pages=options.in_place)
-        self._unclosed = probe.beside(notes.on_unclosed, probe)
+        self._survey = ExportSurvey(probe, self._sources, from_pages=options.in_place)
+        self._unclosed = probe.submit(notes.unclosed_range_notes, probe)
 
     def recording(self) -> Recording:
-        """The recording; its rows are read while `batches` is used up."""
-        self._notes += capture_facts.diagnostics(self._probe)
-        self._notes += capture_facts.option_notes(self._capture)
+        """Return the recording; its rows are read while `batches` is used up."""
+        self._notes += capture.diagnostic_notes(self._probe)
+        self._notes += capture.option_notes(self._capture)
         self._notes += self._clock.notes
-        for name in self._probe.not_tables:
+        for name in self._probe.view_names:
             if name in self._wanted:
                 self._leave_unread(name, "is a view or virtual table and was ignored")
         return Recording(self._batches(), self._probe.readable, self._possible)
 
-    # -- rows
-
     def _batches(self) -> Batches:
-        """API calls, GPU operations and the rest; then the small tables, once all scans are done."""
-        copied: list[TableMapping] = []
+        # API calls, GPU operations and the rest; then the small tables, once all scans are done.
+        copied: list[ExportMapping] = []
         try:
             for mapping in tables.MAPPINGS:
                 if mapping.source in self._sources:
-                    rows = self._source_rows(mapping)
+                    rows = self._event_rows(mapping)
                     if rows is not None:
                         copied.append(mapping)
                         yield rows
-            yield from self._small_batches()
-            return self._summary(copied)
+            has_ranks = yield from self._object_batches()
+            work_is_missing = yield from self._name_batches()
+            return Summary(
+                attributes=replace(
+                    self._capture.attributes,
+                    zero_utc_ns=self._clock.zero_utc_ns,
+                    recording_ns=self._clock.recording_ns,
+                ),
+                facts=self._facts(has_ranks=has_ranks, work_is_missing=work_is_missing),
+                advice=self._advice,
+                notes=tuple(self._notes),
+                gpu_pids=frozenset(self._ids.gpu_pids),
+                constants=shared_constants((m.target, self._constants(m)) for m in copied),
+                suspects=frozenset(
+                    m.target
+                    for m in copied
+                    if not _is_checked_first(m) and self._survey.is_suspect(m.source)
+                ),
+            )
         finally:
             self._survey.close()
             self._unclosed.cancel()
 
-    def _summary(self, copied: Sequence[TableMapping]) -> Summary:
-        return Summary(
-            attributes=replace(
-                self._capture.attributes,
-                zero_utc_ns=self._clock.zero_utc_ns,
-                recording_ns=self._clock.recording_ns,
-            ),
-            facts=self._facts(),
-            advice=self._advice,
-            notes=tuple(self._notes),
-            gpu_pids=frozenset(self._survey.everything().gpu_op_pids),
-            constants=shared_constants((m.ours, self._constants(m)) for m in copied),
-            suspects=frozenset(
-                m.ours
-                for m in copied
-                if not self._is_looked_at(m) and self._survey.suspects(m.source)
-            ),
-        )
+    # -- rows of events
 
-    def _source_rows(self, mapping: TableMapping) -> SourceRows | None:
-        source = self._probe.tables[mapping.source]
-        columns = Columns(source, alias=mapping.alias)
-        missing = mapping.needs - columns.names
-        if missing or source.row_id is None:
-            what = (
-                f"has no column {', '.join(sorted(missing))}" if missing else "has no row numbers"
-            )
-            self._leave_unread(mapping.source, f"{what} and was not read")
+    def _event_rows(self, mapping: ExportMapping) -> SourceRows | None:
+        if reason := unreadable_reason(self._probe, mapping):
+            self._leave_unread(mapping.source, reason)
             return None
         first, last = self._survey.row_range(mapping.source)
         if first is None or last is None:
             return None
-        context = self._context(mapping)
-
-        def selected(whole: Columns) -> sa.Select[Any]:
-            return select(mapping, whole, replace(context, careful=True))
-
-        def careful() -> tuple[SourceRows, list[Note]]:
-            watch = replace(
-                tables.WATCH,
-                start=mapping.time,
-                zero=context.zero,
-                reals=tables.REALS.get(mapping.source, frozenset()),
-            )
-            sound, notes = guarded(self._probe, rows, columns, watch, selected)
-            return sound, [replace(note, facts=frozenset({mapping.fact})) for note in notes]
-
-        rows = SourceRows(
-            table=mapping.ours,
-            select=select(mapping, columns, context),
-            row_id=columns.row_id,
-            first=first,
-            last=last,
-            guarded=careful,
+        rows = source_rows(
+            self._probe,
+            mapping,
+            self._context(mapping),
+            tables.CHECKS,
+            (first, last),
             sparse=self._survey.is_sparse(mapping.source),
         )
-        if self._is_looked_at(mapping) and self._survey.suspects(mapping.source):
-            rows, notes = careful()
+        if _is_checked_first(mapping) and self._survey.is_suspect(mapping.source):
+            rows, notes = rows.guarded()
             self._notes += notes
         return rows
 
-    def _is_looked_at(self, mapping: TableMapping) -> bool:
-        """Whether ids are checked before the rows are copied: arithmetic on such that are no numbers, or
-        looking them up, would go unnoticed.
-        """
-        return "deviceId" in mapping.needs or bool(mapping.alias)
-
-    def _constants(self, mapping: TableMapping) -> dict[str, int]:
-        """The process and device of all rows of a table, where they are one."""
-        found = self._survey.of(mapping.source)
-        if mapping.source in found.suspects or found.anonymous:
-            return {}
-        constants = {}
-        if len(found.pids) == 1:
-            constants["pid"] = next(iter(found.pids))
-        if len(found.op_ordinals) == 1 and found.op_ordinals == found.ordinals:
-            numbers = self._devices(self._survey.everything()).numbers
-            constants["device_id"] = numbers[next(iter(found.op_ordinals))]
-        return constants
-
-    def _leave_unread(self, source: str, why: str) -> None:
-        """Notes that a source table was not read: what it may hold is not recorded."""
-        facts = {mapping.fact for mapping in tables.MAPPINGS if mapping.source == source}
+    def _leave_unread(self, source: str, reason: str) -> None:
+        facts = tables.facts_of(source)
         self._unread |= facts
-        note = Note("not-a-table", Severity.DROPPED, f"{source} {why}", 1, source, frozenset(facts))
+        note = unread_note(source, reason, facts)
         if note not in self._notes:
             self._notes.append(note)
 
-    def _context(self, mapping: TableMapping) -> Context:
-        names_device = "deviceId" in mapping.needs
-        found = self._survey.devices_of(self._survey.gpu_sources) if names_device else Found()
-        devices = self._devices(found) if names_device else None
-        return Context(
+    def _context(self, mapping: ExportMapping) -> ExportContext:
+        source, names_device = mapping.source, "deviceId" in mapping.needs
+        devices = None
+        if names_device:
+            ids = self._survey.devices_of(self._survey.gpu_sources)
+            devices = small_tables.find_devices(self._probe, ids)
+        return ExportContext(
             zero=self._clock.zero,
             device=devices.expression() if devices else lambda pid, ordinal: ordinal,
             only_pid=self._only_pid(mapping) if names_device else None,
-            driver_names=self._driver_names(mapping),
-            constructs=self._constructs if mapping.source in directives.OPENACC_SOURCES else {},
-            metrics=self._metrics if mapping.source == gpu_metrics.SAMPLES else (),
-            nameless=mapping.source == tables.KERNEL and self._lacks_names,
-            balanced=mapping.source == memory.USAGE and memory.is_balanced(self._probe),
+            driver_names=self._driver_names() if source == tables.RUNTIME else None,
+            construct_ids=self._construct_ids if source in tables.OPENACC else {},
+            metrics=self._metrics[0] if source == gpu_tables.METRICS else (),
+            nameless=source == gpu_tables.KERNEL and self._lacks_kernel_names(),
+            balanced=source == gpu_tables.MEMORY_USAGE and gpu_tables.is_balanced(self._probe),
         )
 
-    def _devices(self, found: Found) -> device_facts.Devices:
-        sampled = {gpu_metrics.gpu_of(type_id) for type_id, _ in found.metrics}
-        return device_facts.find(self._probe, found.ordinals, found.op_ordinals, sampled)
-
-    @cached_property
-    def _lost_names(self) -> set[int | None]:
-        """Full names that kernels refer to and the file does not hold; None where one has no other."""
-        wanted = (
-            self._survey.of(tables.KERNEL).full_name_ids
-            if tables.KERNEL in self._sources
-            else set()
-        )
-        known = {name_id for name_id in wanted if name_id is not None}
-        return small_tables.textless(self._probe, known) | (wanted - known)
-
-    @cached_property
-    def _lacks_names(self) -> bool:
-        """Whether the file lacks the text of any name of a kernel."""
-        ids = self._survey.of(tables.KERNEL).name_ids
-        return bool(self._lost_names) or bool(small_tables.textless(self._probe, ids))
-
-    @cached_property
-    def _name_base(self) -> int:
-        return small_tables.base(self._probe)
-
-    @cached_property
-    def _constructs(self) -> directives.Numbers:
-        found = self._survey.everything().constructs
-        return directives.numbered(found, partial(small_tables.construct, self._name_base))
-
-    @cached_property
-    def _metric_names(self) -> dict[tuple[int, int], str]:
-        return gpu_metrics.names(self._probe, self._survey.everything().metrics)
-
-    @cached_property
-    def _metrics(self) -> tuple[Sampled, ...]:
-        found = self._survey.everything()
-        devices = self._devices(found).sampled
-        name_id = partial(small_tables.metric, self._name_base)
-        return gpu_metrics.sampled(self._metric_names, found.metrics, devices, name_id)
-
-    def _only_pid(self, mapping: TableMapping) -> int | None:
-        if "globalPid" in self._probe.tables[mapping.source].columns:
+    def _only_pid(self, mapping: ExportMapping) -> int | None:
+        source = mapping.source
+        if "globalPid" in self._probe.tables[source].columns:
             # A constant is cheaper to store than arithmetic on every row.
-            found = self._survey.devices_of([mapping.source])
-            is_sound = mapping.source not in found.suspects
-            return next(iter(found.pids)) if len(found.pids) == 1 and is_sound else None
-        pids = self._survey.everything().pids
+            ids = self._survey.devices_of([source])
+            is_sound = source not in ids.suspects
+            return next(iter(ids.pids)) if len(ids.pids) == 1 and is_sound else None
+        pids = self._ids.pids
         only = next(iter(pids)) if len(pids) == 1 else None
-        if any(n.slug == "process-assumed" and n.where == mapping.source for n in self._notes):
-            return only
-        count = self._probe.select(f"SELECT count(*) FROM {mapping.source}")[0][0]
-        text = f"{mapping.source} does not name processes; " + (
-            f"process {only} was assumed" if only is not None else "their process is not known"
-        )
-        self._notes.append(
-            Note(
-                "process-assumed",
-                Severity.APPROXIMATED,
-                text,
-                count,
-                mapping.source,
-                frozenset({mapping.fact}),
+        # Copies and migrations are two mappings of one table.
+        if not any(n.slug == "process-assumed" and n.where == source for n in self._notes):
+            text = f"{source} does not name processes; " + (
+                f"process {only} was assumed" if only is not None else "their process is not known"
             )
-        )
+            self._note_assumption("process-assumed", text, source, mapping.fact)
         return only
 
-    def _driver_names(self, mapping: TableMapping) -> tuple[int, ...] | None:
-        if mapping.source != tables.RUNTIME:
-            return None
+    def _driver_names(self) -> tuple[int, ...] | None:
         if "eventClass" in self._probe.tables[tables.RUNTIME].columns:
             return None
-        count = self._probe.select(f"SELECT count(*) FROM {tables.RUNTIME}")[0][0]
-        self._notes.append(
-            Note(
-                "call-layer-assumed",
-                Severity.APPROXIMATED,
-                "runtime and driver calls were told apart by name",
-                count,
-                tables.RUNTIME,
-                frozenset({Fact.API_CALLS}),
-            )
-        )
+        text = "runtime and driver calls were told apart by name"
+        self._note_assumption("call-layer-assumed", text, tables.RUNTIME, Fact.API_CALLS)
         ids = self._probe.select("SELECT id FROM StringIds WHERE value GLOB 'cu[A-Z]*'")
         return tuple(row[0] for row in ids)
 
-    def _small_batches(self) -> Iterator[ArrowRows]:
-        found = self._survey.everything()
-        devices = self._devices(found)
-        self._notes += notes.on_rows(self._probe, found, devices, self._unclosed.result())
-        ranks, clashes = capture_facts.ranks_by_process(
-            self._probe, self._capture, found.pids, found.gpu_op_pids
+    def _note_assumption(self, slug: str, text: str, source: str, fact: Fact) -> None:
+        count = row_count(self._probe, source)
+        facts = frozenset({fact})
+        self._notes.append(Note(slug, Severity.APPROXIMATED, text, count, source, facts))
+
+    def _constants(self, mapping: ExportMapping) -> dict[str, int]:
+        # The process and device of all rows of a table, if they are one.
+        ids = self._survey.of_table(mapping.source)
+        if mapping.source in ids.suspects or ids.anonymous:
+            return {}
+        constants = {}
+        if len(ids.pids) == 1:
+            constants["pid"] = next(iter(ids.pids))
+        if len(ids.op_ordinals) == 1 and ids.op_ordinals == ids.ordinals:
+            constants["device_id"] = self._devices.numbers[next(iter(ids.op_ordinals))]
+        return constants
+
+    # -- what all scans together give
+
+    @cached_property
+    def _ids(self) -> Identities:
+        return self._survey.all_tables()
+
+    @cached_property
+    def _devices(self) -> small_tables.Devices:
+        return small_tables.find_devices(self._probe, self._ids)
+
+    @cached_property
+    def _first_made_id(self) -> int:
+        return small_tables.first_made_id(self._probe)
+
+    @cached_property
+    def _construct_ids(self) -> directives.ConstructIds:
+        name_id = partial(small_tables.construct_name_id, self._first_made_id)
+        return directives.assign_ids(self._ids.constructs, name_id)
+
+    @cached_property
+    def _metric_names(self) -> dict[tuple[int, int], str]:
+        return gpu_tables.metric_names(self._probe, self._ids.metrics)
+
+    @cached_property
+    def _metrics(self) -> tuple[tuple[Metric, ...], list[dict[str, Any]]]:
+        name_id = partial(small_tables.metric_name_id, self._first_made_id)
+        return gpu_tables.describe_metrics(
+            self._ids.metrics, self._metric_names, self._devices.sampled, name_id
         )
-        self._ranked = bool(ranks)
+
+    @cached_property
+    def _missing_full_names(self) -> set[int | None]:
+        # Full names that kernels refer to and the file lacks; None if a kernel has no full name.
+        if gpu_tables.KERNEL not in self._sources:
+            return set()
+        full = self._survey.of_table(gpu_tables.KERNEL).full_name_ids
+        known = {name_id for name_id in full if name_id is not None}
+        return small_tables.ids_without_text(self._probe, known) | (full - known)
+
+    def _lacks_kernel_names(self) -> bool:
+        ids = self._survey.of_table(gpu_tables.KERNEL).name_ids
+        return bool(self._missing_full_names) or bool(
+            small_tables.ids_without_text(self._probe, ids)
+        )
+
+    # -- small tables
+
+    def _object_batches(self) -> Generator[ArrowRows, None, bool]:
+        """Yield the small tables but names; return whether ranks of processes are known."""
+        probe, ids, devices = self._probe, self._ids, self._devices
+        self._notes += notes.row_notes(probe, ids, devices, self._unclosed.result())
+        ranks, clashes = capture.ranks_by_process(probe, self._capture, ids.pids, ids.gpu_pids)
         self._notes += clashes
+        processes = small_tables.process_rows(probe, ids, ranks, self._capture)
         yield rows_of(schema.device, devices.rows)
-        yield rows_of(
-            schema.process, small_tables.processes(self._probe, found, ranks, self._capture)
-        )
-        yield rows_of(schema.thread, small_tables.threads(self._probe, found))
-        yield rows_of(schema.context, small_tables.contexts(self._probe, found, devices))
-        yield rows_of(schema.stream, small_tables.streams(self._probe, found))
-        yield rows_of(schema.domain, small_tables.domains(self._probe, found))
-        yield rows_of(schema.category, small_tables.categories(self._probe, found))
-        yield from self._made_up_names(found)
-        missing, doubled, api_names = set[int](), list[int](), []
-        for rows in small_tables.names(self._probe, found, missing, doubled):
-            api_names += [(row["id"], row["plain"]) for row in rows if row["plain"]]
+        yield rows_of(schema.process, processes)
+        yield rows_of(schema.thread, small_tables.thread_rows(probe, ids))
+        yield rows_of(schema.context, small_tables.context_rows(probe, ids, devices))
+        yield rows_of(schema.stream, small_tables.stream_rows(probe, ids))
+        yield rows_of(schema.domain, small_tables.domain_rows(probe, ids))
+        yield rows_of(schema.category, small_tables.category_rows(probe, ids))
+        return bool(ranks)
+
+    def _name_batches(self) -> Generator[ArrowRows, None, bool]:
+        """Yield names; return whether calls show that there was GPU work, and none was recorded."""
+        yield from self._made_name_batches()
+        missing, doubled = set[int](), list[int]()
+        api_names: dict[int, str] = {}
+        for rows in small_tables.name_rows(self._probe, self._ids, missing, doubled):
+            api_names.update((row["id"], row["plain"]) for row in rows if row["plain"])
             yield rows_of(schema.name, rows)
         self._note_names(missing, doubled)
-        if not self._has_rows(_GPU_SOURCES):
-            lost = notes.lost_gpu_work(self._probe, api_names)
-            self._lost_gpu_work = lost is not None
-            self._notes.append(lost or contract.NO_GPU_WORK)
+        if self._has_rows(gpu_tables.GPU_WORK):
+            return False
+        note = unrecorded_gpu_work(self._probe, tables.RUNTIME, "nameId", api_names)
+        self._notes.append(note or NO_GPU_WORK)
+        return note is not None
+
+    def _made_name_batches(self) -> Generator[ArrowRows]:
+        # Names that the file does not hold as they are.
+        if self._ids.constructs:
+            text_ids = directives.text_ids(self._construct_ids)
+            texts = small_tables.texts(self._probe, text_ids)
+            yield rows_of(schema.name, directives.name_rows(self._construct_ids, texts))
+            self._notes += notes.name_notes(len(text_ids - texts.keys()), ())
+        if self._ids.metrics:
+            yield rows_of(schema.name, self._metrics[1])
+            nameless = len(self._ids.metrics) - len(self._metric_names)
+            self._notes += notes.metric_name_notes(nameless)
 
     def _note_names(self, missing: set[int], doubled: Sequence[int]) -> None:
-        """Notes on ids without a text, and with two; apart what only rows on request refer to: other
-        reports are to say the same whether or not these were read.
-        """
-        of = {source: self._survey.of(source).name_ids for source in self._sources}
-        if self._lost_names:
-            others = set[int]().union(
-                *(ids for source, ids in of.items() if source != tables.KERNEL)
-            )
-            shown = small_tables.shown_without_text(self._probe)
-            replaced = self._lost_names - shown
-            missing = missing - (replaced - others)
-            self._notes += notes.on_replaced_names(len(replaced))
-        always = set[int]().union(*(of[source] for source in of.keys() - tables.ON_REQUEST.keys()))
-        self._notes += notes.on_names(len(missing & always), [i for i in doubled if i in always])
-        for source in of.keys() & tables.ON_REQUEST.keys():
-            own = of[source] - always
-            facts = frozenset({tables.ON_REQUEST[source]})
-            self._notes += notes.on_names(
-                len(missing & own), [i for i in doubled if i in own], facts
-            )
+        """Note ids without a text, and with two.
 
-    def _made_up_names(self, found: Found) -> Iterator[ArrowRows]:
-        """Names that stand nowhere in the file as they are."""
-        if found.constructs:
-            asked = directives.text_ids(self._constructs)
-            texts = small_tables.texts(self._probe, asked)
-            yield rows_of(schema.name, directives.names(self._constructs, texts))
-            self._notes += notes.on_names(len(asked - texts.keys()), ())
-        if found.metrics:
-            yield rows_of(schema.name, gpu_metrics.name_rows(self._metrics, self._metric_names))
-            nameless = len(found.metrics) - len(self._metric_names)
-            self._notes += notes.on_metric_names(nameless)
+        Those that only rows on request refer to are notes of their own: other reports have the same notes
+        whether or not these rows were read.
+        """
+        ids = {source: self._survey.of_table(source).name_ids for source in self._sources}
+        if self._missing_full_names:
+            others = set[int]().union(
+                *(own for source, own in ids.items() if source != gpu_tables.KERNEL)
+            )
+            replaced = self._missing_full_names - small_tables.missing_full_names(self._probe)
+            missing = missing - (replaced - others)
+            self._notes += notes.replaced_name_notes(len(replaced))
+        on_request = ids.keys() & tables.ON_REQUEST.keys()
+        always = set[int]().union(*(ids[source] for source in ids.keys() - on_request))
+        self._notes += notes.name_notes(len(missing & always), [i for i in doubled if i in always])
+        for source in on_request:
+            own = ids[source] - always
+            facts = frozenset({tables.ON_REQUEST[source]})
+            doubled_own = [i for i in doubled if i in own]
+            self._notes += notes.name_notes(len(missing & own), doubled_own, facts)
 
     # -- facts
 
-    def _facts(self) -> frozenset[Fact]:
-        """What this file holds; asked for once the rows are read."""
+    def _facts(self, *, has_ranks: bool, work_is_missing: bool) -> frozenset[Fact]:
         facts = {
             mapping.fact
             for mapping in tables.MAPPINGS
-            if mapping.source in self._sources and self._has_rows_of_ours(mapping.source)
+            if mapping.source in self._sources and self._has_events(mapping.source)
         }
-        gpu_rows = self._has_rows(_GPU_SOURCES)
-        if gpu_rows or (self._capture.cuda_traced and not self._lost_gpu_work):
-            # One switch records them all, so that none of a kind is a fact, too.
+        gpu_rows = self._has_rows(gpu_tables.GPU_WORK)
+        if gpu_rows or (self._capture.cuda_traced and not work_is_missing):
+            # One switch records them all: if there are no rows of one kind, there were none.
             facts |= {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY}
         if self._capture.cuda_traced or self._has_rows([tables.RUNTIME]):
             facts |= {Fact.API_CALLS, Fact.THREADS}
-            if gpu_rows or not self._lost_gpu_work:
+            if gpu_rows or not work_is_missing:
                 facts.add(Fact.API_LINKS)
-        if self._ranked:
+        if has_ranks:
             facts.add(Fact.RANKS)
         if self._clock.zero_utc_ns is not None:
             facts.add(Fact.UTC)
-        devices = self._devices(self._survey.everything())
-        if devices.rows and not devices.unnamed:
+        if self._devices.rows and not self._devices.unnamed:
             facts.add(Fact.DEVICES)
         return frozenset(facts - self._unread)
 
     def _has_rows(self, sources: Iterable[str]) -> bool:
-        return any(
-            source in self._sources
-            and self._probe.select(f"SELECT EXISTS (SELECT 1 FROM {source})")[0][0]
-            for source in sources
-        )
+        return any(source in self._sources and has_rows(self._probe, source) for source in sources)
 
-    def _has_rows_of_ours(self, source: str) -> bool:
-        """Whether a table has rows other than those that frame the tracing."""
+    def _has_events(self, source: str) -> bool:
+        # Other rows frame the tracing.
         classes = tables.CLASSES.get(source)
-        where = "1"
         if classes and "eventClass" in self._probe.tables[source].columns:
-            where = f"eventClass IN ({', '.join(map(str, sorted(classes)))})"
-        rows = self._probe.select(f"SELECT EXISTS (SELECT 1 FROM {source} WHERE {where})")
-        return bool(rows[0][0])
+            numbers = ", ".join(map(str, sorted(classes)))
+            return has_rows(self._probe, source, f"eventClass IN ({numbers})")
+        return has_rows(self._probe, source)
+
+
+def _is_checked_first(mapping: ExportMapping) -> bool:
+    # Arithmetic on ids that are no numbers, or looking them up, would go unnoticed: such tables are
+    # guarded before their rows are copied.
+    return "deviceId" in mapping.needs or bool(mapping.alias)

@@ -19,27 +19,6 @@ NAME = "nsys_stats"
 VERSION = 1
 TITLE = "nsys stats output (CSV, TSV, JSON or text)"
 
-GUARANTEED: frozenset[Fact] = frozenset()
-POSSIBLE = frozenset(
-    {
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.THREADS,
-        Fact.KERNEL_TOTALS,
-        Fact.MEMORY_TOTALS,
-        Fact.API_TOTALS,
-        Fact.UNIFIED_MEMORY_TOTALS,
-        Fact.RANGE_TOTALS,
-        Fact.DIRECTIVE_TOTALS,
-        Fact.OSRT_TOTALS,
-    }
-)
-JOINS = True
-INCLUDABLE: Mapping[str, str] = {}
 _EXPORT = "export the report itself and import that: `nsys export --type=sqlite REPORT.nsys-rep`"
 
 
@@ -47,42 +26,40 @@ def _print(reports: str) -> str:
     return f"Print it with `nsys stats -r {reports} -f csv REPORT.nsys-rep`, or {_EXPORT}."
 
 
-_TRACE = _print("cuda_gpu_trace")
-_CALLS = _print("cuda_api_trace")
-_BOTH = (
-    f"Print both traces as CSV and import them together (`nsysconv import --join`), or {_EXPORT}."
-)
 _MEMORY_SUMS = _print("cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum")
-_RANGES = (
-    "Put NVTX ranges into the program, record with `nsys profile --trace=cuda,nvtx …`, and print "
-    "`nsys stats -r nvtx_sum -f csv REPORT.nsys-rep`."
-)
 _OSRT = (
     "Record with `nsys profile --trace=cuda,osrt …`, and print "
     "`nsys stats -r osrt_sum -f csv REPORT.nsys-rep`."
 )
-_EVERYTHING = f"`nsys stats` does not print it: {_EXPORT}."
-ADVICE: Mapping[Fact, str] = {
-    Fact.KERNELS: _TRACE,
-    Fact.MEMCPYS: _TRACE,
-    Fact.MEMSETS: _TRACE,
-    Fact.UNIFIED_MEMORY: _TRACE,
-    Fact.API_CALLS: _CALLS,
-    Fact.API_LINKS: _BOTH,
-    Fact.THREADS: _CALLS,
+_PRINTED: Mapping[Fact, str] = {
+    **dict.fromkeys(
+        (Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY), _print("cuda_gpu_trace")
+    ),
+    **dict.fromkeys((Fact.API_CALLS, Fact.THREADS), _print("cuda_api_trace")),
+    Fact.API_LINKS: "Print both traces as CSV and import them together (`nsysconv import --join`), "
+    f"or {_EXPORT}.",
     Fact.KERNEL_TOTALS: _print("cuda_gpu_kern_sum"),
     Fact.MEMORY_TOTALS: _MEMORY_SUMS,
     Fact.API_TOTALS: _print("cuda_api_sum"),
     Fact.UNIFIED_MEMORY_TOTALS: _MEMORY_SUMS,
-    Fact.RANGE_TOTALS: _RANGES,
+    Fact.RANGE_TOTALS: "Put NVTX ranges into the program, record with `nsys profile --trace=cuda,"
+    "nvtx …`, and print `nsys stats -r nvtx_sum -f csv REPORT.nsys-rep`.",
     Fact.DIRECTIVE_TOTALS: "Record a program with OpenACC or OpenMP with `nsys profile --trace=cuda,"
     "openacc,openmp …`, and print `nsys stats -r openacc_sum,openmp_sum -f csv REPORT.nsys-rep`.",
     Fact.OSRT_TOTALS: _OSRT,
+}
+
+GUARANTEED: frozenset[Fact] = frozenset()
+POSSIBLE = frozenset(_PRINTED)
+JOINS = True
+INCLUDABLE: Mapping[str, str] = {}
+ADVICE: Mapping[Fact, str] = {
+    **_PRINTED,
     Fact.OSRT_CALLS: _OSRT,
-    Fact.RANGES: _EVERYTHING,
-    Fact.DEVICES: _EVERYTHING,
-    Fact.RANKS: _EVERYTHING,
-    Fact.UTC: _EVERYTHING,
+    **dict.fromkeys(
+        (Fact.RANGES, Fact.DEVICES, Fact.RANKS, Fact.UTC),
+        f"`nsys stats` does not print it: {_EXPORT}.",
+    ),
 }
 
 _OURS_JSON = b'{"format":'

@@ -9,15 +9,15 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
+from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
 from nsysconv.importers.nsys_stats.survey import LogSurvey, PrintedTable, Run, split_runs
 from nsysconv.importers.nsys_stats.tables import TRACES, NsysTable
 from nsysconv.importers.nsys_stats.totals import (
+    AMBIGUOUS,
+    NO_NUMBERS,
     TOTALS,
     NsysIds,
     Totals,
-    ambiguous_note,
-    no_numbers_note,
     not_read_note,
 )
 from nsysconv.importers.nsys_stats.trace import NsysTraceRows, TraceReader, TraceTotals
@@ -68,8 +68,8 @@ def read_recordings(
         for probe, parts in zip(probes, files, strict=True):
             _refuse_empty(probe, [part.run for part in parts])
         recordings = _joined([[part for part in parts if part.run.tables] for parts in files])
-        if len(recordings) > MOST_RECORDINGS:
-            raise too_many_recordings(str(probes[0].origin))
+        if len(recordings) > MAX_RECORDINGS:
+            raise too_many_recordings_error(str(probes[0].origin))
         for number, parts in enumerate(recordings, 1):
             kinds = {kind for part in parts for kind in part.run.tables}
             name = f"run-{number}" if recordings[1:] else ""
@@ -203,10 +203,13 @@ class PrintedRecording:
             if only_calls and table.header.place("tid") is not None:
                 self._facts.add(Fact.THREADS)
         self._notes += reader.rejected.notes(part.survey.unfinished)
-        if reader.ambiguous:
-            self._notes.append(ambiguous_note(reader.ambiguous, table.line, EVENTS))
-        if reader.no_numbers:
-            self._notes.append(no_numbers_note(reader.no_numbers, table.line, EVENTS))
+        where = f"line {table.line}"
+        for slug, text, count in (
+            ("number-ambiguous", AMBIGUOUS, reader.ambiguous),
+            ("cell-unreadable", NO_NUMBERS, reader.no_numbers),
+        ):
+            if count:
+                self._notes.append(Note(slug, Severity.DROPPED, text, count, where, EVENTS))
 
     def _cut_rows(self) -> Iterator[Note]:
         # A last line without an end is no damaged row of a table of totals: the file ends too early.

@@ -70,6 +70,11 @@ class NsysHeader:
     table: NsysTable | None = None
     delimiter: str = ""
 
+    @property
+    def has_points(self) -> bool:
+        """Return whether nsys prints points in numbers, whatever the locale."""
+        return self.layout in (Layout.DELIMITED, Layout.JSON)
+
     def place(self, role: str) -> int | None:
         """Return the index of the column with a role, or None."""
         return next((i for i, column in enumerate(self.columns) if column.role == role), None)

@@ -19,7 +19,6 @@ from nsysconv.importers.nsys_stats.tables import (
     SIZES,
     TIMES,
     CellKind,
-    Layout,
     NsysTable,
     SpelledNumber,
     number_format,
@@ -33,6 +32,7 @@ from nsysconv.importers.printed.quantities import (
     totals_fact,
 )
 from nsysconv.importers.printed.registry import IdRegistry, Row, api_layer, is_api_name
+from nsysconv.importers.printed.text import line_notes, unreadable_notes
 from nsysconv.importers.printed.trace import SIZES as SIZED_EVENTS
 from nsysconv.notes import Note, Severity
 
@@ -159,9 +159,7 @@ class TotalsCells:
             if role in (*_MEASURES, "count", "share")
             for _, row in table.rows
         ]
-        # nsys writes points there, whatever the locale.
-        has_points = table.header.layout in (Layout.DELIMITED, Layout.JSON)
-        self._format = number_format(cells, has_points=has_points)
+        self._format = number_format(cells, has_points=table.header.has_points)
         self._decimals = self._most_decimals(table)
         self._is_cut = self._format.has_commas and self._has_cut_decimals(table)
 
@@ -304,6 +302,10 @@ TOTALS = _SIZE_TOTALS | {
     Fact.OSRT_TOTALS,
 }
 """Facts that tables of totals record."""
+NO_NUMBERS = "cells that are no numbers"
+AMBIGUOUS = (
+    "cells were left out of which nothing tells whether their sign marks decimals or thousands"
+)
 
 
 class Totals(PrintedTotals):
@@ -494,33 +496,27 @@ class Totals(PrintedTotals):
     def notes(self) -> Iterator[Note]:
         """Yield what was rounded, cut or left out."""
         yield from self.rounding_notes("{}: sums of bytes")
-        yield from self._cell_notes()
+        cut = (
+            "decimals were cut: numbers may be up to one of their unit more than is printed; "
+            "nsys stats -f csv prints them in full"
+        )
+        cut_facts = frozenset(self._cut_facts)
+        yield from line_notes("decimals-cut", Severity.APPROXIMATED, cut, self.cut, cut_facts)
+        yield from line_notes(
+            "cell-unreadable", Severity.DROPPED, NO_NUMBERS, self.no_numbers, TOTALS
+        )
+        text = "sizes of operations of which another table tells another number were left out"
+        yield from line_notes("tables-disagree", Severity.DROPPED, text, self.disagreeing, TOTALS)
+        yield from line_notes(
+            "number-ambiguous", Severity.DROPPED, AMBIGUOUS, self.ambiguous, TOTALS
+        )
+        yield from unreadable_notes(self.unread)
         yield from self.incomplete_notes()
         for kind in self.repeated:
             yield not_read_note(f"{kind.value}, which another table of this file tells in full,", 1)
         if self.rows:
             text = "the tables add up over all processes and devices of the recording"
             yield Note("processes-merged", Severity.INFO, text, 1, "", TOTALS)
-
-    def _cell_notes(self) -> Iterator[Note]:
-        if self.cut:
-            text = (
-                "decimals were cut: numbers may be up to one of their unit more than is printed; "
-                "nsys stats -f csv prints them in full"
-            )
-            facts = frozenset(self._cut_facts)
-            where = f"line {self.cut[0]}"
-            yield Note("decimals-cut", Severity.APPROXIMATED, text, len(self.cut), where, facts)
-        if self.no_numbers:
-            yield no_numbers_note(len(self.no_numbers), self.no_numbers[0], TOTALS)
-        if self.disagreeing:
-            text = "sizes of operations of which another table tells another number were left out"
-            where = f"line {self.disagreeing[0]}"
-            count = len(self.disagreeing)
-            yield Note("tables-disagree", Severity.DROPPED, text, count, where, TOTALS)
-        if self.ambiguous:
-            yield ambiguous_note(len(self.ambiguous), self.ambiguous[0], TOTALS)
-        yield from self.unread_notes()
 
 
 def _holds(table: PrintedTable, kind: NsysTable, group: str) -> bool:
@@ -531,23 +527,6 @@ def _holds(table: PrintedTable, kind: NsysTable, group: str) -> bool:
     )
 
 
-# -- notes on tables and traces
-
-
 def not_read_note(table: str, count: int) -> Note:
     """Return the note on a table that has no place in a store."""
     return Note("rows-not-read", Severity.INFO, f"the table {table} was not read", count)
-
-
-def ambiguous_note(count: int, line: int, facts: frozenset[Fact]) -> Note:
-    """Return the note on numbers with a sign that may mark decimals or thousands."""
-    text = (
-        "cells were left out of which nothing tells whether their sign marks decimals or thousands"
-    )
-    return Note("number-ambiguous", Severity.DROPPED, text, count, f"line {line}", facts)
-
-
-def no_numbers_note(count: int, line: int, facts: frozenset[Fact]) -> Note:
-    """Return the note on cells of columns of numbers that are none."""
-    text = "cells that are no numbers"
-    return Note("cell-unreadable", Severity.DROPPED, text, count, f"line {line}", facts)

@@ -87,14 +87,9 @@ class TraceReader:
         self._scales = {role: self._scale(role) for role in (*QUANTITIES, *_INTEGERS)}
         sample = islice((row for row in self._first_rows() if len(row) == len(roles)), _SAMPLE_ROWS)
         rows = [dict(zip(roles, row, strict=True)) for row in sample]
-        has_points = header.layout in (Layout.DELIMITED, Layout.JSON)
-        cells = [
-            (row[role], self._cell_kind(role))
-            for row in rows
-            for role in self._scales
-            if role in row
-        ]
-        self._format: NumberFormat = number_format(cells, has_points=has_points)
+        measured = [role for role in self._scales if role in roles]
+        cells = [(row[role], self._cell_kind(role)) for row in rows for role in measured]
+        self._format: NumberFormat = number_format(cells, has_points=header.has_points)
         numbers = {
             role: [number for row in rows
                    if (number := self._format.number(row[role], self._cell_kind(role))) is not None]

@@ -353,17 +353,13 @@ class _Log:
             text = "rows that do not tell which GPU they are of: query `index` or `uuid`, too"
             yield Note("sample-without-gpu", Severity.INFO, text, self._without_gpu, "", _METRICS)
         yield from self._cell_notes()
-        if self._rejected.count:
-            text, where = "lines that are no rows of the log", f"line {self._rejected.first}"
-            count = self._rejected.count
-            yield Note("line-unreadable", Severity.DROPPED, text, count, where, _METRICS)
-        if self._too_far.count:
-            text, where = (
-                "rows more than 104 days from the first one",
-                f"line {self._too_far.first}",
-            )
-            count = self._too_far.count
-            yield Note("impossible-time", Severity.DROPPED, text, count, where, _METRICS)
+        for slug, text, lines in (
+            ("line-unreadable", "lines that are no rows of the log", self._rejected),
+            ("impossible-time", "rows more than 104 days from the first one", self._too_far),
+        ):
+            if lines.count:
+                where = f"line {lines.first}"
+                yield Note(slug, Severity.DROPPED, text, lines.count, where, _METRICS)
         if self._cut_line:
             text = "the log ends within a line, which was left out"
             where = f"line {self._cut_line}"

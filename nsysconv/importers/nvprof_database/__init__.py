@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import No, Options, Yes
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import has
+from nsysconv.importers.sqlite_columns import has_columns
 from nsysconv.store.recording import Recording
 
 NAME = "nvprof_database"
@@ -70,7 +70,7 @@ _SESSION = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?<session\s+version=")
 
 
 def sniff(probe: Probe) -> Yes | No:
-    """nvprof's databases have Version and StringTable; nsys exports have StringIds instead."""
+    """Return Yes for a database with nvprof's tables Version and StringTable."""
     if _SESSION.match(probe.head):
         return No(
             "a session of the Visual Profiler, which holds no profile itself",
@@ -81,18 +81,18 @@ def sniff(probe: Probe) -> Yes | No:
         return No("it is not a SQLite database")
     if probe.damage:
         return No(probe.damage)
-    if not has(probe, "StringTable", "_id_", "value"):
+    if not has_columns(probe, "StringTable", "_id_", "value"):
         return No("it has no table StringTable with columns _id_ and value")
-    if not has(probe, "Version", "version"):
+    if not has_columns(probe, "Version", "version"):
         return No("it has no table Version with a column version")
     if "StringIds" in probe.tables:
         return No("it has StringIds, as exports of Nsight Systems have")
-    return Yes()
+    return Yes(alone=True)
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-    """One recording per file."""
-    # Every import asks every importer whether a file is its own; only one reads it.
-    from nsysconv.importers.nvprof_database.reader import Reader
+    """Yield the one recording of a file."""
+    # Loaded only for such files: SQLAlchemy comes with it.
+    from nsysconv.importers.nvprof_database.reader import DatabaseReader
 
-    yield Reader(probes[0], POSSIBLE, ADVICE).recording()
+    yield DatabaseReader(probes[0], POSSIBLE, ADVICE).recording()

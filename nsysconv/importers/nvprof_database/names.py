@@ -1,75 +1,163 @@
-"""The texts of names: ranges and kernels from the file, API functions and overhead from our own lists."""
+"""Names and their ids: texts of the database's string table, and names that are made from its rows.
+
+The ids of made names must not be ids that a row of the file may refer to. Below `base` are the file's
+own ids; one `base` higher is a symbol's demangled form; above both are API functions, kinds of overhead,
+and constructs of OpenACC and OpenMP.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from nsysconv.importers.nvprof_database import name_ids, tables
-from nsysconv.importers.nvprof_database.cbid_names import function_name
-from nsysconv.importers.nvprof_database.name_ids import NameIds
-from nsysconv.importers.nvprof_database.survey import Found
+import sqlalchemy as sa
+
 from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_columns import Expression, texts_by_id
 from nsysconv.names import plain_api_name
 
 Row = dict[str, Any]
 
-_AT_ONCE = 50_000
+MAX_TEXT_ID = (1 << 31) - 1
+"""No string table is that long: higher ids are damage."""
+MAX_CALL = (1 << 14) - 1
+"""The same for the numbers of API functions."""
+LAYERS = ("runtime", "driver")
+
+OVERHEADS = {
+    0: "Unknown overhead",
+    1: "Driver compiler",
+    1 << 16: "Buffer flush",
+    2 << 16: "Instrumentation",
+    3 << 16: "Resource",
+}
+"""Names of kinds of overhead."""
+
+_ROWS_AT_ONCE = 50_000
 
 
-def numbering(probe: Probe, found: Found, *, demangles: bool) -> NameIds:
-    """Numbers for what we name ourselves, above all that the file's rows can refer to."""
-    highest = probe.select(
-        f"SELECT max(_id_) FROM StringTable WHERE _id_ <= {name_ids.HIGHEST_TEXT}"
-    )[0][0]
-    return NameIds(max([highest or 0, 0, *found.symbol_ids, *found.text_ids]) + 1, demangles)
+@dataclass(frozen=True)
+class NameIds:
+    """The ids of names; `base` is higher than every id of a text.
+
+    `demangles`: kernels have a demangled name, too.
+    """
+
+    base: int
+    demangles: bool
+
+    def text(self, text_id: Expression, *, careful: bool) -> Expression:
+        """Return a text of the file; id 0 is none and, if `careful`, so are ids that cannot be."""
+        if careful:
+            return sa.case((text_id.between(1, self.base - 1), text_id))
+        return sa.func.nullif(text_id, 0)
+
+    def demangled(self, symbol: Expression) -> Expression:
+        """Return the demangled form of a symbol with this id."""
+        return symbol + self.base
+
+    def call(self, number: Expression, layer: int, *, careful: bool) -> Expression:
+        """Return the API function with this number in its layer."""
+        value = number * len(LAYERS) + self.call_id(0, layer)
+        return sa.case((number.between(0, MAX_CALL), value)) if careful else value
+
+    def call_id(self, number: int, layer: int) -> int:
+        """Return the id of an API function."""
+        return 2 * self.base + len(LAYERS) * number + layer
+
+    def overhead(self, kind: Expression) -> Expression:
+        """Return the kind of overhead; NULL for a kind that is not known."""
+        return sa.case({known: self.overhead_id(known) for known in OVERHEADS}, value=kind)
+
+    def overhead_id(self, kind: int) -> int:
+        """Return the id of a known kind of overhead."""
+        return self.call_id(MAX_CALL + 1, 0) + list(OVERHEADS).index(kind)
+
+    def construct_id(self, place: int) -> int:
+        """Return the id of the construct at this place of the list of all."""
+        return self.call_id(MAX_CALL + 1, 0) + len(OVERHEADS) + place
+
+
+def assign_ids(probe: Probe, used: Iterable[int], *, demangles: bool) -> NameIds:
+    """Return ids for made names, above those of the string table and the `used` ones of rows."""
+    highest = probe.select(f"SELECT max(_id_) FROM StringTable WHERE _id_ <= {MAX_TEXT_ID}")[0][0]
+    return NameIds(max([highest or 0, 0, *used]) + 1, demangles)
+
+
+# -- API functions
 
 
 def call_name(layer: int, number: int) -> str:
-    """What an API function is called: its symbol, or its number in brackets where it has no known one."""
-    words = ("runtime", "driver")
-    return function_name(layer, number) or f"[{words[layer]} call {number}]"
+    """Return the symbol of an API function, or its number in brackets if it is not known."""
+    return function_name(layer, number) or f"[{LAYERS[layer]} call {number}]"
 
 
-def made_up(found: Found, ids: NameIds) -> list[Row]:
-    """Names of API functions and of kinds of overhead."""
+def function_name(layer: int, number: int) -> str | None:
+    """Return the function that CUPTI's number stands for in a layer, or None if it is not known."""
+    return _function_names().get((LAYERS[layer], number))
+
+
+@cache
+def _function_names() -> dict[tuple[str, int], str]:
+    # Written by scripts/make_cbid_names.py.
+    text = Path(__file__).with_name("cbid_names.tsv").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
+    return {(layer, int(number)): name for layer, number, name in rows}
+
+
+# -- rows of names
+
+
+def made_name_rows(
+    calls: Iterable[tuple[int, int]], overhead_kinds: Collection[int], ids: NameIds
+) -> list[Row]:
+    """Return the names of API functions, each given as layer and number, and of kinds of overhead."""
     rows = []
-    for layer, number in sorted(found.calls):
+    for layer, number in sorted(calls):
         symbol = call_name(layer, number)
         plain = symbol if symbol.startswith("[") else plain_api_name(symbol)
         rows.append({"id": ids.call_id(number, layer), "text": symbol, "plain": plain})
-    kinds = {code for table, _, code in found.codes if table == tables.OVERHEAD}
     rows += [
         {"id": ids.overhead_id(kind), "text": text, "plain": None}
-        for kind, text in name_ids.OVERHEADS.items()
-        if kind in kinds
+        for kind, text in OVERHEADS.items()
+        if kind in overhead_kinds
     ]
     return rows
 
 
-def of_file(
+def texts(probe: Probe, ids: Iterable[int]) -> dict[int, str]:
+    """Return the texts of a few ids of the string table."""
+    return texts_by_id(probe, "StringTable", "_id_", ids)
+
+
+def file_name_rows(
     probe: Probe,
-    found: Found,
+    symbol_ids: set[int],
     ids: NameIds,
     demangled: Callable[[str], str] | None,
     missing: set[int],
 ) -> Iterator[list[Row]]:
-    """Names that stand in the file, in pieces of bounded size; `missing` gets the ids without text."""
-    missing.update(found.symbol_ids | found.text_ids)
+    """Yield the texts of the ids in `missing`, in lists of bounded size; ids without a text stay there.
+
+    Symbols get a second name, their demangled form.
+    """
     rows: list[Row] = []
     for text_id, text in probe.iterate("SELECT _id_, value FROM StringTable"):
         if text_id not in missing or not isinstance(text, str):
             continue
         missing.discard(text_id)
         rows.append({"id": text_id, "text": text, "plain": None})
-        if demangled is not None and text_id in found.symbol_ids:
+        if demangled is not None and text_id in symbol_ids:
             rows.append({"id": text_id + ids.base, "text": demangled(text), "plain": None})
-        if len(rows) >= _AT_ONCE:
+        if len(rows) >= _ROWS_AT_ONCE:
             yield rows
             rows = []
     if demangled is not None:
         # Shown by the number that the file has.
-        lost = sorted(missing & found.symbol_ids)
+        lost = sorted(missing & symbol_ids)
         rows += [{"id": i + ids.base, "text": f"[name {i}]", "plain": None} for i in lost]
     if rows:
         yield rows

@@ -5,63 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsysconv.facts import Fact
-from nsysconv.importers import contract, directives
-from nsysconv.importers.nvprof_database import markers, name_ids, names, tables
-from nsysconv.importers.nvprof_database.survey import Found, Survey
+from nsysconv.importers import directives
+from nsysconv.importers.nvprof_database import names, tables
+from nsysconv.importers.nvprof_database.survey import DatabaseSurvey, Identities
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import TIME_LIMIT, counted, has
+from nsysconv.importers.sqlite_columns import (
+    TIME_LIMIT,
+    count_rows,
+    has_columns,
+    has_rows,
+    row_count,
+)
 from nsysconv.notes import Note, Severity
 
-_API_CALLS = frozenset({Fact.API_CALLS})
 _KERNELS = frozenset({Fact.KERNELS})
 _RANGES = frozenset({Fact.RANGES})
 # What people record on purpose, and no table of ours can hold.
 _UNREAD = {
-    "metrics": ("METRIC", "METRIC_INSTANCE"),
-    "hardware events": ("EVENT", "EVENT_INSTANCE"),
-    "samples": ("PC_SAMPLING",),
+    "metrics": ("CUPTI_ACTIVITY_KIND_METRIC", "CUPTI_ACTIVITY_KIND_METRIC_INSTANCE"),
+    "hardware events": ("CUPTI_ACTIVITY_KIND_EVENT", "CUPTI_ACTIVITY_KIND_EVENT_INSTANCE"),
+    "samples": ("CUPTI_ACTIVITY_KIND_PC_SAMPLING",),
 }
-_MEASUREMENTS = tuple(
-    f"CUPTI_ACTIVITY_KIND_{kind}"
-    for kind in ("METRIC", "METRIC_INSTANCE", "EVENT", "EVENT_INSTANCE")
-)
+_MEASUREMENTS = (*_UNREAD["metrics"], *_UNREAD["hardware events"])
 # The codes that tables.py knows, by column; memory kinds are numbered from 1.
 _KNOWN = {
     "copyKind": range(tables.PTOP + 1),
     "srcKind": range(tables.LAST_MEMORY_KIND + 1),
     "dstKind": range(tables.LAST_MEMORY_KIND + 1),
     "memoryKind": range(tables.LAST_MEMORY_KIND + 1),
-    "overheadKind": name_ids.OVERHEADS,
-}
-_FACTS = {
-    tables.MEMCPY: Fact.MEMCPYS,
-    tables.PEER_COPY: Fact.MEMCPYS,
-    tables.MEMSET: Fact.MEMSETS,
-    tables.OVERHEAD: Fact.OVERHEAD,
+    "overheadKind": names.OVERHEADS,
 }
 
 
-def on_rows(probe: Probe, survey: Survey, pid: int | None) -> Iterator[Note]:
-    """What the surveyed rows give cause to say."""
-    found = survey.found
-    yield from _on_processes(survey, pid)
-    yield from _on_calls(probe, found)
-    yield from _on_codes(probe, found)
-    yield from _on_constructs(probe, found)
-    yield from _on_impossible_names(probe, found)
-    yield from _on_unread(probe)
+def row_notes(probe: Probe, survey: DatabaseSurvey, pid: int | None) -> Iterator[Note]:
+    """Yield notes on the surveyed rows; `pid` is the process of GPU operations, if it is known."""
+    ids = survey.ids
+    if pid is None:
+        yield from _process_notes(survey)
+    yield from _call_notes(probe, ids)
+    yield from _code_notes(probe, ids)
+    yield from directives.construct_notes(probe, directives.SOURCES, ids.constructs, ids.overfull)
+    yield from _impossible_name_notes(probe, ids)
+    yield from _unread_notes(probe)
     if tables.SERIAL_KERNEL in survey.times:
-        yield _on_serial_kernels(probe, survey)
+        yield _serial_kernels_note(probe, survey)
     if tables.MARKER in survey.times:
-        yield from _on_markers(probe)
+        yield from _marker_notes(probe)
 
 
-def _on_processes(survey: Survey, pid: int | None) -> Iterator[Note]:
-    if pid is not None:
-        return
+def _process_notes(survey: DatabaseSurvey) -> Iterator[Note]:
     gpu_rows = sum(survey.times[s].count for s in tables.GPU_SOURCES if s in survey.times)
     if gpu_rows:
-        count = len(survey.found.pids)
+        count = len(survey.ids.pids)
         text = "GPU operations name no process" + (
             f", and there are {count} in the file; their calls are not known"
             if count
@@ -69,83 +64,59 @@ def _on_processes(survey: Survey, pid: int | None) -> Iterator[Note]:
         )
         severity = Severity.APPROXIMATED
         yield Note("process-assumed", severity, text, gpu_rows, facts=_KERNELS)
-    for source in sorted(survey.found.placeless & survey.times.keys()):
+    for source in sorted(survey.ids.process_zero & survey.times.keys()):
         text = f"{source} names the process 0; it is not known"
-        facts = frozenset({tables.FACTS[source]})
-        yield Note(
-            "process-assumed", Severity.INFO, text, survey.times[source].count, source, facts
-        )
+        facts, count = frozenset({tables.FACTS[source]}), survey.times[source].count
+        yield Note("process-assumed", Severity.INFO, text, count, source, facts)
 
 
-def _on_calls(probe: Probe, found: Found) -> Iterator[Note]:
+def _call_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
     for source, layer in tables.LAYERS.items():
         unknown = sorted(
             number
-            for of_layer, number in found.calls
-            if of_layer == layer and names.call_name(layer, number).startswith("[")
+            for its_layer, number in ids.calls
+            if its_layer == layer and names.function_name(layer, number) is None
         )
         if unknown:
-            listed = ", ".join(map(str, unknown))
-            count, first = counted(probe, source, f"cbid IN ({listed})")
-            text = f"{source}: functions {listed} are not known; shown by their number"
-            yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, _API_CALLS)
+            numbers = ", ".join(map(str, unknown))
+            count, first = count_rows(probe, source, f"cbid IN ({numbers})")
+            text = f"{source}: functions {numbers} are not known; shown by their number"
+            facts = frozenset({Fact.API_CALLS})
+            yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
 
 
-def _on_codes(probe: Probe, found: Found) -> Iterator[Note]:
+def _code_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
     unknown: dict[tuple[str, str], list[int]] = {}
-    for table, column, code in sorted(found.codes):
+    for table, column, code in sorted(ids.codes):
         if code not in _KNOWN[column]:
             unknown.setdefault((table, column), []).append(code)
     for (table, column), codes in unknown.items():
-        listed = ", ".join(map(str, codes))
-        count, first = counted(probe, table, f"{column} IN ({listed})")
-        text = f"{column} {listed} is not known; shown as Unknown"
-        facts = frozenset({_FACTS[table]})
+        numbers = ", ".join(map(str, codes))
+        count, first = count_rows(probe, table, f"{column} IN ({numbers})")
+        text = f"{column} {numbers} is not known; shown as Unknown"
+        facts = frozenset({tables.FACTS[table]})
         yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
 
 
-def _on_constructs(probe: Probe, found: Found) -> Iterator[Note]:
-    facts = frozenset({Fact.DIRECTIVES})
-    for source in directives.SOURCES:
-        kinds = {each.kind for each in found.constructs if each.source == source}
-        unknown = sorted(kind for kind in kinds if directives.word(source, kind) is None)
-        if unknown:
-            listed = ", ".join(map(str, unknown))
-            count, first = counted(probe, source, f"eventKind IN ({listed})")
-            text = f"{source}: kinds {listed} are not known; shown by their number"
-            yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
-        if source in found.crowded:
-            text = f"{source} has more names than can be; some of its rows have none"
-            yield Note("nameless-id", Severity.APPROXIMATED, text, where=source, facts=facts)
-
-
-def _on_unread(probe: Probe) -> Iterator[Note]:
-    for what, kinds in _UNREAD.items():
-        names_of = [f"CUPTI_ACTIVITY_KIND_{kind}" for kind in kinds]
-        counts = {
-            table: probe.select(f"SELECT count(*) FROM {table}")[0][0]
-            for table in names_of
-            if table in probe.tables
-        }
-        if rows := sum(counts.values()):
-            first = next(table for table, count in counts.items() if count)
-            yield Note("rows-not-read", Severity.INFO, f"{what} are not read", rows, first)
-
-
-def _on_impossible_names(probe: Probe, found: Found) -> Iterator[Note]:
-    for table, column in sorted(found.impossible_names):
-        highest = name_ids.HIGHEST_CALL if column == "cbid" else name_ids.HIGHEST_TEXT
+def _impossible_name_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
+    for table, column in sorted(ids.impossible_names):
+        highest = names.MAX_CALL if column == "cbid" else names.MAX_TEXT_ID
         wrong = f"typeof({column}) = 'integer' AND {column} NOT BETWEEN 0 AND {highest}"
-        count, first = counted(probe, table, wrong)
+        count, first = count_rows(probe, table, wrong)
         text = f"{column} of {table} is no number of a name; these rows have none"
         yield Note("nameless-id", Severity.APPROXIMATED, text, count, first)
 
 
-def _on_serial_kernels(probe: Probe, survey: Survey) -> Note:
-    measured = any(
-        has(probe, table) and probe.select(f"SELECT EXISTS (SELECT 1 FROM {table})")[0][0]
-        for table in _MEASUREMENTS
-    )
+def _unread_notes(probe: Probe) -> Iterator[Note]:
+    for kind, sources in _UNREAD.items():
+        counts = {t: row_count(probe, t) for t in sources if t in probe.tables}
+        if rows := sum(counts.values()):
+            first = next(table for table, count in counts.items() if count)
+            yield Note("rows-not-read", Severity.INFO, f"{kind} are not read", rows, first)
+
+
+def _serial_kernels_note(probe: Probe, survey: DatabaseSurvey) -> Note:
+    measured = any(table in probe.tables and has_rows(probe, table) for table in _MEASUREMENTS)
     text = "kernels ran one after the other, because the profiler was told to"
     if measured or not survey.times.keys() & {*tables.LAYERS, tables.CONCURRENT_KERNEL}:
         text = (
@@ -157,21 +128,20 @@ def _on_serial_kernels(probe: Probe, survey: Survey) -> Note:
     return Note("kernels-serialised", Severity.APPROXIMATED, text, count, source, _KERNELS)
 
 
-def _on_markers(probe: Probe) -> Iterator[Note]:
+def _marker_notes(probe: Probe) -> Iterator[Note]:
     table = tables.MARKER
     text = "whether a range was pushed or started was told by the threads that began and ended it"
     yield Note("range-style-assumed", Severity.INFO, text, where=table, facts=_RANGES)
-    kinds = markers.MARK | markers.BEGIN | markers.END
     # Flags that are no number are none of these either.
-    neither = f"NOT coalesce(flags & {kinds}, 0)"
-    count, first = counted(probe, table, neither)
+    neither = f"NOT coalesce({tables.EVENTS[table]}, 0)"
+    count, first = count_rows(probe, table, neither)
     if count:
         text = "markers that are neither a range nor a mark were left out"
         yield Note("unknown-code", Severity.DROPPED, text, count, first, _RANGES)
-    yield from _on_pairs(probe)
+    yield from _pair_notes(probe)
 
 
-# Slug, severity, words, and of a number's beginnings and ends what is told and how many that is.
+# Slug, severity, text; a condition on the beginnings and ends of one number, and how many rows those are.
 _ODD_PAIRS = (
     ("range-unclosed", Severity.INFO, "ranges that were never closed", "NOT ended", "begun"),
     (
@@ -205,31 +175,31 @@ _ODD_PAIRS = (
 )
 
 
-def _on_pairs(probe: Probe) -> Iterator[Note]:
-    """Beginnings and ends that are not one of each."""
-    table, begin, end = tables.MARKER, f"flags & {markers.BEGIN}", f"flags & {markers.END}"
+def _pair_notes(probe: Probe) -> Iterator[Note]:
+    # All odd pairs are counted in one pass over the table.
+    table, begin, end = tables.MARKER, f"flags & {tables.BEGIN}", f"flags & {tables.END}"
     row_id = probe.tables[table].row_id
-    asked = ", ".join(
+    selected = ", ".join(
         f"sum(CASE WHEN {odd} THEN {count} END), min(CASE WHEN {odd} THEN place END)"
         for *_, odd, count in _ODD_PAIRS
     )
-    answers = probe.select(
-        f"""SELECT {asked} FROM (
+    counts = probe.select(
+        f"""SELECT {selected} FROM (
         SELECT min({row_id}) AS place, sum({begin} != 0) AS begun, sum({end} != 0) AS ended,
             min(CASE WHEN {begin} THEN timestamp END) AS begin_ns,
             min(CASE WHEN {end} THEN timestamp END) AS end_ns
-        FROM {table} WHERE typeof(flags) = 'integer' AND flags & {markers.BEGIN | markers.END}
+        FROM {table} WHERE typeof(flags) = 'integer' AND flags & {tables.BEGIN | tables.END}
         GROUP BY id)"""
     )[0]
     for (slug, severity, text, *_), count, place in zip(
-        _ODD_PAIRS, answers[::2], answers[1::2], strict=True
+        _ODD_PAIRS, counts[::2], counts[1::2], strict=True
     ):
         if count:
             yield Note(slug, severity, text, count, f"{table} row {place}", _RANGES)
 
 
-def on_symbols(demangles: bool, symbols: int, nameless: int) -> Iterator[Note]:
-    """Kernels shown by their symbols, and ids without a text."""
+def name_notes(demangles: bool, symbols: int, nameless: int) -> Iterator[Note]:
+    """Yield notes on kernels that are shown by their symbols, and on ids without a text."""
     if symbols and not demangles:
         text = (
             "kernels are shown by their symbols; install nsysconv[demangle] and import again with "
@@ -241,41 +211,21 @@ def on_symbols(demangles: bool, symbols: int, nameless: int) -> Iterator[Note]:
         yield Note("nameless-id", Severity.INFO, text, nameless, "StringTable")
 
 
-def on_repeated_peers(probe: Probe) -> Note | None:
-    """Peer copies that stand in the tables of all copies and of peer copies."""
+def repeated_peer_notes(probe: Probe) -> list[Note]:
+    """Return a note on peer copies that are in the tables of all copies and of peer copies, if any."""
     shared = ("correlationId", "start", "end")
     if not (
-        has(probe, tables.MEMCPY, "copyKind", *shared) and has(probe, tables.PEER_COPY, *shared)
+        has_columns(probe, tables.MEMCPY, "copyKind", *shared)
+        and has_columns(probe, tables.PEER_COPY, *shared)
     ):
-        return None
+        return []
     columns = ", ".join(shared)
-    count, first = counted(
+    count, first = count_rows(
         probe,
         tables.MEMCPY,
         f"copyKind = {tables.PTOP} AND ({columns}) IN (SELECT {columns} FROM {tables.PEER_COPY})",
     )
-    if not count:
-        return None
     text = "peer copies stand in two tables and are counted once"
-    return Note("peer-copy-repeated", Severity.INFO, text, count, first, frozenset({Fact.MEMCPYS}))
-
-
-def lost_gpu_work(probe: Probe, found: Found) -> Note | None:
-    """For a file without GPU rows: the note that there should be some, if a call succeeded."""
-    for source, layer in tables.LAYERS.items():
-        working = {
-            number: name
-            for of_layer, number in found.calls
-            if of_layer == layer
-            and (name := names.call_name(layer, number)).startswith(contract.WORKING_CALLS)
-        }
-        if not working:
-            continue
-        succeeded = "returnValue = 0" if has(probe, source, "returnValue") else "1"
-        listed = ", ".join(map(str, working))
-        rows = probe.select(
-            f"SELECT cbid FROM {source} WHERE cbid IN ({listed}) AND {succeeded} LIMIT 1"
-        )
-        if rows:
-            return contract.lost_gpu_work(working[rows[0][0]])
-    return None
+    facts = frozenset({Fact.MEMCPYS})
+    note = Note("peer-copy-repeated", Severity.INFO, text, count, first, facts)
+    return [note] if count else []

@@ -1,29 +1,39 @@
-"""Turns one database into one recording: attributes, facts, notes, and batches in a fitting order."""
+"""Reads one database as one recording: batches of rows in a fitting order, then its summary.
+
+Of the tables without events, which come last, only what an imported event refers to is copied. In
+particular the name of the process object is left alone: it holds the command line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-
-import sqlalchemy as sa
+from typing import Any
+from uuid import UUID
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import contract, directives
-from nsysconv.importers.nvprof_database import (
-    clock,
-    markers,
-    names,
-    notes,
-    objects,
-    small_tables,
-    tables,
-)
-from nsysconv.importers.nvprof_database.survey import survey, times_of
+from nsysconv.importers import directives
+from nsysconv.importers.contract import NO_GPU_WORK
+from nsysconv.importers.nvprof_database import names, notes, tables
+from nsysconv.importers.nvprof_database.names import texts
+from nsysconv.importers.nvprof_database.survey import Identities, read_clock, survey
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import Columns, has, row_numbers
-from nsysconv.importers.sqlite_mapping import Watch, guarded
+from nsysconv.importers.sqlite_columns import (
+    has_columns,
+    integer_rows,
+    is_sparse,
+    row_numbers,
+)
+from nsysconv.importers.sqlite_mapping import (
+    CUPTI_DEVICE_COLUMNS,
+    source_rows,
+    unread_note,
+    unreadable_reason,
+    unrecorded_gpu_work,
+)
 from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import (
@@ -37,223 +47,330 @@ from nsysconv.store.recording import (
     shared_constants,
 )
 
-# Row numbers with more holes than this are no measure of the work.
-_SPARSE = 8
+Row = dict[str, Any]
 
 
-class Reader:
+class DatabaseReader:
     """Reads one database. Its tables are surveyed when the object is made."""
 
     def __init__(self, probe: Probe, possible: frozenset[Fact], advice: Mapping[Fact, str]) -> None:
+        """Survey the tables; `possible` and `advice` are those of the importer."""
         self._probe = probe
         self._possible = possible
         self._advice = advice
         self._notes: list[Note] = list(probe.notes)
         self._unread: set[Fact] = set()
-        self._lost_gpu_work = False
-        self._unnamed = 0
-        self._ranked = False
-        needing = {mapping.source: mapping for mapping in tables.MAPPINGS}
-        self._survey = survey(probe, [s for s, m in needing.items() if self._is_readable(m)])
-        self._found = self._survey.found
-        self._clock = clock.read_clock(self._survey.times)
+        sources = {mapping.source: mapping for mapping in tables.MAPPINGS}
+        self._survey = survey(probe, [s for s, m in sources.items() if self._is_readable(m)])
+        self._ids = self._survey.ids
+        self._clock = read_clock(self._survey.times)
         self._demangled = demangler()
-        self._names = names.numbering(probe, self._found, demangles=self._demangled is not None)
-        self._constructs = directives.numbered(self._found.constructs, self._names.construct_id)
+        self._names = names.assign_ids(
+            probe,
+            self._ids.symbol_ids | self._ids.text_ids,
+            demangles=self._demangled is not None,
+        )
+        self._construct_ids = directives.assign_ids(self._ids.constructs, self._names.construct_id)
+
+    def _is_readable(self, mapping: tables.DatabaseMapping) -> bool:
+        if mapping.source not in self._probe.tables:
+            return False
+        if reason := unreadable_reason(self._probe, mapping):
+            self._leave_unread(mapping.source, reason)
+        return not reason
+
+    def _leave_unread(self, source: str, reason: str) -> None:
+        fact = tables.FACTS[source]
+        self._unread.add(fact)
+        self._notes.append(unread_note(source, reason, [fact]))
 
     def recording(self) -> Recording:
-        """The recording; its rows are read while `batches` is used up."""
+        """Return the recording; its rows are read while `batches` is used up."""
         self._notes += self._clock.notes
-        for name in self._probe.not_tables:
+        for name in self._probe.view_names:
             if name in tables.EVENT_SOURCES:
                 self._leave_unread(name, "is a view or virtual table and was ignored")
         return Recording(self._batches(), self._probe.readable, self._possible)
 
-    def _version(self) -> str | None:
-        rows = self._probe.select("SELECT version FROM Version LIMIT 1")
-        return str(rows[0][0]) if rows and isinstance(rows[0][0], int) else None
-
-    # -- rows
-
     def _batches(self) -> Batches:
-        """API calls, GPU operations and the rest; then the small tables."""
-        self._notes += notes.on_rows(self._probe, self._survey, self._pid)
-        repeated = notes.on_repeated_peers(self._probe)
-        self._notes += [repeated] if repeated else []
-        context = tables.Context(
+        # API calls, GPU operations and the rest; then the small tables.
+        self._notes += notes.row_notes(self._probe, self._survey, self._pid)
+        repeated = notes.repeated_peer_notes(self._probe)
+        self._notes += repeated
+        looks = ("id", "flags", "color", "category")
+        context = tables.DatabaseContext(
             zero=self._clock.zero,
             pid=self._pid,
             names=self._names,
-            repeated_peers=repeated is not None,
-            looks=has(self._probe, markers.DATA, "id", "flags", "color", "category"),
-            constructs=self._constructs,
+            repeated_peers=bool(repeated),
+            has_looks=has_columns(self._probe, tables.MARKER_DATA, *looks),
+            construct_ids=self._construct_ids,
         )
-        copied: list[tables.Mapping] = []
+        copied: list[tables.DatabaseMapping] = []
         for mapping in tables.MAPPINGS:
             if mapping.source in self._survey.times:
-                rows = self._source_rows(mapping, context)
+                rows = self._event_rows(mapping, context)
                 if rows is not None:
                     copied.append(mapping)
                     yield rows
-        yield from self._small_batches()
+        facts = yield from self._object_batches()
+        work_is_missing = yield from self._name_batches()
         return Summary(
             attributes=ProfileAttributes(
                 format_version=self._version(),
                 zero_utc_ns=self._clock.zero_utc_ns,
                 recording_ns=self._clock.recording_ns,
             ),
-            facts=self._facts(),
+            facts=(facts | self._facts(work_is_missing)) - self._unread,
             advice=self._advice,
             notes=tuple(self._notes),
-            constants=shared_constants((m.ours, self._constants(m)) for m in copied),
+            constants=shared_constants((m.target, self._constants(m)) for m in copied),
         )
 
-    def _is_readable(self, mapping: tables.Mapping) -> bool:
-        """Whether the file has the table with what is needed of it; a note where it lacks that."""
-        source = self._probe.tables.get(mapping.source)
-        if source is None:
-            return False
-        missing = mapping.needs - set(source.columns)
-        if missing or source.row_id is None:
-            what = (
-                f"has no column {', '.join(sorted(missing))}" if missing else "has no row numbers"
-            )
-            self._leave_unread(mapping.source, f"{what} and was not read")
-            return False
-        return True
-
-    def _leave_unread(self, source: str, why: str) -> None:
-        """Notes that a source table was not read: what it may hold is not recorded."""
-        facts = frozenset({tables.FACTS[source]})
-        self._unread |= facts
-        self._notes.append(
-            Note("not-a-table", Severity.DROPPED, f"{source} {why}", 1, source, facts)
-        )
-
-    def _source_rows(self, mapping: tables.Mapping, context: tables.Context) -> SourceRows | None:
-        source = self._probe.tables[mapping.source]
-        columns = Columns(source, alias=mapping.alias)
-        first, last, count = row_numbers(self._probe, source)
-        if first is None or last is None:
-            return None
-        start, end = times_of(mapping.source)
-        watch = Watch(
-            placing=tables.PLACING,
-            no_numbers=frozenset({"objectId"}),
-            start=start,
-            end=start if mapping.momentary else end,
-            zero=context.zero,
-            events=mapping.events or tables.EVENTS.get(mapping.source, "1"),
-        )
-
-        def select(whole: Columns) -> sa.Select[tuple[object, ...]]:
-            return tables.columns_of(mapping, whole, replace(context, careful=True))
-
-        def careful() -> tuple[SourceRows, list[Note]]:
-            sound, notes = guarded(self._probe, rows, columns, watch, select)
-            return sound, [replace(note, facts=frozenset({mapping.fact})) for note in notes]
-
-        rows = SourceRows(
-            table=mapping.ours,
-            select=tables.columns_of(mapping, columns, context),
-            row_id=columns.row_id,
-            first=first,
-            last=last,
-            guarded=careful,
-            sparse=last - first > _SPARSE * count,
-        )
-        if mapping.source in self._found.suspects:
-            # Arithmetic on such cells would go unnoticed.
-            sound, notes = careful()
-            self._notes += notes
-            return replace(sound, guarded=lambda: (sound, []))
-        return rows
-
-    def _constants(self, mapping: tables.Mapping) -> dict[str, int]:
-        """The process and device of all rows of a table, where they are one."""
-        constants: dict[str, int] = {}
-        if mapping.source in self._found.suspects:
-            return constants
-        if mapping.source in tables.GPU_SOURCES:
-            if self._pid is not None:
-                constants["pid"] = self._pid
-            if len(self._found.op_ordinals) == 1 and not self._found.suspects:
-                constants["device_id"] = next(iter(self._found.op_ordinals))
-        return constants
+    def _version(self) -> str | None:
+        rows = self._probe.select("SELECT version FROM Version LIMIT 1")
+        return str(rows[0][0]) if rows and isinstance(rows[0][0], int) else None
 
     @cached_property
     def _pid(self) -> int | None:
-        """The process of GPU operations, which do not name it: a database holds one process."""
-        named = {pid for (pid,) in small_tables.named_objects(self._probe, objects.PROCESS, 1)}
-        for pids in (self._found.call_pids, self._found.other_pids, named - {0}):
+        # The process of GPU operations, which do not name it: a database holds one process.
+        named = {pid for (pid,) in _named_objects(self._probe, tables.PROCESS_OBJECT, 1)}
+        for pids in (self._ids.call_pids, self._ids.other_pids, named - {0}):
             if pids:
                 return next(iter(pids)) if len(pids) == 1 else None
         return None
 
-    def _small_batches(self) -> Iterator[ArrowRows]:
-        probe, found = self._probe, self._found
-        pids = found.pids
+    # -- rows of events
+
+    def _event_rows(
+        self, mapping: tables.DatabaseMapping, context: tables.DatabaseContext
+    ) -> SourceRows | None:
+        numbers = row_numbers(self._probe, self._probe.tables[mapping.source])
+        first, last, _ = numbers
+        if first is None or last is None:
+            return None
+        rows = source_rows(
+            self._probe, mapping, context, tables.CHECKS, (first, last), sparse=is_sparse(*numbers)
+        )
+        if mapping.source in self._ids.suspects:
+            # Arithmetic on such cells would go unnoticed.
+            sound, notes = rows.guarded()
+            self._notes += notes
+            return replace(sound, guarded=lambda: (sound, []))
+        return rows
+
+    def _constants(self, mapping: tables.DatabaseMapping) -> dict[str, int]:
+        # The process and device of all rows of a table, if they are one.
+        constants: dict[str, int] = {}
+        suspects = self._ids.suspects
+        if mapping.source in tables.GPU_SOURCES and mapping.source not in suspects:
+            if self._pid is not None:
+                constants["pid"] = self._pid
+            if len(self._ids.op_ordinals) == 1 and not suspects:
+                constants["device_id"] = next(iter(self._ids.op_ordinals))
+        return constants
+
+    # -- small tables
+
+    def _object_batches(self) -> Generator[ArrowRows, None, frozenset[Fact]]:
+        """Yield the small tables but names; return the facts that they add."""
+        probe, ids = self._probe, self._ids
+        pids = ids.pids
         if self._pid is not None and self._has_rows(tables.GPU_SOURCES):
             pids = pids | {self._pid}
-        own = self._pid if self._pid in pids else None
-        devices = small_tables.devices(probe, found)
-        self._unnamed = sum(not device["name"] for device in devices)
-        if self._unnamed:
+        own_pid = self._pid if self._pid in pids else None
+        devices = _device_rows(probe, ids)
+        unnamed = sum(not device["name"] for device in devices)
+        if unnamed:
             text = "the file does not describe a device that it refers to"
             facts = frozenset({Fact.DEVICES})
-            self._notes.append(
-                Note("device-unnamed", Severity.INFO, text, self._unnamed, facts=facts)
-            )
-        ranks = small_tables.ranks(probe, pids)
-        self._ranked = bool(ranks)
+            self._notes.append(Note("device-unnamed", Severity.INFO, text, unnamed, facts=facts))
+        ranks = _ranks(probe, pids)
+        processes = [{"pid": pid, "name": None, "rank": ranks.get(pid)} for pid in sorted(pids)]
         yield rows_of(schema.device, devices)
-        yield rows_of(schema.process, small_tables.processes(pids, ranks))
-        yield rows_of(schema.thread, small_tables.threads(probe, found))
-        yield rows_of(schema.context, small_tables.contexts(probe, own, found.ordinals))
-        yield rows_of(schema.stream, small_tables.streams(probe, own))
-        yield rows_of(schema.domain, small_tables.domains(probe, found))
-        yield rows_of(schema.name, names.made_up(found, self._names))
-        asked = directives.text_ids(self._constructs)
-        texts = small_tables.texts(probe, asked)
-        yield rows_of(schema.name, directives.names(self._constructs, texts))
-        missing = asked - texts.keys()
+        yield rows_of(schema.process, processes)
+        yield rows_of(schema.thread, _thread_rows(probe, ids))
+        yield rows_of(schema.context, _context_rows(probe, own_pid, ids.ordinals))
+        yield rows_of(schema.stream, _stream_rows(probe, own_pid))
+        yield rows_of(schema.domain, _domain_rows(probe, ids))
+        described = {Fact.DEVICES} if devices and not unnamed else set()
+        return frozenset(described | ({Fact.RANKS} if ranks else set()))
+
+    def _name_batches(self) -> Generator[ArrowRows, None, bool]:
+        """Yield names; return whether calls show that there was GPU work, and none was recorded."""
+        ids, probe = self._ids, self._probe
+        kinds = {code for table, _, code in ids.codes if table == tables.OVERHEAD}
+        yield rows_of(schema.name, names.made_name_rows(ids.calls, kinds, self._names))
+        text_ids = directives.text_ids(self._construct_ids)
+        known = texts(probe, text_ids)
+        yield rows_of(schema.name, directives.name_rows(self._construct_ids, known))
+        missing = (text_ids - known.keys()) | ids.symbol_ids | ids.text_ids
         symbols = 0
-        for rows in names.of_file(probe, found, self._names, self._demangled, missing):
+        for rows in names.file_name_rows(
+            probe, ids.symbol_ids, self._names, self._demangled, missing
+        ):
             symbols += sum(
-                row["id"] in found.symbol_ids and row["text"].startswith("_Z") for row in rows
+                row["id"] in ids.symbol_ids and row["text"].startswith("_Z") for row in rows
             )
             yield rows_of(schema.name, rows)
-        self._notes += notes.on_symbols(self._names.demangles, symbols, len(missing))
-        if not self._has_rows(tables.GPU_SOURCES):
-            lost = notes.lost_gpu_work(probe, found)
-            self._lost_gpu_work = lost is not None
-            self._notes.append(lost or contract.NO_GPU_WORK)
+        self._notes += notes.name_notes(self._names.demangles, symbols, len(missing))
+        if self._has_rows(tables.GPU_SOURCES):
+            return False
+        note = self._unrecorded_gpu_work()
+        self._notes.append(note or NO_GPU_WORK)
+        return note is not None
+
+    def _unrecorded_gpu_work(self) -> Note | None:
+        for source, layer in tables.LAYERS.items():
+            calls = {n: names.call_name(layer, n) for at, n in self._ids.calls if at == layer}
+            note = unrecorded_gpu_work(self._probe, source, "cbid", calls)
+            if note is not None:
+                return note
+        return None
 
     # -- facts
 
-    def _facts(self) -> frozenset[Fact]:
-        """What this file holds; asked for once the rows are read."""
+    def _facts(self, work_is_missing: bool) -> frozenset[Fact]:
         facts = {fact for source, fact in tables.FACTS.items() if self._has_rows([source])}
         calls = self._has_rows(tables.LAYERS)
-        at_work = self._has_rows(tables.GPU_SOURCES)
+        gpu_rows = self._has_rows(tables.GPU_SOURCES)
         # Runs that measure events or metrics record kernels alone.
-        timeline = calls or any(
-            self._has_rows([s]) for s in tables.GPU_SOURCES if s != tables.SERIAL_KERNEL
-        )
-        if timeline and not self._lost_gpu_work:
-            # One switch records them all, so that none of a kind is a fact, too.
+        timeline = calls or self._has_rows(set(tables.GPU_SOURCES) - {tables.SERIAL_KERNEL})
+        if timeline and not work_is_missing:
+            # One switch records them all: if there are no rows of one kind, there were none.
             facts |= {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}
         if calls:
             facts |= {Fact.API_CALLS, Fact.THREADS}
-            if (at_work and self._pid is not None) or not (at_work or self._lost_gpu_work):
+            if (gpu_rows and self._pid is not None) or not (gpu_rows or work_is_missing):
                 facts.add(Fact.API_LINKS)
-        if self._ranked:
-            facts.add(Fact.RANKS)
         if self._clock.zero_utc_ns is not None:
             facts.add(Fact.UTC)
-        if self._found.ordinals and not self._unnamed:
-            facts.add(Fact.DEVICES)
-        return frozenset(facts - self._unread)
+        return frozenset(facts)
 
     def _has_rows(self, sources: Iterable[str]) -> bool:
         return any(source in self._survey.times for source in sources)
+
+
+# -- rows of small tables
+
+_KILO = 1000
+_BANDWIDTHS = range(1 << 40)
+_UUID_BYTES = 16
+# What launchers' options put in place of the command line: `--process-name "MPI Rank %q{…}"`.
+_RANK = re.compile(r"(?:MPI )?Rank (\d{1,9})", re.I)
+
+
+def _device_rows(probe: Probe, ids: Identities) -> list[Row]:
+    # Devices that ran GPU operations, by the process's own numbers.
+    columns = {
+        **CUPTI_DEVICE_COLUMNS,
+        "ordinal": "id",
+        "name": "name",
+        "bandwidth": "globalMemoryBandwidth",
+    }
+    uuids = _uuids(probe)
+    described: dict[int, Row] = {}
+    for row in integer_rows(probe, tables.DEVICE, columns):
+        if row["ordinal"] is not None:
+            described.setdefault(row["ordinal"], row)
+    device_names = texts(probe, (row["name"] for row in described.values() if row["name"]))
+    rows = []
+    for ordinal in sorted(ids.ordinals):
+        row = described.get(ordinal, {})
+        # Stored in kB/s.
+        kilobytes = row.get("bandwidth")
+        bandwidth = kilobytes * _KILO if kilobytes and kilobytes in _BANDWIDTHS else None
+        rows.append(
+            {
+                **{name: row.get(name) for name in CUPTI_DEVICE_COLUMNS},
+                "device_id": ordinal,
+                "ordinal": ordinal,
+                "name": device_names.get(row.get("name", 0)),
+                "uuid": uuids.get(ordinal),
+                "memory_bandwidth_bytes_per_s": bandwidth,
+            }
+        )
+    return rows
+
+
+def _uuids(probe: Probe) -> dict[int, str]:
+    if not has_columns(probe, tables.DEVICE, "id", "uuid"):
+        return {}
+    return {
+        ordinal: str(UUID(bytes=uuid))
+        for ordinal, uuid in probe.select(f"SELECT id, uuid FROM {tables.DEVICE}")
+        if isinstance(ordinal, int)
+        and isinstance(uuid, bytes)
+        and len(uuid) == _UUID_BYTES
+        and any(uuid)
+    }
+
+
+def _named_objects(probe: Probe, kind: int, count: int) -> dict[tuple[int, ...], int]:
+    """Return the first `count` numbers of objects of a kind -> the id of the name that each was given."""
+    if not has_columns(probe, tables.OBJECT_NAME, "objectKind", "objectId", "name"):
+        return {}
+    sql = f"SELECT objectId, name FROM {tables.OBJECT_NAME} WHERE objectKind = {kind}"
+    named = {}
+    for blob, name_id in probe.select(sql):
+        numbers = tables.object_numbers(blob, count) if isinstance(blob, bytes) else None
+        if numbers is not None and isinstance(name_id, int) and name_id:
+            named[numbers] = name_id
+    return named
+
+
+def _ranks(probe: Probe, pids: set[int]) -> dict[int, int]:
+    # pid -> rank, if the process was given its rank for a name. Nothing is read out of any other name.
+    named = _named_objects(probe, tables.PROCESS_OBJECT, 1)
+    process_names = texts(probe, named.values())
+    return {
+        pid: int(match.group(1))
+        for (pid,), name_id in named.items()
+        if pid in pids and (match := _RANK.fullmatch(process_names.get(name_id, "")))
+    }
+
+
+def _thread_rows(probe: Probe, ids: Identities) -> list[Row]:
+    named = _named_objects(probe, tables.THREAD_OBJECT, 2)
+    thread_names = texts(probe, (named[thread] for thread in ids.threads if thread in named))
+    return [
+        {"pid": pid, "tid": tid, "name": thread_names.get(named.get((pid, tid), 0))}
+        for pid, tid in sorted(ids.threads)
+    ]
+
+
+def _context_rows(probe: Probe, pid: int | None, ordinals: set[int]) -> list[Row]:
+    # Contexts of the file's only process, and the device of each.
+    columns = {"context_id": "contextId", "ordinal": "deviceId", "null_stream_id": "nullStreamId"}
+    rows: dict[int, Row] = {}
+    for row in integer_rows(probe, tables.CONTEXT, columns):
+        if pid is not None and row["context_id"] is not None:
+            ordinal = row.pop("ordinal")
+            row["device_id"] = ordinal if ordinal in ordinals else None
+            rows.setdefault(row["context_id"], {"pid": pid, **row})
+    return list(rows.values())
+
+
+def _stream_rows(probe: Probe, pid: int | None) -> list[Row]:
+    # Streams of the file's only process.
+    columns = {"context_id": "contextId", "stream_id": "streamId", "priority": "priority"}
+    objects = _named_objects(probe, tables.STREAM_OBJECT, 3)
+    named = {numbers[1:]: name_id for numbers, name_id in objects.items()}
+    stream_names = texts(probe, named.values())
+    rows: dict[tuple[int, int], Row] = {}
+    for row in integer_rows(probe, tables.STREAM, columns):
+        key = (row["context_id"], row["stream_id"])
+        if pid is not None and None not in key:
+            row["name"] = stream_names.get(named.get(key, 0))
+            rows.setdefault(key, {"pid": pid, **row})
+    return list(rows.values())
+
+
+def _domain_rows(probe: Probe, ids: Identities) -> list[Row]:
+    # A domain's number is the id of its name.
+    domain_names = texts(probe, (domain for _, domain in ids.domains))
+    return [
+        {"pid": pid, "domain_id": domain, "name": domain_names[domain]}
+        for pid, domain in sorted(ids.domains)
+        if domain in domain_names
+    ]

@@ -1,22 +1,25 @@
 """What has to be known of a database before its rows can be copied: who appears in it, and when.
 
 One `SELECT DISTINCT` over each group of identifying columns gives processes, threads, devices and the
-names that rows refer to, and one scan of each table the extremes of its times. The scans run side by
-side; `sqlite3` releases the interpreter lock while it works.
+names that rows refer to, and one scan of each table the extremes of its times. The scans run in several
+threads: `sqlite3` releases the interpreter lock while it works.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from statistics import median_low
 from typing import Any
 
 from nsysconv.importers import directives
-from nsysconv.importers.nvprof_database import markers, objects, tables
-from nsysconv.importers.nvprof_database.name_ids import HIGHEST_CALL, HIGHEST_TEXT
+from nsysconv.importers.nvprof_database import tables
+from nsysconv.importers.nvprof_database.names import MAX_CALL, MAX_TEXT_ID
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import as_whole
+from nsysconv.importers.sqlite_columns import TIME_LIMIT, as_whole_number
+from nsysconv.importers.sqlite_mapping import Clock, SurveyedIds
+from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 
 _UNSIGNED = 0xFFFFFFFF
@@ -34,104 +37,94 @@ _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     tables.MARKER: (("flags", "objectKind", "objectId", "domain"), ("name",)),
     tables.OVERHEAD: (("overheadKind", "objectKind", "objectId"),),
     **{
-        source: (("cuProcessId", "cuThreadId"), directives.identifying(source))
-        for source in directives.SOURCES
+        source: (("cuProcessId", "cuThreadId"), identifying)
+        for source, identifying in directives.IDENTIFYING.items()
     },
 }
-_CODES = frozenset({"copyKind", "srcKind", "dstKind", "memoryKind", "overheadKind"})
+_CODE_COLUMNS = frozenset({"copyKind", "srcKind", "dstKind", "memoryKind", "overheadKind"})
+_TIMES = {
+    mapping.source: (mapping.start, mapping.end) for mapping in tables.MAPPINGS
+} | dict.fromkeys(directives.SOURCES, ("start", "end"))
 
 Row = dict[str, Any]
 
 
 @dataclass
-class Found:
+class Identities(SurveyedIds):
     """The identities that the surveyed tables mention."""
 
     call_pids: set[int] = field(default_factory=set)
     """Processes that called the API."""
     other_pids: set[int] = field(default_factory=set)
     """Processes of ranges, migrations, overhead and directives."""
-    threads: set[tuple[int, int]] = field(default_factory=set)
     ordinals: set[int] = field(default_factory=set)
     """Devices that ran GPU operations, or were the other end of a copy."""
     op_ordinals: set[int] = field(default_factory=set)
+    """Those of them that ran GPU operations."""
     symbol_ids: set[int] = field(default_factory=set)
+    """Texts of kernels."""
     text_ids: set[int] = field(default_factory=set)
     """Texts of ranges."""
     domains: set[tuple[int, int]] = field(default_factory=set)
     """(pid, id of the domain's name)."""
     calls: set[tuple[int, int]] = field(default_factory=set)
     """(layer, number of the function)."""
-    codes: set[tuple[str, str, int]] = field(default_factory=set)
-    """(table, column, code)."""
-    suspects: set[str] = field(default_factory=set)
-    """Source tables with cells of a wrong type, ids that cannot be, or rows without a time."""
-    constructs: set[directives.Construct] = field(default_factory=set)
-    crowded: set[str] = field(default_factory=set)
-    """Source tables with more constructs than are named."""
     impossible_names: set[tuple[str, str]] = field(default_factory=set)
     """(table, column) with ids of names that cannot be."""
-    placeless: set[str] = field(default_factory=set)
-    """Source tables whose objects name the process 0."""
+    process_zero: set[str] = field(default_factory=set)
+    """Source tables whose rows name the process 0."""
 
     @property
     def pids(self) -> set[int]:
-        """All processes with events."""
+        """Return all processes with events."""
         return self.call_pids | self.other_pids
-
-    def merge(self, other: Found) -> None:
-        """Adds what another table mentions."""
-        for name in vars(self):
-            getattr(self, name).update(getattr(other, name))
 
 
 @dataclass(frozen=True)
-class Times:
-    """A table's smallest and largest time, where they are whole numbers above 0."""
+class TimeRange:
+    """How many events a table has, and their times as far as these are whole numbers above 0."""
 
     count: int
     first: int | None
     last: int | None
     middle: int | None
-    """The time of a row in its middle."""
+    """The time of a row in the table's middle."""
     sound: bool
-    """No time of it is of a wrong type, 0 or below."""
+    """Whether all times are whole numbers above 0."""
 
 
 @dataclass(frozen=True)
-class Survey:
-    """All that was found, and the times of each table with rows."""
+class DatabaseSurvey:
+    """All that the scans found, and the times of each table with rows."""
 
-    found: Found
-    times: dict[str, Times]
+    ids: Identities
+    times: dict[str, TimeRange]
 
 
-def survey(probe: Probe, sources: Iterable[str]) -> Survey:
-    """Scans these tables of a file."""
+def survey(probe: Probe, sources: Iterable[str]) -> DatabaseSurvey:
+    """Scan these tables of a file."""
     sources = tuple(sources)
-    times: dict[str, Future[Times]] = {s: probe.beside(_times, probe, s) for s in sources}
-    scans: list[Future[Found]] = [
-        probe.beside(_scan, probe, source, columns)
+    times = {source: probe.submit(_time_range, probe, source) for source in sources}
+    scans: list[Future[Identities]] = [
+        probe.submit(_scan, probe, source, columns)
         for source in sources
         for columns in _IDENTIFYING[source]
     ]
-    found = Found()
+    ids = Identities()
     for scan in scans:
-        found.merge(scan.result())
-    known = {source: future.result() for source, future in times.items()}
-    found.suspects.update(source for source, at in known.items() if not at.sound)
-    return Survey(found, {source: at for source, at in known.items() if at.count})
+        ids.merge(scan.result())
+    ranges = {source: future.result() for source, future in times.items()}
+    ids.suspects.update(source for source, times in ranges.items() if not times.sound)
+    return DatabaseSurvey(ids, {source: times for source, times in ranges.items() if times.count})
 
 
-def times_of(source: str) -> tuple[str, str]:
-    """The columns that say when something began and ended."""
-    return ("timestamp", "timestamp") if source == tables.MARKER else ("start", "end")
+# -- times
 
 
-def _times(probe: Probe, source: str) -> Times:
-    start, end = times_of(source)
+def _time_range(probe: Probe, source: str) -> TimeRange:
+    start, end = _TIMES[source]
     if not {start, end} <= set(probe.tables[source].columns):
-        return Times(0, None, None, None, True)
+        return TimeRange(0, None, None, None, True)
     events = f"{source} WHERE {tables.EVENTS.get(source, '1')}"
     count, *extremes = probe.select(
         f"SELECT count(*), min({start}), max({start}), min({end}), max({end}) FROM {events}"
@@ -146,123 +139,152 @@ def _times(probe: Probe, source: str) -> Times:
         )[0]
     rows = probe.select(f"SELECT {start} FROM {events} LIMIT 1 OFFSET {count // 2}")
     middle = rows[0][0] if rows and isinstance(rows[0][0], int) and rows[0][0] > 0 else None
-    return Times(count, first, last, middle, sound)
+    return TimeRange(count, first, last, middle, sound)
 
 
-def _scan(probe: Probe, source: str, wanted: tuple[str, ...]) -> Found:
+_NANOSECONDS = 1_000_000_000
+# September 2001. No machine runs for 31 years.
+_TIMES_OF_DAY = 10**18
+_NO_BASE = Note(
+    "no-time-base", Severity.INFO, "times count from a moment that the file does not tell"
+)
+
+
+def read_clock(times: Mapping[str, TimeRange]) -> Clock:
+    """Return the clock of a file, by the times of its tables.
+
+    nvprof writes nanoseconds, most often since 1970, else (Windows, analysis captures) since a moment of
+    the machine that the file does not name. Either way they are shown from the whole second at or before
+    the first event.
+
+    One damaged cell must not move the zero away from all others: what is further from the middle of the
+    rows than a recording can last does not count.
+    """
+    middles = [table.middle for table in times.values() if table.middle is not None]
+    if not middles:
+        return Clock(0, None, None)
+    anchor = median_low(middles)
+    near = range(anchor - TIME_LIMIT, anchor + TIME_LIMIT)
+    firsts = [t.first for t in times.values() if t.first is not None and t.first in near]
+    lasts = [t.last for t in times.values() if t.last is not None and t.last in near]
+    zero = min([*firsts, anchor]) // _NANOSECONDS * _NANOSECONDS
+    recording = max([*lasts, anchor]) - zero
+    if zero > _TIMES_OF_DAY:
+        return Clock(zero, zero, recording)
+    return Clock(zero, None, recording, (_NO_BASE,))
+
+
+# -- identities
+
+
+def _scan(probe: Probe, source: str, wanted: tuple[str, ...]) -> Identities:
     columns = [name for name in wanted if name in probe.tables[source].columns]
-    found = Found()
+    ids = Identities()
     if not columns:
-        return found
+        return ids
+    note_row = _NOTE_ROW.get(source, _note_operation)
     for values in probe.iterate(f"SELECT DISTINCT {', '.join(columns)} FROM {source}"):
         row = dict(zip(columns, values, strict=True))
         for name, value in row.items():
             wanted_type = bytes if name == "objectId" else int
             if value is not None and (not isinstance(value, wanted_type) or value == MISSING):
-                found.suspects.add(source)
-                row[name] = as_whole(value) if wanted_type is int else None
-        found.codes.update((source, n, v) for n, v in row.items() if n in _CODES and v is not None)
-        _NOTED.get(source, _note_op)(found, source, row)
-        _note_name(found, source, row)
-    return found
+                ids.suspects.add(source)
+                row[name] = as_whole_number(value) if wanted_type is int else None
+        ids.codes.update(
+            (source, n, v) for n, v in row.items() if n in _CODE_COLUMNS and v is not None
+        )
+        note_row(ids, source, row)
+        _note_name(ids, source, row)
+    return ids
 
 
-def _note_call(found: Found, source: str, row: Row) -> None:
+def _note_call(ids: Identities, source: str, row: Row) -> None:
     pid, tid, number = row.get("processId"), row.get("threadId"), row.get("cbid")
     if pid:
-        found.call_pids.add(pid)
+        ids.call_pids.add(pid)
         if tid is not None:
-            found.threads.add((pid, tid & _UNSIGNED))
+            ids.threads.add((pid, tid & _UNSIGNED))
     if number is not None:
-        if 0 <= number <= HIGHEST_CALL:
-            found.calls.add((tables.LAYERS[source], number))
+        if 0 <= number <= MAX_CALL:
+            ids.calls.add((tables.LAYERS[source], number))
         else:
-            _note_impossible(found, source, "cbid")
+            _note_impossible_name(ids, source, "cbid")
 
 
-def _note_op(found: Found, source: str, row: Row) -> None:
+def _note_operation(ids: Identities, source: str, row: Row) -> None:
     ordinal = row.get("deviceId")
     if "deviceId" in row and ordinal is None:
-        found.suspects.add(source)
+        ids.suspects.add(source)
     if ordinal is not None:
-        found.op_ordinals.add(ordinal)
+        ids.op_ordinals.add(ordinal)
         ends = (ordinal, row.get("srcDeviceId"), row.get("dstDeviceId"))
-        found.ordinals.update(end for end in ends if end is not None)
+        ids.ordinals.update(end for end in ends if end is not None)
 
 
-def _note_migration(found: Found, source: str, row: Row) -> None:
+def _note_migration(ids: Identities, source: str, row: Row) -> None:
     kind = row.get("counterKind")
     if kind not in tables.MIGRATIONS:
         return
     if row.get("processId"):
-        found.other_pids.add(row["processId"])
-    device = row.get("srcId" if tables.MIGRATIONS[kind] == 2 else "dstId")
+        ids.other_pids.add(row["processId"])
+    device = row.get("srcId" if kind == tables.DTOH else "dstId")
     if device is not None:
-        found.op_ordinals.add(device)
-        found.ordinals.add(device)
+        ids.op_ordinals.add(device)
+        ids.ordinals.add(device)
 
 
-def _note_object(found: Found, source: str, row: Row) -> None:
-    if source == tables.MARKER and not (row.get("flags") or 0) & (markers.MARK | markers.BEGIN):
+def _note_object(ids: Identities, source: str, row: Row) -> None:
+    if source == tables.MARKER and not (row.get("flags") or 0) & (tables.MARK | tables.BEGIN):
         return
     kind, blob = row.get("objectKind"), row.get("objectId")
-    if kind not in (objects.PROCESS, objects.THREAD) or not blob:
+    if kind not in (tables.PROCESS_OBJECT, tables.THREAD_OBJECT) or not blob:
         return
-    numbers = objects.numbers_of(blob, 2 if kind == objects.THREAD else 1)
+    numbers = tables.object_numbers(blob, 2 if kind == tables.THREAD_OBJECT else 1)
     if numbers is None:
         return
     pid = numbers[0]
     if not pid:
-        found.placeless.add(source)
+        ids.process_zero.add(source)
         return
-    found.other_pids.add(pid)
-    if kind == objects.THREAD:
-        found.threads.add((pid, numbers[1]))
+    ids.other_pids.add(pid)
+    if kind == tables.THREAD_OBJECT:
+        ids.threads.add((pid, numbers[1]))
     if row.get("domain"):
-        found.domains.add((pid, row["domain"]))
+        ids.domains.add((pid, row["domain"]))
 
 
-def _note_name(found: Found, source: str, row: Row) -> None:
-    text = row.get("name")
-    if not text:
-        return
-    if 0 < text <= HIGHEST_TEXT:
-        ids = found.text_ids if source == tables.MARKER else found.symbol_ids
-        ids.add(text)
-    else:
-        _note_impossible(found, source, "name")
-
-
-def _note_impossible(found: Found, source: str, column: str) -> None:
-    found.suspects.add(source)
-    found.impossible_names.add((source, column))
-
-
-def _note_nothing(found: Found, source: str, row: Row) -> None:
-    """Synchronisations name nobody: only the types of their cells matter."""
-
-
-def _note_directive(found: Found, source: str, row: Row) -> None:
+def _note_directive(ids: Identities, source: str, row: Row) -> None:
     pid, tid = row.get("cuProcessId"), row.get("cuThreadId")
     if pid:
-        found.other_pids.add(pid)
+        ids.other_pids.add(pid)
         if tid is not None and tid & _UNSIGNED:
-            found.threads.add((pid, tid & _UNSIGNED))
+            ids.threads.add((pid, tid & _UNSIGNED))
     elif pid == 0:
-        found.placeless.add(source)
-    construct = directives.construct(source, row)
-    if construct is not None:
-        if len(found.constructs) < directives.MOST:
-            found.constructs.add(construct)
-        else:
-            found.crowded.add(source)
+        ids.process_zero.add(source)
+    ids.add_construct(source, row)
 
 
-_NOTED: dict[str, Callable[[Found, str, Row], None]] = {
+def _note_name(ids: Identities, source: str, row: Row) -> None:
+    text_id = row.get("name")
+    if not text_id:
+        return
+    if 0 < text_id <= MAX_TEXT_ID:
+        (ids.text_ids if source == tables.MARKER else ids.symbol_ids).add(text_id)
+    else:
+        _note_impossible_name(ids, source, "name")
+
+
+def _note_impossible_name(ids: Identities, source: str, column: str) -> None:
+    ids.suspects.add(source)
+    ids.impossible_names.add((source, column))
+
+
+_NOTE_ROW: dict[str, Callable[[Identities, str, Row], None]] = {
     tables.RUNTIME: _note_call,
     tables.DRIVER: _note_call,
     tables.UNIFIED_MEMORY: _note_migration,
-    tables.SYNCS: _note_nothing,
+    # Synchronisations name nobody: only the types of their cells matter.
+    tables.SYNCS: lambda ids, source, row: None,
     tables.MARKER: _note_object,
     tables.OVERHEAD: _note_object,
     **dict.fromkeys(directives.SOURCES, _note_directive),

@@ -1,24 +1,34 @@
 """Which column of an nvprof database becomes which of ours, for every version of the database.
 
-A mapping is written once against a column lookup that answers NULL for a column that this version does
-not have. Column sets by version: docs/formats/nvprof.md.
+A mapping is written once, over a column lookup that gives NULL for a column that this version lacks.
+Column sets by version: docs/formats/nvprof.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from nsysconv import codes, schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers import directives
-from nsysconv.importers.nvprof_database import markers
-from nsysconv.importers.nvprof_database.name_ids import NameIds
-from nsysconv.importers.nvprof_database.objects import number_at
-from nsysconv.importers.sqlite_columns import Columns, Expression, known_code
+from nsysconv.importers.nvprof_database.names import NameIds
+from nsysconv.importers.sqlite_columns import (
+    TIME_LIMIT,
+    Expression,
+    SourceColumns,
+    code,
+    known_code,
+)
+from nsysconv.importers.sqlite_mapping import (
+    CellChecks,
+    MappingContext,
+    TableMapping,
+    interval,
+    launch_columns,
+    peer_device,
+)
 from nsysconv.store.recording import SOURCE
 
 _PREFIX = "CUPTI_ACTIVITY_KIND_"
@@ -33,6 +43,7 @@ MEMSET = _PREFIX + "MEMSET"
 UNIFIED_MEMORY = _PREFIX + "UNIFIED_MEMORY_COUNTER"
 SYNCS = _PREFIX + "SYNCHRONIZATION"
 MARKER = _PREFIX + "MARKER"
+MARKER_DATA = _PREFIX + "MARKER_DATA"
 OVERHEAD = _PREFIX + "OVERHEAD"
 DEVICE = _PREFIX + "DEVICE"
 CONTEXT = _PREFIX + "CONTEXT"
@@ -41,78 +52,50 @@ OBJECT_NAME = _PREFIX + "NAME"
 
 LAYERS = {RUNTIME: 0, DRIVER: 1}
 KERNELS = (CONCURRENT_KERNEL, SERIAL_KERNEL, DEVICE_KERNEL)
+GPU_SOURCES = (*KERNELS, MEMCPY, PEER_COPY, MEMSET)
+"""Tables of GPU work, which are recorded together."""
 PTOP = 10
+"""The copyKind of copies between devices."""
 # What a counter of unified memory counted -> the code of codes.DIRECTIONS. The others count faults,
 # throttling and mappings, which are no GPU work.
 MIGRATIONS = {1: 1, 2: 2, 8: 8}
-_DTOH = 2
+DTOH = 2
 # Kinds of memory are numbered from 1, and 0 is unknown.
 LAST_MEMORY_KIND, _UNKNOWN_MEMORY = 7, 7
 # Only the compiler's work is the driver's; buffers, instrumentation and resources are the profiler's.
-DRIVER_COMPILER = 1
+_DRIVER_COMPILER = 1
 _LOW_32_BITS = 0xFFFFFFFF
-_DIRECTIVE = codes.OPERATOR_KINDS.index("directive")
 
 
-@dataclass(frozen=True)
-class Context:
-    """What the survey of a file decides for all its mappings.
+@dataclass(frozen=True, kw_only=True)
+class DatabaseContext(MappingContext):
+    """What the survey of a database decides for its mappings.
 
-    `zero`: subtracted from every time. `pid`: the file's only process. `repeated_peers`: some peer
-    copies stand in two tables. `looks`: ranges have colours. `constructs`: numbers of names of OpenACC
-    and OpenMP. `careful`: rows without a time and names that cannot be are looked for.
+    `pid`: the file's only process. `repeated_peers`: some peer copies are in two tables.
+    `has_looks`: ranges have colours and categories.
     """
 
-    zero: int
     pid: int | None
     names: NameIds
     repeated_peers: bool = False
-    looks: bool = False
-    constructs: directives.Numbers = field(default_factory=dict)
-    careful: bool = False
+    has_looks: bool = False
 
 
-@dataclass(frozen=True)
-class Mapping:
-    """One of our event tables made from one source table: expressions by our column, and a filter.
-
-    `rows` gives the table itself or what it is joined with; then `alias` names it. `events`: which of its
-    rows are meant, as SQL, where that is not the same for all mappings of the table. `momentary`: their
-    end is not looked at. `told`: the fact that they are, where it is not that of our table.
-    """
-
-    ours: str
-    source: str
-    columns: Callable[[Columns, Context], dict[str, Expression]]
-    where: Callable[[Columns, Context], Expression | None] = lambda c, context: None
-    needs: frozenset[str] = frozenset({"start", "end"})
-    rows: Callable[[Columns, Context], sa.FromClause] = lambda c, context: c.table
-    alias: str = ""
-    events: str = ""
-    momentary: bool = False
-    told: Fact | None = None
-
-    @property
-    def fact(self) -> Fact:
-        """What a profile holds if these rows were recorded."""
-        return self.told or schema.EVENT_TABLES[self.ours].fact
+DatabaseMapping = TableMapping[DatabaseContext]
 
 
-def _interval(c: Columns, context: Context) -> dict[str, Expression]:
-    start, end = c["start"], c["end"]
-    values = {"start_ns": start - context.zero if context.zero else start, "dur_ns": end - start}
-    if not context.careful:
-        return values
-    # A row that starts and ends at 0 has no time.
-    timeless = (start == 0) & (end == 0)
-    return {name: sa.case((timeless, sa.null()), else_=value) for name, value in values.items()}
+def _interval(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+    return interval(c, _moment(c["start"], context), context)
 
 
-def _own_process(context: Context) -> Expression:
-    return sa.null() if context.pid is None else sa.literal_column(str(context.pid))
+def _moment(time: Expression, context: DatabaseContext) -> Expression:
+    return time - context.zero if context.zero else time
 
 
-def _on_gpu(c: Columns, context: Context) -> dict[str, Expression]:
+# -- GPU work
+
+
+def _on_gpu(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
     return {
         "pid": _own_process(context),
         "device_id": c["deviceId"],
@@ -122,7 +105,104 @@ def _on_gpu(c: Columns, context: Context) -> dict[str, Expression]:
     }
 
 
-def _api_call(c: Columns, context: Context) -> dict[str, Expression]:
+def _own_process(context: DatabaseContext) -> Expression:
+    return sa.null() if context.pid is None else sa.literal_column(str(context.pid))
+
+
+def _kernel(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+    names = context.names
+    symbol = names.text(c["name"], careful=context.careful)
+    return {
+        **_interval(c, context),
+        **_on_gpu(c, context),
+        "name_id": names.demangled(symbol) if names.demangles else symbol,
+        "mangled_name_id": symbol,
+        **launch_columns(c),
+        "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
+    }
+
+
+def _memory_kind(number: Expression) -> Expression:
+    return sa.case(
+        (number.between(1, LAST_MEMORY_KIND), number - 1), (number.is_not(None), _UNKNOWN_MEMORY)
+    )
+
+
+def _memcpy(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+    return {
+        **_interval(c, context),
+        **_on_gpu(c, context),
+        "bytes": c["bytes"],
+        "direction": known_code(c["copyKind"], PTOP, 0),
+        "src_kind": _memory_kind(c["srcKind"]),
+        "dst_kind": _memory_kind(c["dstKind"]),
+        "peer_device_id": peer_device(c),
+        "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
+    }
+
+
+def _is_not_repeated(c: SourceColumns, context: DatabaseContext) -> Expression | None:
+    # Peer copies have a table of their own; those that are in both are taken from there.
+    if not context.repeated_peers:
+        return None
+    columns = ("correlationId", "start", "end")
+    peers = sa.table(PEER_COPY, *(sa.column(name) for name in columns), schema=SOURCE)
+    copy = sa.tuple_(*(c[name] for name in columns))
+    return (sa.func.coalesce(c["copyKind"], 0) != PTOP) | copy.not_in(
+        sa.select(*(peers.c[name] for name in columns))
+    )
+
+
+def _memset(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+    return {
+        **_interval(c, context),
+        **_on_gpu(c, context),
+        "bytes": c["bytes"],
+        "memory_kind": _memory_kind(c["memoryKind"]),
+        "value": c["value"],
+        "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
+    }
+
+
+def _migration(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+    kind = c["counterKind"]
+    return {
+        **_interval(c, context),
+        "pid": sa.func.nullif(c["processId"], 0),
+        "device_id": sa.case((kind == DTOH, c["srcId"]), else_=c["dstId"]),
+        "bytes": c["value"],
+        "direction": sa.case(MIGRATIONS, value=kind),
+        # The flags of a migration to or from the host are its cause.
+        "cause": sa.case((kind.in_((1, DTOH)), c["flags"])),
+        "address": c["address"],
+    }
+
+
+def _is_migration(c: SourceColumns, context: DatabaseContext) -> Expression:
+    return c["counterKind"].in_(tuple(MIGRATIONS))
+
+
+def _sync(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+    return {
+        **_interval(c, context),
+        "pid": _own_process(context),
+        "context_id": c["contextId"],
+        "stream_id": _unless_unused(c["streamId"]),
+        "correlation_id": c["correlationId"],
+        "event_id": _unless_unused(c["cudaEventId"]),
+        "sync_type": c["type"],
+    }
+
+
+def _unless_unused(number: Expression) -> Expression:
+    # An absent number is written as -1, with or without its sign.
+    return sa.case((number.not_in((-1, _LOW_32_BITS)), number))
+
+
+# -- API calls
+
+
+def _api_call(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
     layer = LAYERS[c.source.name]
     return {
         **_interval(c, context),
@@ -136,132 +216,149 @@ def _api_call(c: Columns, context: Context) -> dict[str, Expression]:
     }
 
 
-def _kernel(c: Columns, context: Context) -> dict[str, Expression]:
-    names = context.names
-    symbol = names.text(c["name"], careful=context.careful)
-    return {
-        **_interval(c, context),
-        **_on_gpu(c, context),
-        "name_id": names.demangled(symbol) if names.demangles else symbol,
-        "mangled_name_id": symbol,
-        "grid_x": c["gridX"],
-        "grid_y": c["gridY"],
-        "grid_z": c["gridZ"],
-        "block_x": c["blockX"],
-        "block_y": c["blockY"],
-        "block_z": c["blockZ"],
-        "registers_per_thread": c["registersPerThread"],
-        "static_shared_bytes": c["staticSharedMemory"],
-        "dynamic_shared_bytes": c["dynamicSharedMemory"],
-        "local_bytes_per_thread": c["localMemoryPerThread"],
-        "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
-    }
+# -- objects
+#
+# Processes and threads are objects whose numbers are packed in a blob. `objectKind` 1 is a process (a pid
+# of 32 bits), 2 a thread (the pid, then a thread id of 64 bits whose upper half may be garbage), 5 a
+# stream (device, context and stream, 32 bits each). Bytes are in the order of the machines that ran
+# nvprof: lowest first.
+
+PROCESS_OBJECT, THREAD_OBJECT, STREAM_OBJECT = 1, 2, 5
+_NUMBER_BYTES = 4
+_ALL_BYTES: Expression = sa.literal_column(f"x'{bytes(range(256)).hex()}'")
 
 
-def _memory_kind(code: Expression) -> Expression:
-    return sa.case(
-        (code.between(1, LAST_MEMORY_KIND), code - 1), (code.is_not(None), _UNKNOWN_MEMORY)
-    )
-
-
-def _memcpy(c: Columns, context: Context) -> dict[str, Expression]:
-    peer = sa.case((c["srcDeviceId"] == c["deviceId"], c["dstDeviceId"]), else_=c["srcDeviceId"])
-    return {
-        **_interval(c, context),
-        **_on_gpu(c, context),
-        "bytes": c["bytes"],
-        "direction": known_code(c["copyKind"], PTOP, 0),
-        "src_kind": _memory_kind(c["srcKind"]),
-        "dst_kind": _memory_kind(c["dstKind"]),
-        "peer_device_id": peer,
-        "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
-    }
-
-
-def _told_once(c: Columns, context: Context) -> Expression | None:
-    """Peer copies have a table of their own; those that stand in both are taken from there."""
-    if not context.repeated_peers:
+def object_numbers(blob: bytes, count: int) -> tuple[int, ...] | None:
+    """Return the first `count` numbers in an object's blob, or None if it is too short."""
+    if len(blob) < count * _NUMBER_BYTES:
         return None
-    names = ("correlationId", "start", "end")
-    peers = sa.table(PEER_COPY, *(sa.column(name) for name in names), schema=SOURCE)
-    here = sa.tuple_(*(c[name] for name in names))
-    return (sa.func.coalesce(c["copyKind"], 0) != PTOP) | here.not_in(
-        sa.select(*(peers.c[name] for name in names))
+    return tuple(
+        int.from_bytes(blob[at : at + _NUMBER_BYTES], "little")
+        for at in range(0, count * _NUMBER_BYTES, _NUMBER_BYTES)
     )
 
 
-def _memset(c: Columns, context: Context) -> dict[str, Expression]:
-    return {
-        **_interval(c, context),
-        **_on_gpu(c, context),
-        "bytes": c["bytes"],
-        "memory_kind": _memory_kind(c["memoryKind"]),
-        "value": c["value"],
-        "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
-    }
+def _object_number(blob: Expression, place: int, kind: Expression) -> Expression:
+    # A number in an object's blob, as SQL; NULL if objects of the kind have none at this place.
+    kinds = (PROCESS_OBJECT, THREAD_OBJECT) if place == 0 else (THREAD_OBJECT,)
+    offset = place * _NUMBER_BYTES
+    value = _byte(blob, offset)
+    for at in range(1, _NUMBER_BYTES):
+        value = value + _byte(blob, offset + at) * _literal(1 << 8 * at)
+    enough = sa.func.length(blob) >= _literal(offset + _NUMBER_BYTES)
+    is_blob = sa.func.typeof(blob) == sa.literal_column("'blob'")
+    return sa.case((kind.in_(kinds) & is_blob & enough, value))
 
 
-def _migration(c: Columns, context: Context) -> dict[str, Expression]:
-    kind = c["counterKind"]
-    return {
-        **_interval(c, context),
-        "pid": sa.func.nullif(c["processId"], 0),
-        "device_id": sa.case((kind == _DTOH, c["srcId"]), else_=c["dstId"]),
-        "bytes": c["value"],
-        "direction": sa.case(MIGRATIONS, value=kind),
-        # The flags of a migration to or from the host are its cause.
-        "cause": sa.case((kind.in_((1, _DTOH)), c["flags"])),
-        "address": c["address"],
-    }
+def _byte(blob: Expression, place: int) -> Expression:
+    # SQLite has no function for the value of a byte, but it finds a byte among all of them.
+    byte = sa.func.substr(blob, _literal(place + 1), _literal(1))
+    return sa.func.instr(_ALL_BYTES, byte, type_=sa.BigInteger) - _literal(1)
 
 
-def _only_migrations(c: Columns, context: Context) -> Expression:
-    return c["counterKind"].in_(tuple(MIGRATIONS))
+def _literal(number: int) -> Expression:
+    return sa.literal_column(str(number), sa.BigInteger)
 
 
-def _unless_unused(number: Expression) -> Expression:
-    """A number whose absence is written as -1, with or without its sign."""
-    return sa.case((number.not_in((-1, _LOW_32_BITS)), number))
+# -- ranges and marks
+#
+# They are made of markers: a row where a range begins, another where it ends, with the same `id`.
+# The rows do not say whether a range was pushed or started: one that another thread ended was started,
+# all others are taken for pushed.
 
+MARK, BEGIN, END = 1, 2, 4
+"""Bits of a marker's flags."""
+_HAS_COLOR = 2
+_PUSH_POP, _START_END, _MARK = 0, 1, 2
 
-def _sync(c: Columns, context: Context) -> dict[str, Expression]:
-    return {
-        **_interval(c, context),
-        "pid": _own_process(context),
-        "context_id": c["contextId"],
-        "stream_id": _unless_unused(c["streamId"]),
-        "correlation_id": c["correlationId"],
-        "event_id": _unless_unused(c["cudaEventId"]),
-        "sync_type": c["type"],
-    }
-
-
-def _range(c: Columns, context: Context) -> dict[str, Expression]:
-    return markers.columns(
-        c, context.zero, context.names, careful=context.careful, looks=context.looks
+# One row for each id, so that a number that is used twice does not double a range.
+_ENDS = (
+    sa.text(
+        f"""SELECT id, min(timestamp) AS ended_at, objectId AS object, objectKind AS kind
+        FROM {SOURCE}.{MARKER}
+        WHERE flags & {END} AND typeof(timestamp) = 'integer' GROUP BY id"""
     )
+    .columns(
+        sa.column("id", sa.BigInteger),
+        sa.column("ended_at", sa.BigInteger),
+        sa.column("object", sa.LargeBinary),
+        sa.column("kind", sa.BigInteger),
+    )
+    .subquery("ending")
+)
+_LOOKS = (
+    sa.text(
+        f"""SELECT id, max(CASE WHEN flags & {_HAS_COLOR} AND typeof(color) = 'integer'
+            THEN color & 4294967295 END) AS color,
+        max(CASE WHEN typeof(category) = 'integer' THEN category END) AS category
+        FROM {SOURCE}.{MARKER_DATA} GROUP BY id"""
+    )
+    .columns(
+        sa.column("id", sa.BigInteger),
+        sa.column("color", sa.BigInteger),
+        sa.column("category", sa.BigInteger),
+    )
+    .subquery("looks")
+)
 
 
-def _only_beginnings(c: Columns, context: Context) -> Expression:
-    return markers.beginnings(c)
+def _range(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+    # By the row where it begins, joined with the one where it ends.
+    careful, looks = context.careful, _LOOKS.c if context.has_looks else None
+    time, kind, ending = c["timestamp"], c["objectKind"], _ENDS.c
+    start = _moment(time, context)
+    has_end = c["flags"].op("&")(BEGIN) != 0
+    tid, end_tid = (
+        _object_number(c["objectId"], 1, kind),
+        _object_number(ending.object, 1, ending.kind),
+    )
+    other_thread = has_end & (_thread(ending.object) != _thread(c["objectId"]))
+    closed = has_end & (ending.ended_at >= time)
+    if careful:
+        closed &= (time != 0) & (ending.ended_at - time <= TIME_LIMIT)
+    return {
+        "start_ns": sa.case((time != 0, start)) if careful else start,
+        "dur_ns": sa.case((closed, ending.ended_at - time)),
+        "pid": sa.func.nullif(_object_number(c["objectId"], 0, kind), 0),
+        "tid": tid,
+        "end_tid": sa.case((other_thread, end_tid)),
+        "kind": sa.case((~has_end, _MARK), (other_thread, _START_END), else_=_PUSH_POP),
+        "domain_id": sa.func.coalesce(c["domain"], 0),
+        "category_id": sa.func.nullif(looks.category, 0) if looks else sa.null(),
+        "color": looks.color if looks else sa.null(),
+        "name_id": context.names.text(c["name"], careful=careful),
+    }
 
 
-def _with_ends(c: Columns, context: Context) -> sa.FromClause:
-    return markers.joined(c, looks=context.looks)
+def _thread(blob: Expression) -> Expression:
+    # Process and thread without the upper half of the thread's number, which may be garbage.
+    return sa.func.substr(blob, sa.literal_column("1"), sa.literal_column("8"))
 
 
-def _directive(c: Columns, context: Context) -> dict[str, Expression]:
+def _is_beginning(c: SourceColumns, context: DatabaseContext) -> Expression:
+    return c["flags"].op("&")(MARK | BEGIN) != 0
+
+
+def _with_ends(c: SourceColumns, context: DatabaseContext) -> sa.FromClause:
+    both = sa.outerjoin(c.table, _ENDS, _ENDS.c.id == c["id"])
+    return both.outerjoin(_LOOKS, _LOOKS.c.id == c["id"]) if context.has_looks else both
+
+
+# -- directives and overhead
+
+
+def _directive(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
     return {
         **_interval(c, context),
         "pid": sa.func.nullif(c["cuProcessId"], 0),
         # `threadId` is the number of the directives' own runtime, which API calls do not know.
         "tid": sa.func.nullif(c["cuThreadId"].op("&")(_LOW_32_BITS), 0),
-        "kind": sa.literal_column(str(_DIRECTIVE)),
-        "name_id": directives.name_id(c, context.constructs),
+        "kind": code(codes.OPERATOR_KINDS, "directive"),
+        "name_id": directives.name_id_column(c, context.construct_ids),
     }
 
 
-def _momentary_directive(c: Columns, context: Context) -> dict[str, Expression]:
+def _momentary_directive(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
     values = _directive(c, context)
     dur: Expression = sa.literal_column("0")
     if not context.careful:
@@ -271,125 +368,121 @@ def _momentary_directive(c: Columns, context: Context) -> dict[str, Expression]:
     return {**values, "start_ns": sa.case((timed, start)), "dur_ns": sa.case((timed, dur))}
 
 
-def _only_lasting(c: Columns, context: Context) -> Expression:
+def _is_lasting(c: SourceColumns, context: DatabaseContext) -> Expression:
     return ~directives.is_moment(c)
 
 
-def _only_moments(c: Columns, context: Context) -> Expression:
+def _is_moment(c: SourceColumns, context: DatabaseContext) -> Expression:
     return directives.is_moment(c)
 
 
-def _with_names(c: Columns, context: Context) -> sa.FromClause:
-    return directives.joined(c, context.constructs)
+def _with_names(c: SourceColumns, context: DatabaseContext) -> sa.FromClause:
+    return directives.join_names(c, context.construct_ids)
 
 
-def _overhead(c: Columns, context: Context) -> dict[str, Expression]:
+def _overhead(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
     kind, owner = c["overheadKind"], c["objectKind"]
     return {
         **_interval(c, context),
-        "pid": sa.func.nullif(number_at(c["objectId"], 0, owner), 0),
-        "tid": number_at(c["objectId"], 4, owner),
-        "kind": sa.case((kind == DRIVER_COMPILER, 1), else_=0),
+        "pid": sa.func.nullif(_object_number(c["objectId"], 0, owner), 0),
+        "tid": _object_number(c["objectId"], 1, owner),
+        "kind": sa.case((kind == _DRIVER_COMPILER, 1), else_=0),
         "name_id": context.names.overhead(kind),
     }
 
 
-_CALL = frozenset({"start", "end", "processId", "threadId", "cbid"})
-_ON_GPU = frozenset({"start", "end", "deviceId"})
+# -- all tables
 
-_DIRECTIVES = Mapping(
+EVENTS = {
+    UNIFIED_MEMORY: f"counterKind IN ({', '.join(map(str, MIGRATIONS))})",
+    MARKER: f"flags & {MARK | BEGIN | END}",
+}
+"""Source table -> which of its rows are of events, if not every one is, as SQL."""
+
+_CALL_NEEDS = frozenset({"start", "end", "processId", "threadId", "cbid"})
+_GPU_NEEDS = frozenset({"start", "end", "deviceId"})
+
+_DIRECTIVES = DatabaseMapping(
     "operator",
     directives.OPENACC_DATA,
     _directive,
-    needs=frozenset({"start", "end", "eventKind", "cuProcessId", "cuThreadId"}),
-    rows=_with_names,
+    frozenset({"start", "end", "eventKind", "cuProcessId", "cuThreadId"}),
+    join=_with_names,
     alias=directives.ALIAS,
-    told=Fact.DIRECTIVES,
+    own_fact=Fact.DIRECTIVES,
 )
 
 MAPPINGS = (
-    *(Mapping("api_call", source, _api_call, needs=_CALL) for source in LAYERS),
-    *(Mapping("kernel", source, _kernel, needs=_ON_GPU) for source in KERNELS),
-    Mapping("memcpy", MEMCPY, _memcpy, _told_once, _ON_GPU),
-    Mapping("memcpy", PEER_COPY, _memcpy, needs=_ON_GPU),
-    Mapping("memset", MEMSET, _memset, needs=_ON_GPU),
-    Mapping(
+    *(DatabaseMapping("api_call", source, _api_call, _CALL_NEEDS) for source in LAYERS),
+    *(DatabaseMapping("kernel", source, _kernel, _GPU_NEEDS) for source in KERNELS),
+    DatabaseMapping("memcpy", MEMCPY, _memcpy, _GPU_NEEDS, _is_not_repeated),
+    DatabaseMapping("memcpy", PEER_COPY, _memcpy, _GPU_NEEDS),
+    DatabaseMapping("memset", MEMSET, _memset, _GPU_NEEDS),
+    DatabaseMapping(
         "unified_memory_event",
         UNIFIED_MEMORY,
         _migration,
-        _only_migrations,
         frozenset({"start", "end", "counterKind", "srcId", "dstId", "processId"}),
+        _is_migration,
+        events=EVENTS[UNIFIED_MEMORY],
     ),
-    Mapping("sync", SYNCS, _sync),
-    Mapping(
+    DatabaseMapping("sync", SYNCS, _sync),
+    DatabaseMapping(
         "range",
         MARKER,
         _range,
-        _only_beginnings,
         frozenset({"flags", "timestamp", "id", "objectKind", "objectId"}),
+        _is_beginning,
         _with_ends,
-        markers.ALIAS,
+        alias="beginning",
+        start="timestamp",
+        end="timestamp",
+        events=EVENTS[MARKER],
     ),
-    Mapping(
+    DatabaseMapping(
         "overhead",
         OVERHEAD,
         _overhead,
-        needs=frozenset({"start", "end", "overheadKind", "objectKind", "objectId"}),
+        frozenset({"start", "end", "overheadKind", "objectKind", "objectId"}),
     ),
     *(
         replace(_DIRECTIVES, source=source)
         for source in directives.SOURCES
         if source != directives.OPENACC_DATA
     ),
-    replace(_DIRECTIVES, where=_only_lasting, events=f"NOT ({directives.MOMENTS})"),
+    replace(_DIRECTIVES, where=_is_lasting, events=f"NOT ({directives.MOMENTS})"),
     replace(
         _DIRECTIVES,
         columns=_momentary_directive,
-        where=_only_moments,
+        where=_is_moment,
         events=directives.MOMENTS,
-        momentary=True,
+        end="start",
     ),
 )
 
 EVENT_SOURCES = tuple(dict.fromkeys(mapping.source for mapping in MAPPINGS))
 """The source tables that hold events, each once."""
 
-EVENTS = {
-    UNIFIED_MEMORY: f"counterKind IN ({', '.join(map(str, MIGRATIONS))})",
-    MARKER: f"flags & {markers.MARK | markers.BEGIN | markers.END}",
-}
-"""Which rows of a source table are of events at all, where not every one is, as SQL."""
-
 FACTS = {mapping.source: mapping.fact for mapping in MAPPINGS}
-"""What a profile holds if a source table was recorded."""
+"""Source table -> what a profile holds if it was recorded."""
 
-GPU_SOURCES = (*KERNELS, MEMCPY, PEER_COPY, MEMSET)
-"""Those that hold GPU work which is recorded together."""
-
-PLACING = frozenset(
-    {
-        "start",
-        "end",
-        "timestamp",
-        "processId",
-        "threadId",
-        "cuProcessId",
-        "cuThreadId",
-        "deviceId",
-        "counterKind",
-        "srcId",
-        "dstId",
-        "flags",
-        "id",
-    }
+CHECKS = CellChecks(
+    required=frozenset(
+        {
+            "start",
+            "end",
+            "timestamp",
+            "processId",
+            "threadId",
+            "cuProcessId",
+            "cuThreadId",
+            "deviceId",
+            "counterKind",
+            "srcId",
+            "dstId",
+            "flags",
+            "id",
+        }
+    ),
+    not_numbers=frozenset({"objectId"}),
 )
-"""Without these a row cannot be placed in time, process or device."""
-
-
-def columns_of(mapping: Mapping, columns: Columns, context: Context) -> sa.Select[Any]:
-    """The rows of one mapping as a select over the attached source, columns named as ours."""
-    expressions = mapping.columns(columns, context)
-    labelled = [e.label(name) for name, e in expressions.items()]
-    rows = sa.select(*labelled).select_from(mapping.rows(columns, context))
-    where = mapping.where(columns, context)
-    return rows if where is None else rows.where(where)

@@ -19,47 +19,20 @@ NAME = "nvprof_log"
 VERSION = 1
 TITLE = "nvprof log (text or CSV)"
 
-GUARANTEED: frozenset[Fact] = frozenset()
-POSSIBLE = frozenset(
-    {
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.KERNEL_TOTALS,
-        Fact.MEMORY_TOTALS,
-        Fact.API_TOTALS,
-        Fact.UNIFIED_MEMORY_TOTALS,
-        Fact.RANGE_TOTALS,
-        Fact.DIRECTIVE_TOTALS,
-        Fact.METRICS,
-    }
-)
-JOINS = True
-INCLUDABLE: Mapping[str, str] = {}
-_GPU_TRACE = (
-    "Record with `nvprof --print-gpu-trace --csv --log-file FILE …`, or everything at once with "
-    "`nvprof -o FILE …` or `nsys profile --trace=cuda,nvtx …`."
-)
-_API_TRACE = (
-    "Record with `nvprof --print-api-trace --csv --log-file FILE …`, or with `nvprof -o FILE …`."
-)
 _SUMMARY = "Record with `nvprof --csv --log-file FILE …`, without other `--print` options."
-_EVERYTHING = "nvprof's logs do not hold it: record with `nvprof -o FILE …` or `nsys profile …`."
-ADVICE: Mapping[Fact, str] = {
-    Fact.KERNELS: _GPU_TRACE,
-    Fact.MEMCPYS: _GPU_TRACE,
-    Fact.MEMSETS: _GPU_TRACE,
+_PRINTED: Mapping[Fact, str] = {
+    **dict.fromkeys(
+        (Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS),
+        "Record with `nvprof --print-gpu-trace --csv --log-file FILE …`, or everything at once with "
+        "`nvprof -o FILE …` or `nsys profile --trace=cuda,nvtx …`.",
+    ),
     Fact.UNIFIED_MEMORY: "Record with `nvprof --print-gpu-trace --unified-memory-profiling "
     "per-process-device --csv --log-file FILE …`.",
-    Fact.API_CALLS: _API_TRACE,
+    Fact.API_CALLS: "Record with `nvprof --print-api-trace --csv --log-file FILE …`, or with "
+    "`nvprof -o FILE …`.",
     Fact.API_LINKS: "Record with `nvprof -o FILE …` or `nsys profile …`; or print the GPU trace and "
     "the API trace of one run and import both: `nsysconv import --join GPU.csv API.csv`.",
-    Fact.KERNEL_TOTALS: _SUMMARY,
-    Fact.MEMORY_TOTALS: _SUMMARY,
-    Fact.API_TOTALS: _SUMMARY,
+    **dict.fromkeys((Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS, Fact.API_TOTALS), _SUMMARY),
     Fact.UNIFIED_MEMORY_TOTALS: "Record with `nvprof --unified-memory-profiling per-process-device "
     "--csv --log-file FILE …`.",
     Fact.RANGE_TOTALS: "Put NVTX ranges into the program; nvprof's summary shows them by itself.",
@@ -67,10 +40,18 @@ ADVICE: Mapping[Fact, str] = {
     "them by itself.",
     Fact.METRICS: "Record with `nvprof --metrics all --csv --log-file FILE …` (kernels run several "
     "times), or with ncu.",
-    Fact.THREADS: _EVERYTHING,
-    Fact.RANGES: _EVERYTHING,
-    Fact.DEVICES: _EVERYTHING,
-    Fact.UTC: _EVERYTHING,
+}
+
+GUARANTEED: frozenset[Fact] = frozenset()
+POSSIBLE = frozenset(_PRINTED)
+JOINS = True
+INCLUDABLE: Mapping[str, str] = {}
+ADVICE: Mapping[Fact, str] = {
+    **_PRINTED,
+    **dict.fromkeys(
+        (Fact.THREADS, Fact.RANGES, Fact.DEVICES, Fact.UTC),
+        "nvprof's logs do not hold it: record with `nvprof -o FILE …` or `nsys profile …`.",
+    ),
 }
 
 _LONGEST_SIGN = 256

@@ -11,7 +11,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
+from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
 from nsysconv.importers.nsys_stats.survey import count_tables
 from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, Run
 from nsysconv.importers.nvprof_log.totals import Counters, Totals
@@ -74,8 +74,8 @@ def read_recordings(
         for file, parts in zip(files, runs, strict=True):
             _refuse_empty(file, parts)
         recordings = _joined(runs)
-        if len(recordings) > MOST_RECORDINGS:
-            raise too_many_recordings(str(probes[0].origin))
+        if len(recordings) > MAX_RECORDINGS:
+            raise too_many_recordings_error(str(probes[0].origin))
         firsts = [parts[0] for parts in recordings]
         for parts in recordings:
             name = _name_of(parts[0], firsts) if recordings[1:] else ""

@@ -27,7 +27,7 @@ from nsysconv.importers.printed.quantities import (
     totals_fact,
 )
 from nsysconv.importers.printed.registry import IdRegistry, Row, api_layer, is_api_name
-from nsysconv.importers.printed.text import csv_cells, parse_digits, unreadable_note
+from nsysconv.importers.printed.text import csv_cells, parse_digits, unreadable_notes
 from nsysconv.notes import Note, Severity
 
 Cells = Mapping[str, str]
@@ -217,7 +217,7 @@ class Totals(PrintedTotals):
             text = f"totals of the unknown type {kind!r} were left out"
             yield Note("category-unknown", Severity.DROPPED, text, count)
         yield from self.incomplete_notes()
-        yield from self.unread_notes()
+        yield from unreadable_notes(self.unread)
 
 
 def _is_bare(cell: str) -> bool:
@@ -332,8 +332,7 @@ class Counters:
     def notes(self) -> Iterator[Note]:
         """Yield what was left out."""
         facts = frozenset({Fact.METRICS})
-        if self._unread:
-            yield unreadable_note(len(self._unread), self._unread[0], facts)
+        yield from unreadable_notes(self._unread, facts)
         if self._overflows:
             text = "values that the counters could not hold are not recorded"
             yield Note("counter-overflow", Severity.DROPPED, text, self._overflows, "", facts)

@@ -115,7 +115,7 @@ class TraceReader:
                 future: Future[list[TraceCells]] = Future()
                 future.set_result(self._piece(span))
             else:
-                future = self.probe.beside(self._piece, span)
+                future = self.probe.submit(self._piece, span)
             ahead.append((future, span.end))
             if len(ahead) > _PIECES_AHEAD:
                 yield from _parsed(*ahead.popleft())

@@ -12,7 +12,7 @@ from fractions import Fraction
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers.printed.registry import IdRegistry, Row
-from nsysconv.importers.printed.text import unreadable_note
+from nsysconv.importers.printed.text import line_notes
 from nsysconv.notes import Note, Severity
 
 _WHOLE_PCT = 100
@@ -171,19 +171,8 @@ class PrintedTotals:
 
     def incomplete_notes(self) -> Iterator[Note]:
         """Yield the note on tables of which rows are missing."""
-        if self.incomplete:
-            yield Note(
-                "totals-incomplete",
-                Severity.DROPPED,
-                "the shares of a table's rows do not add up to 100 %: rows of it are missing",
-                len(self.incomplete),
-                f"line {self.incomplete[0]}",
-            )
-
-    def unread_notes(self) -> Iterator[Note]:
-        """Yield the note on lines that are no rows."""
-        if self.unread:
-            yield unreadable_note(len(self.unread), self.unread[0])
+        text = "the shares of a table's rows do not add up to 100 %: rows of it are missing"
+        yield from line_notes("totals-incomplete", Severity.DROPPED, text, self.incomplete)
 
 
 def needless_totals(*, gpu_trace: bool, api_trace: bool) -> frozenset[Fact]:

@@ -26,6 +26,7 @@ _JSON_STARTS = (b'{"', b"{\n", b"[{", b"[\n")
 _FENCE = re.compile(rb"^[ \t>]*(?:```|~~~)", re.MULTILINE)
 _ROWS_OF_A_PROFILE = 2
 _MOST_DIGITS = 18
+_UNREADABLE = "lines inside a table that are no rows of it were left out"
 
 
 # -- whole files
@@ -172,13 +173,25 @@ class RejectedLines:
             yield truncation_note(self.last)
             count -= 1
         if count:
-            yield unreadable_note(count, self.first)
+            where = f"line {self.first}"
+            yield Note("line-unreadable", Severity.DROPPED, _UNREADABLE, count, where)
 
 
-def unreadable_note(count: int, line: int, facts: frozenset[Fact] = frozenset()) -> Note:
-    """Return the note on lines inside a table that are no rows of it."""
-    text = "lines inside a table that are no rows of it were left out"
-    return Note("line-unreadable", Severity.DROPPED, text, count, f"line {line}", facts)
+def line_notes(
+    slug: str,
+    severity: Severity,
+    text: str,
+    lines: Sequence[int],
+    facts: frozenset[Fact] = frozenset(),
+) -> Iterator[Note]:
+    """Yield a note that counts these lines and names the first; none without lines."""
+    if lines:
+        yield Note(slug, severity, text, len(lines), f"line {lines[0]}", facts)
+
+
+def unreadable_notes(lines: Sequence[int], facts: frozenset[Fact] = frozenset()) -> Iterator[Note]:
+    """Yield the note on lines inside a table that are no rows of it."""
+    yield from line_notes("line-unreadable", Severity.DROPPED, _UNREADABLE, lines, facts)
 
 
 def truncation_note(line: int) -> Note:

@@ -39,10 +39,10 @@ def call_row_ids(timeline: Timeline) -> Array:
 
 
 def _waiting_calls(timeline: Timeline, request: Request) -> Result:
-    """One row per outermost call, longest first."""
+    """Return one row per outermost call, longest first."""
     calls = timeline.calls
     functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
-    waits = timeline.called & calls.outermost & np.isin(calls.name_id, functions)
+    waits = timeline.calls_in_slice & calls.outermost & np.isin(calls.name_id, functions)
     waiting = np.flatnonzero(waits)
     dur, ids = (calls.end - calls.start)[waiting], call_row_ids(timeline)[waiting]
     order = np.lexsort((ids, calls.start[waiting], -dur))

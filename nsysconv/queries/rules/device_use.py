@@ -14,7 +14,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.arrays import number, percent
+from nsysconv.timeline.arrays import factorize, percent
 from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
 from nsysconv.timeline.intervals import Union, union
@@ -40,9 +40,9 @@ class _DeviceUse:
 
 
 def _device_uses(timeline: Timeline) -> Iterator[_DeviceUse]:
-    """Each process on each device that it used, also where nothing of that is in the slice's time."""
+    """Yield each process on each device that it used, in the slice's time or not."""
     whole, slice_devices = timeline.whole.ops, set(timeline.devices)
-    _, (pids, devices) = number(whole.pid, whole.device)
+    _, (pids, devices) = factorize(whole.pid, whole.device)
     for pid, device in zip(pids.tolist(), devices.tolist(), strict=True):
         process = np.array([pid])
         if device not in slice_devices or not timeline.in_processes(process).all():
@@ -69,7 +69,7 @@ def _in_use(timeline: Timeline, pid: int, ops: GpuOps) -> Union:
 def _tables_and_ids(
     timeline: Timeline, ops: GpuOps, places: Array
 ) -> tuple[list[str | None], Array]:
-    """The tables of the operations at these places and their ids there; None and MISSING for -1."""
+    """Return the tables of operations and their ids there; None and MISSING for the place -1."""
     tables: list[str | None] = [None] * len(places)
     ids = np.full(len(places), MISSING)
     if not len(ops):
@@ -116,7 +116,7 @@ _GAP_COLUMNS = (
 
 
 def _gaps(timeline: Timeline, request: Request) -> Result:
-    """One row per gap, longest first."""
+    """Return one row per gap, longest first."""
     shortest = request.options["gap"]
     if not shortest >= 0:
         raise UsageError(f"gap={shortest} of gpu_gaps", hint="Milliseconds, 0 or more.")
@@ -158,7 +158,7 @@ def _long_gaps(use: _DeviceUse, shortest: float) -> Union:
 
 
 def _neighbours(ops: GpuOps, low: Array, high: Array) -> dict[str, Array]:
-    """The places of the operations before and after each gap [low, high); -1: there is none."""
+    """Return the places of the operations before and after each gap [low, high); -1: there is none."""
     by_end = np.argsort(ops.end, kind="stable")
     ended = np.searchsorted(ops.end[by_end], low, side="right") - 1
     began = np.searchsorted(ops.start, high, side="left")
@@ -204,7 +204,7 @@ _CHUNK_COLUMNS = (
 
 
 def _low_use(timeline: Timeline, request: Request) -> Result:
-    """One row per run of chunks that are all below the threshold, lowest first."""
+    """Return one row per run of chunks that are all below the threshold, lowest first."""
     threshold, chunks = request.options["threshold"], request.options["chunks"]
     if not threshold >= 0:
         raise UsageError(f"threshold={threshold} of gpu_time_util", hint="Per cent, 0 or more.")
@@ -248,7 +248,7 @@ def _runs_of_chunks(
 def _ops_inside(
     timeline: Timeline, ops: GpuOps, latest_end: Array, low: int, high: int
 ) -> dict[str, Any]:
-    """How many operations intersect [low, high), and the first and last of them to begin.
+    """Return how many operations intersect [low, high), and the first and last of them to begin.
 
     `latest_end` is, per operation, the latest end of it and those before it.
     """

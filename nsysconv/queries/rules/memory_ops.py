@@ -17,11 +17,11 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_names, mem
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.rules.cuda_api_sync import FUNCTION, PID, call_row_ids
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-_TABLES = {Kind.MEMCPY: "memcpy", Kind.MEMSET: "memset"}
+_TABLES = {OpKind.MEMCPY: "memcpy", OpKind.MEMSET: "memset"}
 _COPY_FUNCTION = re.compile(r"(?:cuda|cu|hip)Memcpy")
 _SET_FUNCTION = re.compile(r"(?:cuda|cu|hip)Memset")
 _UNKNOWN, _PAGEABLE = (codes.MEMORY_KINDS.index(name) for name in ("Unknown", "Pageable"))
@@ -55,9 +55,9 @@ class _LaunchedOps:
 
 
 def _launched_by(
-    timeline: Timeline, kind: Kind, function: re.Pattern[str], *, asynchronous: bool
+    timeline: Timeline, kind: OpKind, function: re.Pattern[str], *, asynchronous: bool
 ) -> _LaunchedOps:
-    """The operations of a kind that such functions launched: `cudaMemcpyAsync`, or `cudaMemcpy`."""
+    """Return the operations of a kind that such functions launched, with or without `Async`."""
     ops, calls, owner = timeline.ops, timeline.calls, timeline.owner
     functions = [
         i
@@ -72,7 +72,7 @@ def _launched_by(
 def _findings(
     ops: _LaunchedOps, columns: Sequence[Column], request: Request, notes: Iterable[Note] = ()
 ) -> Result:
-    """One row per operation, longest first, then in time order; those without a time come last."""
+    """Return one row per operation, longest first, then in time order; those without a time come last."""
     dur, start = np.maximum(ops.column("dur_ns"), -1), ops.column("start_ns")
     order = np.lexsort((ops.row, start, -dur))
     shown = ops.take(order[: request.limit or None])
@@ -102,7 +102,7 @@ def _values(ops: _LaunchedOps, name: str) -> Sequence[Any] | Array:
 def _unknown_kind_notes(
     report: str, ops: _LaunchedOps, columns: Sequence[str], guilty: Array
 ) -> list[Note]:
-    """The note on operations whose kind of memory, in `columns`, is not known.
+    """Return the note on operations whose kind of memory, in `columns`, is not known.
 
     `guilty` is the mask of those that the rule finds fault with whatever else they are. Raises
     NotRecorded where there are operations, and the rule can judge none of them.
@@ -134,8 +134,8 @@ _COPY = (
     Column("bytes", Unit.BYTES, "Bytes copied."),
 )
 _KINDS = (
-    Column("src_kind", Unit.TEXT, "Kind of memory read; null: not recorded."),
-    Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded."),
+    Column("src_kind", Unit.TEXT, "OpKind of memory read; null: not recorded."),
+    Column("dst_kind", Unit.TEXT, "OpKind of memory written; null: not recorded."),
 )
 _CALL = (
     Column("context_id", Unit.ID, "The process's context.", brief=False),
@@ -152,7 +152,7 @@ _ASYNC_COLUMNS = (*_COPY, *_KINDS, *_CALL)
 
 
 def _async_copies(timeline: Timeline, request: Request) -> Result:
-    copies = _launched_by(timeline, Kind.MEMCPY, _COPY_FUNCTION, asynchronous=True)
+    copies = _launched_by(timeline, OpKind.MEMCPY, _COPY_FUNCTION, asynchronous=True)
     pageable = np.zeros(len(copies), bool)
     for kind in _COPY_KINDS:
         pageable |= copies.column(kind) == _PAGEABLE
@@ -179,7 +179,7 @@ _SYNC_COLUMNS = (
 
 
 def _sync_copies(timeline: Timeline, request: Request) -> Result:
-    copies = _launched_by(timeline, Kind.MEMCPY, _COPY_FUNCTION, asynchronous=False)
+    copies = _launched_by(timeline, OpKind.MEMCPY, _COPY_FUNCTION, asynchronous=False)
     size = copies.column("bytes")
     small = (size != MISSING) & (size < request.options["min_bytes"])
     waiting = ~(small & (copies.column("direction") == _TO_DEVICE))
@@ -210,13 +210,13 @@ _SET_COLUMNS = (
     Column("start_ns", Unit.NS, "When the set began."),
     _DUR,
     Column("bytes", Unit.BYTES, "Bytes set."),
-    Column("memory_kind", Unit.TEXT, "Kind of memory."),
+    Column("memory_kind", Unit.TEXT, "OpKind of memory."),
     *_CALL,
 )
 
 
 def _sync_sets(timeline: Timeline, request: Request) -> Result:
-    sets = _launched_by(timeline, Kind.MEMSET, _SET_FUNCTION, asynchronous=False)
+    sets = _launched_by(timeline, OpKind.MEMSET, _SET_FUNCTION, asynchronous=False)
     waited_for = np.isin(sets.column("memory_kind"), _PINNED_OR_MANAGED)
     notes = _unknown_kind_notes("cuda_memset_sync", sets, ("memory_kind",), waited_for)
     return _findings(sets.take(waited_for), _SET_COLUMNS, request, notes)

@@ -19,8 +19,8 @@ from nsysconv.queries.stats.cuda_names import (
 )
 from nsysconv.queries.stats.summaries import row_statistics, statistics_docs, summary_rows
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import number
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.arrays import factorize
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -59,7 +59,7 @@ class _Launches:
 
 def _launches(timeline: Timeline, request: Request) -> _Launches:
     ops, calls = timeline.ops, timeline.calls
-    kernels = np.flatnonzero((ops.kind == Kind.KERNEL) & (timeline.owner >= 0) & ops.timed)
+    kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & (timeline.owner >= 0) & ops.timed)
     kernels = kernels[np.lexsort((ops.start[kernels], calls.start[timeline.owner[kernels]]))]
     call, start, end = timeline.owner[kernels], ops.start[kernels], ops.end[kernels]
     one_clock = not timeline.clocks_disagree
@@ -82,7 +82,7 @@ def _launches(timeline: Timeline, request: Request) -> _Launches:
 
 
 def _ordinals(timeline: Timeline) -> dict[int, int]:
-    """device_id -> the CUDA ordinal, where it is recorded."""
+    """Return device_id -> the CUDA ordinal, where it is recorded."""
     rows = timeline.profile.rows("device")
     return {row["device_id"]: row["ordinal"] for row in rows if row["ordinal"] is not None}
 
@@ -113,9 +113,9 @@ _SUM_COLUMNS = (
 
 
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per thread, device, function and kernel, largest mean of the total first."""
+    """Return one row per thread, device, function and kernel, largest mean of the total first."""
     launches, calls = _launches(timeline, request), timeline.calls
-    group, keys = number(
+    group, keys = factorize(
         calls.thread[launches.call], launches.device, calls.name_id[launches.call], launches.name
     )
     threads, devices, name_ids, kernels = (values.tolist() for values in keys)
@@ -227,18 +227,18 @@ _TRACE_COLUMNS = (
 
 
 def _trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per kernel whose call is recorded, by the start of the call."""
+    """Return one row per kernel whose call is recorded, by the start of the call."""
     launches, calls = _launches(timeline, request), timeline.calls
     call = launches.call
-    function, (name_ids,) = number(calls.name_id[call])
+    function, (name_ids,) = factorize(calls.name_id[call])
     symbols = timeline.profile.names(name_ids)
     ordinals = _ordinals(timeline)
-    device, (device_ids,) = number(launches.device)
+    device, (device_ids,) = factorize(launches.device)
     device_ordinals = [ordinals.get(i, MISSING) for i in device_ids.tolist()]
     threads = np.array(calls.threads, np.int64).reshape(-1, 2)[calls.thread[call]]
     queued = launches.queue != MISSING
     axes = timeline.profile.columns("kernel", AXES)
-    size, keys = number(*(axes[axis][launches.row] for axis in AXES))
+    size, keys = factorize(*(axes[axis][launches.row] for axis in AXES))
     sizes = list(zip(*(values.tolist() for values in keys), strict=True))
     return {
         "api_start_ns": calls.start[call],

@@ -12,8 +12,8 @@ from nsysconv.queries.columns import KERNEL_NAME_COLUMNS, kernel_name_ids
 from nsysconv.queries.contract import Array, Option, Request
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import ranges
-from nsysconv.timeline.arrays import by_group, number, take
-from nsysconv.timeline.events import Kind, number_threads
+from nsysconv.timeline.arrays import by_group, factorize, take
+from nsysconv.timeline.events import OpKind, number_threads
 from nsysconv.timeline.intervals import parents
 from nsysconv.timeline.timeline import Timeline
 
@@ -98,11 +98,11 @@ def kernel_names(timeline: Timeline, request: Request) -> KernelNames:
         timeline.columns("kernel", ("name_id", KERNEL_NAME_COLUMNS[spelling])), spelling
     )
     if not request.options["nvtx-name"]:
-        numbers, (name_ids,) = number(ids)
+        numbers, (name_ids,) = factorize(ids)
         texts = timeline.profile.names(name_ids)
         return KernelNames(numbers, [texts[i] for i in name_ids.tolist()])
     range_numbers, range_names = _ranges_around(timeline)
-    numbers, (prefixes, name_ids) = number(range_numbers, ids)
+    numbers, (prefixes, name_ids) = factorize(range_numbers, ids)
     texts = timeline.profile.names(name_ids)
     spelled = [
         texts[i] if prefix < 0 else f"{range_names[prefix]}/{texts[i]}"
@@ -122,7 +122,7 @@ def _spelling(request: Request) -> str:
 def kernel_calls(timeline: Timeline) -> Array:
     """Return the call that launched each of the slice's kernels, by row; -1: not recorded."""
     whole = timeline.whole
-    kernels = np.flatnonzero(whole.ops.kind == Kind.KERNEL)
+    kernels = np.flatnonzero(whole.ops.kind == OpKind.KERNEL)
     calls = np.full(len(kernels), -1, np.int64)
     calls[whole.ops.row[kernels]] = whole.owner[kernels]
     in_slice: Array = calls if timeline.is_whole else calls[timeline.rows("kernel")]
@@ -146,8 +146,8 @@ def innermost_around(starts: Array, ends: Array, since: Array, until: Array) -> 
 
 
 def _ranges_around(timeline: Timeline) -> tuple[Array, tuple[str, ...]]:
-    """Per kernel of the slice the number of the innermost range around its call, -1 for none; and the
-    ranges' names. A range that another thread closed belongs to no thread.
+    """Return the number of the innermost range around the call of each kernel of the slice, -1 for none;
+    and the ranges' names. A range that another thread closed belongs to no thread.
     """
     spans = ranges(timeline)
     if len(spans):

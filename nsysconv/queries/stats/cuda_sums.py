@@ -32,7 +32,7 @@ from nsysconv.queries.stats.summaries import (
     time_table,
 )
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
     API_CALL,
@@ -54,13 +54,13 @@ _MEMORY_FACTS = {Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS}
 
 
 def _call_rows(timeline: Timeline) -> list[SummaryRow]:
-    """One row per symbol, most time first, equal ones as the source numbers the symbols.
+    """Return one row per symbol, most time first, equal ones as the source numbers the symbols.
 
     Totals of two versions of a function may have the same name: they are not added up.
     """
     if Fact.API_CALLS in timeline.profile.facts:
         columns = timeline.columns("api_call", ("dur_ns", "name_id"))
-        group, (name_ids,) = number(columns["name_id"])
+        group, (name_ids,) = factorize(columns["name_id"])
         texts = timeline.profile.names(name_ids)
         labels = [(function_name(texts[i]),) for i in name_ids.tolist()]
         rows = summary_rows(group, columns["dur_ns"], labels)
@@ -74,7 +74,7 @@ def _call_rows(timeline: Timeline) -> list[SummaryRow]:
 
 
 def _kernel_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
-    """One row per kernel name. Totals have one spelling only."""
+    """Return one row per kernel name; totals have one spelling only."""
     if Fact.KERNELS not in timeline.profile.facts:
         return time_rows(totals(timeline, KERNEL), lambda total: (total.name,))
     names = kernel_names(timeline, request)
@@ -83,10 +83,9 @@ def _kernel_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
 
 
 def _kernel_size_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
-    """One row per kernel name and size of its launch."""
     names = kernel_names(timeline, request)
     columns = timeline.columns("kernel", ("dur_ns", *AXES))
-    group, keys = number(names.number, *(columns[axis] for axis in AXES))
+    group, keys = factorize(names.number, *(columns[axis] for axis in AXES))
     labels = [
         (launch_size(*sizes[:3]), launch_size(*sizes[3:]), names.texts[name])
         for name, *sizes in zip(*(values.tolist() for values in keys), strict=True)
@@ -130,7 +129,7 @@ def _memory_ops(timeline: Timeline) -> _MemoryOps:
             np.full(len(memsets["dur_ns"]), MEMSET_NUMBER),
         )
     )
-    group, (distinct,) = number(numbers)
+    group, (distinct,) = factorize(numbers)
     dur, size = (
         np.concatenate([table[name] for table in (copies, migrations, memsets)]) for name in names
     )
@@ -156,7 +155,7 @@ def _gpu_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
 
 
 def _missing_rows_notes(timeline: Timeline) -> tuple[Note, ...]:
-    """The note that a table of several kinds has no rows of one that is not recorded."""
+    """Return the note that a table of several kinds has no rows of one that is not recorded."""
     facts = timeline.profile.facts
     missing = [
         name
@@ -180,7 +179,7 @@ def _time_summary(
     rows: Callable[[Timeline, Request], list[SummaryRow]],
     notes: Callable[[Timeline], tuple[Note, ...]] = lambda timeline: (),
 ) -> Callable[[Timeline, Request], Result]:
-    """The `compute` of a summary of times: one row per name, most time first."""
+    """Return the `compute` of a summary of times: one row per name, most time first."""
 
     def compute(timeline: Timeline, request: Request) -> Result:
         ordered = largest_first(rows(timeline, request))

@@ -20,8 +20,8 @@ from nsysconv.queries.stats.cuda_names import (
 )
 from nsysconv.queries.stats.summaries import MEGA
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import number, take
-from nsysconv.timeline.events import GpuOps, Kind
+from nsysconv.timeline.arrays import factorize, take
+from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -53,14 +53,14 @@ _API_COLUMNS = (
 
 
 def _api_trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per call, by start."""
+    """Return one row per call, by start."""
     names = ("start_ns", "dur_ns", "name_id", "result", "correlation_id", "pid", "tid")
     columns = timeline.columns("api_call", names)
     order = np.argsort(columns["start_ns"], kind="stable")
     values = {name: take(column, order) for name, column in columns.items()}
-    function, (name_ids,) = number(values.pop("name_id"))
+    function, (name_ids,) = factorize(values.pop("name_id"))
     texts = timeline.profile.names(name_ids)
-    thread, (pids, tids) = number(values["pid"], values["tid"])
+    thread, (pids, tids) = factorize(values["pid"], values["tid"])
     threads = {(row["pid"], row["tid"]): row for row in timeline.profile.rows("thread")}
     rows = [threads.get(key, {}) for key in zip(pids.tolist(), tids.tolist(), strict=True)]
     priorities = [row.get("priority") for row in rows]
@@ -169,11 +169,11 @@ _NO_GREEN_CONTEXT = (0, (1 << 32) - 1)
 
 
 def _gpu_trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per operation, by start."""
-    ops = timeline.ops.take(timeline.ops.kind != Kind.GRAPH)
+    """Return one row per operation, by start."""
+    ops = timeline.ops.take(timeline.ops.kind != OpKind.GRAPH)
     values = {name: np.full(len(ops), MISSING) for name in _TABLE_COLUMNS}
     name = np.empty(len(ops), object)
-    for kind in (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.MIGRATION):
+    for kind in (OpKind.KERNEL, OpKind.MEMCPY, OpKind.MEMSET, OpKind.MIGRATION):
         places = np.flatnonzero(ops.kind == kind)
         if len(places):
             _fill(timeline, kind, places, ops.row[places], values)
@@ -206,7 +206,7 @@ CUDA_GPU_TRACE = Query(
 
 
 def _fill(
-    timeline: Timeline, kind: Kind, places: Array, rows: Array, values: dict[str, Array]
+    timeline: Timeline, kind: OpKind, places: Array, rows: Array, values: dict[str, Array]
 ) -> None:
     """Copy what the operations' own table has of `values`, at its `rows`, to their places."""
     table = schema.GPU_OP_TABLES[kind]
@@ -215,22 +215,22 @@ def _fill(
     names = [name for name in columns if renamed.get(name, name) in values]
     for name, column in timeline.profile.columns(table, names).items():
         values[renamed.get(name, name)][places] = column[rows]
-    if kind is Kind.MIGRATION:
+    if kind is OpKind.MIGRATION:
         for end in ("src_kind", "dst_kind"):
             values[end][places] = _UNKNOWN
 
 
-def _names(timeline: Timeline, request: Request, kind: Kind, rows: Array) -> Array:
-    if kind is Kind.KERNEL:
+def _names(timeline: Timeline, request: Request, kind: OpKind, rows: Array) -> Array:
+    if kind is OpKind.KERNEL:
         names = kernel_names(timeline, request)
         # Names are of the slice's rows, which this numbers by their rows in the whole table.
         place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
         return texts_at(names.texts, names.number[place_in_slice[rows]])
-    if kind is Kind.MEMSET:
+    if kind is OpKind.MEMSET:
         return np.full(len(rows), MEMORY_OPS[MEMSET_NUMBER], object)
     table = schema.GPU_OP_TABLES[kind]
     direction = timeline.profile.columns(table, ("direction",))["direction"][rows]
-    return texts_at(MEMORY_OPS, copy_numbers(direction, migration=kind is Kind.MIGRATION))
+    return texts_at(MEMORY_OPS, copy_numbers(direction, migration=kind is OpKind.MIGRATION))
 
 
 def _memory_kinds(codes: Array) -> Array:
@@ -245,9 +245,9 @@ def _throughput(size: Array, dur: Array) -> Array:
 
 
 def _devices(timeline: Timeline, ops: GpuOps) -> Array:
-    """Per operation `NAME (ORDINAL)`; the ordinal alone where the name is not recorded."""
+    """Return per operation `NAME (ORDINAL)`; the ordinal alone where the name is not recorded."""
     rows = {row["device_id"]: row for row in timeline.profile.rows("device")}
-    place, (devices,) = number(ops.device)
+    place, (devices,) = factorize(ops.device)
     labels = []
     for device in devices.tolist():
         row = rows.get(device, {})

@@ -19,7 +19,7 @@ from nsysconv.queries.stats.summaries import (
 )
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.annotations import DIRECTIVE, operators
-from nsysconv.timeline.arrays import distinct, number
+from nsysconv.timeline.arrays import distinct, factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, totals
 from nsysconv.units import Unit
@@ -36,10 +36,10 @@ _OSRT_COLUMNS = time_columns(
 
 
 def _osrt_summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per function, most time first."""
+    """Return one row per function, most time first."""
     if Fact.OSRT_CALLS in timeline.profile.facts:
         columns = timeline.columns("osrt_call", ("dur_ns", "name_id"))
-        group, (ids,) = number(columns["name_id"])
+        group, (ids,) = factorize(columns["name_id"])
         texts = timeline.profile.names(ids)
         rows = summary_rows(group, columns["dur_ns"], [(texts[i],) for i in ids.tolist()])
     else:
@@ -79,9 +79,9 @@ _MPI_SOURCES = {
 
 
 def _mpi_summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per kind and function, most time first."""
+    """Return one row per kind and function, most time first."""
     columns = timeline.columns("mpi_call", ("dur_ns", "kind", "name_id"))
-    group, (kinds, ids) = number(columns["kind"], columns["name_id"])
+    group, (kinds, ids) = factorize(columns["kind"], columns["name_id"])
     texts = timeline.profile.names(ids)
     labels = [
         (_MPI_SOURCES[codes.MPI_KINDS[kind]], texts[i])
@@ -129,7 +129,7 @@ _COLLECTIVE = codes.MPI_KINDS.index("collective")
 
 
 def _mpi_trace(timeline: Timeline, request: Request) -> Result:
-    """One row per call in the order of their starts."""
+    """Return one row per call in the order of their starts."""
     same = ("start_ns", "dur_ns", "pid", "tid", "tag", "remote_rank", "root_rank")
     columns = timeline.columns("mpi_call", (*same, "kind", "name_id", "bytes", "recv_bytes"))
     order = np.argsort(columns["start_ns"], kind="stable")
@@ -190,7 +190,7 @@ _CONSTRUCT_NAMES = (
 
 
 def _openacc_summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per construct and place, most time first."""
+    """Return one row per construct and place, most time first."""
     if Fact.DIRECTIVES not in timeline.profile.facts:
         return _openacc_summary_of_totals(timeline)
     spans = operators(timeline)
@@ -219,8 +219,9 @@ def _openacc_summary_of_totals(timeline: Timeline) -> ColumnValues:
 
 
 def _construct(name: str) -> str | None:
-    """A directive's name as nsys spells it: `acc_enter_data@a.c:7 (x)` is `Enter Data@a.c:7`; None: it
-    is not OpenACC's.
+    """Return a directive's name as nsys spells it; None: it is not OpenACC's.
+
+    `acc_enter_data@a.c:7 (x)` is `Enter Data@a.c:7`.
     """
     for pattern in _CONSTRUCT_NAMES:
         match = pattern.fullmatch(name)

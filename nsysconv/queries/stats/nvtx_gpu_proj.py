@@ -22,8 +22,8 @@ from nsysconv.queries.stats.nvtx_ranges import (
     stacks,
 )
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import counts, grouped_statistics, number, sums
-from nsysconv.timeline.nesting import Tree, notes_of_deep
+from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, sums
+from nsysconv.timeline.nesting import Tree, deep_path_notes
 from nsysconv.timeline.projection import Projection
 from nsysconv.timeline.timeline import Timeline, cached
 from nsysconv.units import Unit
@@ -126,10 +126,10 @@ _SUM_COLUMNS = (
 
 
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per name and style, most projected time first."""
+    """Return one row per name and style, most projected time first."""
     projected = _projected_ranges(timeline)
     tree, rows, spans = projected.tree, projected.rows, projected.tree.spans
-    group, (names, kinds) = number(spans.name[rows], spans.kind[rows])
+    group, (names, kinds) = factorize(spans.name[rows], spans.kind[rows])
     count = len(names)
     statistics = grouped_statistics(group, projected.dur[rows], count)
     launches, range_sum, level, children = (
@@ -211,7 +211,7 @@ _TRACE_COLUMNS = (
 
 
 def _trace(timeline: Timeline, request: Request) -> Result:
-    """One row per range in the order of projected starts, the longest first."""
+    """Return one row per range in the order of projected starts, the longest first."""
     projected = _projected_ranges(timeline)
     tree, spans, projection = projected.tree, projected.tree.spans, projected.projection
     dur, rows = projected.dur, projected.rows
@@ -238,7 +238,7 @@ def _trace(timeline: Timeline, request: Request) -> Result:
             "range_stack": range_stacks,
         },
         row_count=count,
-        notes=notes_of_deep(range_stacks),
+        notes=deep_path_notes(range_stacks),
     )
 
 

@@ -20,8 +20,8 @@ from nsysconv.queries.stats.nvtx_ranges import (
     own_thread_tree,
 )
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import Statistics, by_group, number, sums, weighted_statistics
-from nsysconv.timeline.nesting import Held, Tree, held
+from nsysconv.timeline.arrays import Statistics, by_group, factorize, sums, weighted_statistics
+from nsysconv.timeline.nesting import Containments, Tree, containments
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -91,7 +91,7 @@ class _ThreadRows:
 
 
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per range, thread and kernel, by range and thread, most kernel time first."""
+    """Return one row per range, thread and kernel, by range and thread, most kernel time first."""
     # All ranges, whatever the slice: they say of its kernels where they were launched.
     tree, _ = own_thread_tree(timeline)
     kernels = _kernels(timeline, request)
@@ -167,8 +167,8 @@ def _thread_rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[
         recorded = None if tid == MISSING else tid
         places = _NO_PLACES if recorded is None else ranges_by_thread.get((pid, tid), _NO_PLACES)
         call, is_outside = kernels.call[launched], np.ones(len(launched), bool)
-        group, (names, kinds) = number(spans.name[places], spans.kind[places])
-        for pairs in held(
+        group, (names, kinds) = factorize(spans.name[places], spans.kind[places])
+        for pairs in containments(
             group.astype(np.int64),
             spans.start[places],
             spans.end[places],
@@ -183,8 +183,8 @@ def _thread_rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[
 
 
 def _outside(pid: int | None, tid: int | None, kernels: _Kernels, launched: Array) -> _ThreadRows:
-    """The rows of kernels that were launched outside of all ranges."""
-    group, (kernel,) = number(kernels.name[launched])
+    """Return the rows of kernels that were launched outside of all ranges."""
+    group, (kernel,) = factorize(kernels.name[launched])
     none, once = np.full(len(kernel), _NO_RANGE), np.ones(len(launched), np.int64)
     statistics = weighted_statistics(group, kernels.dur[launched], once, len(kernel))
     return _ThreadRows(pid, tid, none, none, kernel, np.zeros(len(kernel), np.int64), statistics)
@@ -195,15 +195,16 @@ def _inside(
     tid: int | None,
     kernels: _Kernels,
     launched: Array,
-    pairs: Held,
+    pairs: Containments,
     names: Array,
     kinds: Array,
 ) -> _ThreadRows:
-    """The rows of ranges and the kernels, of these, that lie in them. Of a kernel in several ranges of
-    one name the time counts in each.
+    """Return the rows of ranges and the kernels that were launched in them.
+
+    Of a kernel in several ranges of one name the time counts in each.
     """
     kernel = launched[pairs.item]
-    group, (ranges, name) = number(pairs.group, kernels.name[kernel])
+    group, (ranges, name) = factorize(pairs.group, kernels.name[kernel])
     count = len(name)
     return _ThreadRows(
         pid,

@@ -14,9 +14,9 @@ from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
 from nsysconv.timeline.annotations import ranges as recorded_ranges
-from nsysconv.timeline.arrays import blocks, by_group, indices, number, take
+from nsysconv.timeline.arrays import blocks, by_group, factorize, indices, take
 from nsysconv.timeline.events import Spans, number_threads
-from nsysconv.timeline.nesting import LONGEST, Tree, nested, path_texts
+from nsysconv.timeline.nesting import MAX_PATH_LENGTH, Tree, build_tree, path_texts
 from nsysconv.timeline.projection import Projection, projection
 from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.units import Unit
@@ -44,7 +44,7 @@ RANGE_STACK = Column(
     "range_stack",
     Unit.TEXT,
     "Numbers of the ranges that it lies in, outermost first, and its own. "
-    f"Of more than {LONGEST} characters the middle is left out.",
+    f"Of more than {MAX_PATH_LENGTH} characters the middle is left out.",
     printed=Printed("RangeStack"),
 )
 
@@ -66,7 +66,7 @@ def ranges(timeline: Timeline) -> Spans:
     unclosed = dur[spans.row] == MISSING
     end = np.where(unclosed, last, spans.end)
     domains = domain_names(whole.profile)
-    group, (pids, domain_ids, names) = number(spans.pid, spans.domain, spans.name)
+    group, (pids, domain_ids, names) = factorize(spans.pid, spans.domain, spans.name)
     numbers: dict[str, int] = {}
     name_by_group = [
         numbers.setdefault(f"{domains.get((pid, domain), '')}:{spans.names[name]}", len(numbers))
@@ -93,7 +93,7 @@ def push_pop_tree(timeline: Timeline) -> tuple[Tree, Array]:
 @cached_whole
 def _push_pop_tree(timeline: Timeline) -> Tree:
     spans = ranges(timeline)
-    return _by_containment(nested(spans.take(np.flatnonzero(spans.kind == PUSH_POP))))
+    return _by_containment(build_tree(spans.take(np.flatnonzero(spans.kind == PUSH_POP))))
 
 
 def own_thread_tree(timeline: Timeline) -> tuple[Tree, Array]:
@@ -109,7 +109,7 @@ def _own_thread_tree(timeline: Timeline) -> Tree:
     spans = ranges(timeline)
     end_tid = timeline.profile.columns("range", ("end_tid",))["end_tid"][spans.row]
     own = (end_tid == MISSING) | (end_tid == spans.tid)
-    return _by_containment(nested(spans.take(np.flatnonzero(own))))
+    return _by_containment(build_tree(spans.take(np.flatnonzero(own))))
 
 
 def _tree_in_slice(timeline: Timeline, tree: Tree) -> Array:
@@ -141,8 +141,8 @@ def gpu_projection(timeline: Timeline, spans: Spans) -> Projection:
 
 
 def _launching_calls(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, Array]]:
-    """Per thread the places of its ranges in `spans`, and the calls that launched an operation of the
-    slice, by their starts, as indices of `calls`.
+    """Yield for each thread the places of its ranges in `spans`, and its calls that launched an operation
+    of the slice, by their starts, as indices of `calls`.
     """
     calls = timeline.calls
     launched = np.zeros(len(calls) + 1, bool)
@@ -171,8 +171,9 @@ def parent_ids(tree: Tree, ids: Array, rows: Array) -> Array:
 
 
 def _by_containment(tree: Tree) -> Tree:
-    """The tree by what lies wholly in what: where ranges cross each other, the parent is the shortest
-    range around a range.
+    """Return the tree by what lies wholly in what.
+
+    Where ranges cross each other, the parent is the shortest range around a range.
     """
     spans, inside = tree.spans, np.flatnonzero(tree.parent >= 0)
     crossing = inside[spans.end[inside] > spans.end[tree.parent[inside]]]
@@ -189,7 +190,7 @@ def _by_containment(tree: Tree) -> Tree:
 
 
 def _shortest_around(start: Array, end: Array) -> Array:
-    """Of intervals sorted by start, longest first, the shortest other one that each lies in; -1: none."""
+    """Return the shortest other interval that each lies in, -1: none. Sorted by start, longest first."""
     count = len(start)
     # An interval lies in those before it that end no earlier. A Fenwick tree over the ends, the latest
     # first, holds the least (length, -place) of the intervals so far in each of its ranges.

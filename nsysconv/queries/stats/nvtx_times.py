@@ -32,8 +32,8 @@ from nsysconv.queries.stats.summaries import (
 )
 from nsysconv.report import Column, Printed
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
-from nsysconv.timeline.arrays import number
-from nsysconv.timeline.nesting import DEEPEST, notes_of_deep, set_in
+from nsysconv.timeline.arrays import factorize
+from nsysconv.timeline.nesting import MAX_INDENT, deep_path_notes, indent_names
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import RANGE as RANGE_TOTAL
 from nsysconv.timeline.totals import Total, totals
@@ -55,10 +55,10 @@ _COLUMNS = time_columns("range", _COUNT, _STYLE, _RANGE)
 
 
 def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
-    """One row per name and style of the slice's ranges of these kinds, most time first."""
+    """Return one row per name and style of the slice's ranges of these kinds, most time first."""
     spans = ranges(timeline)
     spans = spans.take(in_slice(timeline) & np.isin(spans.kind, kinds))
-    group, (names, styles) = number(spans.name, spans.kind)
+    group, (names, styles) = factorize(spans.name, spans.kind)
     labels = [
         (STYLES[style], spans.names[name])
         for name, style in zip(names.tolist(), styles.tolist(), strict=True)
@@ -67,7 +67,7 @@ def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
 
 
 def _one_style(kind: int) -> Callable[[Timeline, Request], ColumnValues]:
-    """The `compute` of a summary of ranges of one kind: one row per name, most time first."""
+    """Return the `compute` of a summary of ranges of one kind: one row per name, most time first."""
 
     def compute(timeline: Timeline, request: Request) -> ColumnValues:
         rows = [replace(row, labels=row.labels[1:]) for row in _rows(timeline, kind)]
@@ -77,7 +77,7 @@ def _one_style(kind: int) -> Callable[[Timeline, Request], ColumnValues]:
 
 
 def _all_styles(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per name and style, most time first."""
+    """Return one row per name and style, most time first."""
     if Fact.RANGES in timeline.profile.facts:
         return time_table(_COLUMNS, _rows(timeline, PUSH_POP, START_END))
     domains = domain_names(timeline.profile)
@@ -135,14 +135,14 @@ _TRACE_COLUMNS = (
     Column(
         "name_tree",
         Unit.TEXT,
-        f"The name, behind `--` for each range that it lies in, {DEEPEST} at most.",
+        f"The name, behind `--` for each range that it lies in, {MAX_INDENT} at most.",
         printed=Printed("NameTree"),
     ),
 )
 
 
 def _trace(timeline: Timeline, request: Request) -> Result:
-    """One row per range in the order of their starts, the shortest first."""
+    """Return one row per range in the order of their starts, the shortest first."""
     tree, selected = push_pop_tree(timeline)
     spans = tree.spans
     dur = spans.end - spans.start
@@ -169,10 +169,10 @@ def _trace(timeline: Timeline, request: Request) -> Result:
             "range_id": ids[rows],
             "parent_id": parent_ids(tree, ids, rows),
             "range_stack": range_stacks,
-            "name_tree": set_in("--", level, names),
+            "name_tree": indent_names("--", level, names),
         },
         row_count=count,
-        notes=notes_of_deep(range_stacks, level),
+        notes=deep_path_notes(range_stacks, level),
     )
 
 

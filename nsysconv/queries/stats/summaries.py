@@ -15,7 +15,7 @@ from nsysconv.queries.columns import statistics_columns
 from nsysconv.queries.contract import Array, ColumnValues
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.arrays import grouped_statistics, percent
-from nsysconv.timeline.totals import Total, grouped
+from nsysconv.timeline.totals import Total, combine_by
 from nsysconv.units import Unit
 
 Labels = tuple[str | None, ...]
@@ -66,7 +66,7 @@ def time_rows(totals: Iterable[Total], labels: Callable[[Total], Labels]) -> lis
     """Return one row of durations per labels. Several totals have no median and no deviation."""
     return [
         SummaryRow(key, t.count, t.sum_ns, t.avg_ns, t.med_ns, t.min_ns, t.max_ns, t.stddev_ns)
-        for key, t in grouped(totals, labels).items()
+        for key, t in combine_by(totals, labels).items()
     ]
 
 
@@ -83,7 +83,7 @@ def size_rows(totals: Iterable[Total], labels: Callable[[Total], Labels]) -> lis
             t.bytes_max,
             t.bytes_stddev,
         )
-        for key, t in grouped(totals, labels).items()
+        for key, t in combine_by(totals, labels).items()
     ]
 
 

@@ -13,9 +13,9 @@ from nsysconv.queries.columns import values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.stats.summaries import MEGA
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import counts, distinct, number, sums
+from nsysconv.timeline.arrays import counts, distinct, factorize, sums
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import MIGRATION, added_up, totals
+from nsysconv.timeline.totals import MIGRATION, combine, totals
 from nsysconv.units import Unit
 
 _HTOD, _DTOH = (codes.DIRECTIONS.index(name) for name in ("HtoD", "DtoH"))
@@ -35,7 +35,7 @@ class _Events:
 
 
 def _events(timeline: Timeline) -> list[_Events]:
-    """The events behind each of _QUANTITIES; without those of faults where they are not recorded."""
+    """Return the events behind each of _QUANTITIES, without faults where these are not recorded."""
     columns = timeline.columns("unified_memory_event", ("direction", "address", "bytes", "dur_ns"))
     direction, *values = columns.values()
     events = [_Events(*(v[direction == code] for v in values)) for code in (_HTOD, _DTOH)]
@@ -48,12 +48,11 @@ def _events(timeline: Timeline) -> list[_Events]:
 
 
 def _fault_counts(count: Array) -> Array:
-    """How many faults each row counts; one whose number is not recorded is one."""
+    """Return how many faults each row counts; one whose number is not recorded is one."""
     return np.where(count == MISSING, 1, count)
 
 
 def _unsigned(address: int) -> int:
-    """An address of 64 bits, which the store keeps with a sign."""
     return address % (1 << 64)
 
 
@@ -111,9 +110,9 @@ _SUM_COLUMNS = (
 
 
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per address, highest throughput first, at most as many as option `rows` says."""
+    """Return one row per address, highest throughput first, at most as many as option `rows` says."""
     events = _events(timeline)
-    group, (addresses,) = number(np.concatenate([each.address for each in events]))
+    group, (addresses,) = factorize(np.concatenate([each.address for each in events]))
     count = len(addresses)
     quantities: dict[str, list[int | None]] = {name: [None] * count for name in _QUANTITIES}
     spent = np.zeros(count, np.int64)
@@ -210,11 +209,10 @@ _TOTAL_COLUMNS = (
 
 
 def _total(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row."""
     if Fact.UNIFIED_MEMORY not in timeline.profile.facts:
         migrations = totals(timeline, MIGRATION)
         htod, dtoh = (
-            added_up(total for total in migrations if total.direction == code).bytes_sum
+            combine(total for total in migrations if total.direction == code).bytes_sum
             for code in (_HTOD, _DTOH)
         )
         return values_by_column([{"htod_bytes_sum": htod, "dtoh_bytes_sum": dtoh}], _TOTAL_COLUMNS)
@@ -260,12 +258,12 @@ _FAULT_COLUMNS = (
 
 
 def _cpu_faults(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per instruction, most faults first."""
+    """Return one row per instruction, most faults first."""
     names = ("kind", "count", "instruction_id", "source_file_id", "source_line")
     columns = timeline.columns("page_fault", names)
     by_cpu = columns["kind"] == _CPU
     count, *keys = (columns[name][by_cpu] for name in names[1:])
-    group, (instruction, file, line) = number(*keys)
+    group, (instruction, file, line) = factorize(*keys)
     faults = sums(group, _fault_counts(count), len(line)).tolist()
     texts: dict[int, str | None] = {
         **timeline.profile.names(distinct(np.concatenate((instruction, file)))),

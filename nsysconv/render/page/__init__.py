@@ -35,7 +35,7 @@ _SHUT = ("utilization_over_time",)
 
 
 def document(reports: Sequence[Report]) -> Iterator[str]:
-    """The page, line by line."""
+    """Yield the page, line by line."""
     numbers = _numbered(reports)
     script = "\n".join(_asset(name) for name in ("tables.js", "lanes.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -97,34 +97,33 @@ def _profiles(reports: Sequence[Report]) -> list[ProfileRef]:
 
 
 def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
-    """What was recorded, with what, when, for how long; and which part of it this is."""
-    told = []
+    facts = []
     profiles = _profiles(reports)
-    told += list(dict.fromkeys(ref.source for ref in profiles if ref.source))
-    about = {
+    facts += list(dict.fromkeys(ref.source for ref in profiles if ref.source))
+    attributes = {
         row["attribute"]: row["value"] for r in reports if r.name == "profile" for row in rows(r)
     }
     for key, words in (("tool_version", "version "), ("host", "on "), ("graph_mode", "graphs by ")):
-        if key in about:
-            told.append(words + about[key])
-    if "zero_utc_ns" in about:
-        told.append(utc(int(about["zero_utc_ns"])))
-    if "recording_ns" in about:
-        told.append(f"{amount(int(about['recording_ns']), Unit.NS)} recorded")
+        if key in attributes:
+            facts.append(words + attributes[key])
+    if "zero_utc_ns" in attributes:
+        facts.append(utc(int(attributes["zero_utc_ns"])))
+    if "recording_ns" in attributes:
+        facts.append(f"{amount(int(attributes['recording_ns']), Unit.NS)} recorded")
     parts = dict.fromkeys(display.slice_words(r.slice) for r in reports if r.slice is not None)
-    told += list(parts)[:1]
-    if told:
-        yield f'<p class="quiet">{escape(" · ".join(told))}</p>'
+    facts += list(parts)[:1]
+    if facts:
+        yield f'<p class="quiet">{escape(" · ".join(facts))}</p>'
 
 
 def _first_screen(reports: Sequence[Report], numbers: Numbers) -> Iterator[str]:
-    found = {base_name(report.name): report for report in reports if report.table is not None}
-    known = {base_name(report.name): report for report in reports if is_finding(report)}
+    answered = {base_name(report.name): report for report in reports if report.table is not None}
+    findings = {base_name(report.name): report for report in reports if is_finding(report)}
     yield '<section id="answer"><h2 class="hidden">The answer</h2>'
     if any(map(is_change, reports)):
         yield from first_screen.comparison_screen(reports)
-    elif "overview" in found:
-        yield from first_screen.profile_screen({**known, **found})
+    elif "overview" in answered:
+        yield from first_screen.profile_screen({**findings, **answered})
     doubts = [note for note in numbers if note.severity is not Severity.INFO]
     if doubts:
         yield f'<p class="quiet">To mind: {_links(doubts, numbers)}.</p>'
@@ -132,21 +131,20 @@ def _first_screen(reports: Sequence[Report], numbers: Numbers) -> Iterator[str]:
 
 
 def _sections(reports: Sequence[Report]) -> dict[str, list[Report]]:
-    """The sections that have anything, in the order in which a page tells its story."""
-    told = [report for report in reports if report.table is not None or len(reports) == 1]
-    found: dict[str, list[Report]] = {}
+    answered = [report for report in reports if report.table is not None or len(reports) == 1]
+    sections: dict[str, list[Report]] = {}
     for name, members in _SECTIONS.items():
-        found[name] = [r for m in members for r in told if base_name(r.name) == m]
-    known = {m for members in _SECTIONS.values() for m in members} | {
+        sections[name] = [r for m in members for r in answered if base_name(r.name) == m]
+    placed = {m for members in _SECTIONS.values() for m in members} | {
         *_RECORDED,
         first_screen.ANSWER,
     }
-    for report in told:
-        if base_name(report.name) not in known and not is_finding(report):
-            found[report.title or report.name] = [report]
-    found["Findings"] = [r for r in told if is_finding(r) and r.row_count]
-    found["What was recorded"] = [r for r in told if r.name in _RECORDED]
-    return {name: members for name, members in found.items() if members}
+    for report in answered:
+        if base_name(report.name) not in placed and not is_finding(report):
+            sections[report.title or report.name] = [report]
+    sections["Findings"] = [r for r in answered if is_finding(r) and r.row_count]
+    sections["What was recorded"] = [r for r in answered if r.name in _RECORDED]
+    return {name: members for name, members in sections.items() if members}
 
 
 def _id(section: str) -> str:
@@ -175,13 +173,13 @@ def _report(report: Report, section: str, numbers: Numbers) -> Iterator[str]:
 
 
 def _numbered(reports: Sequence[Report]) -> Numbers:
-    """Every note once, in the order in which reports bear them: its number, and its text."""
-    told = {note: words for report in reports for note, words in display.note_sentences(report)}
-    return {note: (number, told[note]) for number, note in enumerate(told, 1)}
+    text_by_note = {
+        note: words for report in reports for note, words in display.note_sentences(report)
+    }
+    return {note: (number, text_by_note[note]) for number, note in enumerate(text_by_note, 1)}
 
 
 def _links(notes: Iterable[Note], numbers: Numbers) -> str:
-    """Links to notes; where several have one slug, to the first."""
     first: dict[str, int] = {}
     for note in notes:
         first.setdefault(note.slug, numbers[note][0])
@@ -198,7 +196,6 @@ def _notes(numbers: Numbers) -> Iterator[str]:
 
 
 def _unrecorded(reports: Sequence[Report]) -> Iterator[str]:
-    """What could not be answered, and how to record it next time."""
     missing = [report for report in reports if report.table is None]
     if not missing or len(reports) == 1:
         return

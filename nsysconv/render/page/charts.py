@@ -41,7 +41,7 @@ _IDLE = ("idle", "host", "launch", "queue", "migration", "profiler", "unknown", 
 
 
 def picture_of(report: Report) -> Picture | None:
-    """What a report is drawn as: what it says itself; a comparison as bars of both sides."""
+    """Return what a report is drawn as: its own picture; a comparison as bars of both sides."""
     if report.picture is not None:
         return report.picture
     main = next((c.name[5:] for c in report.columns if c.name.startswith("diff_")), None)
@@ -54,7 +54,7 @@ def picture_of(report: Report) -> Picture | None:
 
 
 def picture_figures(report: Report) -> Iterator[str]:
-    """The pictures of a report; nothing where it has none."""
+    """Yield the pictures of a report; nothing where it has none."""
     picture = picture_of(report)
     if picture is None:
         return
@@ -82,14 +82,12 @@ def picture_figures(report: Report) -> Iterator[str]:
 
 
 def _lengths(panel: Panel, columns: Sequence[Column], stacked: bool) -> Iterator[float]:
-    """How long the bars of each row are."""
     for row in zip(*(panel.values[column.name] for column in columns), strict=True):
-        known = [value or 0 for value in row]
-        yield sum(known) if stacked else max(known)
+        numbers = [value or 0 for value in row]
+        yield sum(numbers) if stacked else max(numbers)
 
 
 def _joined(shown: Sequence[Panel]) -> Panel:
-    """Panels of one row each as one, a row for each."""
     names = shown[0].values
     labels = tuple(title or panel.labels[0]
                    for title, panel in zip(_titles(shown), shown, strict=True))  # fmt: skip
@@ -97,16 +95,16 @@ def _joined(shown: Sequence[Panel]) -> Panel:
 
 
 def _titles(shown: Sequence[Panel]) -> list[str]:
-    """What tells many panels apart: nothing that all share, and of profile and rank the rank."""
+    """Return what distinguishes panels: no part that all share, and of profile and rank the rank."""
     parts = [panel.title.split(", ") for panel in shown]
-    if len(shown) < 2 or len({len(each) for each in parts}) > 1:
+    if len(shown) < 2 or len({len(other) for other in parts}) > 1:
         return [panel.title for panel in shown]
-    told = [column for column in zip(*parts, strict=True) if len(set(column)) > 1]
-    for column in told[:-1]:
-        others = [each for each in told if each is not column]
+    varying = [column for column in zip(*parts, strict=True) if len(set(column)) > 1]
+    for column in varying[:-1]:
+        others = [other for other in varying if other is not column]
         if len(set(zip(*others, strict=True))) == len(shown):
-            told = others
-    return [", ".join(row) for row in zip(*told, strict=True)]
+            varying = others
+    return [", ".join(row) for row in zip(*varying, strict=True)]
 
 
 def _legend(columns: Sequence[Column]) -> str:
@@ -118,15 +116,14 @@ def _legend(columns: Sequence[Column]) -> str:
 
 
 def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) -> Iterator[str]:
-    """A row per label; the values one below the other, or end to end as parts of a whole."""
-    told = [c for c in columns if any(panel.values[c.name])] if stacked else list(columns)
+    drawn = [c for c in columns if any(panel.values[c.name])] if stacked else list(columns)
     count = min(len(panel.labels), _MOST_STACKS if stacked else _MOST_BARS)
     unit = columns[0].unit
-    used = [[panel.values[c.name][i] or 0 for c in told] for i in range(len(panel.labels))]
-    title = panel.title or ("" if len(told) > 1 else column_words(told[0].name))
+    used = [[panel.values[c.name][i] or 0 for c in drawn] for i in range(len(panel.labels))]
+    title = panel.title or ("" if len(drawn) > 1 else column_words(drawn[0].name))
     yield f'<figure class="bars"><figcaption>{escape(title)}</figcaption>'
-    if len(told) > 1:
-        yield _legend(told)
+    if len(drawn) > 1:
+        yield _legend(drawn)
     yield "<ol>"
     for i in range(count):
         label = panel.labels[i]
@@ -134,11 +131,11 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
         if stacked:
             parts = "".join(
                 _part(_colour(c, k), v, top)
-                for k, (c, v) in enumerate(zip(told, used[i], strict=True))
+                for k, (c, v) in enumerate(zip(drawn, used[i], strict=True))
             )
             yield f'<span class="tr">{parts}</span><span class="vl">{amount(sum(used[i]), unit)}</span>'
         else:
-            for k, column in enumerate(told):
+            for k, column in enumerate(drawn):
                 value = panel.values[column.name][i]
                 yield f'<span class="tr">{_part(_colour(column, k), value, top)}</span>'
                 yield f'<span class="vl">{amount(value, unit)}</span>'
@@ -153,7 +150,6 @@ def _part(colour: str, value: Number, top: float) -> str:
 
 
 def _colour(column: Column, series: int) -> str:
-    """The colour of a series; parts of idle time have theirs everywhere."""
     part = column.name.removesuffix("_ns").removesuffix("_sum")
     return f"w-{part}" if part in _IDLE else f"s{series % 8}"
 
@@ -170,15 +166,15 @@ def _strips(shown: Sequence[Panel], column: Column, *, shared: bool) -> Iterator
         top = 100.0 if column.unit is Unit.PCT else max(values, default=0) or 1
         count = len(values)
         mean = sum(values) / count
-        said = (f"{column_words(column.name)} over time: {amount(mean, column.unit)} on average, from "
+        summary = (f"{column_words(column.name)} over time: {amount(mean, column.unit)} on average, from "
                 f"{amount(min(values), column.unit)} to {amount(max(values), column.unit)}")  # fmt: skip
         points = "".join(f"V{100 - 100 * value / top:.1f}h1" for value in values)
         yield '<figure class="strip">'
-        yield f"<figcaption>{escape(panel.title or 'GPU')}: {escape(said)}</figcaption>"
+        yield f"<figcaption>{escape(panel.title or 'GPU')}: {escape(summary)}</figcaption>"
         yield (
             f'<div class="plot"><span class="y">{amount(top, column.unit)}</span>'
             f'<svg viewBox="0 0 {count} 100" preserveAspectRatio="none" role="img" '
-            f'aria-label="{escape(said)}"><path d="M0 100{points}V100z"/></svg></div>'
+            f'aria-label="{escape(summary)}"><path d="M0 100{points}V100z"/></svg></div>'
         )
         yield from _axis(panel)
         yield "</figure>"
@@ -193,23 +189,20 @@ def _axis(panel: Panel) -> Iterator[str]:
 
 
 def _heat_over_time(shown: Sequence[Panel], column: Column, *, shared: bool) -> Iterator[str]:
-    """A row per panel, its own window from left to right, or all on one axis; equal neighbours are one
-    mark, and what is not recorded none.
-    """
-    over = [_on_one_axis(panel, shown, column) if shared else panel.values[column.name]
+    values_of_panels = [_on_one_axis(panel, shown, column) if shared else panel.values[column.name]
             for panel in shown]  # fmt: skip
-    bins = max(map(len, over))
+    bins = max(map(len, values_of_panels))
     step = next((n for n in (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 60)
                  if len(shown) * bins / n <= _CELLS), bins)  # fmt: skip
     yield '<figure class="heat"><figcaption>'
     axis = "" if shared else ", each row from the start to the end of its own window"
     yield f"{escape(column_words(column.name))} over time{axis}"
     yield f"</figcaption>{_scale('0 %', '100 %')}<ol>"
-    for title, panel, values in zip(_titles(shown), shown, over, strict=True):
+    for title, panel, values in zip(_titles(shown), shown, values_of_panels, strict=True):
         groups = [values[i : i + step] for i in range(0, len(values), step)]
         levels = [_mean_level(group) for group in groups]
-        known = [v for v in values if v is not None]
-        mean = sum(known) / max(len(known), 1)
+        recorded = [v for v in values if v is not None]
+        mean = sum(recorded) / max(len(recorded), 1)
         marks, first = [], 0
         for i in range(1, len(levels) + 1):
             if i == len(levels) or levels[i] != levels[first]:
@@ -218,30 +211,29 @@ def _heat_over_time(shown: Sequence[Panel], column: Column, *, shared: bool) -> 
                         f'<rect class="h{levels[first]}" x="{first}" width="{i - first}" height="1"/>'
                     )
                 first = i
-        said = f"{title}: {amount(mean, column.unit)} on average"
+        summary = f"{title}: {amount(mean, column.unit)} on average"
         yield (
             f'<li><span class="lb" title="{tooltip(panel.title)}">{escape(shortened(title))}</span>'
             f'<svg viewBox="0 0 {len(levels)} 1" preserveAspectRatio="none" role="img" '
-            f'aria-label="{escape(said)}">{"".join(marks)}</svg>'
+            f'aria-label="{escape(summary)}">{"".join(marks)}</svg>'
             f'<span class="vl">{amount(mean, column.unit)}</span>'
         )
     yield "</ol></figure>"
 
 
 def _on_one_axis(panel: Panel, shown: Sequence[Panel], column: Column) -> tuple[Number, ...]:
-    """A panel's values, one for each bin of the time of all panels; the first and last may be cut."""
     width = max(w for each in shown for w in each.width if w is not None) or 1
     last = max(int(t // width) for each in shown for t in each.start if t is not None)
-    found: list[Number] = [None] * (last + 1)
+    binned: list[Number] = [None] * (last + 1)
     for start, value in zip(panel.start, panel.values[column.name], strict=True):
         if start is not None:
-            found[int(start // width)] = value
-    return tuple(found)
+            binned[int(start // width)] = value
+    return tuple(binned)
 
 
 def _mean_level(group: Sequence[Number]) -> int | None:
-    known = [value for value in group if value is not None]
-    return _level(sum(known) / len(known), 0, 100) if known else None
+    recorded = [value for value in group if value is not None]
+    return _level(sum(recorded) / len(recorded), 0, 100) if recorded else None
 
 
 def _level(value: float, low: float, high: float) -> int:
@@ -257,19 +249,18 @@ def _scale(low: str, high: str) -> str:
 
 
 def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
-    """A row per label and a column per panel: what of each there is where."""
     main = columns[:1] if columns[0].name.startswith(("base_", "api_")) else columns
-    found: dict[str, dict[int, float]] = {}
-    for place_of, panel in enumerate(shown):
+    sums: dict[str, dict[int, float]] = {}
+    for column_index, panel in enumerate(shown):
         for i, label in enumerate(panel.labels):
-            row = found.setdefault(label, {})
+            row = sums.setdefault(label, {})
             total = sum(panel.values[column.name][i] or 0 for column in main)
-            row[place_of] = row.get(place_of, 0) + total
+            row[column_index] = row.get(column_index, 0) + total
     if all(panel.start and not panel.width for panel in shown):
         bins = {label: start for p in shown for label, start in zip(p.labels, p.start, strict=True)}
-        ranked = sorted(found, key=lambda label: bins[label] or 0)
+        ranked = sorted(sums, key=lambda label: bins[label] or 0)
     else:
-        ranked = sorted(found, key=lambda label: -sum(found[label].values()))
+        ranked = sorted(sums, key=lambda label: -sum(sums[label].values()))
     ranked = ranked[:_MOST_MATRIX]
     unit = columns[0].unit
     what = column_words(main[0].name) if len(main) == 1 else "sum of all parts"
@@ -282,26 +273,26 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
     yield "".join(f'<th scope="col">{escape(title)}' for title in _titles(shown))
     yield "</tr></thead><tbody>"
     for label in ranked:
-        known = found[label].values()
-        low, high = min(known), max(known)
+        row_sums = sums[label].values()
+        low, high = min(row_sums), max(row_sums)
         yield f'<tr><th scope="row" class="t" title="{tooltip(label)}">{escape(shortened(label))}</th>'
         yield "".join(
-            f'<td class="h{_level(found[label][i], low, high)}">{amount(found[label][i], unit)}'
-            if i in found[label] else "<td>–"
+            f'<td class="h{_level(sums[label][i], low, high)}">{amount(sums[label][i], unit)}'
+            if i in sums[label] else "<td>–"
             for i in range(len(shown))
         )  # fmt: skip
     yield "</table></div>"
-    if len(found) > len(ranked):
-        yield f'<p class="quiet">The first {len(ranked)} of {len(found):,}.</p>'
+    if len(sums) > len(ranked):
+        yield f'<p class="quiet">The first {len(ranked)} of {len(sums):,}.</p>'
     yield "</figure>"
 
 
 def device_matrix(overview: Report) -> Iterator[str]:
-    """A heat map of devices and what was measured of each; of one device nothing."""
-    found = list(rows(overview))
+    """Yield a heat map of devices and what was measured on each; nothing for a single device."""
+    devices = list(rows(overview))
     columns = [c for c in overview.columns if c.name in _COMPARED
-               and any(row[c.name] for row in found)]  # fmt: skip
-    if len(found) < 2 or not columns:
+               and any(row[c.name] for row in devices)]  # fmt: skip
+    if len(devices) < 2 or not columns:
         return
     yield '<figure class="matrix"><figcaption>Each device beside the others: colours from the least to '
     yield f"the most of a column</figcaption>{_scale('least', 'most')}"
@@ -311,9 +302,9 @@ def device_matrix(overview: Report) -> Iterator[str]:
     yield "</tr></thead><tbody>"
     limits = {}
     for column in columns:
-        known = [row[column.name] for row in found if row[column.name] is not None]
-        limits[column.name] = min(known), max(known)
-    for row in found:
+        recorded = [row[column.name] for row in devices if row[column.name] is not None]
+        limits[column.name] = min(recorded), max(recorded)
+    for row in devices:
         yield f'<tr><th scope="row" class="t">{escape(row_place(row, overview.profiles))}</th>'
         for column in columns:
             value = row[column.name]
@@ -335,7 +326,7 @@ _KEYS = (
 
 
 def timeline_lanes(report: Report) -> Iterator[str]:
-    """A canvas and its data; where there are too many events, how to look at a part."""
+    """Yield a canvas and its data; where there are too many events, how to look at a part."""
     if report.table is None or not report.table.num_rows:
         yield "<p>No events.</p>"
         return
@@ -374,11 +365,11 @@ def _too_many(report: Report) -> Iterator[str]:
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """Columns; starts are differences from the event before, which keeps them short."""
+    """Return columns; starts are differences from the event before, which keeps them short."""
     lanes: dict[tuple[Any, ...], int] = {}
     labels: list[str] = []
     names: dict[str, int] = {}
-    found: dict[str, list[int]] = {key: [] for key in ("lane", "start", "dur", "name", "kind")}
+    events: dict[str, list[int]] = {key: [] for key in ("lane", "start", "dur", "name", "kind")}
     first = before = None
     for row in rows(report):
         on_gpu = row["kind"] in _ON_GPU
@@ -388,11 +379,11 @@ def _data(report: Report) -> dict[str, Any]:
             labels.append(_label(row, on_gpu))
         if first is None or before is None:
             first = before = row["start_ns"]
-        found["lane"].append(lanes[key])
-        found["start"].append(row["start_ns"] - before)
-        found["dur"].append(row["dur_ns"])
-        found["name"].append(names.setdefault(row["name"] or "-", len(names)))
-        found["kind"].append(_KINDS.index(row["kind"]))
+        events["lane"].append(lanes[key])
+        events["start"].append(row["start_ns"] - before)
+        events["dur"].append(row["dur_ns"])
+        events["name"].append(names.setdefault(row["name"] or "-", len(names)))
+        events["kind"].append(_KINDS.index(row["kind"]))
         before = row["start_ns"]
     order = sorted(lanes, key=lambda key: [(value is None, value or 0) for value in key])
     return {
@@ -401,7 +392,7 @@ def _data(report: Report) -> dict[str, Any]:
         "lanes": labels,
         "order": [lanes[key] for key in order],
         "names": [shorten(escaped(name), WHOLE) for name in names],
-        **found,
+        **events,
     }
 
 
@@ -415,6 +406,6 @@ def _label(row: dict[str, Any], on_gpu: bool) -> str:
 
 
 def _json(data: dict[str, Any]) -> str:
-    """JSON that cannot end the element it stands in, whatever names are in it."""
-    told = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    return told.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    """Return JSON that cannot end the element around it, whatever names are in it."""
+    encoded = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return encoded.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -59,7 +59,7 @@ class _Device:
 
 
 def profile_screen(reports: Reports) -> Iterator[str]:
-    """The first screen of one profile, or of several."""
+    """Yield the first screen of a profile, or of several."""
     devices = _devices(reports)
     several = len(reports["overview"].profiles) > 1
     sentences = [*_busy(devices, several), *_idle(reports, devices), *_kernels(reports),
@@ -68,8 +68,8 @@ def profile_screen(reports: Reports) -> Iterator[str]:
         yield from _headline(devices)
         yield from _where(devices)
     elif reports["overview"].row_count:
-        told = "<b>Busy and idle time are not recorded</b>: nothing says when kernels ran."
-        sentences.insert(0, told)
+        sentence = "<b>Busy and idle time are not recorded</b>: nothing says when kernels ran."
+        sentences.insert(0, sentence)
     else:
         sentences.insert(0, "<b>Nothing ran on a GPU.</b>")
     if sentences:
@@ -82,10 +82,10 @@ def _devices(reports: Reports) -> list[_Device]:
     parts: dict[tuple[Any, ...], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in rows(reports.get("idle_summary")):
         if row["kind"] == "no_op":
-            mine = parts[row["profile"], row["device_id"]]
+            idle_parts = parts[row["profile"], row["device_id"]]
             for part in _PARTS:
-                mine[part] += row[f"{part}_sum_ns"] or 0
-    found = []
+                idle_parts[part] += row[f"{part}_sum_ns"] or 0
+    devices = []
     for row in rows(overview):
         if not row["window_ns"]:
             continue
@@ -95,14 +95,13 @@ def _devices(reports: Reports) -> list[_Device]:
         idle = parts.get((row["profile"], row["device_id"]), {})
         for part in _PARTS:
             device.pieces[part] = idle.get(part, 0)
-        # Idle time that no part tells of: there are no rows on gaps, or they are of another kind.
+        # Idle time that no part covers: there are no rows on gaps, or they are of another kind.
         device.pieces["unknown"] += device.window - sum(device.pieces.values())
-        found.append(device)
-    return found
+        devices.append(device)
+    return devices
 
 
 def _headline(devices: Sequence[_Device]) -> Iterator[str]:
-    """Three numbers."""
     window, busy = sum(d.window for d in devices), sum(d.busy for d in devices)
     kernels = sum(d.pieces["kernels"] for d in devices)
     time = max(d.window for d in devices)
@@ -113,12 +112,13 @@ def _headline(devices: Sequence[_Device]) -> Iterator[str]:
         (share(kernels, window), "in kernels"),
         (amount(time, Unit.NS), "from the first to the last GPU operation"),
     )
-    told = "".join(f"<div><dt>{escape(word)}</dt><dd>{escape(n)}</dd></div>" for n, word in pairs)
-    yield f'<dl class="head">{told}</dl>'
+    figures = "".join(
+        f"<div><dt>{escape(word)}</dt><dd>{escape(n)}</dd></div>" for n, word in pairs
+    )
+    yield f'<dl class="head">{figures}</dl>'
 
 
 def _where(devices: Sequence[_Device]) -> Iterator[str]:
-    """A bar per device that is its whole window; of many devices the least busy."""
     shown = list(devices)
     if len(shown) > _MOST_DEVICES:
         shown = sorted(shown, key=lambda d: d.busy / d.window)[:_MOST_DEVICES]
@@ -191,10 +191,10 @@ def _idle(reports: Reports, devices: Sequence[_Device]) -> Iterator[str]:
 
 
 def _kernels(reports: Reports) -> Iterator[str]:
-    found = _most(reports.get("kernels"), ("name",), "kernel_sum_ns")
-    if not found:
+    longest = _most(reports.get("kernels"), ("name",), "kernel_sum_ns")
+    if not longest:
         return
-    (what,), time, total = found
+    (what,), time, total = longest
     count = sum(row["kernel_count"] or 0 for row in rows(reports["kernels"]) if row["name"] == what)
     names = len({row["name"] for row in rows(reports["kernels"])})
     yield (
@@ -205,9 +205,9 @@ def _kernels(reports: Reports) -> Iterator[str]:
 
 
 def _calls(reports: Reports) -> Iterator[str]:
-    found = _most(reports.get("api_vs_kernel"), ("name",), "api_sum_ns")
-    if found:
-        (what,), time, _ = found
+    longest = _most(reports.get("api_vs_kernel"), ("name",), "api_sum_ns")
+    if longest:
+        (what,), time, _ = longest
         count = sum(
             r["call_count"] or 0 for r in rows(reports["api_vs_kernel"]) if r["name"] == what
         )
@@ -218,26 +218,26 @@ def _calls(reports: Reports) -> Iterator[str]:
 
 
 def _transfers(reports: Reports) -> Iterator[str]:
-    found = list(rows(reports.get("transfers")))
+    transfers = list(rows(reports.get("transfers")))
     moved: dict[str, int] = defaultdict(int)
     spent: dict[str, int] = defaultdict(int)
-    for row in found:
+    for row in transfers:
         moved[row["direction"]] += row["bytes_sum"] or 0
         spent[row["direction"]] += row["memcpy_sum_ns"] or 0
     top = sorted((d for d in moved if moved[d]), key=lambda d: -moved[d])[:3]
     if top:
-        told = ", ".join(
+        amounts = ", ".join(
             f"<b>{amount(moved[d], Unit.BYTES)}</b> {escape(d)} in {amount(spent[d], Unit.NS)}"
             for d in top
         )
-        yield f"Copied: {told}."
+        yield f"Copied: {amounts}."
 
 
 def _steps(reports: Reports) -> Iterator[str]:
-    found = [row for row in rows(reports.get("steps")) if not row["step"].startswith("[")]
-    times = [row["dur_ns"] for row in found if row["dur_ns"] is not None]
+    steps = [row for row in rows(reports.get("steps")) if not row["step"].startswith("[")]
+    times = [row["dur_ns"] for row in steps if row["dur_ns"] is not None]
     if len(times) > 1:
-        longest = max(found, key=lambda row: row["dur_ns"] or 0)
+        longest = max(steps, key=lambda row: row["dur_ns"] or 0)
         yield (
             f"{len(times):,} steps of <b>{amount(median(times), Unit.NS)}</b> at the median; the "
             f"longest, {code(longest['step'], kernel=False)}, took {amount(longest['dur_ns'], Unit.NS)}."
@@ -247,7 +247,7 @@ def _steps(reports: Reports) -> Iterator[str]:
 def _most(
     report: Report | None, keys: Sequence[str], column: str
 ) -> tuple[tuple[Any, ...], int, int] | None:
-    """The keys with the largest sum of a column, that sum, and the sum over all; None: there is none."""
+    """Return the keys with the largest sum of a column, that sum, and the sum over all, or None."""
     totals: dict[tuple[Any, ...], int] = defaultdict(int)
     for row in rows(report):
         if row[column] is not None and row[keys[-1]] is not None:
@@ -259,15 +259,14 @@ def _most(
 
 
 def _findings(reports: Reports) -> Iterator[str]:
-    """What rules found, the most rows first; what they did not find, in one line."""
     asked = [reports[each] for each in _ADVICE if each in reports]
-    found = [report for report in asked if report.row_count]
+    with_rows = [report for report in asked if report.row_count]
     if not asked:
         return
     yield "<h3>What to look at</h3>"
-    if found:
+    if with_rows:
         yield '<ul class="find">'
-        for report in sorted(found, key=lambda report: -report.row_count):
+        for report in sorted(with_rows, key=lambda report: -report.row_count):
             longest = max((row["dur_ns"] or 0 for row in rows(report)), default=0)
             extent = f", up to {amount(longest, Unit.NS)} each" if report.row_count > 1 else (
                 f" of {amount(longest, Unit.NS)}")  # fmt: skip
@@ -286,17 +285,17 @@ def _findings(reports: Reports) -> Iterator[str]:
 
 
 def is_finding(report: Report) -> bool:
-    """Whether a report's rows are findings of a rule."""
+    """Return whether a report's rows are findings of a rule."""
     return base_name(report.name) in _ADVICE
 
 
 def finding_title(report: Report) -> str:
-    """What a rule looks for, in words."""
+    """Return what a rule looks for, in words."""
     return report.title.partition(", ")[0]
 
 
 def base_name(report_name: str) -> str:
-    """A report's name without its options, and without what a comparison puts before it."""
+    """Return a report's name without its options, and without what a comparison puts before it."""
     return report_name.partition(":")[0].removeprefix("diff_")
 
 
@@ -308,12 +307,12 @@ _MOST_CHANGES = 3
 
 
 def is_change(report: Report) -> bool:
-    """Whether a report is one of changes."""
+    """Return whether a report is one of changes."""
     return report.name.startswith("diff_")
 
 
 def comparison_screen(reports: Sequence[Report]) -> Iterator[str]:
-    """The answer, limits, the devices on both sides, and the greatest changes of each report."""
+    """Yield the answer, limits, the devices on both sides, and the greatest changes of each report."""
     for report in reports:
         if report.name == ANSWER:
             yield f'<p class="say"><b>{escape(report.title)}</b></p>'
@@ -321,30 +320,30 @@ def comparison_screen(reports: Sequence[Report]) -> Iterator[str]:
             yield from _limits(report)
         if report.name == "diff_overview":
             yield from _glance(report)
-    told = [line for report in reports if is_change(report) for line in _greatest(report)]
-    if told:
+    table_rows = [line for report in reports if is_change(report) for line in _greatest(report)]
+    if table_rows:
         yield "<h3>The greatest changes</h3>"
         yield '<div class="scroll" role="region" tabindex="0" aria-label="The greatest changes">'
         yield "<table><thead><tr><th class='t'>what<th class='t'>where<th>change<th>base<th>other"
         yield "<th class='t'>verdict<th class='t'>interval</tr></thead><tbody>"
-        yield from told
+        yield from table_rows
         yield "</table></div>"
 
 
 def _limits(report: Report) -> Iterator[str]:
     states = [row["state"] for row in rows(report)]
-    told = ", ".join(f"{states.count(state)} {escape(state)}" for state in dict.fromkeys(states))
-    yield f'<p class="say">Limits: <b>{told}</b> (<a href="#{anchor(report.name)}">which</a>).</p>'
+    counts = ", ".join(f"{states.count(state)} {escape(state)}" for state in dict.fromkeys(states))
+    yield f'<p class="say">Limits: <b>{counts}</b> (<a href="#{anchor(report.name)}">which</a>).</p>'
 
 
 def _glance(report: Report) -> Iterator[str]:
     columns = {column.name: column for column in report.columns}
     measures = [name for name in _GLANCE if f"base_{name}" in columns]
-    found = list(rows(report))
-    if not found:
+    changed_rows = list(rows(report))
+    if not changed_rows:
         yield '<p class="say"><b>No device changed.</b></p>'
         return
-    for row in found:
+    for row in changed_rows:
         where = ", ".join(_labels(report, row)) or "all devices"
         yield f'<h3>{escape(where)}</h3><dl class="head">'
         for name in measures:
@@ -371,13 +370,11 @@ def _labels(report: Report, row: dict[str, Any]) -> list[str]:
 
 
 def _judged(row: dict[str, Any], name: str) -> str:
-    """better or worse where a measure's own verdict says so, else `same`."""
     verdict = row.get(f"verdict_{name}")
     return verdict if verdict in ("better", "worse") else "same"
 
 
 def _main(report: Report) -> str | None:
-    """The measure that a report of changes is judged by: its change comes first."""
     return next((c.name[5:] for c in report.columns if c.name.startswith("diff_")), None)
 
 

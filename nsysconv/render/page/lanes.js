@@ -5,7 +5,7 @@
   if (!source) return;
   const data = JSON.parse(source.textContent);
   const box = document.getElementById("lanes"), canvas = document.getElementById("lanes-canvas");
-  const told = document.getElementById("lanes-event"), span = document.getElementById("lanes-span");
+  const status = document.getElementById("lanes-event"), span = document.getElementById("lanes-span");
   const ROW = 17, GAP = 9, HEAD = 16, TOP = 24, DEEPEST = 24;
   const pen = canvas.getContext("2d");
 
@@ -144,7 +144,7 @@
   function choose(event, lane) {
     chosen = event;
     if (!event) return;
-    told.textContent = `${data.kinds[event.kind].replace("_", " ")} on ${lane.label}: `
+    status.textContent = `${data.kinds[event.kind].replace("_", " ")} on ${lane.label}: `
       + `${data.names[event.name]}, ${duration(event.end - event.start)} from ${event.start.toLocaleString("en")} ns`;
     requestAnimationFrame(draw);
   }
@@ -186,7 +186,7 @@
     lane_number = Math.min(Math.max(lane_number + direction, 0), lanes.length - 1);
     canvas.parentElement.scrollTop = lanes[lane_number].top - TOP;
     chosen = null;
-    told.textContent = `${lanes[lane_number].label}: n is the next event`;
+    status.textContent = `${lanes[lane_number].label}: n is the next event`;
     requestAnimationFrame(draw);
   }
 

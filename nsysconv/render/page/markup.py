@@ -26,34 +26,34 @@ _KERNEL_COLUMNS = frozenset({"name", "next_op", "top_name"})
 
 
 def escape(words: object) -> str:
-    """The words as text of the page."""
+    """Return the words as text of the page."""
     return html.escape(escaped(str(words)))
 
 
 def tooltip(words: str) -> str:
-    """The words in full, but for the middle of a very long name."""
+    """Return the words in full, but for the middle of a very long name."""
     return escape(shorten(words, WHOLE))
 
 
 def code(words: str, kernel: bool = True) -> str:
-    """A name, shortened where it is long; all of it is a tooltip."""
+    """Return a name as code, shortened where it is long; all of it is a tooltip."""
     short = shortened(words, kernel)
     title = f' title="{tooltip(words)}"' if short != words else ""
     return f"<code{title}>{escape(short)}</code>"
 
 
 def shortened(words: str, kernel: bool = True) -> str:
-    """A name in few characters: of a kernel's what tells it apart, of others the ends."""
+    """Shorten a name: a kernel's to what distinguishes it, others to their ends."""
     return (shorten_kernel if kernel else shorten)(escaped(words), LONGEST)
 
 
 def holds_kernels(column: Column) -> bool:
-    """Whether names of kernels are among a column's texts."""
+    """Return whether names of kernels are among a column's texts."""
     return column.name in _KERNEL_COLUMNS
 
 
 def column_words(column: str) -> str:
-    """A column's name in words, without its unit: `kernel time`, `busy`."""
+    """Return a column's name in words, without its unit: `kernel time`, `busy`."""
     if column.endswith("_sum_ns"):
         column = column.removesuffix("_sum_ns") + "_time"
     for suffix in _SUFFIXES:
@@ -62,7 +62,7 @@ def column_words(column: str) -> str:
 
 
 def amount(value: float | None, unit: Unit) -> str:
-    """A value with its unit in few digits; what is not recorded is a dash."""
+    """Return a value with its unit in few digits; what is not recorded is a dash."""
     if value is None:
         return "–"
     if unit is Unit.PCT:
@@ -74,7 +74,7 @@ def amount(value: float | None, unit: Unit) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """`37.2 %`, and no 0.0 % or 100.0 % of what is not."""
+    """Return `37.2 %`, and no 0.0 % or 100.0 % for what is not."""
     if not whole:
         return "–"
     pct = 100.0 * part / whole
@@ -86,12 +86,12 @@ def share(part: float, whole: float) -> str:
 
 
 def anchor(report_name: str) -> str:
-    """A report's place in the page."""
+    """Return a report's anchor in the page."""
     return "r-" + "".join(c if c.isalnum() else "-" for c in report_name)
 
 
 def rows(report: Report | None) -> Iterator[dict[str, Any]]:
-    """A report's rows, all of them where they are kept; none where it was not recorded."""
+    """Yield a report's rows, all of them where they are kept; none where it was not recorded."""
     if report is None or report.table is None:
         return
     names = [column.name for column in report.columns]
@@ -101,7 +101,7 @@ def rows(report: Report | None) -> Iterator[dict[str, Any]]:
 
 
 def row_place(row: dict[str, Any], profiles: Sequence[ProfileRef]) -> str:
-    """What a row is about: the profile where there are several, the rank, the device."""
+    """Return what a row is about: the profile where there are several, the rank, the device."""
     words = []
     if len(profiles) > 1:
         rank, label = row.get("rank"), str(row.get("profile"))
@@ -118,17 +118,17 @@ _FEW = 8
 
 
 def report_table_html(report: Report) -> Iterator[str]:
-    """The rows, and what is to be said below them; columns that are not brief can be hidden."""
+    """Yield the rows, and the sentences below them; columns that are not brief can be hidden."""
     for said in report.said:
         yield from (f"<p>{escape(said.head)}</p>",) if said.head else ()
         yield f"<ul>{''.join(f'<li>{escape(line)}' for line in said.lines)}</ul>"
     if not report.in_rows:
         yield from (f"<p>{escape(line)}</p>" for line in display.sentences_below(report, ()))
         return
-    found = informative_columns(report)
+    display_table = informative_columns(report)
     ident = f"t{anchor(report.name)[1:]}"
-    minor = [i for i, shown in enumerate(found.columns, 1) if not shown.column.brief]
-    long = any(len(cell) > len(short) for shown in found.columns
+    minor = [i for i, shown in enumerate(display_table.columns, 1) if not shown.column.brief]
+    long = any(len(cell) > len(short) for shown in display_table.columns
                for cell, short in _shortened(shown))  # fmt: skip
     if minor:
         places = ",".join(f":nth-child({i})" for i in minor)
@@ -137,13 +137,13 @@ def report_table_html(report: Report) -> Iterator[str]:
     search = ' data-search="1"' if report.table is not None and report.table.num_rows > _FEW else ""
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(report.title)}">'
     yield f'<table id="{ident}" class="full"{hint}{search}><thead><tr>'
-    yield "".join(map(_header, found.columns))
+    yield "".join(map(_header, display_table.columns))
     yield "</tr></thead><tbody>"
-    columns = [list(map(_cell, _shortened(s), [s] * len(s.cells))) for s in found.columns]
+    columns = [list(map(_cell, _shortened(s), [s] * len(s.cells))) for s in display_table.columns]
     for cells in zip(*columns, strict=True):
         yield f"<tr>{''.join(cells)}"
     yield "</table></div>"
-    unrecorded = [column.name for column in found.unrecorded]
+    unrecorded = [column.name for column in display_table.unrecorded]
     for line in display.sentences_below(report, unrecorded):
         yield f'<p class="quiet">{escape(line)}</p>'
 
@@ -156,12 +156,13 @@ def _header(shown: DisplayColumn) -> str:
 
 
 def _shortened(shown: DisplayColumn) -> list[tuple[str, str]]:
-    """Per cell its text, and what is shown of it at first."""
     if shown.right:
         return [(cell, cell) for cell in shown.cells]
     kernel = holds_kernels(shown.column)
-    known = {cell: (shorten(cell, WHOLE), shortened(cell, kernel)) for cell in set(shown.cells)}
-    return [known[cell] for cell in shown.cells]
+    short_by_cell = {
+        cell: (shorten(cell, WHOLE), shortened(cell, kernel)) for cell in set(shown.cells)
+    }
+    return [short_by_cell[cell] for cell in shown.cells]
 
 
 def _cell(cell: tuple[str, str], shown: DisplayColumn) -> str:

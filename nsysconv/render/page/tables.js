@@ -27,14 +27,14 @@
     body.append(...rows.map((row) => row[2]));
   }
 
-  function search(table, wanted, told) {
+  function search(table, wanted, status) {
     const words = wanted.toLowerCase();
     let shown = 0;
     for (const row of table.tBodies[0].rows) {
       row.hidden = words !== "" && !row.textContent.toLowerCase().includes(words);
       shown += !row.hidden;
     }
-    told.textContent = words ? `${shown} of ${table.tBodies[0].rows.length} rows` : "";
+    status.textContent = words ? `${shown} of ${table.tBodies[0].rows.length} rows` : "";
   }
 
   function element(name, properties) {
@@ -52,11 +52,11 @@
     if (table.dataset.search) {
       const label = element("label", { textContent: "Search " });
       const input = element("input", { type: "search" });
-      const told = element("span", { className: "quiet" });
-      told.setAttribute("aria-live", "polite");
-      input.addEventListener("input", () => search(table, input.value, told));
+      const status = element("span", { className: "quiet" });
+      status.setAttribute("aria-live", "polite");
+      input.addEventListener("input", () => search(table, input.value, status));
       label.append(input);
-      tools.append(label, told);
+      tools.append(label, status);
     }
     if (table.dataset.more) {
       table.classList.remove("full");

@@ -30,8 +30,8 @@ from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.refusals import open_files_failure, refusal_error
 from nsysconv.report import values_of
-from nsysconv.store.connection import Connection, Sql, check_version, converted, selected
-from nsysconv.store.filesystem import file_system, is_added_to
+from nsysconv.store.connection import Connection, check_version, select_columns, to_schema_types
+from nsysconv.store.filesystem import is_locked, network_file_system
 from nsysconv.store.sqlite import page_reader
 from nsysconv.store.user_sql import views
 
@@ -48,7 +48,7 @@ _CACHE_KIB = 512
 
 
 def sqlite_uri(path: Path, mode: str) -> str:
-    """A SQLite URI for a file; `mode` is what follows `mode=`: ro, rw, rwc, ro&immutable=1."""
+    """Return a SQLite URI for a file; `mode` follows `mode=`: ro, rw, rwc, ro&immutable=1."""
     return f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
 
 
@@ -60,8 +60,10 @@ class SqliteConnection(Connection):
     """A connection to a SQLite file, or to a database in memory."""
 
     DIALECT = sqlite_dialect.dialect(paramstyle="named")
+    NUL = "\\x00"
 
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
+        """Open the database at `uri`. With `reads_schema` false only the file's header is read."""
         self._descriptor: int | None = None
         self._uri = uri
         hold_descriptors()
@@ -83,31 +85,29 @@ class SqliteConnection(Connection):
 
     @property
     def reading_uri(self) -> str:
-        """The URI by which another process opens the same file as this did, to read it alone."""
+        """Return the URI by which another process opens the same file read-only."""
         return self._uri.replace("?mode=rw", "?mode=ro")
 
     def close(self) -> None:
-        """As for any connection."""
+        """Close the connection, and release the descriptors that it kept open."""
         super().close()
         if self._holds:
             self._holds = False
             release_descriptors()
 
-    @classmethod
-    def compiled(cls, statement: Sql) -> str:
-        """As for any connection. A zero byte, which names in a file may have, would end the statement."""
-        return super().compiled(statement).replace("\0", "\\x00")
-
     def typed_batches(
         self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """As for any connection. A cell can have any type, so each has to be looked at."""
-        statement = selected(columns).where(of).order_by(*columns[0].table.primary_key.columns)
-        return (converted(batch, columns) for batch in self.batches(statement, rows))
+        """Yield columns with the schema's types; here any cell can have any type, so each is checked."""
+        statement = (
+            select_columns(columns).where(of).order_by(*columns[0].table.primary_key.columns)
+        )
+        return (to_schema_types(batch, columns) for batch in self.batches(statement, rows))
 
     def read_pages(self, descriptor: int | None, path: Path) -> None:
-        """Has `columns` read pages through a descriptor that was taken before this connected to `path`;
-        not where another file has taken that name since.
+        """Let `columns` read pages through a descriptor that was taken before this connected to `path`.
+
+        Not where another file has taken that name since.
         """
         if descriptor is not None and is_open_on(descriptor, path):
             self._descriptor = descriptor
@@ -115,19 +115,28 @@ class SqliteConnection(Connection):
     def columns(
         self, columns: Sequence[sa.Column[Any]], profile_id: int, first_id: int, last_id: int
     ) -> Generator[list[np.ndarray]]:
-        """As for any connection. Where the pages tell, SQLite is not asked."""
-        if self._descriptor is not None and last_id - first_id + 1 >= page_reader.WORTH_ROWS:
-            for next_id, values in self.paged(columns, first_id, last_id):
-                first_id = next_id
-                if len(values[0]):
-                    yield values
+        """Yield integer columns, straight from the pages where these can be read."""
+        if self._descriptor is None or last_id - first_id + 1 < page_reader.WORTH_ROWS:
+            return super().columns(columns, profile_id, first_id, last_id)
+        return self._columns_from_pages(columns, profile_id, first_id, last_id)
+
+    def _columns_from_pages(
+        self, columns: Sequence[sa.Column[Any]], profile_id: int, first_id: int, last_id: int
+    ) -> Generator[list[np.ndarray]]:
+        for next_id, values in self.paged(columns, first_id, last_id):
+            first_id = next_id
+            if len(values[0]):
+                yield values
         if first_id <= last_id:
             yield from super().columns(columns, profile_id, first_id, last_id)
 
     def paged(
         self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """Yield as `columns`, each batch with the id from which SQLite goes on where this ends early."""
+        """Yield columns as `columns` does, each batch with the id of the row that follows.
+
+        Ends early where SQLite has to go on, from the last id that was given.
+        """
         table = columns[0].table
         names = [None if column.primary_key else column.name for column in columns]
         return self._stored("main", table.name, names, first_id, last_id, key=table.c.id.name)
@@ -148,25 +157,29 @@ class SqliteConnection(Connection):
         # What is asked within a transaction leaves a lock: until its end nobody writes.
         self.execute("BEGIN")
         try:
-            found = self.rows(
+            roots = self.rows(
                 f"SELECT rootpage FROM {database}.sqlite_schema WHERE name = '{table}'"
             )
-            there = self.rows(f"PRAGMA {database}.table_xinfo('{table}')")
-            if self._descriptor is None or len(found) != 1 or any(row["hidden"] for row in there):
+            declared = self.rows(f"PRAGMA {database}.table_xinfo('{table}')")
+            if (
+                self._descriptor is None
+                or len(roots) != 1
+                or any(row["hidden"] for row in declared)
+            ):
                 return
             # Only of a column so declared are the values the rows' numbers.
-            keys = [(row["name"], row["type"]) for row in there if row["pk"]]
+            keys = [(row["name"], row["type"]) for row in declared if row["pk"]]
             if key is not None and keys != [(key, "INTEGER")]:
                 return
             places = {
                 str(row["name"]): place
-                for place, row in enumerate(there)
+                for place, row in enumerate(declared)
                 if page_reader.are_stored_as_read(str(row["type"]), is_key=bool(row["pk"]))
             }
             if not places.keys() >= set(names) - {None}:
                 return
             wanted = [page_reader.ID if name is None else places[name] for name in names]
-            root = int(str(found[0]["rootpage"]))
+            root = int(str(roots[0]["rootpage"]))
             yield from page_reader.read(self._descriptor, root, wanted, first, last)
         finally:
             self.execute("COMMIT")
@@ -174,16 +187,18 @@ class SqliteConnection(Connection):
     def within(
         self, table: sa.Table, profile_id: int, first_id: int, last_id: int
     ) -> sa.ColumnElement[bool]:
-        """As for any connection. No other profile's rows have such ids."""
+        """Return the condition for rows with these ids: no other profile's rows have them."""
         return table.c.id.between(first_id, last_id)
 
     def batch_options(self, rows: int) -> Mapping[str, str]:
-        """As for any connection."""
+        """Return the driver's option for rows per batch."""
         return {"adbc.sqlite.query.batch_rows": str(rows)}
 
     def ingest(self, table: str, rows: pa.Table) -> None:
-        """As for any connection. What all rows have in common stands in the statement: for each value
-        that is bound the driver makes several calls, which take longer than SQLite takes for it.
+        """Append Arrow rows to a table.
+
+        A value that all rows share is written into the statement: for each bound value the driver makes
+        several calls, which take longer than SQLite takes for it.
         """
         cells = {name: _common(rows.column(name)) for name in rows.column_names}
         names = ", ".join(f'"{name}"' for name in cells)
@@ -193,7 +208,7 @@ class SqliteConnection(Connection):
         )
 
     def translated(self, error: BaseException) -> NsysconvError:
-        """As for any connection."""
+        """Return the error to raise for what SQLite said."""
         text = str(error)
         if "locked" in text or "busy" in text:
             return InUseError(
@@ -225,7 +240,7 @@ class SqliteConnection(Connection):
         )
 
     def attach_source(self, path: Path, name: str) -> None:
-        """Attaches a profiler's SQLite file, or a store; neither it nor its folder is ever written to.
+        """Attach a profiler's SQLite file, or a store; neither it nor its folder is ever written to.
 
         Nobody writes to a profile any more; a store may be written to, so it is read under locks.
         """
@@ -237,7 +252,6 @@ class SqliteConnection(Connection):
 
 
 def _common(column: pa.ChunkedArray) -> str:
-    """What SQL writes for a column: the number or null that is in all rows, or a parameter."""
     if column.null_count == len(column):
         return "NULL"
     if column.type != pa.int64() or column.num_chunks != 1:
@@ -247,7 +261,7 @@ def _common(column: pa.ChunkedArray) -> str:
 
 
 def create_schema(connection: SqliteConnection) -> None:
-    """Makes tables, views and version marks in an empty database (whose page size is set)."""
+    """Make tables, views and version marks in an empty database (whose page size is set)."""
     connection.execute("BEGIN")
     for statement in _schema_statements():
         connection.execute(statement)
@@ -258,7 +272,6 @@ def create_schema(connection: SqliteConnection) -> None:
 
 @cache
 def _schema_statements() -> tuple[str, ...]:
-    """What makes tables and views, compiled once: a process may make many stores."""
     dialect = SqliteConnection.DIALECT
     tables = [
         str(CreateTable(table).compile(dialect=dialect)) for table in schema.metadata.sorted_tables
@@ -268,12 +281,12 @@ def _schema_statements() -> tuple[str, ...]:
 
 @cache
 def view_statements() -> dict[str, str]:
-    """The SQL of the views by name."""
+    """Return the SQL of the views by name."""
     return {name: SqliteConnection.compiled(statement) for name, statement in views().items()}
 
 
 def schema_version(path: Path) -> int | None:
-    """The version of the schema of the store at `path`; None where there is no store.
+    """Return the version of the schema of the store at `path`; None where there is no store.
 
     Asked through the store's own library: opening and closing a file by any other way drops the locks
     that this process holds on it.
@@ -281,7 +294,7 @@ def schema_version(path: Path) -> int | None:
     if not path.is_file():
         return None
     try:
-        # The marks stand in the header; the tables of a file that is no store may have no end.
+        # The marks are in the header; the tables of a file that is no store may have no end.
         uri = sqlite_uri(path, "ro&immutable=1")
         with SqliteConnection(uri, str(path), reads_schema=False) as connection:
             if connection.number("PRAGMA application_id") != schema.APPLICATION_ID:
@@ -306,12 +319,13 @@ def check_store(path: Path) -> None:
 
 
 def open_for_reading(path: Path) -> SqliteConnection:
-    """A connection that changes nothing.
+    """Open a store for reading.
 
-    Opened read-write where that is allowed: only then can SQLite roll back what a killed writer left.
+    It is opened read-write where that is allowed: only then can SQLite roll back what a
+    killed writer left.
     """
     modes = ["rw", "ro"]
-    if file_system(path) is not None and not is_added_to(path):
+    if network_file_system(path) is not None and not is_locked(path):
         # It may know no locks. Nobody writes, so none is needed.
         modes.append("ro&nolock=1")
     hold_descriptors()
@@ -326,7 +340,6 @@ def open_for_reading(path: Path) -> SqliteConnection:
 
 
 def _opened(path: Path, modes: Sequence[str]) -> SqliteConnection:
-    """A connection in the first mode that works."""
     for mode in modes[:-1]:
         with suppress(NsysconvError):
             return SqliteConnection(sqlite_uri(path, mode), str(path))
@@ -342,14 +355,14 @@ _shared_descriptors: dict[tuple[int, int], list[int]] = {}
 
 
 def hold_descriptors() -> None:
-    """From now on no descriptor is closed, until as many have let go as hold."""
+    """Keep all shared descriptors open until `release_descriptors` was called as many times."""
     global _descriptor_holders
     with _descriptor_lock:
         _descriptor_holders += 1
 
 
 def release_descriptors() -> None:
-    """To be called once for each `hold_descriptors`, when nothing of it has a file open any more."""
+    """Undo one `hold_descriptors`; call it when the connection has closed the file."""
     global _descriptor_holders
     with _descriptor_lock:
         _descriptor_holders -= 1
@@ -365,8 +378,8 @@ def shared_descriptor(path: Path) -> int | None:
     Call it only between `hold_descriptors` and `release_descriptors`, and never close what it returns.
     """
     with _descriptor_lock, suppress(OSError):
-        found = path.stat()
-        known = _shared_descriptors.get((found.st_dev, found.st_ino))
+        status = path.stat()
+        known = _shared_descriptors.get((status.st_dev, status.st_ino))
         if known is None and len(_shared_descriptors) < _MOST_SHARED_FILES:
             number = os.open(path, os.O_RDONLY)
             about = os.fstat(number)
@@ -379,7 +392,7 @@ def shared_descriptor(path: Path) -> int | None:
 
 
 def is_open_on(number: int, path: Path) -> bool:
-    """Whether a descriptor is of the file that stands at `path` now."""
+    """Return whether a descriptor is of the file that `path` names now."""
     try:
         return os.path.samestat(os.fstat(number), path.stat())
     except OSError:

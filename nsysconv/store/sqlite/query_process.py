@@ -1,6 +1,6 @@
 """The process that runs a user's query on a SQLite file: docs/decisions/0021.
 
-It loads Python's `sqlite3`, which can be told what a statement may do, and nothing else of weight.
+It loads Python's `sqlite3`, whose authorizer limits what a statement may do, and nothing else of weight.
 """
 
 from __future__ import annotations
@@ -73,13 +73,15 @@ class Denied(Exception):  # noqa: N818
 
 
 def answering(uri: str, tables: Collection[str], parent: int) -> Callable[[str], Rows | None]:
-    """What gives the rows of a query on the file at a URI, the next ones each time; None: no more.
+    """Return a function that gives the rows of a query on the file at a URI, some per call.
 
-    It may read these tables and views, and the list of them. The process ends when it is no child of the
-    process `parent` any more.
+    After the last ones it gives None.
+
+    The query may read these tables and views, and the list of them. The process ends when it is no longer
+    a child of the process `parent`.
     """
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    asked = _Asked(uri, frozenset(name.lower() for name in tables) | _LISTS)
+    asked = _RunningQuery(uri, frozenset(name.lower() for name in tables) | _LISTS)
     return asked.next_rows
 
 
@@ -90,7 +92,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-class _Asked:
+class _RunningQuery:
     """A query and how far it was answered."""
 
     def __init__(self, uri: str, readable: Collection[str]) -> None:
@@ -100,7 +102,6 @@ class _Asked:
         self._cursor: sqlite3.Cursor | None = None
 
     def next_rows(self, sql: str) -> Rows | None:
-        """Further rows of the query; of its first some, though there be none."""
         try:
             if self._cursor is None:
                 self._cursor = self._connected().execute(sql)
@@ -133,7 +134,6 @@ class _Asked:
         database: str | None,
         by: str | None,
     ) -> int:
-        """Whether a statement may do this. What is not named here it may not."""
         match action:
             case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_RECURSIVE:
                 return sqlite3.SQLITE_OK

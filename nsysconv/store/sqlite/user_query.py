@@ -30,21 +30,21 @@ _LISTING = "`select name from sqlite_master` lists tables and views; docs/schema
 
 
 def run_query(path: Path, sql: str) -> pa.Table:
-    """The rows of a user's query on the store in a file: int64, float64 and texts, bytes as in SQL.
+    """Return the rows of a user's query on the store in a file: int64, float64 and texts.
 
-    Raises UsageError where the query is wrong, or no select on the schema's tables and views.
-    Whatever is raised meanwhile, a signal's exception too, ends the query.
+    Bytes are written as in SQL. Raises UsageError where the query is wrong, or no select on the schema's
+    tables and views. Whatever is raised meanwhile, a signal's exception too, ends the query.
     """
-    # While this is open what a killed writer left is rolled back, and the log of one that writes to a
-    # log is there, which who only reads cannot do.
+    # Opening it rolls back what a killed writer left, and makes a write-ahead log's index, which the
+    # process of the query, which only reads, could not.
     with open_for_reading(path) as connection:
         tables = [*schema.metadata.tables, *views()]
         try:
             with Processes[str, Rows | None](
                 1, answering, connection.reading_uri, tables, os.getpid()
             ) as process:
-                found = takewhile(lambda rows: rows is not None, process.map(repeat(sql)))
-                return _table([_batch(rows) for rows in found if rows is not None])
+                batches = takewhile(lambda rows: rows is not None, process.map(repeat(sql)))
+                return _table([_batch(rows) for rows in batches if rows is not None])
         except Denied as denied:
             raise _denied(*denied.args) from None
         except QueryFailed as failed:
@@ -59,7 +59,6 @@ def run_query(path: Path, sql: str) -> pa.Table:
 
 
 def _denied(kind: str, name: str) -> UsageError:
-    """What is said of a query that does what it may not."""
     match kind:
         case "read":
             return UsageError(f"{name} is none of the schema's tables and views", hint=_LISTING)
@@ -73,7 +72,6 @@ def _batch(rows: Rows) -> tuple[list[str], list[pa.Array]]:
 
 
 def _array(cells: Cells) -> pa.Array:
-    """A column of rows that came together: of one type, the widest among them."""
     values = cells.values
     if isinstance(values, list):
         return array_of(_texts(values) if str in cells.kinds else values, _kind(cells))
@@ -90,7 +88,6 @@ def _texts(values: Sequence[object]) -> list[str | None]:
 
 
 def _table(batches: Sequence[tuple[list[str], list[pa.Array]]]) -> pa.Table:
-    """All rows; a column has the widest type that any batch has in it."""
     names = batches[0][0]
     columns = zip(*(arrays for _, arrays in batches), strict=True)
     return pa.Table.from_arrays([_joined(arrays) for arrays in columns], names=names)

@@ -1,6 +1,7 @@
-"""A recording read in place: a store in memory whose event tables are views over the source's file.
+"""A virtual store: one recording of a SQLite source, read in place.
 
-Small tables are filled as in an import; rows of events never move. Queries cannot tell the difference.
+A database in memory has the small tables, filled as by an import; its event tables are temporary views
+over the source's file, so that rows of events never move. Queries cannot see the difference.
 """
 
 from __future__ import annotations
@@ -20,9 +21,18 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.notes import merged
 from nsysconv.report import MISSING
-from nsysconv.store.connection import Connection, from_rows
-from nsysconv.store.read import Columns, Extent, Store, pieces_of
-from nsysconv.store.recording import SOURCE, Batch, Batches, Recording, SourceRows, filter_batches
+from nsysconv.store.connection import Connection, batch_of_rows
+from nsysconv.store.read import Columns, Extent, Store, split_extent
+from nsysconv.store.recording import (
+    SOURCE,
+    Batch,
+    Recording,
+    SourceRows,
+    Summary,
+    take_batches,
+    with_profile_id,
+)
+from nsysconv.store.runs import RunAssignment, collect_rank_info
 from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.connection import (
     DamagedError,
@@ -32,89 +42,96 @@ from nsysconv.store.sqlite.connection import (
     shared_descriptor,
     view_statements,
 )
-from nsysconv.store.sqlite.writer import SqliteWriter
-from nsysconv.store.write import Origin, note_row
+from nsysconv.store.write import Origin, add_profile, note_row
 from nsysconv.units import Unit
 
-_ONLY_PROFILE = 1
-
-
+_PROFILE_ID = 1
 _TIMES = ("start_ns", "dur_ns")
-_NO_INTEGERS = (Unit.TEXT, Unit.REAL)
-
-
-class NotInPlace(Exception):  # noqa: N818 - says to take the other way
-    """The source is no SQLite file, or its rows are not numbered as reading in place asks: import it."""
+_NOT_INTEGERS = (Unit.TEXT, Unit.REAL)
 
 
 @contextmanager
-def in_place(recording: Recording, origin: Origin) -> Iterator[Store]:
-    """A store of one profile over a recording of a SQLite source. Nothing is written anywhere.
+def open_virtual_store(recording: Recording, origin: Origin) -> Iterator[Store | None]:
+    """Open a store of one profile over a recording of a SQLite source. Nothing is written anywhere.
 
-    Raises NotInPlace where the rows have to be copied to be read.
+    None where the rows have to be imported to be read: the source is no SQLite file, or its row numbers
+    have large holes.
     """
-    with _AttachedStore(recording, origin) as store:
-        yield store
+    if recording.sqlite_source is None:
+        yield None
+        return
+    store = _VirtualStore(recording, recording.sqlite_source, origin)
+    with store:
+        yield None if store.is_sparse else store
 
 
-class _AttachedStore(Store):
+class _VirtualStore(Store):
     """Every connection has a memory database of its own, in which temporary views lie over the source.
 
-    The views bear the names of the event tables and hide the empty tables behind them. Only the first
+    The views have the names of the event tables and hide the empty tables behind them. Only the first
     connection's small tables are filled; the others read nothing but events.
     """
 
-    def __init__(self, recording: Recording, origin: Origin) -> None:
-        if recording.sqlite_source is None:
-            raise NotInPlace
-        self._source = recording.sqlite_source
-        self._named = Path(origin.path)  # what is read may be a copy of it
+    _connection: ViewsConnection
+
+    def __init__(self, recording: Recording, source: Path, origin: Origin) -> None:
+        self._source = source
+        self._shown_path = Path(origin.path)  # what is read may be a copy of it
         self._rows: dict[str, list[SourceRows]] = {}
-        self._careful: set[str] = set()
+        self._guarded: set[str] = set()  # tables whose views leave out rows
         self._count: dict[str, int] = {}
-        self._settled: set[str] = set()
-        self._connection: ViewsConnection
-        super().__init__(lambda: ViewsConnection(self._named))
+        self._checked: set[str] = set()
+        super().__init__(lambda: ViewsConnection(self._shown_path))
         create_schema(self._connection)
-        small = replace(recording, batches=self._small_batches(recording), sqlite_source=None)
-        SqliteWriter(self._connection).add([small], lambda: origin, lambda table, rows: None)
-        if any(batch.sparse for batches in self._rows.values() for batch in batches):
-            self.close()
-            raise NotInPlace
-        self._write_extents()
+        summary = self._fill_small_tables(recording, origin)
+        self.is_sparse = any(rows.sparse for batches in self._rows.values() for rows in batches)
+        if self.is_sparse:
+            return
+        self._write_extents(summary)
         self._connect = self._connect_to_views
         self._lay_views(self._connection)
         for name, statement in view_statements().items():
             self._connection.execute(f"CREATE TEMP VIEW {name} AS {statement}")
         for table in self._rows:
-            if table in self._summary.suspects:
-                self._be_careful(table)
+            if table in summary.suspects:
+                self._guard(table)
 
-    def _small_batches(self, recording: Recording) -> Batches:
-        self._summary = yield from filter_batches(recording.batches, self._is_small)
-        return self._summary
+    def _fill_small_tables(self, recording: Recording, origin: Origin) -> Summary:
+        processes: list[dict[str, Any]] = []
 
-    def _is_small(self, batch: Batch) -> bool:
-        if isinstance(batch, SourceRows):
-            self._rows.setdefault(batch.table, []).append(batch)
-        return not isinstance(batch, SourceRows)
+        def take(batch: Batch) -> None:
+            if isinstance(batch, SourceRows):
+                self._rows.setdefault(batch.table, []).append(batch)
+            elif batch.count:
+                self._connection.ingest(batch.table, with_profile_id(batch.rows, _PROFILE_ID))
+                if batch.table == schema.process.name:
+                    processes.extend(batch.rows.to_pylist())
 
-    def _write_extents(self) -> None:
+        # In one transaction: each statement would be one of its own.
+        self._connection.execute("BEGIN")
+        summary = take_batches(recording.batches, take)
+        summary = replace(summary, notes=merged(summary.notes))
+        run = RunAssignment(None, collect_rank_info(origin.source, processes).job)
+        add_profile(self._connection, _PROFILE_ID, recording.possible, summary, origin, run)
+        self._connection.execute("COMMIT")
+        return summary
+
+    def _write_extents(self, summary: Summary) -> None:
         for table, batches in self._rows.items():
             last = sum(batch.last - batch.first + 1 for batch in batches)
             self._connection.execute(
                 sa.insert(schema.extent).values(
-                    profile_id=_ONLY_PROFILE,
+                    profile_id=_PROFILE_ID,
                     table_name=table,
                     first_id=1,
                     last_id=last,
                     row_count=last,
-                    **self._summary.constants.get(table, {}),
+                    **summary.constants.get(table, {}),
                 )
             )
 
     def constants(self, profile_id: int, table: str) -> Mapping[str, int]:
-        """As for any store; null is known of what the source has no column for."""
+        # Null is the constant of a column that the source does not have.
         return {**self._never_recorded(table), **super().constants(profile_id, table)}
 
     def _never_recorded(self, table: str) -> Mapping[str, int]:
@@ -123,24 +140,22 @@ class _AttachedStore(Store):
         names = schema.event_columns(schema.metadata.tables[table]) if batches else ()
         columns = (schema.metadata.tables[table].c[name] for name in names if name not in held)
         return {
-            column.name: MISSING for column in columns if column.info["unit"] not in _NO_INTEGERS
+            column.name: MISSING for column in columns if column.info["unit"] not in _NOT_INTEGERS
         }
 
     def _connect_to_views(self) -> ViewsConnection:
-        connection = ViewsConnection(self._named)
+        connection = ViewsConnection(self._shown_path)
         self._lay_views(connection)
         return connection
 
     def _lay_views(self, connection: ViewsConnection) -> None:
         connection.attach(self._source)
         for table, batches in self._rows.items():
-            connection.lay(table, batches, _ONLY_PROFILE)
+            connection.lay(table, batches, _PROFILE_ID)
 
     def row_count(self, profile_id: int, table: str) -> int:
-        """Rows of the profile: as many as were read, because a view may filter its source.
-
-        Those with impossible times are none of them, and late_notes tells: reports leave them out, too.
-        """
+        # As many as were read, because a view may filter its source. Rows with impossible times do not
+        # count, and are in late_notes: reports leave them out, too.
         if table not in self._rows:
             return 0
         if table not in self._count:
@@ -148,24 +163,22 @@ class _AttachedStore(Store):
         return self._count[table]
 
     def read_columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
-        """As for any store. Rows that the schema does not admit are left out, with notes."""
         # Times are read with whatever is read first: they decide which rows there are.
         names = list(dict.fromkeys((*names, *_TIMES))) if table not in self._count else names
         names = [name for name in names if name in schema.metadata.tables[table].c]
         try:
             columns = self._columns(profile_id, table, names)
-            if _admitted(columns):
+            if _are_times_valid(columns):
                 return columns
         except InputError:
-            if table in self._careful:
+            if table in self._guarded:
                 raise
-        if table in self._careful:
+        if table in self._guarded:
             return columns
-        self._be_careful(table)
+        self._guard(table)
         return self._columns(profile_id, table, names)
 
     def _columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
-        """Columns of the rows that there are. Raises DamagedError where there are others each time."""
         columns = super().read_columns(profile_id, table, names)
         for values in columns.values():
             if len(values) != self._count.setdefault(table, len(values)):
@@ -175,60 +188,57 @@ class _AttachedStore(Store):
     def _damaged(self) -> DamagedError:
         return DamagedError(
             "the file is damaged: which rows a table has depends on the way they are read",
-            where=str(self._named),
+            where=str(self._shown_path),
             hint="Export or copy it again.",
         )
 
     def batches(
         self, profile_id: int, table: str, rows: int, names: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """As for any store: what was left out is in the table of notes once events were read."""
-        self._settle(table)
+        self._check_all_rows(table)
         yield from super().batches(profile_id, table, rows, names)
         if table == schema.note.name and self.late_notes:
-            yield from_rows(schema.note, list(self._late_rows()))
+            yield batch_of_rows(schema.note, list(self._late_rows()))
 
     def distinct(self, profile_id: int, table: str, names: Sequence[str]) -> dict[str, set[int]]:
-        """As for any store."""
-        self._settle(table)
+        self._check_all_rows(table)
         return super().distinct(profile_id, table, names)
 
-    def _settle(self, table: str) -> None:
-        """Finds out which rows there are: once some have been handed on it would be too late."""
-        if table in self._rows and table not in self._settled:
-            self._settled.add(table)
-            if table not in self._careful and not self._is_sound(table):
-                self._be_careful(table)
+    def _check_all_rows(self, table: str) -> None:
+        # Which rows there are has to be known before the first of them is handed on.
+        if table in self._rows and table not in self._checked:
+            self._checked.add(table)
+            if table not in self._guarded and not self._are_all_rows_valid(table):
+                self._guard(table)
 
-    def _is_sound(self, table: str) -> bool:
-        """Whether the schema admits all rows of a table."""
-        pieces = pieces_of(self.extents(_ONLY_PROFILE)[table])
-        sound = [False] * len(pieces)
+    def _are_all_rows_valid(self, table: str) -> bool:
+        pieces = split_extent(self.extents(_PROFILE_ID)[table])
+        valid = [False] * len(pieces)
 
-        def look(part: int, connection: Connection) -> None:
-            sound[part] = is_sound(connection, table, pieces[part])
+        def check(part: int, connection: Connection) -> None:
+            valid[part] = are_rows_valid(connection, table, pieces[part])
 
-        self._in_threads(look, len(pieces))
-        return all(sound)
+        self._in_threads(check, len(pieces))
+        return all(valid)
 
     def _late_rows(self) -> Iterator[dict[str, object]]:
         count = len(self.rows(sa.select(schema.note.c.id)))
         for number, note in enumerate(self.late_notes, count + 1):
-            yield {"id": number, "profile_id": _ONLY_PROFILE, **note_row(note)}
+            yield {"id": number, "profile_id": _PROFILE_ID, **note_row(note)}
 
-    def _be_careful(self, table: str) -> None:
+    def _guard(self, table: str) -> None:
         guarded = [batch.guarded() for batch in self._rows[table]]
-        notes = [note for _, found in guarded for note in found]
+        notes = [note for _, batch_notes in guarded for note in batch_notes]
         with self._lock:
-            self._careful.add(table)
+            self._guarded.add(table)
             self._count.pop(table, None)
             self._rows[table] = [rows for rows, _ in guarded]
             self.late_notes = merged([*self.late_notes, *notes])
-            self._connection.lay(table, self._rows[table], _ONLY_PROFILE)
+            self._connection.lay(table, self._rows[table], _PROFILE_ID)
 
 
-def _admitted(columns: Columns) -> bool:
-    """Whether the times obey the checks that the schema makes on every stored row."""
+def _are_times_valid(columns: Columns) -> bool:
+    # The same checks as the schema makes on every stored row.
     limit = schema.TIME_LIMIT_NS
     if {"start_ns", "dur_ns"} <= columns.keys() and (
         ((columns["start_ns"] == 0) & (columns["dur_ns"] == 0)).any()
@@ -247,13 +257,13 @@ class ViewsConnection(SqliteConnection):
     """A database in memory, and views over a source that is attached to it."""
 
     def __init__(self, place: Path) -> None:
-        """Errors name `place`."""
+        """Make an empty database; errors name `place`."""
         self._own: int | None = None
         super().__init__(":memory:", str(place))
         self._views: dict[str, list[SourceRows]] = {}
 
     def attach(self, path: Path) -> None:
-        """Attaches the source."""
+        """Attach the source."""
         if schema_version(path) is None:
             # Of a file that is no store nobody holds locks, which closing it would drop.
             with suppress(OSError):
@@ -263,14 +273,14 @@ class ViewsConnection(SqliteConnection):
         self.read_pages(descriptor, path)
 
     def close(self) -> None:
-        """As for any connection."""
+        """Close the connection and the source."""
         super().close()
         if self._own is not None:
             os.close(self._own)
             self._own = None
 
     def lay(self, table: str, batches: Sequence[SourceRows], profile_id: int) -> None:
-        """Makes a temporary view that bears an event table's name and hides the table, if there is one.
+        """Make a temporary view with an event table's name, which hides the table if there is one.
 
         Its rows are those of the batches, one after the other, with ids from 1.
         """
@@ -296,7 +306,7 @@ class ViewsConnection(SqliteConnection):
     def paged(
         self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """As for any SQLite file."""
+        """Yield columns as any SQLite connection, from the pages of the source."""
         for batch, shift in _shifted(self._views[columns[0].table.name]):
             first = max(first_id - shift, batch.first)
             last = min(last_id - shift, batch.last)
@@ -341,15 +351,15 @@ class ViewsConnection(SqliteConnection):
 
 
 def _shifted(batches: Sequence[SourceRows]) -> Iterator[tuple[SourceRows, int]]:
-    """The batches, and what has to be added to the row numbers of each: ids begin at 1."""
+    # With what has to be added to the row numbers of each, so that ids begin at 1.
     before = 0
     for batch in batches:
         yield batch, before - batch.first + 1
         before += batch.last - batch.first + 1
 
 
-def is_sound(connection: Connection, table: str, part: Extent) -> bool:
-    """Whether the schema admits all rows of such a view that have these ids."""
+def are_rows_valid(connection: Connection, table: str, part: Extent) -> bool:
+    """Return whether the schema admits all rows of a view with ids of this part."""
     source = schema.metadata.tables[table]
     wrong: list[sa.ColumnElement[bool]] = []
     for column in source.columns:

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
@@ -26,9 +24,14 @@ from nsysconv.refusals import (
     refusal_error,
     write_failure,
 )
-from nsysconv.report import Column, build_table
-from nsysconv.store.filesystem import alone, check_folder, file_system, followed, publish
-from nsysconv.store.recording import SOURCE, Batch, SourceRows
+from nsysconv.store.filesystem import (
+    follow_links,
+    lock_for_adding,
+    network_file_system,
+    publish,
+    require_folder,
+)
+from nsysconv.store.recording import SOURCE, Batch, SourceRows, with_profile_id
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
     DamagedError,
@@ -38,8 +41,7 @@ from nsysconv.store.sqlite.connection import (
     schema_version,
     sqlite_uri,
 )
-from nsysconv.store.write import ProfileRows, Progress, Span, Writer
-from nsysconv.units import Unit
+from nsysconv.store.write import IdRange, ProfileRows, Progress, Writer
 
 _READ_BYTES = 1 << 20
 
@@ -58,7 +60,6 @@ class _Changing(SqliteConnection):
         self._file = file  # until now nothing was written
 
     def translated(self, error: BaseException) -> NsysconvError:
-        """As for any connection."""
         if self._file is None or "disk I/O error" not in str(error):
             return super().translated(error)
         reason = write_failure(self._file, _journal(self._file))
@@ -72,7 +73,7 @@ class _Changing(SqliteConnection):
 
 
 def _require_readable(source: Path) -> None:
-    """Raises InputError where it is the source that the disk refuses to read."""
+    """Raise InputError where it is the source that the disk refuses to read."""
     try:
         with source.open("rb") as file:
             while file.read(_READ_BYTES):
@@ -82,7 +83,6 @@ def _require_readable(source: Path) -> None:
 
 
 def _journal(file: Path) -> Path:
-    """Where SQLite keeps what a transaction has overwritten: not beside a link to the file."""
     real = file.resolve()
     return real.with_name(f"{real.name}-journal")
 
@@ -109,7 +109,6 @@ class SqliteWriter(Writer):
             self._connection.execute(f"DETACH {SOURCE}")
 
     def _is_sound(self, database: str) -> bool:
-        """Reads all of an attached database to see whether SQLite can."""
         try:
             return self._connection.value(f"PRAGMA {database}.quick_check(1)") == "ok"
         except DamagedError:
@@ -129,10 +128,10 @@ class SqliteWriter(Writer):
             raise
 
     def _set_strict(self, *, strict: bool) -> None:
-        """Makes the event tables STRICT while rows come in: SQLite then refuses cells of a wrong type.
+        """Make the event tables STRICT while rows come in: SQLite then refuses cells of a wrong type.
 
         STRICT is a word in the table's definition and nothing in its rows, but SQLite before 3.37 cannot
-        open a file that has it. So it stands there only inside this transaction (docs/decisions/0008); a
+        open a file that has it. So it is there only inside this transaction (docs/decisions/0008); a
         check of every cell in SQL costs as much as copying the rows.
         """
         sql = "sql || ' STRICT'" if strict else "substr(sql, 1, length(sql) - length(' STRICT'))"
@@ -173,8 +172,10 @@ class _Adding(SqliteWriter):
             raise
 
     def _take_back(self) -> None:
-        """After a write that failed SQLite leaves this to whoever looks at the file next. It needs no
-        room: what was there is written to where it was.
+        """Have SQLite take back what a failed transaction has written.
+
+        SQLite leaves this to whoever looks at the file next. It needs no room on the disk: the old bytes
+        are written to where they were.
         """
         journal = _journal(self._path)
         if not journal.exists():
@@ -193,11 +194,10 @@ class _Adding(SqliteWriter):
 
 
 def _opened(path: Path) -> _Changing:
-    """A connection to add to a store. Raises UsageError also where the file system knows no locks."""
     try:
         return _Changing(path, "rw", path)
     except InputError:
-        kind = file_system(path)
+        kind = network_file_system(path)
         if kind is None:
             raise
         raise UsageError(
@@ -211,12 +211,15 @@ def _opened(path: Path) -> _Changing:
 def write_file(
     path: Path, on_name_taken: Callable[[Path, Path], None] | None
 ) -> Iterator[SqliteWriter]:
-    """A writer on the store at `path`, as `write.writing`."""
-    followed(path)
+    """Open a writer on the store at `path`, as `location.writing`.
+
+    `on_name_taken` gets the complete new store and `path`, where a store has that name by then.
+    """
+    follow_links(path)
     sweep(path)
     if path.exists():
         check_store(path)
-        with alone(path), _opened(path) as connection:
+        with lock_for_adding(path), _opened(path) as connection:
             yield _Adding(connection, path)
         return
     if path.is_symlink():
@@ -225,7 +228,7 @@ def write_file(
             where=str(path),
             hint="Remove it, or name the file that is to be made.",
         )
-    check_folder(path)
+    require_folder(path)
     with building(path) as partial:
         # Nobody else knows the name: no locks, which some network file systems do not have.
         with _Changing(partial, "rwc&nolock=1", path) as connection:
@@ -257,15 +260,17 @@ class SqliteRows(ProfileRows):
     """The database numbers the rows; those of a profile are contiguous (docs/decisions/0004)."""
 
     def __init__(self, connection: SqliteConnection, profile_id: int) -> None:
+        """Number the rows of the new profile from behind the last ones of each table."""
         self._connection = connection
         self._profile_id = profile_id
         self._before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
 
     def add(self, batch: Batch, progress: Progress) -> list[Note]:
-        """As for any database."""
+        """Write a batch; return notes on rows that were left out."""
         if not isinstance(batch, SourceRows):
             if batch.count:
-                self._ingest(batch.table, batch.rows)
+                rows = with_profile_id(batch.rows, self._profile_id)
+                self._connection.ingest(batch.table, rows)
             if batch.done:
                 progress(batch.done, batch.count)
             return []
@@ -284,11 +289,11 @@ class SqliteRows(ProfileRows):
         self._connection.execute("RELEASE batch")
         return notes
 
-    def spans(self) -> dict[str, Span]:
-        """As for any database."""
+    def spans(self) -> dict[str, IdRange]:
+        """Return by event table the ids of the profile's rows; tables without rows are left out."""
         last = {name: self._last_id(name) for name in self._before}
         return {
-            name: Span(before + 1, last[name])
+            name: IdRange(before + 1, last[name])
             for name, before in self._before.items()
             if last[name] > before
         }
@@ -309,11 +314,6 @@ class SqliteRows(ProfileRows):
             )
             self._connection.execute(sa.insert(table).from_select(names, piece))
             progress(batch.table, high - low + 1)
-
-    def _ingest(self, table: str, rows: pa.Table) -> None:
-        columns = [Column("profile_id", Unit.ID, "")]
-        ids = build_table(columns, {"profile_id": np.full(rows.num_rows, self._profile_id)})
-        self._connection.ingest(table, rows.append_column("profile_id", ids.column(0)))
 
     def _last_id(self, name: str) -> int:
         table = schema.metadata.tables[name]

@@ -34,7 +34,7 @@ _LARGEST_NUMBER, _REAL, _ZERO, _ONE, _UNUSED_TYPES, _LONG_TYPES = 6, 7, 8, 9, (1
 _WITHOUT_BYTES = np.array([MISSING, *[0] * (_ONE - 1), 1], np.int64)
 # What of eight bytes that begin with a value is not its, in bits; all but the sign where it has none.
 _SPARE_BITS = np.minimum(64 - 8 * _LENGTHS[: _ONE + 1], 63)
-# As what a value of so many bytes is read, and the bits that are not its.
+# By a value's length in bytes: the type it is read as, and how many of its bits belong to the next value.
 _READ_AS = {
     1: (">i1", 0),
     2: (">i2", 0),
@@ -76,14 +76,14 @@ def read(
 ) -> Iterator[tuple[int, list[Array]]]:
     """Yield columns of the rows with ids from `first` to `last`, in that order, some rows at a time.
 
-    `root` is the page on which the table's tree has its root. `places` are those of the columns in a
-    record, 0 for the first, or ID for the ids. Each batch comes with the id from which reading goes on;
-    its columns are arrays of int64, or of int32 where all values fit, one value broadcast where all are
-    equal; null is MISSING.
+    `root` is the page on which the table's tree has its root. `places` are the columns' numbers in a
+    record, from 0, or ID for the ids. Each batch comes with the id from which reading goes on; its
+    columns are arrays of int64, or of int32 where all values fit, broadcast where all are equal;
+    null is MISSING.
 
     Ends early where the pages hold what is not read here, damage above all: SQLite has to go on from the
-    last id that was given, or from `first`. Where all is read, that id is `last` + 1. Takes no lock: who
-    reads a file that others may write to holds SQLite's.
+    last id that was given, or from `first`. Where all is read, that id is `last` + 1. Takes no lock: the
+    caller holds SQLite's where others may write to the file.
     """
     following = first
     try:
@@ -100,7 +100,7 @@ class Pages:
     """The pages of a SQLite file behind a descriptor. Threads may share it."""
 
     def __init__(self, descriptor: int) -> None:
-        """Raises UnreadableError where there is a write-ahead log, or no SQLite file."""
+        """Raise UnreadableError where there is a write-ahead log, or no SQLite file."""
         self._descriptor = descriptor
         header = self._read(_HEADER_BYTES, 0)
         if header[:16] != _MAGIC or header[19] != _ROLLBACK:
@@ -115,7 +115,7 @@ class Pages:
     def rows(
         self, root: int, places: Sequence[int], first: int, last: int
     ) -> Iterator[tuple[int, list[Array]]]:
-        """As `read`. Raises UnreadableError: what was given until then stands."""
+        """Yield as `read`. Raises UnreadableError; the batches before it are right."""
         leaves = self._leaves(root, first, last)
         step = max(1, BATCH_BYTES // self._size)
         room = Room(np.zeros(step * self._size + _SLACK, np.uint8))
@@ -127,7 +127,7 @@ class Pages:
             if before is not None and int(records.ids[0]) <= before:
                 raise UnreadableError
             before = int(records.ids[-1])
-            # At the ends of a range others stand beside the wanted ones.
+            # The first and the last page also hold rows outside of the range.
             begin = int(np.searchsorted(records.ids, first))
             end = int(np.searchsorted(records.ids, last, side="right"))
             several = records.part(begin, end).columns(places) if begin < end else []
@@ -154,7 +154,6 @@ class Pages:
         return np.frombuffer(found + bytes(_SLACK), np.uint8)
 
     def _leaves(self, root: int, first: int, last: int) -> Array:
-        """The numbers of the pages that hold the rows with ids from `first` to `last`, in order."""
         if not 2 <= root <= self._count:
             raise UnreadableError
         level = np.array([root], np.uint32)
@@ -179,7 +178,6 @@ class Pages:
         raise UnreadableError
 
     def _children(self, number: int, first: int, last: int) -> Array:
-        """The pages below an interior one on which rows with these ids may stand."""
         page = self._page(number)
         count = int(page[3]) << 8 | int(page[4])
         if page[0] != _INTERIOR or _INTERIOR_HEADER + 2 * count > self._usable:
@@ -201,7 +199,6 @@ class Pages:
         return children
 
     def _records(self, pages: Array, room: Room) -> Records:
-        """The rows on these leaves, which are read into `room`."""
         if pages.min() < 2 or pages.max() > self._count:
             raise UnreadableError
         edges = [0, *(np.flatnonzero(np.diff(pages) != 1) + 1).tolist(), len(pages)]
@@ -233,9 +230,6 @@ class Pages:
         return Records(room, ids, begin, end)
 
     def _sizes(self, places: Array, room: Room) -> tuple[Array, Array, Array]:
-        """The sizes of the records whose cells begin at these places, where their ids stand, and the
-        eight bytes that stand there, of which the first `_BYTES_OF_IDS` are right.
-        """
         eight = room.eights[places]
         sizes = (eight & np.uint64(255)).view(np.int64)
         long = sizes >= 128
@@ -246,14 +240,13 @@ class Pages:
             sizes = np.where(long, (sizes & 127) << 7 | second, sizes)
             eight >>= long.astype(np.uint64) << np.uint64(3)
             places = places + long
-        if len(sizes) and int(sizes.max()) > self._usable - 35:  # the rest stands on other pages
+        if len(sizes) and int(sizes.max()) > self._usable - 35:  # the rest is on overflow pages
             raise UnreadableError
         eight >>= np.uint64(8)
         return sizes, places + 1, eight
 
 
 def _ids(places: Array, eight: Array, room: Room) -> tuple[Array, Array]:
-    """The ids at these places, where `eight` stand, and how many bytes each takes."""
     length = int(_varints(room.bytes, places[:1])[1].sum())
     if 0 < length <= _BYTES_OF_IDS:
         # Ids of one batch are nearly always of one length: all bytes but the last have the upper bit.
@@ -270,14 +263,12 @@ def _ids(places: Array, eight: Array, room: Room) -> tuple[Array, Array]:
 
 
 def _following(begin: Array, counts: Array) -> Array:
-    """The numbers begin, begin + 1, … as many as counted, one after the other."""
     shift = begin - np.concatenate(([0], np.cumsum(counts)[:-1]))
     result: Array = np.arange(int(counts.sum())) + np.repeat(shift, counts)
     return result
 
 
 def _varints(data: Array, places: Array) -> tuple[Array, Array]:
-    """The variable-length integers that begin at these places, and how many bytes each takes."""
     values, lengths = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
     more = np.ones(len(places), bool)
     for byte in range(_LONGEST_VARINT):
@@ -296,6 +287,7 @@ class Room:
     """Bytes that pages are read into, and what of them eight and two make at any place."""
 
     def __init__(self, room: Array) -> None:
+        """Make views of the bytes as words of two and eight bytes at any offset."""
         self.bytes = room
         self.pairs = room.view(">u2")
         self.eights = np.lib.stride_tricks.as_strided(
@@ -303,7 +295,7 @@ class Room:
         )
 
     def taken(self, places: Array, width: int) -> Array:
-        """As many bytes from each of these places, a line for each."""
+        """Return `width` bytes from each of these offsets, one line per offset."""
         everywhere = np.ndarray((len(self.bytes) - width + 1,), f"V{width}", self.bytes, 0, (1,))
         lines: Array = everywhere[places].view(np.uint8).reshape(len(places), width)
         return lines
@@ -321,13 +313,14 @@ class Records:
     end: Array
 
     def part(self, low: int, high: int) -> Records:
-        """The rows from one to before another."""
+        """Return the rows from index `low` to before `high`."""
         rows = slice(low, high)
         return Records(self.room, self.ids[rows], self.begin[rows], self.end[rows])
 
     def columns(self, places: Sequence[int]) -> list[tuple[int, list[Array]]]:
-        """Of some rows after the other the last id, and the values in columns of these places as
-        `read` gives them.
+        """Return runs of rows that have one layout: the last id of each, and its columns.
+
+        `places` and the columns are as in `read`.
         """
         wanted = set(places) - {ID}
         count = max(wanted, default=-1) + 1
@@ -349,9 +342,6 @@ def repeated(value: int, count: int) -> Array:
 
 
 def _tops(records: Records, count: int) -> Array:
-    """The first bytes of all records: as many as the first `count` columns take in the first one, a word
-    more, and whole words.
-    """
     at, room = int(records.begin[0]), records.room.bytes
     header = int(room[at])
     values = _LENGTHS.take(room[at + 1 : at + 1 + count], mode="clip").sum()
@@ -360,9 +350,6 @@ def _tops(records: Records, count: int) -> Array:
 
 
 def _runs(tops: Array, count: int) -> tuple[list[tuple[int, int]], list[int]]:
-    """Where rows begin and end that are read together; and which bytes of their headers, up to that of
-    the last of `count` columns, are not the same in all of them.
-    """
     words = tops.view("<u8").T[: count // _WORD + 1]
     masks = [(1 << 64) - 1] * (len(words) - 1) + [(1 << 8 * (count % _WORD + 1)) - 1]
     heads = [word & np.uint64(mask) for word, mask in zip(words, masks, strict=True)]
@@ -377,12 +364,11 @@ def _runs(tops: Array, count: int) -> tuple[list[tuple[int, int]], list[int]]:
 def _numbers(
     records: Records, tops: Array, count: int, wanted: Set[int], differing: Sequence[int]
 ) -> Iterator[tuple[int, Array]]:
-    """The values of whole numbers in the wanted ones of the first columns, by place."""
     header, first = tops[:, 0], tops[0].tolist()
     # A longer header has varints for lengths; a shorter one leaves out columns that were added later.
     if not count < int(header.min()) <= int(header.max()) < _LONG_HEADER:
         raise UnreadableError
-    # Values stand so many bytes behind a base: as long as that is where records begin, in their tops.
+    # A value is `at` bytes behind a base. As long as that is a record's begin, it is in `tops`.
     base, at, in_tops = records.begin, first[0], True
     if 0 in differing:
         base, at, in_tops = base + header, 0, False
@@ -416,7 +402,6 @@ def _numbers(
 
 
 def _sound(kinds: Array) -> Array:
-    """Serial types. Raises UnreadableError where one takes more than a byte, or is none."""
     most = int(kinds.max())
     if most >= _LONG_TYPES or (most >= _UNUSED_TYPES[0] and _is_any(kinds, _UNUSED_TYPES)):
         raise UnreadableError
@@ -428,7 +413,6 @@ def _is_any(kinds: Array, listed: Sequence[int]) -> bool:
 
 
 def _of_equal_length(lines: Array, at: int, length: int) -> Array:
-    """The values of so many bytes that stand at one place in all lines; eight bytes can be read there."""
     kind, spare = _READ_AS[length]
     found: Array = np.ndarray((len(lines),), kind, lines, at, lines.strides[:1])
     values: Array = found.astype(np.int32 if length <= 4 else np.int64)
@@ -440,7 +424,6 @@ def _of_equal_length(lines: Array, at: int, length: int) -> Array:
 
 
 def _mixed(room: Room, begin: Array, kinds: Array, lengths: Array) -> Array:
-    """The values that begin at these places, of these serial types and lengths in bytes."""
     if int(kinds.max()) > _LARGEST_NUMBER and ((kinds == _REAL) | (kinds > _ONE)).any():
         raise UnreadableError
     longest = int(lengths.max())
@@ -460,13 +443,11 @@ def _mixed(room: Room, begin: Array, kinds: Array, lengths: Array) -> Array:
 
 
 def _check(values: Array) -> None:
-    """Raises UnreadableError where there is the number that stands for null here, but not in a file."""
     if int(values.min()) == MISSING:
         raise UnreadableError
 
 
 def _narrow(values: Array) -> Array:
-    """The values, or one for all where they are equal."""
     first = values[0]
     if first == values[-1] and (values == first).all():
         return repeated(int(first), len(values))

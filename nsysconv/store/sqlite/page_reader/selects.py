@@ -1,6 +1,6 @@
 """Selects over whole numbers, worked out by numpy as SQLite would.
 
-A source's rows are told as selects (`recording.SourceRows`). Where values come from pages rather than
+A source's rows are stated as selects (`recording.SourceRows`). Where values come from pages rather than
 from SQLite, the same select says what becomes of them; there is no second wording of it. What is not
 known here SQLite has to work out.
 """
@@ -49,26 +49,27 @@ _ALL_OR_ANY: Mapping[Any, Callable[[Any, Any], Any]] = {
 }
 
 
-class UnknownError(Exception):
+class UnsupportedError(Exception):
     """An expression, or a value, that is not worked out here."""
 
 
 def evaluator(columns: Sequence[Any], where: Any) -> Evaluate | None:
-    """Return what works out a select's columns in the rows where `where` holds; None: SQLite has to.
+    """Return a function that computes a select's columns in the rows where `where` holds, or None.
 
-    None among `columns` stands for the row's id; `where` may be None.
+    None where SQLite has to compute them. None among `columns` stands for the row's id; `where` may be
+    None.
     """
     try:
         work = [None if column is None else value(column) for column in columns]
         kept = None if where is None else truth(where)
-    except UnknownError:
+    except UnsupportedError:
         return None
 
     def evaluate(ids: Array, found: Columns) -> list[Array] | None:
         try:
             every = [ids if each is None else _of_length(each(found), len(ids)) for each in work]
             rows = True if kept is None else kept(found)
-        except UnknownError:
+        except UnsupportedError:
             return None
         if not np.all(rows):
             every = [values[np.broadcast_to(rows, ids.shape)] for values in every]
@@ -85,8 +86,9 @@ def columns_read(expressions: Iterable[sa.ClauseElement]) -> list[str]:
 
 
 def value(expression: Any) -> Work:
-    """How to tell what an expression comes to in each row. Raises UnknownError where that is not known
-    here, now or when rows are given.
+    """Return a function that computes an expression in each row.
+
+    Raises UnsupportedError for what SQLite has to compute; the function may raise it, too.
     """
     match expression:
         case elements.Label() | elements.Grouping():
@@ -115,11 +117,14 @@ def value(expression: Any) -> Work:
         case elements.ExpressionClauseList():
             work = partial(_calculated, _calculation(expression.operator))
             return _reduced(work, map(value, expression.clauses))
-    raise UnknownError
+    raise UnsupportedError
 
 
 def truth(expression: Any) -> Test:
-    """How to tell where a condition holds; a comparison with null holds nowhere. Raises as `value`."""
+    """Return a function that computes where a condition holds; a comparison with null holds nowhere.
+
+    Raises as `value`.
+    """
     match expression:
         case elements.Grouping():
             return truth(expression.element)
@@ -127,7 +132,7 @@ def truth(expression: Any) -> Test:
             return _reduced(_ALL_OR_ANY[expression.operator], map(truth, expression.clauses))
         case elements.BinaryExpression():
             return _condition(expression)
-    raise UnknownError
+    raise UnsupportedError
 
 
 def _condition(expression: elements.BinaryExpression[Any]) -> Test:
@@ -147,7 +152,7 @@ def _condition(expression: elements.BinaryExpression[Any]) -> Test:
             return lambda columns: _is_null(tested(columns))
         case elements.Null() if sign is operators.is_not:
             return lambda columns: np.logical_not(_is_null(tested(columns)))
-    raise UnknownError
+    raise UnsupportedError
 
 
 def _case(expression: elements.Case[Any]) -> Work:
@@ -177,7 +182,6 @@ def _always(number: int) -> Work:
 def _reduced(
     work: Callable[[Any, Any], _Result], parts: Iterable[Callable[[Columns], Any]]
 ) -> Callable[[Columns], _Result]:
-    """Works on what the first two parts come to, on what comes of that and of the third, and so on."""
     first, *others = parts
     if len(others) == 1:
         (second,) = others
@@ -190,13 +194,13 @@ def _calculation(sign: Any) -> Callable[[Any, Any], Any]:
         _BITS.get(sign.opstring) if isinstance(sign, operators.custom_op) else _ARITHMETIC.get(sign)
     )
     if known is None:
-        raise UnknownError
+        raise UnsupportedError
     return known
 
 
 def _calculated(work: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
     if work in _ARITHMETIC.values() and not (_is_safe(left) and _is_safe(right)):
-        raise UnknownError
+        raise UnsupportedError
     # Of narrower columns, because what comes out may need more.
     result: Array = work(np.asarray(left, np.int64), np.asarray(right, np.int64))
     null = np.logical_or(_is_null(left), _is_null(right))
@@ -215,7 +219,6 @@ def _of_length(found: Value, count: int) -> Array:
 
 
 def _single(values: Array) -> Value:
-    """A column, or the number that all its rows share."""
     return int(values[0]) if len(values) and values.strides == (0,) else values
 
 
@@ -223,7 +226,7 @@ def _spelled(number: str) -> int:
     try:
         return int(number)
     except ValueError as error:
-        raise UnknownError from error
+        raise UnsupportedError from error
 
 
 def _is_null(tested: Value) -> Truth:
@@ -252,7 +255,7 @@ def _is_none_of(tested: Value, listed: Sequence[Any]) -> Truth:
 
 def _is_one_of(tested: Value, listed: Sequence[Any]) -> Truth:
     if not listed or not all(type(number) is int for number in listed):
-        raise UnknownError
+        raise UnsupportedError
     found: Truth = False
     for number in listed:
         found = np.logical_or(found, _compared(operator.eq, tested, number))
