@@ -174,7 +174,7 @@ class RankAggregator:
         return True
 
     def report(self, limit: int) -> Report:
-        """Return three rows per key; of as many keys as fit in `limit` rows (0: all, and one at least)."""
+        """Return three rows per key, of as many keys as fit in `limit` rows (0: all), at least one."""
         said = merged_header(self._said)
         columns = self._columns()
         if not self._groups:

@@ -222,7 +222,7 @@ class _Device:
         )
 
     def _exclusive(self, low: int, high: int) -> list[int]:
-        """Return per class of operations how much of [low, high) it covers and no class before it does."""
+        """Return per class of operations how much of [low, high) it covers that no earlier class does."""
         ops, count = self.ops, len(OPERATION_CLASSES)
         covered = [0] * count
         latest = [low] * count

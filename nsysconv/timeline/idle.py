@@ -182,7 +182,7 @@ def _groups(
 def _between(
     ops: GpuOps, which: Array, span: Window, half_open: bool
 ) -> tuple[Array, Array, Array]:
-    """Return the gaps between the operations of a mask: starts, ends, and the place of what ended each."""
+    """Return the gaps between the operations of a mask: starts, ends, index of the op that ended each."""
     low, high = union(ops.start, ops.end, which).gaps(span.start, span.end)
     ended_by = np.full(len(high), -1, np.int32)
     if not half_open:

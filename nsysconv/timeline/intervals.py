@@ -26,7 +26,7 @@ class Union:
         return int((self.ends - self.starts).sum())
 
     def covered(self, low: Array, high: Array) -> Array:
-        """Return per interval [low, high): how much of it the union covers. An empty interval covers 0."""
+        """Return per interval [low, high) how much of it the union covers; 0 for an empty interval."""
         if not len(self.starts):
             return np.zeros(len(low), np.int64)
         before = np.zeros(len(self.starts) + 1, np.int64)
@@ -154,7 +154,7 @@ class Level:
     levels: Array
 
     def integral(self, low: Array, high: Array) -> Array:
-        """Return per interval [low, high) the level times the time it lasts. An empty interval gives 0."""
+        """Return per interval [low, high) the integral of the level over it; 0 for an empty interval."""
         if not len(self.times):
             return np.zeros(len(low), np.int64)
         return np.where(high > low, self._until(high) - self._until(low), 0)

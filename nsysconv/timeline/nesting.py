@@ -312,7 +312,7 @@ def containments(
 def _windows(
     groups: Array, starts: Array, ends: Array, start: Array, end: Array
 ) -> tuple[Array, tuple[Array, Array, Array]]:
-    """Return an order of the intervals; and windows of it by their groups: group, first place and size."""
+    """Return an order of the intervals, and its windows by group: group, first index and size."""
     rest = np.lexsort((end, start))
     chains, parts, before = [], [], 0
     # Of intervals that follow each other with their starts and their ends, what lies in a member is

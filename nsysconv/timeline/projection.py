@@ -101,7 +101,7 @@ class _Launched:
 
 
 def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield the spans of each thread, and of each process, with the operations launched there: indices."""
+    """Yield per thread, and per process, the indices of its spans and of the operations they launched."""
     calls, ops, owner = timeline.calls, timeline.ops, timeline.owner
     linked = indices(owner >= 0)
     if not len(linked) or not len(spans):

@@ -80,7 +80,7 @@ class Steps:
         return Steps(self.pid, name, occurrence, self.start[which], self.end[which])
 
     def between(self) -> Steps:
-        """Return the stretches of time from one to the next, where there is any, as if they were steps."""
+        """Return the times from one step to the next, where there is any, as if they were steps."""
         start, end = self.end[:-1], self.start[1:]
         some = np.flatnonzero(end > start)
         occurrence = list(range(1, len(some) + 1))

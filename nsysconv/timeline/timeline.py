@@ -103,7 +103,7 @@ class Timeline:
     @property
     @cached
     def owner(self) -> Array:
-        """Return per operation of `ops` the index in `calls` of the call that launched it, -1 for none."""
+        """Return per operation of `ops` the index in `calls` of its launching call, -1 for none."""
         with phase("compute links"):
             return owners(self.ops, self.calls)
 
