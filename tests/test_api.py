@@ -42,13 +42,13 @@ def test_a_source_is_hashed_when_its_rows_have_been_asked_for(
 ) -> None:
     """Rows are copied once they are counted: the hash of a large file must not come first."""
     asked: list[str] = []
-    beside = Probe.beside
+    submit = Probe.submit
 
     def noting(self: Probe, work: Any, *arguments: object) -> Any:
         asked.append(work.__name__)
-        return beside(self, work, *arguments)
+        return submit(self, work, *arguments)
 
-    monkeypatch.setattr(Probe, "beside", noting)
+    monkeypatch.setattr(Probe, "submit", noting)
     nsysconv.import_files([BASIC], tmp_path / "job.db")
     assert asked.count("sha256") == 1
     assert asked.index("sha256") > asked.index("numbers")
