@@ -12,7 +12,7 @@ import make_fixtures
 import pytest
 from conftest import FIXTURES
 
-FOLDERS = ("nsys", "odd", "kineto", "nvprof_database", "nvprof_log", "nsys_stats", "nvidia_smi")
+FOLDERS = tuple(sorted(path.name for path in FIXTURES.iterdir() if path.is_dir()))
 ROW = re.compile(
     rf"\| `((?:{'|'.join(FOLDERS)})/[^`]+)` \| (.+) \| (.+) \| (\d+) \| `([0-9a-f]{{64}})` \|"
 )

@@ -36,8 +36,9 @@ from nsysconv.notes import Note
 from nsysconv.timeline import idle
 
 # Files per importer: databases take longest.
-FILES = {"nsys_sqlite": 200, "nvprof_database": 100, "kineto": 200, "nvprof_log": 300, "nsys_stats": 300,
-         "nvidia_smi": 60}  # fmt: skip
+FILES = dict.fromkeys(IMPORTERS, 60) | {
+    "nsys_sqlite": 200, "nvprof_database": 100, "kineto": 200, "nvprof_log": 300, "nsys_stats": 300,
+}  # fmt: skip
 SEED = 1
 AT_ONCE = 10
 BASIC = "basic-3.25.0.sqlite"

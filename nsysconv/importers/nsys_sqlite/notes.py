@@ -42,7 +42,8 @@ def row_notes(
     yield from _unclassified_notes(probe, ids)
     yield from _range_kind_notes(probe, ids)
     yield from _code_notes(probe, ids)
-    yield from directives.construct_notes(probe, tables.OPENACC, ids.constructs, ids.overfull)
+    if ids.constructs:
+        yield from directives.construct_notes(probe, tables.OPENACC, ids.constructs, ids.overfull)
     yield from unclosed
     if devices.unnamed:
         text = "the profile does not say which GPU a device number means"

@@ -44,7 +44,10 @@ def row_notes(probe: Probe, survey: DatabaseSurvey, pid: int | None) -> Iterator
         yield from _process_notes(survey)
     yield from _call_notes(probe, ids)
     yield from _code_notes(probe, ids)
-    yield from directives.construct_notes(probe, directives.SOURCES, ids.constructs, ids.overfull)
+    if ids.constructs:
+        yield from directives.construct_notes(
+            probe, directives.SOURCES, ids.constructs, ids.overfull
+        )
     yield from _impossible_name_notes(probe, ids)
     yield from _unread_notes(probe)
     if tables.SERIAL_KERNEL in survey.times:
