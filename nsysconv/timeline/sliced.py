@@ -141,11 +141,6 @@ def _of_steps(timeline: Timeline, part: Slice) -> dict[int, Interval]:
 
 
 def _steps(timeline: Timeline, part: Slice) -> list[found_in.Steps]:
-    """Return the steps of each process.
-
-    What is launched in one is launched inside its annotation: its time goes on until all of that has
-    run, when the program may be in the next.
-    """
     pattern = found_in.STEP_RANGE if part.step_range is None else part.step_range
     found = (found_in.annotated if part.projected else found_in.steps)(timeline, pattern)
     if not found:
