@@ -99,6 +99,7 @@ class Writer:
     """Inserts columns into tables. Scalars become part of the SQL: far fewer values to bind."""
 
     def __init__(self, path: Path) -> None:
+        """Open the export to be written."""
         path.unlink(missing_ok=True)
         self.connection = sqlite3.connect(path, isolation_level=None)
         for pragma in ("page_size=4096", "journal_mode=OFF", "synchronous=OFF",

@@ -172,6 +172,7 @@ class Trace:
     """The rows, a step at a time."""
 
     def __init__(self, rows: int, seed: int) -> None:
+        """Begin a log of this seed."""
         self.rows, self.seed = rows, seed
         self.operations = [*kernels(), *transfers()]
         self.dur_ns = np.array([operation.dur_ns for operation in self.operations])

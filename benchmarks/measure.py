@@ -76,6 +76,7 @@ class Sampler(threading.Thread):
     """Watches the memory of a process tree until it is stopped."""
 
     def __init__(self, pid: int) -> None:
+        """Take the process to be sampled."""
         super().__init__(daemon=True)
         self.pid = pid
         self.peak = 0

@@ -79,6 +79,7 @@ class Bar:
     why: str = ""
 
     def __str__(self) -> str:
+        """Return the value as users write it."""
         return _TEXTS[self.kind].format(self.limit, self.than)
 
     def measured(self, job: Job) -> float | None:

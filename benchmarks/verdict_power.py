@@ -352,6 +352,7 @@ class Bar:
         return not self.least <= by_case[self.case][self.rate] <= self.most
 
     def __str__(self) -> str:
+        """Return the value as users write it."""
         ends = [f"at least {self.least:.3g}"] if self.least else []
         ends += [f"at most {self.most:.3g}"] if self.most < 1 else []
         return " and ".join(ends)

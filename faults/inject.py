@@ -38,6 +38,7 @@ class Stage:
     """A folder for the rounds, with what the scenes need, and how each of them ends undisturbed."""
 
     def __init__(self, folder: Path, size: int) -> None:
+        """Make the folder and measure the scenes."""
         # What shells start in the background ignores Ctrl-C, and what it starts would inherit that.
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -32,6 +32,7 @@ class Pages:
     """The pages of a file that can be changed in place."""
 
     def __init__(self, content: bytes) -> None:
+        """Take the bytes of the file."""
         self.content = bytearray(content)
         size = int.from_bytes(content[16:18], "big")
         self.size = _LARGEST_PAGE if size == 1 else max(size, 512)

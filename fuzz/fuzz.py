@@ -82,6 +82,7 @@ class Turns:
     """Which file is next: the next one of the class that has taken the least time so far."""
 
     def __init__(self, kinds: Sequence[str], seed: int, first: int, seconds: float) -> None:
+        """Take the options of the run."""
         self._lock = threading.Lock()
         self._spent = dict.fromkeys(kinds, 0.0)
         self._next = dict.fromkeys(kinds, first)

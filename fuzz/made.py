@@ -65,6 +65,7 @@ class Export:
     """An nsys export as it grows: the fixture's session, other events."""
 
     def __init__(self, layout: Layout | None = None) -> None:
+        """Copy the fixture that the export begins with."""
         layout = layout or Layout()
         self._folder = tempfile.TemporaryDirectory()
         self._path = Path(self._folder.name) / "made.sqlite"

@@ -82,6 +82,7 @@ class Lab:
     def __init__(
         self, case: Case, folder: Path, looked: Looked, seconds: int, *, everything: bool
     ) -> None:
+        """Take the case and its folder."""
         self._case = case
         self._mixed = False
         self._looked = looked

@@ -40,6 +40,7 @@ class Steps:
     """Steps of what is done with one file in this process; `seconds` is what each may take."""
 
     def __init__(self, looked: Looked, seconds: int) -> None:
+        """Take the file and where findings go."""
         self._looked = looked
         self._seconds = seconds
 
@@ -74,6 +75,7 @@ class Replies:
     """Reports of profiles, looked at; a file's `key` says which format they are shown in beside JSON."""
 
     def __init__(self, names: Sequence[str], key: str, looked: Looked, steps: Steps) -> None:
+        """Take the file and where findings go."""
         self._names = names
         self._format = _FORMATS[zlib.crc32(key.encode()) % len(_FORMATS)]
         self._looked = looked

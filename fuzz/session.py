@@ -33,6 +33,7 @@ class Session:
     """Commands on one file, in a folder of its own."""
 
     def __init__(self, case: Case, folder: Path, looked: Looked, turn: int | None) -> None:
+        """Take the case and its folder."""
         self._turn = turn
         self._case = case
         self._folder = folder

@@ -39,6 +39,7 @@ class Stored:
     def __init__(
         self, case: Case, source: Path, looked: Looked, included: Sequence[str] = ()
     ) -> None:
+        """Take the store and its source."""
         self._included = bool(included)
         self._case = case
         self._source = source

@@ -16,6 +16,7 @@ class Tally:
     """Adds up what became of files; `kept` is the folder that files with findings are kept in."""
 
     def __init__(self, kept: Path) -> None:
+        """Begin with nothing counted."""
         self._kept = kept
         self._outcomes: dict[str, Counter[str]] = defaultdict(Counter)
         self._steps: dict[tuple[str, bool], Counter[str]] = defaultdict(Counter)

@@ -64,6 +64,7 @@ class Worker:
     """A process that looks at files."""
 
     def __init__(self) -> None:
+        """Start the process."""
         self._start()
 
     def _start(self) -> None:

@@ -24,6 +24,7 @@ class ThreadSafeCache:
     """
 
     def __init__(self) -> None:
+        """Make an empty cache."""
         self.results: dict[Hashable, Any] = {}
         self._lock = Lock()
         self._locks: dict[Hashable, RLock] = {}
@@ -73,6 +74,7 @@ class cached_property(Generic[T]):  # noqa: N801 - used as property is
     """Like functools.cached_property, which no longer locks from Python 3.12 on."""
 
     def __init__(self, function: Callable[[Any], T]) -> None:
+        """Take the function that computes the value."""
         self._function = function
         self.__doc__ = function.__doc__
 

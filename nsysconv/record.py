@@ -47,7 +47,7 @@ class Record:
     exit_status: int | None = None
     """None as long as no end is known."""
     signal: int | None = None
-    """The signal that ended the program, as far as its exit status tells."""
+    """The signal that ended the program, as far as its exit status says."""
     start_utc_ns: int | None = None
     end_utc_ns: int | None = None
     problems: tuple[str, ...] = ()

@@ -124,7 +124,7 @@ def test_an_unexpected_rate_fails_after_the_page_is_written(
 def judged(base: tuple[float, ...], other: tuple[float, ...], half: float | None = None) -> str:
     """What the gate says of these values by run, under the limit that is simulated."""
     column = Column("time_ns", Unit.NS, "A time.", better="less", real=True)
-    change = change_of(column, base, other, noise=0.01, half=half)
+    change = change_of(column, base, other, noise=0.01, half_width=half)
     assert change is not None
     limit = gate.Limit("made", None, column.name, 3, "share", "made.time_ns:3%")
     return gate.judge_limit(limit, column, [gate.LimitRow("", *change.means, change)]).state

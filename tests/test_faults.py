@@ -94,5 +94,5 @@ def test_a_round_reports_each_kind_of_problem(stage: inject.Stage, tmp_path: Pat
         ended = inject.Ended(130, said, 1.0, True)
         found = inject.problems(stage, scene, "Ctrl-C", ended, place, temporary)
     assert len(found) == 7, found
-    assert found[:3] == ["a traceback", "not told that it was interrupted", "a process was left"]
+    assert found[:3] == ["a traceback", "not reported that it was interrupted", "a process was left"]
     assert "neither what was there nor what was to be made" in found

@@ -77,7 +77,7 @@ MOST_EVENTS = 50_000
 _ROWS = 1000
 _FEWEST_ROWS = 20
 _MOST_BINS = 100_000
-"""Of all devices; more take gigabytes, for a picture in which nobody can tell them apart."""
+"""Of all devices; more take gigabytes, for a picture in which nobody can distinguish them."""
 _FEWEST_BINS = 10
 
 

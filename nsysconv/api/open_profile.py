@@ -83,7 +83,7 @@ class ShownReport(Report):
 class ReportOptions:
     """What is asked of reports: which, on which part of a profile, of how many rows.
 
-    The fields mean what the parameters of `report_on` mean; `names` None stands for the default reports.
+    The fields mean what the parameters of `report_on` mean; `names` None means the default reports.
     """
 
     names: tuple[str, ...] | None = None
@@ -364,7 +364,7 @@ def profiles_of_one_run(store: Store, place: Location, selector: str | None) -> 
 def select_profiles(store: Store, place: Location, selector: str | None) -> list[Profile]:
     """Return profiles of a store in the order of ranks, at least one.
 
-    `selector` is the label of a run, or names one profile; None stands for all.
+    `selector` is the label of a run, or names one profile; None means all.
     """
     profiles = store.profiles()
     if len(profiles) > 1:

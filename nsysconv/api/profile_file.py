@@ -399,8 +399,9 @@ def _import_store(item: Input, writer: Writer, options: ImportOptions) -> Iterat
         for profile in profiles:
             label = options.label or profile.origin.label
             tags = {**profile.origin.tags, **options.tags}
-            profile = replace(profile, origin=replace(profile.origin, label=label, tags=tags))
+            # By the label that the profile has: a run of that name alone is no more than its profile.
             run = _run_of_store(profile, item, options) or run_membership(item, options)
+            profile = replace(profile, origin=replace(profile.origin, label=label, tags=tags))
             yield from add_stored(profile, writer, options, run, claims, item.path)
 
 

@@ -13,7 +13,7 @@ from nsysconv.store.location import Location, split_target
 
 StrPath = str | os.PathLike[str]
 Target = StrPath | Url
-"""What names a store or a profile file, with `@WORD` behind it where it is a part of one."""
+"""A path or address of a store or a profile file, with `@WORD` behind it for a part of it."""
 Say = Callable[[str], None]
 """Called with a line that a person may want to read while something runs."""
 
@@ -54,7 +54,7 @@ def _exists(path: Path) -> bool:
 def files_of(target: Target) -> Iterator[tuple[Location, str | None]]:
     """Yield the stores and files that a side of a comparison names, each with its `@WORD` or None.
 
-    A folder stands for all files below it, a glob for those that match. Raises InputError for an empty
+    A folder means all files below it, a glob for those that match. Raises InputError for an empty
     folder, UsageError for a glob that nothing matches.
     """
     where, word = split_target(target)

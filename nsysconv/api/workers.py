@@ -36,11 +36,12 @@ class Workers(Protocol):
     ) -> Iterator[Result]:
         """Yield the result of `work` for each item, in their order; a few are made ahead.
 
-        `work` (a function of a module, or a `partial` of one), items and results are pickled where the
-        work is done elsewhere; it may be done there more than once, if a machine fails, and the last
-        result counts. What it raises is raised here. `lost` gives the result of an item whose process
-        was killed each time it was tried; without it the block of `workers` ends with an InputError.
-        `files` gives the files that work on an item reads: those that exist here must exist there.
+        `work` (a function of a module, or a `partial` of such a function), items and results are
+        pickled where the work is done elsewhere; it may be done there more than once, if a machine
+        fails, and the last result counts. What it raises is raised here. `lost` gives the result of an
+        item whose process was killed each time it was tried; without it the block of `workers` ends
+        with an InputError. `files` gives the files that work on an item reads: those that exist here
+        must exist there.
         """
 
 

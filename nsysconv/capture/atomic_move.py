@@ -19,7 +19,7 @@ EXPORT_SUFFIX = ".sqlite"
 STORE_SUFFIX = ".db"
 _OF_A_REPORT = (RECORD_SUFFIX, EXPORT_SUFFIX, STORE_SUFFIX)
 ROOM_BYTES = 256 * 2**20
-"""Less room than this on local scratch is none: the destination is used instead."""
+"""With less room than this on local scratch, the destination is used instead."""
 
 
 def scratch_root(

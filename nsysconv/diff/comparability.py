@@ -1,6 +1,6 @@
 """Whether two sides of a diff may be compared: what differs besides the program.
 
-A side is one or more profiles: repeats of a run, or the ranks of one. Profiles of a side that hold
+A side is one or more profiles: repeats of a run, or the ranks of a run. Profiles of a side that hold
 different ranks are parts of a run; profiles of the same ranks, or without any, are repeats. A value that
 a source does not record is unknown and differs from nothing.
 """

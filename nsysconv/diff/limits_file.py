@@ -36,7 +36,7 @@ _TOKEN = re.compile(
 class LimitsFile:
     """What a file of limits says, not yet understood.
 
-    `limits` are the texts of limits as `--fail-on` takes them, each with where it stands, as in
+    `limits` are the texts of limits as `--fail-on` takes them, each with its place, as in
     `limits.toml:4`. The others are the texts of the options of these names, None where it has none.
     """
 

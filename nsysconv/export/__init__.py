@@ -24,7 +24,7 @@ def exporter(name: str) -> Exporter:
 
 
 def format_for(path: Path) -> str | None:
-    """Return the format that a file's suffix says, None if it is none's."""
+    """Return the format that a file's suffix says, None if no format has it."""
     for name in FORMATS:
         if path.name.endswith(exporter(name).SUFFIXES):
             return name

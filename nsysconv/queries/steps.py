@@ -145,7 +145,7 @@ def _is_recorded(timeline: Timeline, name: str) -> bool:
 
 
 def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
-    """The steps that a request asks for, cut to its slice; each process's as one.
+    """Return the steps that a request asks for, cut to its slice; each process's as one.
 
     Where none is annotated, one step is all of a process; but a name that somebody asked for has to
     be there. Raises UsageError with the names there are, NotRecorded where nothing bears names.
@@ -168,7 +168,7 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
 
 
 def identity(timeline: Timeline, steps: Steps, place: int) -> dict[str, Any]:
-    """What says which step of a process a row speaks of."""
+    """Return what says which step of a process a row speaks of."""
     return {
         "rank": timeline.ranks.get(steps.pid),
         "pid": steps.pid,

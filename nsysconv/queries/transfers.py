@@ -106,7 +106,7 @@ class Copies:
 
 
 def all_copies(timeline: Timeline) -> Copies:
-    """The copies and migrations."""
+    """Return the copies and migrations."""
     shared = ("device_id", "direction", "bytes", "dur_ns", "pid")
     copy = timeline.columns("memcpy", (*shared, "peer_device_id", "src_kind", "dst_kind"))
     migration = timeline.columns("unified_memory_event", shared)

@@ -15,15 +15,15 @@ from nsysconv.timeline.arrays import OVER_RANKS
 from nsysconv.units import Unit
 
 BY_UUID, BY_BUS, BY_ORDINAL = "UUID", "PCI bus id of its host", "ordinal of its process"
-"""By what a physical device was told from the others, the surest first."""
+"""Identifiers of a physical device, the surest first."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A physical device: what it is called, and by what it was told from others."""
+    """A physical device: its name, and by what it was identified."""
 
     label: str
-    told_by: str
+    identified_by: str
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class RankProfile:
 
     @property
     def rank(self) -> int | None:
-        """The rank, where it is of one."""
+        """Return the rank, None if there are several or none."""
         return self.ranks[0] if len(self.ranks) == 1 else None
 
     @property
     def order(self) -> tuple[bool, int, str]:
-        """By rank; those without one come last."""
+        """Return by rank; those without one come last."""
         return (not self.ranks, min(self.ranks, default=0), self.label)
 
     def host_of(self, rank: Any) -> str | None:
-        """The host on which a rank's process ran."""
+        """Return the host on which a rank's process ran."""
         return self.hosts.get(rank, self.host)
 
 
@@ -60,7 +60,7 @@ def rank_profile(
     processes: Sequence[Mapping[str, Any]],
     devices: Sequence[Mapping[str, Any]],
 ) -> RankProfile:
-    """A profile by its label and host and its rows of the tables process and device."""
+    """Return a profile by its label and host and its rows of the tables process and device."""
     ranked = [row for row in processes if row["rank"] is not None]
     hosts = {row["rank"]: row["host"] for row in ranked if row["host"]}
     known = {row["host"] for row in processes if row["host"]}
@@ -79,7 +79,7 @@ def rank_profile(
 
 
 def _gpu(row: Mapping[str, Any], label: str, host: str | None, ranks: Mapping[Any, int]) -> Gpu:
-    """A device by what identifies it: an ordinal means something in its own process only."""
+    """Return a device by what identifies it: an ordinal means something in its own process only."""
     if row["uuid"]:
         return Gpu(str(row["uuid"]), BY_UUID)
     if host and row["bus_id"]:
@@ -106,6 +106,7 @@ class RankAggregator:
     """
 
     def __init__(self, first: Report, by: By | None) -> None:
+        """Begin with the declaration of the first report."""
         self._by = by
         self._printed = first.is_printed
         self._place = self._place_column()
@@ -121,11 +122,11 @@ class RankAggregator:
         self._same: dict[str, dict[int, Any]] = {c.name: {} for c in self._agreed}
         self._groups: list[Array] = []
         self._parts: dict[str, list[Array]] = {c.name: [] for c in self._numeric}
-        self._told_by: dict[str, int] = {}
+        self._identified_by: dict[str, int] = {}
         self._said: list[Report] = []
 
     def add(self, report: Report, members: Mapping[str, RankProfile]) -> None:
-        """Takes in the report's rows; `members` by the label that their column `profile` has."""
+        """Take in the report's rows; `members` by the label that their column `profile` has."""
         self._said.append(replace(report, table=None, uncut=None))
         if report.table is None:
             return
@@ -147,7 +148,6 @@ class RankAggregator:
         self._by_size = self._by_size and self._is_by_size(rows)
 
     def _placed(self, row: dict[str, Any], member: RankProfile | None) -> str | None:
-        """The host or device of a row."""
         if self._by is None or member is None:
             return None
         if self._by == "host":
@@ -155,11 +155,11 @@ class RankAggregator:
         gpu = member.gpus.get(row.get("device_id", -1))
         if gpu is None:
             return None
-        self._told_by[gpu.told_by] = self._told_by.get(gpu.told_by, 0) + 1
+        self._identified_by[gpu.identified_by] = self._identified_by.get(gpu.identified_by, 0) + 1
         return gpu.label
 
     def _is_by_size(self, rows: Sequence[dict[str, Any]]) -> bool:
-        """Whether the rows of each place are ordered by size, the largest first."""
+        """Return whether the rows of each place are ordered by size, the largest first."""
         if self._size is None:
             return False
         last: dict[Key, Any] = {}
@@ -174,7 +174,7 @@ class RankAggregator:
         return True
 
     def report(self, limit: int) -> Report:
-        """Three rows per key; of as many keys as fit in `limit` rows (0: all, and one at least)."""
+        """Return three rows per key, of as many keys as fit in `limit` rows (0: all), at least one."""
         said = merged_header(self._said)
         columns = self._columns()
         if not self._groups:
@@ -212,8 +212,9 @@ class RankAggregator:
         )
 
     def _order(self, spreads: dict[str, Array]) -> list[int]:
-        """By host or device; then by the median of the size, where the reports are by size themselves,
-        else as first met.
+        """Return by host or device.
+
+        Then by the median of the size, where the reports are by size themselves, else as first met.
         """
         numbers = list(range(len(self._numbers)))
         if self._size is not None and self._by_size:
@@ -260,15 +261,15 @@ class RankAggregator:
                 "values that a rank did not record are left out of the least, median and greatest"
             )
             notes.append(Note("values-left-out", Severity.INFO, text, left_out))
-        for told_by, count in self._told_by.items():
-            if told_by != BY_UUID:
-                text = f"rows of devices whose UUID is not recorded; they are told apart by the {told_by}"
+        for identified_by, count in self._identified_by.items():
+            if identified_by != BY_UUID:
+                reason = "rows of devices whose UUID is not recorded"
+                text = f"{reason}; they are told apart by the {identified_by}"
                 notes.append(Note("devices-by-place", Severity.APPROXIMATED, text, count))
         return notes
 
 
 def _size_column(columns: Sequence[Column]) -> Column | None:
-    """What rows are ordered by, where they are by size: the first sum."""
     return next((c for c in columns if c.kind != "text" and (c.counted_by or c.adds)), None)
 
 
@@ -279,8 +280,9 @@ def _array(values: Sequence[Any], column: Column) -> Array:
 
 
 def _spread(groups: Array, values: Array, count: int) -> tuple[Array, int]:
-    """Per group least, median and greatest of its values that are there, a row each; and how many are
-    not there while others of the group are.
+    """Return per group least, median and greatest of its values that are there, a row each.
+
+    And how many are not there while others of the group are.
     """
     whole = values.dtype == np.int64
     known = values != MISSING if whole else ~np.isnan(values)
@@ -300,7 +302,6 @@ def _spread(groups: Array, values: Array, count: int) -> tuple[Array, int]:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """node2 before node10."""
     return [
         (int(part), "") if part[:1].isdigit() else (-1, part)
         for part in re.split(r"([0-9]+)", text)

@@ -4,7 +4,7 @@
 `row_count` is null as well, for a zero would be an answer. A row or a declaration is a line, so
 that grep and diff work. A headline is a field of the document beside its reports.
 
-A printed report that stands alone is what its readers know instead: an array of objects whose keys are
+A printed report that is alone is what its readers know instead: an array of objects whose keys are
 its headers, with its rounding, and an empty text for null. Its notes go to `notes_text`.
 """
 

@@ -474,7 +474,7 @@ class ColumnPart:
         self._put(begin, values)
 
     def values(self) -> Array:
-        """Return the values; where all are equal, a broadcast array of one."""
+        """Return the values; where all are equal, a broadcast array."""
         if self._count and self._only is not None:
             return np.broadcast_to(np.int64(self._only), self._count)
         return self._room[: self._count]

@@ -85,8 +85,9 @@ class Account:
     not_recorded: frozenset[str]
 
     def overlap(self, part: str) -> int:
-        """What the durations of a class's operations exceed its time by, in ns: they ran at the same time
-        as others of it, or as something of a class before it."""
+        """Return what the durations of a class's operations exceed its time by, in ns: they ran at the
+        same time as others of it, or as something of a class before it.
+        """
         return sum(work.sum_ns for work in self.entries if work.part == part) - self.times[part]
 
 
@@ -105,7 +106,7 @@ class Accounts:
 
 @cached_small
 def accounts(timeline: Timeline, pattern: str = STEP_RANGE) -> Accounts:
-    """The accounts of each device that has a window, over it and over the steps of that name."""
+    """Return the accounts of each device that has a window, over it and over the steps of that name."""
     missing = NEEDS - timeline.profile.facts
     if missing:
         return Accounts((), None, tuple(in_order(missing)))
@@ -122,7 +123,8 @@ def accounts(timeline: Timeline, pattern: str = STEP_RANGE) -> Accounts:
 
 
 def account(timeline: Timeline, device: int, span: TimeSpan) -> Account:
-    """Where the time of a span went on a device, MISSING being the one of operations that name none.
+    """Return where the time of a span went on a device, MISSING being the one of operations that name
+    none.
 
     The parts of a gap lie one after the other in time; of a gap and of an operation that the span cuts
     what is inside counts. A device that has no window is all the time before its first operation.
@@ -131,14 +133,14 @@ def account(timeline: Timeline, device: int, span: TimeSpan) -> Account:
 
 
 def window_span(timeline: Timeline, device: int) -> TimeSpan | None:
-    """The window of a device; None where it has none."""
+    """Return the window of a device; None where it has none."""
     span = window(timeline, device, timeline.ops_on(device))
     return None if span is None else TimeSpan(span.start, span.end)
 
 
 def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> TimeSpan | None:
-    """From the begin of the first step to the end of the last, of all processes, and how many steps the
-    process with the most steps has. Steps that a slice cuts are left out.
+    """Return the time from the begin of the first step to the end of the last, of all processes, and
+    how many steps the process with the most steps has. Steps that a slice cuts are left out.
 
     None where there is none, or where CPU and GPU times are not on one clock.
     """
@@ -153,8 +155,8 @@ def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> TimeSpan | None
 
 
 def recording_span(timeline: Timeline) -> TimeSpan | None:
-    """From the first start to the last end of what the processes did, migrations left out; with a slice
-    that says when, the slice.
+    """Return the time from the first start to the last end of what the processes did, migrations left
+    out; with a slice that says when, the slice.
 
     None where nothing is recorded, or where CPU and GPU times are not on one clock.
     """
@@ -166,7 +168,6 @@ def recording_span(timeline: Timeline) -> TimeSpan | None:
 
 
 def _uncut(timeline: Timeline, mine: Steps) -> Steps:
-    """The steps of a process that lie in the slice as a whole."""
     process = np.array([mine.pid])
     low, high = timeline.limits(process) or (mine.start.min(), mine.end.max())
     inside = timeline.in_processes(process) & (mine.start >= low) & (mine.end <= high)
@@ -189,7 +190,7 @@ class _Device:
 
     @classmethod
     def of(cls, timeline: Timeline, device: int) -> _Device:
-        """What spans of one device share."""
+        """Return what spans of one device share."""
         ops = timeline.ops_on(device)
         talks = _communicating(timeline)
         if ops is not timeline.ops:
@@ -201,7 +202,6 @@ class _Device:
         return cls(device, ops, place, *_named(timeline, ops, place), span, by_device.get(device))
 
     def account(self, timeline: Timeline, span: TimeSpan) -> Account:
-        """The account of a span."""
         low = high = span.end
         if self.window is not None:
             # What of the span lies in the window; where nothing does, on the side where the span is.
@@ -222,7 +222,7 @@ class _Device:
         )
 
     def _exclusive(self, low: int, high: int) -> list[int]:
-        """Per class of operations how much of [low, high) it covers and no class before it does."""
+        """Return per class of operations how much of [low, high) it covers that no earlier class does."""
         ops, count = self.ops, len(OPERATION_CLASSES)
         covered = [0] * count
         latest = [low] * count
@@ -250,7 +250,6 @@ class _Device:
         return [covered[0], *(covered[i] - covered[i - 1] for i in range(1, count))]
 
     def _idle(self, timeline: Timeline, low: int, high: int) -> list[int]:
-        """The parts of the gaps inside [low, high)."""
         result = np.zeros(len(PARTS), np.int64)
         if self.gaps is None or high <= low:
             return [0] * len(PARTS)
@@ -268,7 +267,7 @@ class _Device:
         return [int(time) for time in result]
 
     def _works(self, low: int, high: int) -> Iterator[AccountEntry]:
-        """The operations that intersect [low, high) by class and name, most time first."""
+        """Yield the operations that intersect [low, high) by class and name, most time first."""
         ops, count = self.ops, len(self.kinds)
         launches, spent = np.zeros((2, count), np.int64)
         for block in blocks(len(ops)):
@@ -293,8 +292,10 @@ class _Device:
 
 
 def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[tuple[str, str]]]:
-    """Per operation the number of what it is, and the class and name by number; `place` says of which
-    class each operation is."""
+    """Return per operation the number of what it is, and the class and name by number.
+
+    `place` says of which class each operation is.
+    """
     rows, texts = _kernel_names(timeline)
     name = np.zeros(len(ops), np.int32)
     kernels = ops.kind == OpKind.KERNEL
@@ -310,7 +311,7 @@ def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[t
 
 @cached_whole
 def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
-    """Per row of the kernels' table a number, and the names by number."""
+    """Return per row of the kernels' table a number, and the names by number."""
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
     place, (ids,) = factorize(name_id)
     texts = timeline.profile.names(ids)

@@ -27,16 +27,17 @@ _BEGINNING = re.compile(r"\A[A-Za-z0-9 _#.:-]+")
 
 @cached_whole
 def ranges(timeline: Timeline) -> Spans:
-    """The ranges of a profile that have a length: push/pop and start/end, but no marks.
+    """Return the ranges of a profile that have a length: push/pop and start/end, but no marks.
 
-    All of them, also those outside a slice: what nests, nests whole (`Timeline.holds` tells them).
+    All of them, also those outside a slice: what nests, nests whole (`Timeline.holds` says which are in
+    it).
     """
     return _ranges(timeline.profile)
 
 
 @cached_whole
 def operators(timeline: Timeline) -> Spans:
-    """Operators, Python functions and directives of a profile; those without a time left out.
+    """Return operators, Python functions and directives of a profile; those without a time left out.
 
     All of them, as `ranges`.
     """
@@ -44,13 +45,16 @@ def operators(timeline: Timeline) -> Spans:
 
 
 def name_pattern(*patterns: str) -> re.Pattern[str]:
-    """What matches a name that fits one of the patterns, `*` standing for anything."""
+    """Return what matches a name that fits one of the patterns, `*` standing for anything."""
     each = (".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns)
     return re.compile("|".join(each), re.DOTALL)
 
 
 def named(timeline: Timeline, spans: Spans, pattern: str, domain: str | None = None) -> Array:
-    """Which intervals have a name, and are of a domain of a name, that fits; None: of any domain."""
+    """Return which intervals have a name, and are of a domain of a name, that fits.
+
+    None: of any domain.
+    """
     fits = name_pattern(pattern).fullmatch
     fitting = np.array([bool(fits(name)) for name in spans.names], bool)
     kept: Array = fitting[spans.name] if len(spans) else np.zeros(0, bool)
@@ -68,10 +72,10 @@ def named(timeline: Timeline, spans: Spans, pattern: str, domain: str | None = N
 
 
 def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
-    """Per process how many ranges, and operators of the kind operator, have a name that fits.
+    """Return per process how many ranges, and operators of the kind operator, have a name that fits.
 
     As many as `ranges` and `operators` hold, and yet not made of these: of a table in which nothing has
-    such a name, no more is read than what tells that.
+    such a name, no more is read than what shows that.
     """
     profile, fits = timeline.profile, name_pattern(pattern).fullmatch
     beginning = "".join(_BEGINNING.findall(pattern)[:1])
@@ -91,7 +95,7 @@ def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
 
 
 def _pids_of_ranges(profile: Profile, names: Array, rows: Array) -> Array:
-    """The processes of the ranges that have one of these names, or none and one of these ids."""
+    """Return the processes of the ranges that have one of these names, or none and one of these ids."""
     name_id = _names_of("range", profile, len(names) + len(rows))
     fitting = _among(name_id, names)
     if len(rows):
@@ -104,7 +108,6 @@ def _pids_of_ranges(profile: Profile, names: Array, rows: Array) -> Array:
 
 
 def _pids_of_operators(profile: Profile, names: Array) -> Array:
-    """The processes of the operators that have one of these names."""
     fitting = _among(_names_of("operator", profile, len(names)), names)
     if not fitting.any():
         return np.empty(0, np.int64)
@@ -114,14 +117,14 @@ def _pids_of_operators(profile: Profile, names: Array) -> Array:
 
 
 def _names_of(table: str, profile: Profile, wanted: int) -> Array:
-    """The ids of the rows' names; of no row where nothing is wanted."""
+    """Return the ids of the rows' names; of no row where nothing is wanted."""
     if not wanted or not profile.row_count(table):
         return np.empty(0, np.int32)
     return profile.columns(table, ("name_id",))["name_id"]
 
 
 def _among(values: Array, wanted: Array) -> Array:
-    """Which values are among these, which are in order; `np.isin` would load `numpy.ma`."""
+    """Return which values are among these, which are in order; `np.isin` would load `numpy.ma`."""
     if not len(wanted):
         return np.zeros(len(values), bool)
     place = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
@@ -135,7 +138,7 @@ def domain_names(profile: Profile) -> dict[tuple[int, int], str]:
 
 
 def prefix_domains(timeline: Timeline, spans: Spans) -> Spans:
-    """The spans, `domain:name` for those of a named domain."""
+    """Return the spans, `domain:name` for those of a named domain."""
     domains = domain_names(timeline.profile)
     if not domains:
         return spans
@@ -182,7 +185,7 @@ def _operators(profile: Profile) -> Spans:
 
 
 def _named(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, ...]]:
-    """Per row the number of its text, and the texts, each once."""
+    """Return per row the number of its text, and the texts, each once."""
     place, (ids,) = factorize(name_id)
     texts = profile.names(ids[ids != MISSING])
     numbers: dict[str, int] = {}
@@ -196,7 +199,10 @@ def _named(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, ...]]:
 def _own_texts(
     profile: Profile, rows: Array, texts: tuple[str, ...]
 ) -> tuple[Array, tuple[str, ...]]:
-    """As `_named` for ranges that bear their text themselves; known texts keep their numbers."""
+    """Return the same as `_named` for ranges that bear their text themselves.
+
+    Known texts keep their numbers.
+    """
     numbers = {text: place for place, text in enumerate(texts)}
     own = profile.texts("range", "text")
     number_of = np.array(
@@ -206,6 +212,6 @@ def _own_texts(
     result = np.full(len(rows), number_of[-1])
     if len(own.ids):
         place = np.minimum(np.searchsorted(own.ids, ids), len(own.ids) - 1)
-        told = own.ids[place] == ids
-        result[told] = number_of[own.numbers[place[told]]]
+        matching = own.ids[place] == ids
+        result[matching] = number_of[own.numbers[place[matching]]]
     return result, tuple(numbers)

@@ -20,13 +20,13 @@ _EXACT = (1 << 53) // _BLOCK
 
 
 def blocks(length: int) -> Iterator[slice]:
-    """Slices that cover 0..length-1 in order, each small enough for the cache."""
+    """Slice that cover 0..length-1 in order, each small enough for the cache."""
     for low in range(0, length, _BLOCK):
         yield slice(low, min(low + _BLOCK, length))
 
 
 def indices(mask: Array) -> Array:
-    """Where a mask of less than 2^31 places is true, as int32."""
+    """Return where a mask of less than 2^31 places is true, as int32."""
     result = np.empty(np.count_nonzero(mask), np.int32)
     done = 0
     for block in blocks(len(mask)):
@@ -55,7 +55,7 @@ def take(column: Array, which: Array) -> Array:
 
 
 def concatenate(columns: Sequence[Array]) -> Array:
-    """The columns one after the other; one value everywhere stays one value."""
+    """Return the columns one after the other; one value everywhere stays one value."""
     filled = [column for column in columns if len(column)]
     if filled and all(column.strides == (0,) and column[0] == filled[0][0] for column in filled):
         return np.broadcast_to(filled[0][0], sum(len(column) for column in filled))
@@ -64,7 +64,10 @@ def concatenate(columns: Sequence[Array]) -> Array:
 
 
 def by_group(groups: Array, count: int, values: Array | None = None) -> list[Array]:
-    """Per group number 0..count-1 the values of its members, in order; None: their indices, as int32."""
+    """Return per group number 0..count-1 the values of its members, in order.
+
+    None: their indices, as int32.
+    """
     if count == 0:
         return []
     if 1 < count <= _FEW_GROUPS:
@@ -80,7 +83,7 @@ def by_group(groups: Array, count: int, values: Array | None = None) -> list[Arr
 
 
 def counts(groups: Array, count: int) -> Array:
-    """How often each group number 0..count-1 occurs, as int64."""
+    """Return how often each group number 0..count-1 occurs, as int64."""
     result = np.zeros(count, np.int64)
     for block in blocks(len(groups)):
         result += np.bincount(groups[block], minlength=count)
@@ -88,7 +91,7 @@ def counts(groups: Array, count: int) -> Array:
 
 
 def sums(groups: Array, values: Array, count: int) -> Array:
-    """Exact int64 sums of integer `values` per group number 0..count-1."""
+    """Return exact int64 sums of integer `values` per group number 0..count-1."""
     result = np.zeros(count, np.int64)
     for block in blocks(len(values)):
         group, value = groups[block], values[block]
@@ -103,7 +106,9 @@ def sums(groups: Array, values: Array, count: int) -> Array:
 
 
 def sort_by_group(groups: Array, values: Array, count: int) -> Array:
-    """The values by group number 0..count-1, those of one group in the order in which they stand."""
+    """Return the values by group number 0..count-1, those of one group in the order in which they
+    stand.
+    """
     if count > 1 << 16:
         result: Array = values[np.argsort(groups, kind="stable")]
         return result
@@ -122,7 +127,7 @@ def sort_by_group(groups: Array, values: Array, count: int) -> Array:
 
 
 def squares(ordered: Array, size: Array, means: Array, weights: Array | None = None) -> Array:
-    """Per group the sum of the squared distances of its values from its mean, each as often as its
+    """Return per group the sum of the squared distances of its values from its mean, each as often as its
     weight says.
 
     The values stand by group and then by size, `size` of each group. They are added up in that order,
@@ -174,7 +179,7 @@ class Statistics:
 
 
 def percent(part: Array | float, whole: Array | float) -> Array:
-    """Shares of a whole in per cent; NaN where it is 0.
+    """Return shares of a whole in per cent; NaN where it is 0.
 
     The whole is 100 and no part is more, however the quotient is rounded.
     """
@@ -186,7 +191,7 @@ def percent(part: Array | float, whole: Array | float) -> Array:
 
 
 def factorize(*columns: Array) -> tuple[Array, list[Array]]:
-    """Numbers the distinct rows of integer columns 0.., in sorted order.
+    """Return numbers the distinct rows of integer columns 0.., in sorted order.
 
     Returns each row's number and, per column, the distinct rows' values.
     """
@@ -214,7 +219,7 @@ def factorize(*columns: Array) -> tuple[Array, list[Array]]:
 
 
 def _indexed(column: Array, *, spent: bool = False) -> tuple[Array, Array]:
-    """The distinct values, as int64, and each row's place among them; linear where they are dense.
+    """Return the distinct values, as int64, and each row's place among them; linear where they are dense.
 
     `spent`: nobody else looks at the column, and the places may be written over it.
     """
@@ -240,7 +245,9 @@ def _indexed(column: Array, *, spent: bool = False) -> tuple[Array, Array]:
 
 
 def _indexed_but_for_missing(column: Array) -> tuple[Array, Array]:
-    """As `_indexed` of a column in which MISSING stands beside values: these may be dense without it."""
+    """Return the same as `_indexed` of a column in which MISSING is beside values: these may be
+    dense without it.
+    """
     known = column != MISSING
     values, place = _indexed(column[known])
     index = np.zeros(len(column), np.int32)
@@ -249,7 +256,7 @@ def _indexed_but_for_missing(column: Array) -> tuple[Array, Array]:
 
 
 def distinct(values: Array) -> Array:
-    """The distinct values, sorted; quick where few values repeat many times over a small range."""
+    """Return the distinct values, sorted; quick where few values repeat many times over a small range."""
     if values.strides == (0,) and len(values):
         return values[:1]
     if len(values) < 1000 or int(values.max()) - int(values.min()) > 4 * len(values):
@@ -266,7 +273,7 @@ def distinct(values: Array) -> Array:
 
 
 def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:
-    """Statistics of `values` per group number 0..count-1; MISSING values are counted only."""
+    """Return statistic of `values` per group number 0..count-1; MISSING values are counted only."""
     all_rows = counts(groups, count)
     known = values != MISSING
     if not known.all():
@@ -278,7 +285,10 @@ def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:
 
 
 def weighted_statistics(groups: Array, values: Array, weights: Array, count: int) -> Statistics:
-    """As `grouped_statistics`, each value counting as often as its weight says; but `count` of rows."""
+    """Return the same as `grouped_statistics`, each value counting as often as its weight says.
+
+    But `count` of rows.
+    """
     all_rows = counts(groups, count)
     known = values != MISSING
     groups, values, weights = groups[known], values[known], weights[known]
@@ -305,7 +315,7 @@ def _statistics(
     middle: tuple[Array, ...],
     weights: Array | None = None,
 ) -> Statistics:
-    """The statistics of values that are sorted by group and then by value.
+    """Return the statistics of values that are sorted by group and then by value.
 
     `size` is how many each group has, and `times` how often all of these count; `middle` are the places
     of the middle two within their group.
@@ -335,7 +345,7 @@ def _statistics(
 
 
 def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
-    """The values, sorted by group and then by value; `size` is how many each group has."""
+    """Return the values, sorted by group and then by value; `size` is how many each group has."""
     if len(size) >= _MANY_GROUPS:
         result: Array = values[np.lexsort((values, groups))]
         return result
@@ -347,7 +357,7 @@ def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
 
 
 def decade(values: Array) -> Array:
-    """The bucket of each value: 0, 1,000, 10,000, …: the largest of them that is not above it.
+    """Return the bucket of each value: 0, 1,000, 10,000, …: the largest of them that is not above it.
 
     MISSING stays MISSING.
     """
@@ -366,7 +376,7 @@ OVER_RANKS = ("min", "median", "max")
 def min_median_max(
     values: Sequence[Number | None],
 ) -> tuple[Number | None, Number | None, Number | None]:
-    """Least, median and greatest of the values that there are; None where there is none.
+    """Return least, median and greatest of the values that there are; None where there is none.
 
     The median of an even number is the mean of the middle two; of integers rounded to a whole one, a
     half up, so that it is of their kind.

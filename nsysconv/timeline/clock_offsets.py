@@ -25,7 +25,7 @@ _LATEST_UTC_NS = 1 << 62
 
 
 def time_of_day(timeline: Timeline) -> int | None:
-    """UTC in ns since 1970 of a profile's zero; None where it does not tell, or tells nonsense."""
+    """Return UTC in ns since 1970 of a profile's zero; None where it is not recorded, or nonsense."""
     zero = timeline.profile.attributes["zero_utc_ns"]
     return int(zero) if zero is not None and 0 <= zero < _LATEST_UTC_NS else None
 
@@ -36,7 +36,7 @@ class ClockOffset:
 
     `offset`: its time of day minus that of the reference; None where one of them has none.
     `uncertainty`: half the distance of the quartiles of what is left, with that of the clocks in between;
-    None where fewer than four ends tell it. `drift_ppm`: 0 where none shows.
+    None where fewer than four ends show it. `drift_ppm`: 0 where none shows.
     """
 
     shift: int
@@ -47,7 +47,7 @@ class ClockOffset:
     origin: int = 0
 
     def of(self, times: Array) -> Array:
-        """Times of the profile on the run's clock."""
+        """Return times of the profile on the run's clock."""
         shifted: Array = times + self.shift
         if self.slope:
             shifted -= np.rint(self.slope * (times - self.origin)).astype(np.int64)
@@ -57,7 +57,9 @@ class ClockOffset:
 def clock_offsets(
     utc: Sequence[int | None], ends: Ends, collectives: int
 ) -> list[ClockOffset | None]:
-    """Per profile its clock; None for one that neither time of day nor a collective ties to the others.
+    """Return per profile its clock.
+
+    None for one that neither time of day nor a collective ties to the others.
 
     `utc` are the times of day of the profiles' zeros, `collectives` how many there are in the run. The
     reference is the first profile whose time of day is known, else the first.
@@ -94,8 +96,8 @@ class _Common:
         assert clock is not None
         fresh = self.end[which] == MISSING
         self.end[which[fresh]] = clock.of(ends[fresh])
-        told = clock.uncertainty
-        self.uncertainty[which[fresh]] = MISSING if told is None else told
+        uncertainty = clock.uncertainty
+        self.uncertainty[which[fresh]] = MISSING if uncertainty is None else uncertainty
 
 
 def _by_day(utc: Sequence[int | None], one: int, other: int) -> int | None:
@@ -111,7 +113,10 @@ def _tie(
     common: _Common,
     ends: Ends,
 ) -> bool:
-    """Whether the profile shares a collective with those whose clocks are known; then its clock is."""
+    """Return whether the profile shares a collective with those whose clocks are known.
+
+    Then its clock is.
+    """
     which, mine = ends(place)
     shared = common.end[which] != MISSING
     if not shared.any():
@@ -128,7 +133,7 @@ def _tie(
 
 
 def _fitted(mine: Array, theirs: Array, by_day: int | None, theirs_off: Array) -> ClockOffset:
-    """The clock that lays the ends `mine` on `theirs`, which are uncertain by `theirs_off`."""
+    """Return the clock that lays the ends `mine` on `theirs`, which are uncertain by `theirs_off`."""
     start = by_day if by_day is not None else int(theirs[0] - mine[0])
     apart = mine + start - theirs
     slope, origin = _line(mine, apart)
@@ -148,7 +153,7 @@ def _fitted(mine: Array, theirs: Array, by_day: int | None, theirs_off: Array) -
 
 
 def _line(times: Array, values: Array) -> tuple[float, int]:
-    """Slope and origin of the resistant line through the medians of the outer thirds (Tukey).
+    """Return slope and origin of the resistant line through the medians of the outer thirds (Tukey).
 
     No slope where it does not stand out of the scatter around it.
     """
@@ -175,6 +180,5 @@ def _median(values: Array) -> int:
 
 
 def _scatter(values: Array) -> int:
-    """Half the distance of the quartiles, rounded up."""
     low, high = np.percentile(values - values[0], (25, 75))
     return int(np.ceil((high - low) / 2))

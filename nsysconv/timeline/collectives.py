@@ -54,7 +54,7 @@ _MOST = 1 << 40
 class Series:
     """Collectives that are numbered together: the same of all ranks share `number` in the same series.
 
-    `repeat` tells those apart that bear one number.
+    `repeat` numbers those that bear the same number.
     """
 
     how: str
@@ -64,7 +64,7 @@ class Series:
 
     @property
     def synchronises(self) -> bool:
-        """Whether it ends for all at the same time."""
+        """Return whether it ends for all at the same time."""
         return self.operation in SYNCHRONISING
 
 
@@ -88,16 +88,19 @@ class CollectiveCalls:
 
 
 def operation(name: str) -> str:
-    """What a collective does, by the name of its kernel or function: `allreduce`; else that name."""
+    """Return what a collective does, by the name of its kernel or function: `allreduce`.
+
+    Else that name.
+    """
     if _RETURNS_AT_ONCE.search(name):
         return name
     return next((op for op, pattern in _OPERATIONS if pattern.search(name)), name)
 
 
 def collective_calls(timeline: Timeline, rules: str | None = None) -> list[CollectiveCalls]:
-    """The collectives of each process and device of a profile.
+    """Return the collectives of each process and device of a profile.
 
-    Those of the GPU, with group and number where the profile tells them, else its communication kernels
+    Those of the GPU, with group and number where the profile records them, else its communication kernels
     in order; where there are none, those of MPI. `rules`: a file of rules for kinds of kernels.
     """
     for found in (_recorded(timeline), _kernels(timeline, rules), _mpi(timeline)):
@@ -107,15 +110,15 @@ def collective_calls(timeline: Timeline, rules: str | None = None) -> list[Colle
 
 
 def foreign_communicators(timeline: Timeline) -> int:
-    """How many of the MPI collectives are of another communicator than the process's first."""
+    """Return how many of the MPI collectives are of another communicator than the process's first."""
     rows = _mpi_rows(timeline)
     return int(np.count_nonzero(~rows[1])) if rows is not None else 0
 
 
 def sends_and_receives(timeline: Timeline, rules: str | None = None) -> int:
-    """How many communication kernels only send and receive, where no group and number is recorded.
+    """Return how many communication kernels only send and receive, where no group and number is recorded.
 
-    NCCL makes all-to-all of these, too: nothing tells which of them are.
+    NCCL makes all-to-all of these, too: nothing says which of them are.
     """
     if Fact.KERNELS not in timeline.profile.facts or _recorded(timeline) is not None:
         return 0
@@ -149,7 +152,6 @@ class _Rows:
 
 
 def _recorded(timeline: Timeline) -> _Rows | None:
-    """Kernels of which the profile tells group and number."""
     if Fact.COLLECTIVES not in timeline.profile.facts:
         return None
     column = timeline.profile.columns(
@@ -208,10 +210,11 @@ def _mpi(timeline: Timeline) -> _Rows | None:
 
 
 def _mpi_rows(timeline: Timeline) -> tuple[Array, Array, dict[str, Array]] | None:
-    """Which calls are collectives, which of those are of their process's first communicator, and columns.
+    """Return which calls are collectives, which of those are of their process's first communicator, and
+    columns.
 
-    Handles are numbers of each process: no other rank's can be found by them. What a process communicates
-    with first is mostly all of the run.
+    Handles are numbers of each process: no other rank's can be found by them. What a process
+    communicates with first is mostly all of the run.
     """
     if Fact.MPI_CALLS not in timeline.profile.facts:
         return None
@@ -234,7 +237,7 @@ def _mpi_rows(timeline: Timeline) -> tuple[Array, Array, dict[str, Array]] | Non
 def _in_order(
     timeline: Timeline, table: str, column: dict[str, Array], which: Array, how: str
 ) -> _Rows | None:
-    """Rows without numbers: the n-th of an operation is the n-th of all ranks."""
+    """Return rows without numbers: the n-th of an operation is the n-th of all ranks."""
     ids, (distinct,) = factorize(column["name_id"][which])
     texts = timeline.profile.names(distinct)
     operations = [operation(texts[i]) for i in distinct.tolist()]
@@ -298,7 +301,7 @@ def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[CollectiveCalls
 def _numbered(
     names: tuple[Series, ...], series: Array, numbers: Array
 ) -> tuple[tuple[Series, ...], Array, Array]:
-    """The same with a number for each, and a series of its own for what repeats a number.
+    """Return the same with a number for each, and a series of its own for what repeats a number.
 
     Rows are in the order of their starts.
     """
@@ -315,7 +318,7 @@ def _numbered(
 
 
 def _occurrence(groups: Array) -> Array:
-    """Per row how many of its group are before it."""
+    """Return per row how many of its group are before it."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     begins = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else ordered == 0
@@ -365,6 +368,7 @@ class CollectiveGrouper:
     """Gathers a run's collectives."""
 
     def __init__(self) -> None:
+        """Begin without profiles."""
         self._file = tempfile.TemporaryFile(prefix="nsysconv-")  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self._series: dict[Series, int] = {}
@@ -375,11 +379,11 @@ class CollectiveGrouper:
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """All that were added."""
+        """Return all that were added."""
         return tuple(self._series)
 
     def add(self, utc: int | None, found: Sequence[CollectiveCalls]) -> None:
-        """Adds what one profile tells; `utc` is the time of day of its zero."""
+        """Add the collectives of one profile; `utc` is the time of day of its zero."""
         profile = len(self._utc)
         self._utc.append(utc)
         for each in found:
@@ -394,7 +398,9 @@ class CollectiveGrouper:
             self._codes = np.union1d(self._codes, code)
 
     def _rows(self, one: Participant) -> Array:
-        """A participant's collectives by place in `_codes`, their starts, ends, and whether shown."""
+        """Return a participant's collectives by place in `_codes`, their starts, ends, and whether
+        shown.
+        """
         self._file.seek(8 * one.place)
         rows = np.frombuffer(self._file.read(8 * _WORDS * one.count), np.int64)
         rows = rows.reshape(_WORDS, one.count).copy()
@@ -402,7 +408,7 @@ class CollectiveGrouper:
         return rows
 
     def clocks(self) -> list[ClockOffset | None]:
-        """Per profile its clock; those of low ranks tie the others."""
+        """Return per profile its clock; those of low ranks tie the others."""
         synchronising = np.array([series.synchronises for series in self._series], bool)
         lowest: dict[int, tuple[bool, int, int]] = {}
         of_profile: dict[int, list[Participant]] = {i: [] for i in range(len(self._utc))}
@@ -427,16 +433,16 @@ class CollectiveGrouper:
         return result
 
     def starts(self, one: Participant, clock: ClockOffset | None) -> tuple[Array, Array, Array]:
-        """Per collective of a participant its place, when it came to it on the run's clock, and whether
-        it is in the slice. Nothing where its clock is not known.
+        """Return per collective of a participant its place, when it came to it on the run's clock, and
+        whether it is in the slice. Nothing where its clock is not known.
         """
         which, start, _, shown = self._rows(one)
         if clock is None:
             return which[:0], start[:0], shown[:0] != 0
         return which, clock.of(start), shown != 0
 
-    def met(self, told: Sequence[ClockOffset | None]) -> CollectiveGroups:
-        """All collectives, by series and number. Of equal times the earlier participant counts."""
+    def met(self, clocks: Sequence[ClockOffset | None]) -> CollectiveGroups:
+        """Return all collectives, by series and number. Of equal times the earlier participant counts."""
         total = len(self._codes)
         count = np.zeros(total, np.int64)
         first, last = np.full(total, np.iinfo(np.int64).max), np.full(total, MISSING)
@@ -444,7 +450,7 @@ class CollectiveGrouper:
         base, since_base = np.zeros(total, np.int64), np.zeros(total, np.int64)
         shown = np.zeros(total, bool)
         for index, one in enumerate(self.participants):
-            which, start, mine = self.starts(one, told[one.profile])
+            which, start, mine = self.starts(one, clocks[one.profile])
             fresh = count[which] == 0
             base[which[fresh]] = start[fresh]
             # Sums of times themselves would not fit in 64 bits.
@@ -468,7 +474,7 @@ class CollectiveGrouper:
         )
 
     def sort(self, labels: Sequence[str]) -> None:
-        """Puts participants in the order of ranks, then of their profiles' labels."""
+        """Put participants in the order of ranks, then of their profiles' labels."""
         self.participants.sort(
             key=lambda one: (
                 one.rank is None,
@@ -481,7 +487,7 @@ class CollectiveGrouper:
 
 
 def _latest(which: Array, end: Array, more: Array, more_end: Array) -> tuple[Array, Array]:
-    """Per collective of two sets the later of its ends."""
+    """Return per collective of two sets the later of its ends."""
     places = np.union1d(which, more)
     latest = np.full(len(places), MISSING)
     latest[np.searchsorted(places, which)] = end

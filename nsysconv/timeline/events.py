@@ -52,21 +52,22 @@ class GpuOps:
     correlation: Array
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.kind)
 
     def take(self, which: Array) -> GpuOps:
-        """The operations of a mask or of indices."""
+        """Return the operations of a mask or of indices."""
         return GpuOps(*(take(getattr(self, field.name), which) for field in fields(self)))
 
     @property
     def timed(self) -> Array:
-        """Which operations have a time."""
+        """Return which operations have a time."""
         result: Array = self.start != MISSING
         return result
 
     @property
     def dur(self) -> Array:
-        """Durations; 0 where there is no time, so that sums hold."""
+        """Return durations; 0 where there is no time, so that sums hold."""
         result: Array = self.end - self.start
         return result
 
@@ -81,14 +82,14 @@ _KERNELS_KEEP = frozenset({"dur_ns", "device_id", "pid"})
 
 
 def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
-    """All GPU operations of a profile. `along`: with columns that other reports will ask for."""
+    """Return all GPU operations of a profile. `along`: with columns that other reports will ask for."""
     tables = schema.GPU_OP_TABLES
     more = _ALONG if along else {}
     parts = [profile.columns(table, (*_COLUMNS, *more.get(table, ()))) for table in tables]
     sizes = [len(part["start_ns"]) for part in parts]
 
     def column(name: str) -> Array:
-        """All tables' rows of a column, their own columns given back where they are many."""
+        """Return all tables' rows of a column, their own columns given back where they are many."""
         result = concatenate([part.pop(name) for part in parts])
         if name not in _KERNELS_KEEP:
             profile.release("kernel", (name,))
@@ -118,15 +119,15 @@ def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
 
 
 def streams_of(ops: GpuOps) -> list[tuple[int, int, int]]:
-    """The (device_id, pid, stream_id) of these operations, in order, but for migrations and what has no
-    time."""
+    """Return the (device_id, pid, stream_id) of these operations, in order, but for migrations and what
+    has no time.
+    """
     working = np.flatnonzero(ops.timed & (ops.kind != OpKind.MIGRATION))
     _, found = factorize(*(take(column, working) for column in (ops.device, ops.pid, ops.stream)))
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
 def _order(start: Array, stream: Array) -> Array:
-    """Indices by (start, stream), equal ones as they stand."""
     order = np.argsort(start, kind="stable").astype(np.int32)
     sorted_start = take(start, order)
     same = sorted_start[1:] == sorted_start[:-1]
@@ -162,10 +163,11 @@ class Spans:
     names: tuple[str, ...]
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.start)
 
     def take(self, which: Array) -> Spans:
-        """The intervals of a mask or of indices."""
+        """Return the intervals of a mask or of indices."""
         names = (f.name for f in fields(self) if f.name != "names")
         columns: dict[str, Any] = {name: take(getattr(self, name), which) for name in names}
         return replace(self, **columns)
@@ -193,17 +195,18 @@ class ApiCalls:
     threads: tuple[tuple[int, int], ...]
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.start)
 
     def on_a_thread(self, which: Array) -> Array:
-        """Of the calls at these indices, those whose thread is recorded, as a mask."""
+        """Return of the calls at these indices, those whose thread is recorded, as a mask."""
         recorded = np.array([tid != MISSING for _, tid in self.threads], bool)
         result: Array = recorded[self.thread[which]]
         return result
 
 
 def api_calls(profile: Profile) -> ApiCalls:
-    """All API calls of a profile."""
+    """Return all API calls of a profile."""
     names = ("start_ns", "dur_ns", "pid", "tid", "correlation_id", "layer", "name_id")
     column = profile.columns("api_call", names)
     profile.release("api_call", names)  # what else is asked of calls is asked of these
@@ -233,13 +236,13 @@ def api_calls(profile: Profile) -> ApiCalls:
 
 
 def _take(column: dict[str, Array], which: Array) -> None:
-    """The rows of a mask or of indices in place of all, each column's memory free for the next."""
+    """Replace all rows by those of a mask or of indices, each column's memory free for the next."""
     for name in column:
         column[name] = take(column[name], which)
 
 
 def _narrow(codes: Array) -> Array:
-    """Numbers from 0 on as int8 or int16 where all fit; others as they are.
+    """Return numbers from 0 on as int8 or int16 where all fit; others as they are.
 
     Where none is negative, the difference of two fits as well.
     """
@@ -251,7 +254,7 @@ def _narrow(codes: Array) -> Array:
 
 
 def call_ids(profile: Profile, calls: ApiCalls) -> Array:
-    """Per call of `calls`, which are all of the profile, its id in the table api_call."""
+    """Return per call of `calls`, which are all of the profile, its id in the table api_call."""
     names = ("start_ns", "dur_ns")
     column = profile.columns("api_call", names)
     profile.release("api_call", names)
@@ -264,7 +267,7 @@ def call_ids(profile: Profile, calls: ApiCalls) -> Array:
 
 
 def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:
-    """Numbers 0.. for the (pid, tid) pairs, and the pairs by number."""
+    """Return numbers 0.. for the (pid, tid) pairs, and the pairs by number."""
     numbers, (pids, tids) = factorize(pid, tid)
     return numbers, tuple(zip(pids.tolist(), tids.tolist(), strict=True))
 
@@ -272,7 +275,7 @@ def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int]
 def _nesting(
     start: Array, end: Array, thread: Array, threads: tuple[tuple[int, int], ...]
 ) -> tuple[Array, int]:
-    """Which calls are outermost on their thread, and how many cross an earlier one."""
+    """Return which calls are outermost on their thread, and how many cross an earlier one."""
     outermost = np.ones(len(start), bool)
     crossing = 0
     for places, (_, tid) in zip(by_group(thread, len(threads)), threads, strict=True):
@@ -290,7 +293,7 @@ def _nesting(
 
 
 def _nested(start: Array, end: Array, places: Array, outermost: Array) -> bool:
-    """Marks which of a thread's calls, at these places, are outermost; block by block.
+    """Return marks which of a thread's calls, at these places, are outermost; block by block.
 
     False where calls cross, or where one comes before a longer one that starts with it.
     """
@@ -308,7 +311,9 @@ def _nested(start: Array, end: Array, places: Array, outermost: Array) -> bool:
 
 
 def _nesting_of_crossing(starts: list[int], ends: list[int]) -> tuple[list[bool], int]:
-    """As `_nesting` for one thread whose calls cross: each is cut before it is compared with the next."""
+    """Return the same as `_nesting` for one thread whose calls cross: each is cut before it is compared
+    with the next.
+    """
     mask, crossed, reach = [], 0, None
     for start, end in zip(starts, ends, strict=True):
         inside = reach is not None and start < reach
@@ -321,7 +326,7 @@ def _nesting_of_crossing(starts: list[int], ends: list[int]) -> tuple[list[bool]
 
 
 def owners(ops: GpuOps, calls: ApiCalls) -> Array:
-    """Per GPU operation the index of the call that launched it, -1 for none.
+    """Return per GPU operation the index of the call that launched it, -1 for none.
 
     Joined on (pid, correlation). Where calls share both, the outermost owns the operations, then the
     runtime's before the driver's, then the earlier.
@@ -345,13 +350,15 @@ def owners(ops: GpuOps, calls: ApiCalls) -> Array:
 
 
 def has_correlation(ids: Array) -> Array:
-    """Which correlation ids name a call: 0 and null name none."""
+    """Return which correlation ids name a call: 0 and null name none."""
     result: Array = (ids != MISSING) & (ids != 0)
     return result
 
 
 def _by_entitlement(calls: ApiCalls, mine: Array) -> Array:
-    """An order in which, of calls with one correlation id, the one that owns its operations is last."""
+    """Return an order in which, of calls with one correlation id, the one that owns its operations is
+    last.
+    """
     order = np.lexsort((-calls.end[mine], calls.start[mine], calls.correlation[mine]))
     keys = calls.correlation[mine[order]]
     same = keys[1:] == keys[:-1]
@@ -386,7 +393,7 @@ class _Lookup:
             self.ambiguous = bool((self._keys[1:] == self._keys[:-1]).any())
 
     def of(self, wanted: Array) -> Array:
-        """Per wanted key its value, -1 for none."""
+        """Return per wanted key its value, -1 for none."""
         wanted = wanted.astype(np.int64)  # the least key may not fit in what they are
         if self._dense is not None:
             inside = (wanted >= self._low) & (wanted <= self._high)

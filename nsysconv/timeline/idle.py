@@ -55,7 +55,7 @@ class Window:
 
     @property
     def length(self) -> int:
-        """In nanoseconds."""
+        """Return in nanoseconds."""
         return self.end - self.start
 
 
@@ -76,10 +76,11 @@ class Gaps:
     host_end: Array
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.start)
 
     def take(self, which: Array | slice) -> Gaps:
-        """The gaps of a mask or a slice."""
+        """Return the gaps of a mask or a slice."""
         return Gaps(
             self.device,
             self.kind,
@@ -92,14 +93,14 @@ class Gaps:
 
     @property
     def dur(self) -> Array:
-        """How long each gap is."""
+        """Return how long each gap is."""
         result: Array = self.end - self.start
         return result
 
 
 def window(timeline: Timeline, device: int, ops: GpuOps) -> Window | None:
-    """The window of a device with these operations: the slice's time in its processes, else first to
-    last but for migrations. None where there is no such operation with a time.
+    """Return the window of a device with these operations: the slice's time in its processes, else
+    first to last but for migrations. None where there is no such operation with a time.
     """
     limits = None if timeline.is_whole else timeline.limits(timeline.pids_on(device))
     if limits is not None:
@@ -112,7 +113,7 @@ def window(timeline: Timeline, device: int, ops: GpuOps) -> Window | None:
 
 
 def busy(starts: Array, ends: Array, span: Window, which: Array | None = None) -> int:
-    """The measure of the union of these intervals, all or those of a mask, inside the window.
+    """Return the measure of the union of these intervals, all or those of a mask, inside the window.
 
     Those without a time are MISSING.
     """
@@ -121,13 +122,13 @@ def busy(starts: Array, ends: Array, span: Window, which: Array | None = None) -
 
 @cached
 def gaps(timeline: Timeline, kind: str) -> list[Gaps]:
-    """The gaps of a kind, device by device (and stream by stream)."""
+    """Return the gaps of a kind, device by device (and stream by stream)."""
     return list(_gaps(timeline, kind))
 
 
 def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
-    """The gaps, without a host part where no thread is recorded of the call that launched what ended
-    them: their `host_end` is their start.
+    """Return the gaps, without a host part where no thread is recorded of the call that launched what
+    ended them: their `host_end` is their start.
     """
     host = np.flatnonzero(found.host_end > found.start)
     known = timeline.calls.on_a_thread(timeline.owner[found.ended_by[host]])
@@ -161,7 +162,9 @@ def _gaps(timeline: Timeline, kind: str) -> Iterator[Gaps]:
 def _groups(
     timeline: Timeline, device: int, ops: GpuOps, kind: str
 ) -> Iterator[tuple[tuple[int, int] | None, Array]]:
-    """The operations, of a device's, between which gaps of this kind lie: one mask, or one per stream."""
+    """Yield the operations, of a device's, between which gaps of this kind lie: one mask, or one per
+    stream.
+    """
     every = np.ones(len(ops), bool)
     if kind == "no_op":
         yield None, every
@@ -179,7 +182,7 @@ def _groups(
 def _between(
     ops: GpuOps, which: Array, span: Window, half_open: bool
 ) -> tuple[Array, Array, Array]:
-    """The gaps between the operations of a mask: starts, ends, and the place of what ended each."""
+    """Return the gaps between the operations of a mask: starts, ends, index of the op that ended each."""
     low, high = union(ops.start, ops.end, which).gaps(span.start, span.end)
     ended_by = np.full(len(high), -1, np.int32)
     if not half_open:
@@ -199,26 +202,26 @@ def _between(
 
 
 def _host_ends(timeline: Timeline, low: Array, high: Array, ended_by: Array) -> Array:
-    """Until when the host had not asked for what ended each gap."""
     host_end = low.copy()
     for block in blocks(len(low)):
         call, _ = _launched(timeline, ended_by[block])
-        told = np.flatnonzero(call >= 0)
-        began = timeline.calls.start.take(call[told])
-        host_end[block][told] = np.clip(began, low[block][told], high[block][told])
+        linked = np.flatnonzero(call >= 0)
+        began = timeline.calls.start.take(call[linked])
+        host_end[block][linked] = np.clip(began, low[block][linked], high[block][linked])
     return host_end
 
 
 def _launched(timeline: Timeline, ended_by: Array) -> tuple[Array, Array]:
-    """The calls that launched what ended gaps, -1 where that is not known; and which gaps ended with a
-    migration.
+    """Return the calls that launched what ended gaps, -1 where that is not known.
+
+    And which gaps ended with a migration.
     """
     ops, ended = timeline.ops, ended_by >= 0
     if not ended.any():
         return np.full(len(ended), -1), ended
     migrated = ended & (ops.kind.take(ended_by) == OpKind.MIGRATION)
-    told = ended & ~migrated & (not timeline.clocks_disagree)
-    return np.where(told, timeline.owner.take(ended_by), -1), migrated
+    linked = ended & ~migrated & (not timeline.clocks_disagree)
+    return np.where(linked, timeline.owner.take(ended_by), -1), migrated
 
 
 def parts(timeline: Timeline, found: Gaps) -> Array:
@@ -231,22 +234,22 @@ def parts(timeline: Timeline, found: Gaps) -> Array:
     result = np.zeros((len(PARTS), len(found)), np.int64)
     result[_END, ~ended] = dur[~ended]
     result[_MIGRATION, migrated] = dur[migrated]
-    told = call >= 0
-    unknown = ended & ~migrated & ~told
+    linked = call >= 0
+    unknown = ended & ~migrated & ~linked
     result[_UNKNOWN, unknown] = dur[unknown]
-    if told.any():
-        low, high, began = found.start[told], found.end[told], found.host_end[told]
-        returned = np.clip(calls.end[call[told]], low, high)
-        profiler = _profiler(timeline, calls.pid[call[told]], low, began)
-        result[_HOST, told] = began - low - profiler
-        result[_PROFILER, told] = profiler
-        result[_LAUNCH, told] = returned - began
-        result[_QUEUE, told] = high - returned
+    if linked.any():
+        low, high, began = found.start[linked], found.end[linked], found.host_end[linked]
+        returned = np.clip(calls.end[call[linked]], low, high)
+        profiler = _profiler(timeline, calls.pid[call[linked]], low, began)
+        result[_HOST, linked] = began - low - profiler
+        result[_PROFILER, linked] = profiler
+        result[_LAUNCH, linked] = returned - began
+        result[_QUEUE, linked] = high - returned
     return result
 
 
 def _profiler(timeline: Timeline, pids: Array, low: Array, high: Array) -> Array:
-    """How much of each [low, high) the profiler itself was at work in that process."""
+    """Return how much of each [low, high) the profiler itself was at work in that process."""
     result = np.zeros(len(low), np.int64)
     for pid, at_work in timeline.overhead.items():
         mine = pids == pid
@@ -255,7 +258,7 @@ def _profiler(timeline: Timeline, pids: Array, low: Array, high: Array) -> Array
 
 
 def stream_label(stream: tuple[int, int] | None, pids: int) -> str | None:
-    """A stream's number, with its process where a device has several."""
+    """Return a stream's number, with its process where a device has several."""
     if stream is None:
         return None
     pid, number = stream
@@ -284,7 +287,7 @@ class HostPieces:
 
 @cached
 def host_activity(timeline: Timeline) -> HostActivity:
-    """What the threads of a profile did."""
+    """Return what the threads of a profile did."""
     return HostActivity(timeline)
 
 
@@ -292,11 +295,12 @@ class HostActivity:
     """What the threads of a profile did, by time. Made by `host_activity`."""
 
     def __init__(self, timeline: Timeline) -> None:
+        """Take what the threads did."""
         self._timeline = timeline
         self._segments = ThreadSafeCache()
 
     def split(self, gaps: Gaps) -> Iterator[HostPieces]:
-        """The host parts of these gaps by activity of the thread that launched what ended each.
+        """Yield the host parts of these gaps by activity of the thread that launched what ended each.
 
         Some gaps at a time, all pieces of each together. Pieces of a gap add up to its host part; what
         the profiler did in between is in none.
@@ -309,7 +313,7 @@ class HostActivity:
                 yield self._split(gaps, host[members[block]], thread)
 
     def _split(self, gaps: Gaps, mine: Array, thread: int) -> HostPieces:
-        """The pieces of these gaps, of which this thread ended the host parts."""
+        """Return the pieces of these gaps, of which this thread ended the host parts."""
         profiler, nested = self._layers(thread)
         _, _, rest = cut_at(whole_pieces(gaps.start[mine], gaps.host_end[mine]), profiler)
         gap, label, time = [], [], []
@@ -324,7 +328,7 @@ class HostActivity:
         return HostPieces(np.concatenate(gap), np.concatenate(label), np.concatenate(time))
 
     def name(self, label: int) -> tuple[str, str]:
-        """A label in words: the kind of activity and its name."""
+        """Return a label in words: the kind of activity and its name."""
         if label == _OUTSIDE:
             return "outside", "[nothing recorded]"
         what, kind = divmod(label, _KINDS)
@@ -334,7 +338,6 @@ class HostActivity:
 
     @cached_property
     def _call_labels(self) -> tuple[Array, Array]:
-        """The ids of calls' names, sorted, and the label of each."""
         by_id = sorted(self._timeline.call_names.items())
         places = {name: place for place, name in enumerate(self._call_names)}
         labels = [places[name] * _KINDS + _API_CALL for _, name in by_id]
@@ -347,7 +350,7 @@ class HostActivity:
 
     @cached_property
     def _nested(self) -> dict[int, _Nested]:
-        """What nests on a thread by kind of activity, what counts first first."""
+        """Return what nests on a thread by kind of activity, what counts first first."""
         # Ranges of two domains may bear one text.
         found = prefix_domains(self._timeline, ranges(self._timeline))
         run = operators(self._timeline)
@@ -360,17 +363,17 @@ class HostActivity:
 
     @cached_property
     def _calls_of(self) -> list[Array]:
-        """Per thread its outermost calls that have a length."""
+        """Return per thread its outermost calls that have a length."""
         calls = self._timeline.calls
         found = indices(calls.outermost & (calls.end > calls.start))
         return by_group(take(calls.thread, found), len(calls.threads), found)
 
     def _calls_around(self, thread: int, pieces: Pieces) -> Segments:
-        """The outermost calls of a thread that pieces of time, in order, may lie in."""
+        """Return the outermost calls of a thread that pieces of time, in order, may lie in."""
         calls, mine = self._timeline.calls, self._calls_of[thread]
 
         def begun(moments: Array, side: Literal["left", "right"]) -> Array:
-            """How many of them start before these moments; right: or at them."""
+            """Return how many of them start before these moments; right: or at them."""
             place = np.searchsorted(calls.start, moments, side)
             return np.searchsorted(mine, place.astype(mine.dtype))
 
@@ -384,7 +387,7 @@ class HostActivity:
 
     @cached_in("_segments")
     def _layers(self, thread: int) -> tuple[Segments, list[Segments]]:
-        """When the profiler was at work, and what nests on a thread, what counts first first."""
+        """Return when the profiler was at work, and what nests on a thread, what counts first first."""
         pid, tid = self._timeline.calls.threads[thread]
         at_work = self._timeline.overhead.get(pid, union(*(np.empty(0, np.int64),) * 2))
         profiler = Segments(at_work.starts, at_work.ends, np.zeros(len(at_work.starts), np.int64))
@@ -401,7 +404,6 @@ class _Nested:
         self._members = dict(zip(threads, by_group(thread, len(threads)), strict=True))
 
     def of(self, pid: int, tid: int) -> Segments:
-        """The innermost intervals of a thread over time."""
         mine = self._members.get((pid, tid))
         if mine is None:
             return EMPTY
@@ -409,5 +411,4 @@ class _Nested:
         return innermost(self._spans.start[mine], self._spans.end[mine], labels)
 
     def name(self, number: int) -> str:
-        """The name that a label's number stands for."""
         return self._spans.names[number]

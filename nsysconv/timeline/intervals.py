@@ -22,11 +22,11 @@ class Union:
 
     @property
     def measure(self) -> int:
-        """The time covered."""
+        """Return the time covered."""
         return int((self.ends - self.starts).sum())
 
     def covered(self, low: Array, high: Array) -> Array:
-        """Per interval [low, high): how much of it the union covers. An empty interval covers 0."""
+        """Return per interval [low, high) how much of it the union covers; 0 for an empty interval."""
         if not len(self.starts):
             return np.zeros(len(low), np.int64)
         before = np.zeros(len(self.starts) + 1, np.int64)
@@ -34,14 +34,17 @@ class Union:
         return np.where(high > low, self._until(high, before) - self._until(low, before), 0)
 
     def _until(self, moments: Array, before: Array) -> Array:
-        """How much of the union lies before each moment; `before` is that of its intervals' starts."""
+        """Return how much of the union lies before each moment.
+
+        `before` is that of its intervals' starts.
+        """
         index = np.searchsorted(self.starts, moments, side="right")
         last = np.maximum(index - 1, 0)
         beyond = np.where(index > 0, np.maximum(self.ends[last] - moments, 0), 0)
         return before[index] - beyond
 
     def gaps(self, low: int, high: int) -> tuple[Array, Array]:
-        """The maximal intervals of [low, high) outside the union: starts and ends."""
+        """Return the maximal intervals of [low, high) outside the union: starts and ends."""
         edges_low = np.concatenate(([low], np.clip(self.ends, low, high)))
         edges_high = np.concatenate((np.clip(self.starts, low, high), [high]))
         keep = edges_high > edges_low
@@ -49,14 +52,18 @@ class Union:
 
 
 def union(starts: Array, ends: Array, which: Array | None = None) -> Union:
-    """The union of intervals in any order, all or those of a mask; those without length (or less) add
-    nothing.
+    """Return the union of intervals in any order, all or those of a mask.
+
+    Those without length (or less) add nothing.
     """
     return _united(_by_start(starts, ends, which), len(starts))
 
 
 def measure(starts: Array, ends: Array, low: int, high: int, which: Array | None = None) -> int:
-    """How much of [low, high) the union of these intervals covers; they are given as for `union`."""
+    """Return how much of [low, high) the union of these intervals covers.
+
+    They are given as for `union`.
+    """
     result, latest = 0, low
     for s, e in _by_start(starts, ends, which):
         e = np.clip(e, low, high)
@@ -67,7 +74,7 @@ def measure(starts: Array, ends: Array, low: int, high: int, which: Array | None
 
 
 def union_with(one: Union, starts: Array, ends: Array, which: Array | None = None) -> Union:
-    """The union of a union with intervals, which are given as for `union`."""
+    """Return the union of a union with intervals, which are given as for `union`."""
     if not len(one.starts):
         return union(starts, ends, which)
     if which is not None and not which.all():
@@ -80,7 +87,6 @@ def union_with(one: Union, starts: Array, ends: Array, which: Array | None = Non
 
 
 def _in_order(starts: Array, ends: Array) -> tuple[Array, Array]:
-    """The intervals by their starts."""
     if (starts[1:] < starts[:-1]).any():
         order = np.argsort(starts, kind="stable")
         return starts[order], ends[order]
@@ -88,7 +94,7 @@ def _in_order(starts: Array, ends: Array) -> tuple[Array, Array]:
 
 
 def _by_start(starts: Array, ends: Array, which: Array | None) -> Iterator[tuple[Array, Array]]:
-    """The intervals of a mask, None: all, by their starts, some at a time."""
+    """Yield the intervals of a mask, None: all, by their starts, some at a time."""
     if (starts[1:] < starts[:-1]).any():
         if which is not None:
             starts, ends, which = starts[which], ends[which], None
@@ -103,7 +109,9 @@ def _by_start(starts: Array, ends: Array, which: Array | None) -> Iterator[tuple
 
 
 def _merged(one: Union, starts: Array, ends: Array) -> Iterator[tuple[Array, Array]]:
-    """The intervals of a union, and others by their starts, as one: by their starts, some at a time."""
+    """Yield the intervals of a union, and others by their starts, as one: by their starts, some at a
+    time.
+    """
     own, other = (one.starts, one.ends), (starts, ends)
     longer, shorter = (own, other) if len(one.starts) > len(starts) else (other, own)
     low = 0
@@ -119,7 +127,7 @@ def _merged(one: Union, starts: Array, ends: Array) -> Iterator[tuple[Array, Arr
 
 
 def _united(parts: Iterable[tuple[Array, Array]], most: int) -> Union:
-    """The union of intervals, so many at most, that come by their starts, some at a time."""
+    """Return the union of intervals, so many at most, that come by their starts, some at a time."""
     # Each interval of the union ends where the latest end so far is before the next start. Memory that
     # is asked for and never written costs nothing.
     starts, ends = np.empty(most, np.int64), np.empty(most + 1, np.int64)
@@ -146,7 +154,7 @@ class Level:
     levels: Array
 
     def integral(self, low: Array, high: Array) -> Array:
-        """Per interval [low, high) the level times the time it lasts. An empty interval gives 0."""
+        """Return per interval [low, high) the integral of the level over it; 0 for an empty interval."""
         if not len(self.times):
             return np.zeros(len(low), np.int64)
         return np.where(high > low, self._until(high) - self._until(low), 0)
@@ -173,7 +181,7 @@ def capped_sum(starts: Array, ends: Array, amounts: Array, cap: int) -> Level:
 
 
 def intersecting_sums(starts: Array, ends: Array, values: Array, low: Array, high: Array) -> Array:
-    """Per window [low, high) the values of the intervals that intersect it, added up.
+    """Return per window [low, high) the values of the intervals that intersect it, added up.
 
     The intervals have a length; `values` has one row per quantity and one column per interval, and
     so has the result with windows. An empty window intersects nothing.
@@ -191,7 +199,7 @@ def intersecting_sums(starts: Array, ends: Array, values: Array, low: Array, hig
 
 
 def equal_parts(low: int, high: int, count: int) -> Array:
-    """The edges that cut [low, high) in `count` parts, one more than there are parts.
+    """Return the edges that cut [low, high) in `count` parts, one more than there are parts.
 
     Lengths differ by 1 ns at most. Where there are fewer nanoseconds than that, each is a part; an
     empty interval is one part.
@@ -215,6 +223,7 @@ class Segments:
     labels: Array
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.starts)
 
 
@@ -222,7 +231,7 @@ EMPTY = Segments(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.in
 
 
 def innermost(starts: Array, ends: Array, labels: Array) -> Segments:
-    """Per moment the label of the innermost of the intervals that hold it.
+    """Return per moment the label of the innermost of the intervals that hold it.
 
     Intervals without length hold nothing. One that crosses the end of the interval it began in is cut
     there.
@@ -249,13 +258,13 @@ def innermost(starts: Array, ends: Array, labels: Array) -> Segments:
 
 
 def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
-    """Per interval (sorted by start, longest first) the one it lies in, -1 for none; ends, cut.
+    """Return per interval (sorted by start, longest first) the one it lies in, -1 for none; ends, cut.
 
     Level by level: the outermost are those that begin after all before them have ended. What remains
     lies in the last of them that began before it; then the same again one level down. Where the
     levels are very many, which no program makes, one by one.
     """
-    told = ends
+    given_ends = ends
     ends = ends.copy()
     parent = np.full(len(starts), -1, np.int64)
     rest = np.arange(len(starts))
@@ -263,7 +272,7 @@ def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
     while len(rest):
         level += 1
         if level > MAX_LEVELS:
-            return _parents_one_by_one(starts.tolist(), told.tolist())
+            return _parents_one_by_one(starts.tolist(), given_ends.tolist())
         outer = _outermost(starts[rest], ends[rest], parent[rest])
         holders = rest[outer]
         rest = rest[~outer]
@@ -273,7 +282,7 @@ def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
 
 
 def _parents_one_by_one(starts: list[int], ends: list[int]) -> tuple[Array, Array]:
-    """The same; its time does not depend on how deep they nest."""
+    """Return the same; its time does not depend on how deep they nest."""
     parent: list[int] = []
     cut: list[int] = []
     open_: list[int] = []
@@ -287,7 +296,6 @@ def _parents_one_by_one(starts: list[int], ends: list[int]) -> tuple[Array, Arra
 
 
 def _outermost(starts: Array, ends: Array, parent: Array) -> Array:
-    """Which of these lie in no other of them that has the same parent."""
     # Intervals of different parents are disjoint and sorted, so one running maximum serves all,
     # unless a cut one reaches beyond its sibling: then those are looked at one by one.
     reach = np.maximum.accumulate(ends)[:-1]
@@ -313,13 +321,13 @@ class Pieces:
 
 
 def whole_pieces(starts: Array, ends: Array) -> Pieces:
-    """Every interval with a length, as the one piece of itself."""
+    """Return every interval with a length, as the one piece of itself."""
     interval = np.flatnonzero(ends > starts)
     return Pieces(interval, starts[interval], ends[interval])
 
 
 def cut_at(pieces: Pieces, segments: Segments) -> tuple[Pieces, Array, Pieces]:
-    """Cuts pieces at the segments: what lies inside segments, the label of each, and what remains."""
+    """Cut pieces at the segments: what lies inside segments, the label of each, and what remains."""
     first = np.searchsorted(segments.ends, pieces.starts, side="right")
     last = np.searchsorted(segments.starts, pieces.ends, side="left")
     count = np.maximum(last - first, 0)

@@ -1,4 +1,4 @@
-"""Kinds of kernels, told from their names by rules that users can put their own before.
+"""Kinds of kernels, derived from their names by rules that users can put their own before.
 
 The rules are in kernel_categories.toml beside this module, which says how they are written.
 """
@@ -42,7 +42,7 @@ class Rules:
     ordered: tuple[tuple[str, tuple[re.Pattern[str], ...]], ...]
 
     def category(self, name: str) -> str:
-        """The category of a kernel by its demangled name; of a very long one, by both its ends."""
+        """Return the category of a kernel by its demangled name; of a very long one, by both its ends."""
         name = shorten(name, _LONGEST).lower()
         for category, patterns in self.ordered:
             if any(pattern.search(name) for pattern in patterns):
@@ -50,13 +50,13 @@ class Rules:
         return OTHER
 
     def until(self, category: str) -> Rules:
-        """As many rules as it takes to tell this category from all others."""
+        """As many rules as it takes to separate this category from all others."""
         last = max((i for i, (each, _) in enumerate(self.ordered) if each == category), default=-1)
         return Rules(self.ordered[: last + 1])
 
 
 def rules(path: str | None = None) -> Rules:
-    """The rules that come with nsysconv, those of a file before them.
+    """Return the rules that come with nsysconv, those of a file before them.
 
     Raises UsageError where the file cannot be read or is no file of rules.
     """
@@ -131,7 +131,7 @@ def _only(table: dict[str, Any], known: set[str], place: str) -> None:
 
 @cached_whole
 def categories(timeline: Timeline, path: str | None = None) -> tuple[Array, list[str]]:
-    """Per row of the kernels' table the number of its category, and the categories by number.
+    """Return per row of the kernels' table the number of its category, and the categories by number.
 
     `path`: a file of rules that go before ours. A kernel whose name is not recorded is `other`.
     """
@@ -139,7 +139,7 @@ def categories(timeline: Timeline, path: str | None = None) -> tuple[Array, list
 
 
 def communicates(timeline: Timeline, path: str | None = None) -> Array:
-    """Which GPU operations are kernels that communicate, by their names, as a mask."""
+    """Return which GPU operations are kernels that communicate, by their names, as a mask."""
     ops = timeline.ops
     category, names = _categories_until_communication(timeline, path)
     result = np.zeros(len(ops), bool)

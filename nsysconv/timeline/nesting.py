@@ -31,6 +31,7 @@ class Tree:
     level: Array
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.parent)
 
     @cached_property
@@ -40,14 +41,14 @@ class Tree:
 
     @cached_property
     def child_ns(self) -> Array:
-        """Durations of the direct children of each, added up."""
+        """Duration of the direct children of each, added up."""
         inside = self.parent >= 0
         dur = (self.spans.end - self.spans.start)[inside]
         return sums(self.parent[inside], dur, len(self))
 
     @cached_property
     def paths(self) -> Paths:
-        """Which names lead to each span."""
+        """Return which names lead to each span."""
         levels = int(self.level.max(initial=-1)) + 1
         numbered = _level_by_level if levels <= MAX_LEVELS else _one_by_one
         return Paths(*numbered(self.parent, self.level, self.spans.name))
@@ -66,15 +67,16 @@ class Paths:
     name: Array
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.name)
 
     @cached_property
     def level(self) -> Array:
-        """How many names are before each path's last."""
+        """Return how many names are before each path's last."""
         return _levels(self.parent)
 
     def depth_first(self, total: Array) -> Array:
-        """The paths, each followed by those inside, siblings by their totals, largest first."""
+        """Return the paths, each followed by those inside, siblings by their totals, largest first."""
         siblings = np.lexsort((self.name, -total, self.parent))
         edges = np.searchsorted(self.parent[siblings], np.arange(-1, len(self) + 1)).tolist()
         backwards = siblings[::-1].tolist()
@@ -89,7 +91,7 @@ class Paths:
 
 
 def _level_by_level(parent: Array, level: Array, names: Array) -> tuple[Array, Array, Array]:
-    """The paths of spans: that of each; the parent and the name of each path."""
+    """Return the paths of spans: that of each; the parent and the name of each path."""
     of = np.zeros(len(parent), np.int64)
     parts: list[tuple[Array, Array]] = [(np.empty(0, np.int64),) * 2]
     count = 0
@@ -104,7 +106,7 @@ def _level_by_level(parent: Array, level: Array, names: Array) -> tuple[Array, A
 
 
 def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array, Array]:
-    """The same; its time does not depend on how deep they nest."""
+    """Return the same; its time does not depend on how deep they nest."""
     known: dict[tuple[int, int], int] = {}
     of: list[int] = []
     for above, name in zip(parent.tolist(), names.tolist(), strict=True):
@@ -114,7 +116,10 @@ def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array
 
 
 def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
-    """The spans as a tree per thread; those of the mask `apart` lie in nobody, and nobody in them."""
+    """Return the spans as a tree per thread.
+
+    Those of the mask `apart` lie in nobody, and nobody in them.
+    """
     order, parent, level = [], [], []
     nesting = np.arange(len(spans)) if apart is None else np.flatnonzero(~apart)
     thread, threads = number_threads(spans.pid[nesting], spans.tid[nesting])
@@ -142,7 +147,7 @@ def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
 
 
 def _levels(parent: Array) -> Array:
-    """How many each lies in. In each round everybody sees twice as far up."""
+    """Return how many each lies in. In each round everybody sees twice as far up."""
     level = (parent >= 0).astype(np.int64)
     above = parent.copy()
     while True:
@@ -165,7 +170,7 @@ _DIGEST_BYTES = 6
 def path_texts(
     parent: Array, part: Callable[[int], str], shown: Array, separator: str = "/"
 ) -> list[str]:
-    """Of the places `shown` the parts of all that they lie in, outermost first, and their own.
+    """Return of the places `shown` the parts of all that they lie in, outermost first, and their own.
 
     `parent` is the place that each lies in, -1 for none, and comes before it. Of a text longer than
     LONGEST the middle is left out: how many characters those are, and a digest of the whole path, stand
@@ -192,7 +197,10 @@ def path_texts(
 
 
 def indent_names(indent: str, level: Array, names: Iterable[str]) -> list[str]:
-    """The names, each indented by its level, at most MAX_INDENT. Equal ones are one (maybe long) text."""
+    """Return the names, each indented by its level, at most MAX_INDENT.
+
+    Equal ones are one (maybe long) text.
+    """
     known: dict[tuple[int, str], str] = {}
     found = []
     for depth, name in zip(np.minimum(level, MAX_INDENT).tolist(), names, strict=True):
@@ -204,7 +212,7 @@ def indent_names(indent: str, level: Array, names: Iterable[str]) -> list[str]:
 
 
 def deep_path_notes(paths: Sequence[str], level: Array | None = None) -> tuple[Note, ...]:
-    """What has to be said of these paths, and of names that were set in by these levels."""
+    """Return what has to be said of these paths, and of names that were set in by these levels."""
     cut = np.array([len(path) > MAX_PATH_LENGTH for path in paths], bool)
     if level is not None:
         cut |= level > MAX_INDENT
@@ -256,7 +264,7 @@ class _Digests:
 
 
 def _with_all_around(parent: list[int], shown: Array) -> list[int]:
-    """The places, and all that they lie in, a parent before its children."""
+    """Return the places, and all that they lie in, a parent before its children."""
     needed: set[int] = set()
     for place in shown.tolist():
         while place >= 0 and place not in needed:
@@ -286,22 +294,25 @@ class Containments:
 def containments(
     groups: Array, starts: Array, ends: Array, start: Array, end: Array, label: Array
 ) -> Iterator[Containments]:
-    """The groups, given by their members, that hold intervals from `start` to `end`; some at a time."""
+    """Yield the groups, given by their members, that hold intervals from `start` to `end`.
+
+    Some at a time.
+    """
     members = _Members(groups, starts, ends)
-    before, told = _earlier(start, end, label)
+    before, is_earlier = _earlier(start, end, label)
     order, windows = _windows(groups, starts, ends, start, end)
     for low, high in _batches(*windows):
         group, first, size = (column[low:high] for column in windows)
         which, place = expand_ranges(first, size)
         item, mine = order[place], group[which]
         around, later = members.around(mine, start[item], end[item], before[item])
-        yield Containments(mine, item, around, np.where(told[item], later, 0))
+        yield Containments(mine, item, around, np.where(is_earlier[item], later, 0))
 
 
 def _windows(
     groups: Array, starts: Array, ends: Array, start: Array, end: Array
 ) -> tuple[Array, tuple[Array, Array, Array]]:
-    """An order of the intervals; and windows of it by their groups: group, first place and size."""
+    """Return an order of the intervals, and its windows by group: group, first index and size."""
     rest = np.lexsort((end, start))
     chains, parts, before = [], [], 0
     # Of intervals that follow each other with their starts and their ends, what lies in a member is
@@ -327,7 +338,7 @@ def _windows(
 
 
 def _batches(group: Array, first: Array, size: Array) -> Iterator[tuple[int, int]]:
-    """Runs of windows of whole groups, not many more than are gathered at a time."""
+    """Yield runs of windows of whole groups, not many more than are gathered at a time."""
     edges = (
         np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1]))) if len(group) else group
     )
@@ -341,12 +352,12 @@ def _batches(group: Array, first: Array, size: Array) -> Iterator[tuple[int, int
 
 
 def _earlier(start: Array, end: Array, label: Array) -> tuple[Array, Array]:
-    """Per interval the last earlier start of one of its label, and whether it counts.
+    """Return per interval the last earlier start of one of its label, and whether it counts.
 
     None does that has another of its label inside: what holds it, holds that one, too.
     """
     order = np.lexsort((end, start, label))
-    told = np.zeros(len(start), bool)
+    is_earlier = np.zeros(len(start), bool)
     before = np.full(len(start), np.iinfo(np.int64).min)
     # The least end of those that follow, label by label: ends as ranks, above those of later labels.
     rank = np.unique(end, return_inverse=True)[1].reshape(-1)[order]
@@ -354,10 +365,10 @@ def _earlier(start: Array, end: Array, label: Array) -> tuple[Array, Array]:
     least = np.minimum.accumulate(key[::-1])[::-1]
     inner = np.append(key[:-1] < least[1:], True) if len(key) else np.empty(0, bool)
     kept = order[inner]
-    told[kept] = True
+    is_earlier[kept] = True
     same = label[kept[1:]] == label[kept[:-1]]
     before[kept[1:][same]] = start[kept[:-1][same]]
-    return before, told
+    return before, is_earlier
 
 
 class _Members:
@@ -378,7 +389,7 @@ class _Members:
             value = np.concatenate((value[~one], value[one]))
 
     def around(self, group: Array, start: Array, end: Array, after: Array) -> tuple[Array, Array]:
-        """Of each group's members how many hold [start, end), and of these begin after `after`."""
+        """Return of each group's members how many hold [start, end), and of these begin after `after`."""
         least = np.searchsorted(self._ends, end, side="left")
         until, low = self._begun(group, start), self._begun(group, after)
         begin = np.searchsorted(self._key, group * self._stride)
@@ -387,12 +398,11 @@ class _Members:
         return until - begin - early - late, until - low - late
 
     def _begun(self, group: Array, moment: Array) -> Array:
-        """Where, among the members, those of each group that begin by then end."""
         rank = np.searchsorted(self._starts, moment, side="right")
         return np.searchsorted(self._key, group * self._stride + rank)
 
     def _ending_before(self, least: Array, low: Array, high: Array) -> Array:
-        """How many of the places from low to high have an end of a lower rank."""
+        """Return how many of the places from low to high have an end of a lower rank."""
         result = np.zeros(len(least), np.int64)
         for bit, zeros in self._levels:
             zeros_low, zeros_high = zeros[low], zeros[high]

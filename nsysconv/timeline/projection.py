@@ -46,7 +46,8 @@ class Projection:
 
 
 def projection(timeline: Timeline, spans: Spans, any_thread: bool | Array = False) -> Projection:
-    """The projections of spans on their own thread or, all or those of a mask, on any of their process.
+    """Return the projections of spans on their own thread or, all or those of a mask, on any of their
+    process.
 
     Push/pop ranges and operators are their thread's; steps and start/end ranges are their process's.
     """
@@ -71,7 +72,7 @@ class _Launched:
     """Operations by call and by start: in the order of their calls, and those with a time in that of
     their starts.
 
-    Both as indices of `ops`, which are int32. `place` says per operation by call where it stands by
+    Both as indices of `ops`, which are int32. `place` says per operation by call where it is by
     start, `len(by_start)` and beyond for those without a time; None where both orders are one.
     """
 
@@ -84,24 +85,23 @@ class _Launched:
         return len(self.by_call)
 
     def places(self, calls: Array) -> Array:
-        """Where the operations at these places by call stand by start."""
+        """Return where the operations at these places by call stand by start."""
         found: Array = calls if self.place is None else self.place[calls]
         return found
 
     def times(self, places: Array | slice) -> tuple[Array, Array]:
-        """When the operations at these places by start begin and end."""
+        """Return when the operations at these places by start begin and end."""
         which = self.by_start[places]
         return self.ops.start[which], self.ops.end[which]
 
     def begun(self, moments: Array) -> Array:
-        """How many by start begin before each moment."""
         # They are in order among all operations, which are in that of their starts.
         place = np.searchsorted(self.ops.start, moments, side="left")
         return np.searchsorted(self.by_start, place.astype(np.int32), side="left")
 
 
 def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[Array, Array]]:
-    """The spans of each thread, and of each process, with the operations launched there: indices."""
+    """Yield per thread, and per process, the indices of its spans and of the operations they launched."""
     calls, ops, owner = timeline.calls, timeline.ops, timeline.owner
     linked = indices(owner >= 0)
     if not len(linked) or not len(spans):
@@ -126,7 +126,7 @@ def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[A
 def _fill(
     found: Projection, timeline: Timeline, spans: Spans, which: Array, by_start: Array
 ) -> None:
-    """Writes the projections of the spans at these indices onto these operations, given by their starts,
+    """Write the projections of the spans at these indices onto these operations, given by their starts,
     those without a time first."""
     ops, calls = timeline.ops, timeline.calls
     untimed = int(np.count_nonzero(~take(ops.timed, by_start)))
@@ -166,7 +166,6 @@ def _fill(
 
 
 def _one_of_each(call: Array, count: int) -> Array:
-    """One operation of each call, as a mask."""
     last = np.empty(count, np.int32)
     for block in blocks(len(call)):
         last[call[block]] = np.arange(block.start, block.stop)
@@ -177,7 +176,7 @@ def _one_of_each(call: Array, count: int) -> Array:
 
 
 def _kernels(ops: GpuOps, which: Array) -> tuple[Array, Array]:
-    """Which of the operations at these indices are kernels, and the time of each that is one."""
+    """Return which of the operations at these indices are kernels, and the time of each that is one."""
     kernel, spent = np.empty(len(which), bool), np.empty(len(which), np.int64)
     for block in blocks(len(which)):
         here = which[block]
@@ -187,27 +186,35 @@ def _kernels(ops: GpuOps, which: Array) -> tuple[Array, Array]:
 
 
 def _fresh(start: Array, end: Array, reach: Array) -> Array:
-    """What each interval, by start, covers that none before it did; `reach` is the latest end before."""
+    """Return what each interval, by start, covers that none before it did.
+
+    `reach` is the latest end before.
+    """
     fresh: Array = np.maximum(end - np.maximum(start, reach), 0)
     return fresh
 
 
 def _summed(values: Array) -> Array:
-    """Sums of what comes before each place, and of all; of a mask as int32, for places fit in it."""
+    """Return sums of what comes before each place, and of all.
+
+    Of a mask as int32, for places fit in it.
+    """
     result = np.zeros(len(values) + 1, np.int32 if values.dtype == bool else np.int64)
     np.cumsum(values, out=result[1:])
     return result
 
 
 def _between(values: Array, low: Array, high: Array) -> Array:
-    """Per window [low, high) of places the sum of its values."""
+    """Return per window [low, high) of places the sum of its values."""
     total = _summed(values)
     result: Array = total[high] - total[low]
     return result
 
 
 def _places(launched: _Launched, windows: _Windows) -> tuple[Array, Array, Array]:
-    """Per window of calls the first and last place by start of operations with a time, and how many."""
+    """Return per window of calls the first and last place by start of operations with a time, and how
+    many.
+    """
     low, high, place = windows.low, windows.high, launched.place
     if place is None:
         return low, high - 1, high - low
@@ -232,7 +239,9 @@ class _Windows:
         self._first, self._length = block[low], block[high] - block[low]
 
     def best(self, values: Array, better: np.ufunc) -> Array:
-        """Per window its least (or greatest) value: of two runs of 1, 2, 4, … blocks that cover it."""
+        """Return per window its least (or greatest) value: of two runs of 1, 2, 4, … blocks that cover
+        it.
+        """
         table = better.reduceat(values, self._edges)
         power = np.frexp(self._length)[1] - 1
         result = np.empty(len(self.low), values.dtype)
@@ -250,7 +259,7 @@ class _Windows:
 def _covered(
     launched: _Launched, low: Array, high: Array, first: Array, last: Array, count: Array
 ) -> Array:
-    """Per window of calls the measure of the union of its operations.
+    """Return per window of calls the measure of the union of its operations.
 
     Mostly a window's operations run one after the other with none of others in between, and the
     running sums answer, but for those at its beginning that overlap with operations before it.
@@ -278,8 +287,9 @@ def _covered(
 
 
 def _running(launched: _Launched) -> tuple[Array, Array]:
-    """Of the operations before each place by start, and of all: the latest end, MISSING for none, and
-    the measure of the union."""
+    """Return of the operations before each place by start, and of all: the latest end, MISSING for
+    none, and the measure of the union.
+    """
     count = len(launched.by_start)
     reach, covered = np.full(count + 1, MISSING), np.zeros(count + 1, np.int64)
     for block in blocks(count):
@@ -292,7 +302,7 @@ def _running(launched: _Launched) -> tuple[Array, Array]:
 
 
 def _pieces(size: Array) -> Iterator[slice]:
-    """Slices of windows whose sizes add up to no more than what is looked at together."""
+    """Slice of windows whose sizes add up to no more than what is looked at together."""
     edges = _summed(size)
     low = 0
     while low < len(size):
@@ -305,7 +315,9 @@ def _pieces(size: Array) -> Iterator[slice]:
 def _gathered(
     launched: _Launched, begin: Array, size: Array, by_start: Array
 ) -> tuple[Array, Array]:
-    """The operations of windows, which are by start or by call: window and place by start, sorted."""
+    """Return the operations of windows, which are by start or by call: window and place by start,
+    sorted.
+    """
     group = np.repeat(np.arange(len(size)), size)
     place = begin[group] + np.arange(len(group)) - (np.cumsum(size) - size)[group]
     by_call = ~by_start[group]
@@ -319,7 +331,7 @@ def _gathered(
 
 
 def _grouped_measure(start: Array, end: Array, group: Array, count: int) -> Array:
-    """Per group, whose intervals stand together and by start, the measure of their union."""
+    """Return per group, whose intervals stand together and by start, the measure of their union."""
     origin, span = int(start.min()), int(end.max()) - int(start.min()) + 1
     measure = np.zeros(count, np.int64)
     # Groups are laid out one behind the other in time, as many at once as 63 bits hold.
@@ -334,7 +346,8 @@ def _grouped_measure(start: Array, end: Array, group: Array, count: int) -> Arra
 
 
 def _swept(launched: _Launched, low: Array, high: Array) -> Array:
-    """The same, of windows by call, operation after operation: its time does not depend on their sizes.
+    """Return the same, of windows by call, operation after operation: its time does not depend on their
+    sizes.
 
     Each moment belongs to the latest operation so far that ran then; of a window that ends here, those
     moments count whose operation is in it.
@@ -366,7 +379,6 @@ class _Moments:
         self._tree = [0] * (count + 1)
 
     def give(self, start: int, end: int, owner: int) -> None:
-        """[start, end) belongs to this owner from now on."""
         low, high = bisect_right(self._ends, start), bisect_left(self._starts, end)
         pieces = [(start, end, owner)]
         for place in range(low, high):
@@ -383,7 +395,6 @@ class _Moments:
         self._owners[low:high] = [each for _, _, each in pieces]
 
     def of(self, first: int) -> int:
-        """How long the intervals of owners from this one on are."""
         return self._total - self._before(first)
 
     def _add(self, owner: int, length: int) -> None:

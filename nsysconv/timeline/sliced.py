@@ -47,7 +47,7 @@ class SliceTimes:
 
 
 def slice_times(timeline: Timeline, part: Slice) -> SliceTimes:
-    """The slice's time in each process: where all that is asked for holds."""
+    """Return the slice's time in each process: where all that is asked for holds."""
     if part.by_range and not part.projected and timeline.clocks_disagree:
         raise UsageError(
             "CPU and GPU times are not on one clock: when this was on the GPU is not recorded",
@@ -83,7 +83,9 @@ def _meet(times: Mapping[int, Interval], more: Mapping[int, Interval]) -> dict[i
 
 
 def _moments(timeline: Timeline, part: Slice) -> tuple[Interval, Interval]:
-    """The slice's time as far as `time` says it, for rows; and where windows begin and end at most.
+    """Return the slice's time as far as `time` says it, for rows.
+
+    And where windows begin and end at most.
 
     From 0 % on, and up to 100 %, is an open end: it leaves nothing out.
     """
@@ -139,9 +141,6 @@ def _of_steps(timeline: Timeline, part: Slice) -> dict[int, Interval]:
 
 
 def _steps(timeline: Timeline, part: Slice) -> list[found_in.Steps]:
-    """The steps of each process. What is launched in one is launched inside its annotation: its time
-    goes on until all of that has run, when the program may be in the next.
-    """
     pattern = found_in.STEP_RANGE if part.step_range is None else part.step_range
     found = (found_in.annotated if part.projected else found_in.steps)(timeline, pattern)
     if not found:
@@ -153,7 +152,7 @@ def _steps(timeline: Timeline, part: Slice) -> list[found_in.Steps]:
 
 
 def _places(steps: found_in.Steps, wanted: str) -> list[int]:
-    """Which steps a name, a number or `FIRST:LAST` means.
+    """Return which steps a name, a number or `FIRST:LAST` means.
 
     A number is the one in the names, as in `ProfilerStep#5`, where they have one; else it counts.
     """
@@ -228,7 +227,7 @@ _COPY_TABLES = {OpKind.MEMCPY: "memcpy", OpKind.MIGRATION: "unified_memory_event
 
 @cached
 def sliced(timeline: Timeline, part: Slice) -> Timeline:
-    """The time line of only what belongs to the slice; the same one for a slice that is all of it.
+    """Return the time line of only what belongs to the slice; the same one for a slice that is all of it.
 
     Raises UsageError for names, steps and numbers that the profile does not have.
     """

@@ -17,6 +17,7 @@ class Percent:
     value: Fraction | int
 
     def __str__(self) -> str:
+        """Return the value as users write it."""
         return f"{float(self.value):g}%"
 
 
@@ -51,6 +52,7 @@ class Slice:
     name: str | None = None
 
     def __post_init__(self) -> None:
+        """Check and normalise the fields."""
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, list):  # as people write it; slices are kept by what they ask for
@@ -64,21 +66,21 @@ class Slice:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out."""
+        """Return whether nothing is left out."""
         return self == Slice(step_range=self.step_range)
 
     @property
     def bounds_time(self) -> bool:
-        """Whether it says when it begins or ends."""
+        """Return whether it says when it begins or ends."""
         return self.time is not None or self.by_range
 
     @property
     def by_range(self) -> bool:
-        """Whether ranges of the profile say when it begins or ends."""
+        """Return whether ranges of the profile say when it begins or ends."""
         return self.range is not None or self.step is not None or bool(self.skip_first)
 
     def as_dict(self) -> Mapping[str, Any]:
-        """What was asked for, as reports state it; of times, what depends on the profile."""
+        """Return what was asked for, as reports state it; of times, what depends on the profile."""
         said: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -98,7 +100,7 @@ def _said(moment: Moment | None) -> str:
 
 
 def _in_order(start: Moment | None, end: Moment | None) -> bool:
-    """Whether a time has a length, as far as that does not depend on a profile."""
+    """Return whether a time has a length, as far as that does not depend on a profile."""
     if isinstance(start, Percent) and isinstance(end, Percent):
         return start.value < end.value
     if isinstance(start, int) and isinstance(end, int):

@@ -29,13 +29,13 @@ STEP_RANGE = "ProfilerStep#*"
 """What steps are called unless somebody says otherwise: the annotation of PyTorch's profiler."""
 
 WHOLE = "[whole profile]"
-"""The step that stands for all of a process where no step was annotated."""
+"""The step that covers all of a process where no step was annotated."""
 
 BETWEEN = "[between steps]"
 """What the time between the steps of a process is called. It is no step."""
 
 STEP_FACTS = frozenset({Fact.RANGES, Fact.OPERATORS})
-"""What tells steps: either is enough."""
+"""Facts that steps are made from: either is enough."""
 
 CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu")
 """What an instant may go to, in the order that decides; what is in none of them is `other`."""
@@ -58,10 +58,14 @@ class Steps:
     end: Array
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.start)
 
     def clipped(self, part: tuple[int, int] | None) -> Steps:
-        """The steps that intersect [start, end), and of each what lies inside; None: all of them."""
+        """Return the steps that intersect [start, end), and of each what lies inside.
+
+        None: all of them.
+        """
         if part is None:
             return self
         low, high = part
@@ -71,19 +75,19 @@ class Steps:
         return replace(found, start=start, end=end)
 
     def take(self, which: Array) -> Steps:
-        """The steps at these indices."""
+        """Return the steps at these indices."""
         name, occurrence = [self.name[i] for i in which], [self.occurrence[i] for i in which]
         return Steps(self.pid, name, occurrence, self.start[which], self.end[which])
 
     def between(self) -> Steps:
-        """The stretches of time from one to the next, where there is any, as if they were steps."""
+        """Return the times from one step to the next, where there is any, as if they were steps."""
         start, end = self.end[:-1], self.start[1:]
         some = np.flatnonzero(end > start)
         occurrence = list(range(1, len(some) + 1))
         return Steps(self.pid, [BETWEEN] * len(some), occurrence, start[some], end[some])
 
     def and_these(self, others: Steps) -> Steps:
-        """These and then others of the same process."""
+        """Return these and then others of the same process."""
         start = np.concatenate((self.start, others.start))
         end = np.concatenate((self.end, others.end))
         name, occurrence = self.name + others.name, self.occurrence + others.occurrence
@@ -92,7 +96,7 @@ class Steps:
 
 @cached_whole
 def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
-    """The steps of each process: ranges and operators of that name, `*` standing for anything.
+    """Return the steps of each process: ranges and operators of that name, `*` standing for anything.
 
     A step lasts to the end of the last GPU operation launched in it, on any thread of the process,
     and begins where the one before has ended. No process without steps is in the list.
@@ -102,7 +106,7 @@ def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
 
 
 def whole_profile(timeline: Timeline) -> list[Steps]:
-    """Per process one step from the first to the last of what it did, migrations left out."""
+    """Return per process one step from the first to the last of what it did, migrations left out."""
     found = []
     for pid, start, end in _extents(timeline.whole):
         found.append(Steps(pid, [WHOLE], [1], np.array([start]), np.array([end])))
@@ -110,7 +114,7 @@ def whole_profile(timeline: Timeline) -> list[Steps]:
 
 
 def annotated(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
-    """The same steps, each from where its annotation begins to where that ends: what a program's
+    """Return the same steps, each from where its annotation begins to where that ends: what a program's
     threads did in it. These may overlap.
     """
     return list(_annotated(timeline.whole, pattern))
@@ -118,9 +122,9 @@ def annotated(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
 
 @cached_small
 def step_count(timeline: Timeline, pattern: str = STEP_RANGE) -> int:
-    """The most steps that one process has, of those in the slice; 0: no step is annotated in it.
+    """Return the most steps that one process has, of those in the slice; 0: no step is annotated in it.
 
-    Without a slice that is a time, annotations are counted, and nothing is read to tell when a step ends.
+    Without a slice that is a time, annotations are counted, and nothing is read to find when a step ends.
     """
     if not STEP_FACTS & timeline.profile.facts:
         return 0
@@ -135,7 +139,7 @@ def step_count(timeline: Timeline, pattern: str = STEP_RANGE) -> int:
 
 
 def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
-    """Of these steps those of the slice, cut to it; of a process in it also where none is left."""
+    """Return of these steps those of the slice, cut to it; of a process in it also where none is left."""
     kept = []
     for mine in found:
         process = np.array([mine.pid])
@@ -173,19 +177,17 @@ def _annotated(timeline: Timeline, pattern: str) -> Iterator[Steps]:
 
 
 def _annotations(timeline: Timeline) -> tuple[Spans, Spans]:
-    """What may be a step, and what may be work of the CPU: ranges and operators."""
+    """Return what may be a step, and what may be work of the CPU: ranges and operators."""
     run = operators(timeline)
     return ranges(timeline), run.take(run.kind == OPERATOR)
 
 
 def _named(spans: Spans, fits: Callable[[str], object]) -> Array:
-    """Which intervals have a name that fits."""
     fitting = np.array([bool(fits(name)) for name in spans.names], bool)
     return fitting[spans.name] if len(spans) else np.zeros(0, bool)
 
 
 def _occurrences(names: list[str]) -> list[int]:
-    """Which of its name each is, from 1."""
     seen: dict[str, int] = {}
     occurrence = []
     for name in names:
@@ -195,7 +197,7 @@ def _occurrences(names: list[str]) -> list[int]:
 
 
 def _last_ends(timeline: Timeline, pid: int, start: Array, end: Array) -> Array:
-    """Per interval the end of the last operation whose call starts in it; its own end for none."""
+    """Return per interval the end of the last operation whose call starts in it; its own end for none."""
     if timeline.clocks_disagree:
         return end
     ops, owner = timeline.ops, timeline.owner
@@ -215,7 +217,7 @@ def _last_ends(timeline: Timeline, pid: int, start: Array, end: Array) -> Array:
 
 
 def extent(timeline: Timeline) -> tuple[int, int] | None:
-    """From the first start to the last end of what processes did, migrations left out."""
+    """Return the time from the first start to the last end of what processes did, migrations left out."""
     found = list(_extents(timeline.whole))
     if not found:
         return None
@@ -223,7 +225,9 @@ def extent(timeline: Timeline) -> tuple[int, int] | None:
 
 
 def _extents(timeline: Timeline) -> Iterator[tuple[int, int, int]]:
-    """Per process the first start and the last end of its operations, calls, ranges and operators."""
+    """Yield per process the first start and the last end of its operations, calls, ranges and
+    operators.
+    """
     ops = timeline.ops
     parts: list[GpuOps | ApiCalls | Spans] = [timeline.calls, *_annotations(timeline)]
     if not timeline.clocks_disagree:
@@ -236,7 +240,7 @@ def _extents(timeline: Timeline) -> Iterator[tuple[int, int, int]]:
 
 
 def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> dict[str, Array]:
-    """Per class of CLASSES, and `other`, the time of each step; they add up to the steps' lengths.
+    """Return per class of CLASSES, and `other`, the time of each step; they add up to the steps' lengths.
 
     An instant goes to the first class of which something runs in the process. Ranges and operators
     that are steps themselves are nobody's work.
@@ -257,7 +261,7 @@ def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> 
 def _classes(
     timeline: Timeline, pid: int, pattern: str
 ) -> Iterator[tuple[str, list[tuple[GpuOps | ApiCalls | Spans, Array | None]]]]:
-    """The classes in order, each with what is of it: of columns those of a mask, None: all."""
+    """Yield the classes in order, each with what is of it: of columns those of a mask, None: all."""
     ops, calls = timeline.ops, timeline.calls
     timed = ops.timed & (ops.pid == pid)
     talks = timed & communicates(timeline)
@@ -279,7 +283,7 @@ def _classes(
 Key = tuple[Any, ...]
 
 MIN_STEPS = 20
-"""Of fewer steps there are no samples: they would not tell a change from noise."""
+"""Of fewer steps there are no samples: they would not separate a change from noise."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +304,7 @@ class Samples:
 
 
 def kernel_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
-    """Time of the kernels launched in each step, per device id (None: not recorded) and name.
+    """Return time of the kernels launched in each step, per device id (None: not recorded) and name.
 
     A kernel belongs to the step of its process in which its API call starts; without a call, to the
     one in which it starts itself, or to none where the clocks of CPU and GPU disagree. Kernels
@@ -327,7 +331,7 @@ def kernel_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None
 
 
 def call_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
-    """Time of the API calls that start in each step, per layer (None: not recorded) and documented
+    """Return time of the API calls that start in each step, per layer (None: not recorded) and documented
     name; calls inside other calls included.
 
     Calls without a time, or in no step, are in no row. None where there are too few steps.
@@ -348,12 +352,12 @@ def call_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
 
 
 def step_durations(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
-    """How long each step took, in one row with the key (); None where there are too few steps."""
+    """Return how long each step took, in one row with the key (); None where there are too few steps."""
     return _of_steps(timeline, pattern, lambda mine: mine.end - mine.start)
 
 
 def step_periods(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
-    """How long after the begin of each step the next one began, in one row with the key ().
+    """Return how long after the begin of each step the next one began, in one row with the key ().
 
     Of the last step it is how long it took. None where there are too few steps.
     """
@@ -379,13 +383,17 @@ def _of_steps(
 
 
 def _enough(timeline: Timeline, pattern: str) -> list[Steps] | None:
-    """The steps of each process that lie in the slice as a whole, if one process has enough of them."""
+    """Return the steps of each process that lie in the slice as a whole, if one process has enough of
+    them.
+    """
     found = [mine for mine in map(partial(_uncut, timeline), steps(timeline, pattern)) if len(mine)]
     return found if found and _length(found) >= MIN_STEPS else None
 
 
 def _uncut(timeline: Timeline, mine: Steps) -> Steps:
-    """The steps of a process that the slice does not cut: a part of a step tells less than a step."""
+    """Return the steps of a process that the slice does not cut: a part of a step says less than a
+    step.
+    """
     process = np.array([mine.pid])
     low, high = timeline.limits(process) or (mine.start.min(), mine.end.max())
     inside = timeline.in_processes(process) & (mine.start >= low) & (mine.end <= high)
@@ -397,8 +405,9 @@ def _length(found: list[Steps]) -> int:
 
 
 def _launched(timeline: Timeline, which: Array) -> Array:
-    """When operations were launched, as far as can be told; else when they start, if that is on the
-    clock of the steps, or MISSING.
+    """Return when operations were launched, as far as it is known.
+
+    Else when they start, if that is on the clock of the steps, or MISSING.
     """
     owner = timeline.owner[which]
     called = owner >= 0
@@ -410,7 +419,7 @@ def _launched(timeline: Timeline, which: Array) -> Array:
 
 
 def _places(found: list[Steps], pid: Array, moment: Array) -> Array:
-    """Per moment of a process which of the process's steps it is in, from 0; -1 for none.
+    """Return per moment of a process which of the process's steps it is in, from 0; -1 for none.
 
     A step includes its start, and not its end.
     """
@@ -429,7 +438,7 @@ def _layer(code: int) -> str | None:
 
 
 def _table(keys: list[Key], group: Array, step: Array, spent: Array, length: int) -> Samples:
-    """Sums per key and step of values, of which the group (a place in `keys`) and step are given.
+    """Return sums per key and step of values, of which the group (a place in `keys`) and step are given.
 
     Groups with equal keys are one row: two ids may stand for one name.
     """

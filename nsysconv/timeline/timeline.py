@@ -64,6 +64,7 @@ class Timeline:
     """Whether this is all of the profile."""
 
     def __init__(self, profile: Profile) -> None:
+        """Take the profile whose events these are."""
         self.profile = profile
         self.whole = self
         self._several = False
@@ -76,7 +77,7 @@ class Timeline:
         self.profile.forget()
 
     def read_ahead(self, *, several: bool) -> None:
-        """Makes operations and calls at the same time, for those who will ask for both.
+        """Make operations and calls at the same time, for those who will ask for both.
 
         `several`: many will ask, and of other columns, too.
         """
@@ -88,41 +89,41 @@ class Timeline:
     @property
     @cached
     def ops(self) -> GpuOps:
-        """All GPU operations."""
+        """Return all GPU operations."""
         with phase("compute gpu operations"):
             return gpu_ops(self.profile, along=self._several)
 
     @property
     @cached
     def calls(self) -> ApiCalls:
-        """All API calls."""
+        """Return all API calls."""
         with phase("compute api calls"):
             return api_calls(self.profile)
 
     @property
     @cached
     def owner(self) -> Array:
-        """Per operation of `ops` the index in `calls` of the call that launched it, -1 for none."""
+        """Return per operation of `ops` the index in `calls` of its launching call, -1 for none."""
         with phase("compute links"):
             return owners(self.ops, self.calls)
 
     @property
     @cached
     def calls_in_slice(self) -> Array:
-        """Which of `calls` belong to the slice, as a mask; without one, all."""
+        """Return which of `calls` belong to the slice, as a mask; without one, all."""
         return np.broadcast_to(np.True_, len(self.calls))
 
     @property
     def slice_description(self) -> Mapping[str, Any] | None:
-        """The slice as reports state it; None: there is none."""
+        """Return the slice as reports state it; None: there is none."""
         return None
 
     def rows(self, table: str) -> Array:
-        """Which rows of an event table belong to the slice, as a mask."""
+        """Return which rows of an event table belong to the slice, as a mask."""
         return np.ones(len(self.profile.columns(table, ("start_ns",))["start_ns"]), bool)
 
     def columns(self, table: str, names: Sequence[str]) -> dict[str, Array]:
-        """Columns of an event table: the rows that belong to the slice."""
+        """Return columns of an event table: the rows that belong to the slice."""
         found = self.profile.columns(table, names)
         if self.is_whole:
             return found
@@ -130,33 +131,38 @@ class Timeline:
         return {name: take(values, kept) for name, values in found.items()}
 
     def holds(self, spans: Spans) -> Array:
-        """Which named intervals belong to the slice, as a mask."""
+        """Return which named intervals belong to the slice, as a mask."""
         return np.ones(len(spans), bool)
 
     def in_processes(self, pids: Array) -> Array:
-        """Which of these processes are in the slice, as a mask."""
+        """Return which of these processes are in the slice, as a mask."""
         return np.ones(len(pids), bool)
 
     def limits(self, pids: Array) -> tuple[int, int] | None:
-        """When the slice begins and ends in these processes (none: in any); None: it does not say."""
+        """Return when the slice begins and ends in these processes (none: in any).
+
+        None: it does not say.
+        """
         return None
 
     @property
     def at_any_time(self) -> GpuOps:
-        """The operations that would be in the slice at another time: their devices may be idle in it."""
+        """Return the operations that would be in the slice at another time: their devices may be idle
+        in it.
+        """
         return self.ops
 
     @cached_property
     def devices(self) -> list[int]:
-        """The devices with GPU operations, in order; MISSING for operations that name none."""
+        """Return the devices with GPU operations, in order; MISSING for operations that name none."""
         return [int(device) for device in distinct(self.at_any_time.device)]
 
     def ops_on(self, device: int) -> GpuOps:
-        """The operations of a device."""
+        """Return the operations of a device."""
         return self.ops if len(self.devices) == 1 else self.ops.take(self.places_on(device))
 
     def places_on(self, device: int) -> Array:
-        """Where the operations of a device are in `ops`: indices, in order."""
+        """Return where the operations of a device are in `ops`: indices, in order."""
         return self._places_on_devices.get(device, _NOWHERE)
 
     @property
@@ -167,7 +173,9 @@ class Timeline:
         return dict(zip(devices.tolist(), by_group(group, len(devices)), strict=True))
 
     def streams(self, device: int) -> list[tuple[int, int]]:
-        """The streams of a device, (pid, stream_id), on which operations other than migrations run."""
+        """Return the streams of a device, (pid, stream_id), on which operations other than migrations
+        run.
+        """
         return self._streams_of_devices.get(device, [])
 
     @cached_property
@@ -178,7 +186,9 @@ class Timeline:
         return found
 
     def pids_on(self, device: int) -> Array:
-        """The processes of a device's operations, those included that are not in the slice's time."""
+        """Return the processes of a device's operations, those included that are not in the slice's
+        time.
+        """
         return self._pids_of_devices[device]
 
     @cached_property
@@ -193,7 +203,7 @@ class Timeline:
 
     @cached_property
     def call_names(self) -> dict[int, str]:
-        """The documented names of the API calls by name id."""
+        """Return the documented names of the API calls by name id."""
         return self.profile.names(distinct(self.calls.name_id), plain=True)
 
     @cached_property
@@ -206,7 +216,7 @@ class Timeline:
         }
 
     def rank_of(self, pids: Array) -> int | None:
-        """The rank of the only ranked process among these, else None."""
+        """Return the rank of the only ranked process among these, else None."""
         if not self.ranks:
             return None
         ranks = {self.ranks[pid] for pid in distinct(pids).tolist() if pid in self.ranks}
@@ -224,8 +234,8 @@ class Timeline:
 
     @cached_property
     def _lags(self) -> tuple[int, int, int] | None:
-        """Smallest and largest time from a call's start to that of an operation it launched, and how
-        many are negative; None where no operation has a call.
+        """Return smallest and largest time from a call's start to that of an operation it launched, and
+        how many are negative; None where no operation has a call.
         """
         lowest, highest, early = [], [], 0
         for block in blocks(len(self.ops)):
@@ -240,7 +250,7 @@ class Timeline:
 
     @cached_property
     def clocks_disagree(self) -> bool:
-        """Whether CPU and GPU times cannot be compared (docs/definitions.md, clocks)."""
+        """Return whether CPU and GPU times cannot be compared (docs/definitions.md, clocks)."""
         if self._lags is None:
             return False
         lowest, highest, _ = self._lags
@@ -259,7 +269,7 @@ class Timeline:
 
     @cached_property
     def notes(self) -> tuple[Note, ...]:
-        """What calls and links tell: what latencies and causes cannot be built on."""
+        """Return notes on calls and links: on what latencies and causes cannot be built."""
         found = []
         if self.clocks_disagree:
             found.append(
@@ -312,7 +322,7 @@ class Timeline:
 
     @cached_property
     def op_notes(self) -> tuple[Note, ...]:
-        """What the operations alone tell."""
+        """Return the notes on the operations alone."""
         found = []
         untimed = int((~self.ops.timed).sum())
         if untimed:
@@ -364,15 +374,16 @@ class Launches:
     queue: Array
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.call)
 
     def take(self, which: Array) -> Launches:
-        """The launches of a mask."""
+        """Return the launches of a mask."""
         return Launches(**{name: column[which] for name, column in vars(self).items()})
 
 
 def launches(timeline: Timeline) -> Launches:
-    """The launches of a time line. Of a slice, those whose first operation belongs to it."""
+    """Return the launches of a time line. Of a slice, those whose first operation belongs to it."""
     found, op = _launches(timeline)
     if timeline.is_whole:
         return found
@@ -385,7 +396,7 @@ def launches(timeline: Timeline) -> Launches:
 
 
 def first_ops(timeline: Timeline) -> Array:
-    """Per call the index of the first operation with a time that it launched, -1 for none.
+    """Return per call the index of the first operation with a time that it launched, -1 for none.
 
     Of a slice: as in the whole profile, to whose operations the indices belong.
     """
@@ -401,7 +412,6 @@ def first_ops(timeline: Timeline) -> Array:
 
 @cached_whole
 def _launches(timeline: Timeline) -> tuple[Launches, Array]:
-    """All launches, and the index of each one's first operation."""
     whole = timeline.whole
     ops, owner, calls = whole.ops, whole.owner, whole.calls
     launched = np.flatnonzero((owner >= 0) & ops.timed)
@@ -410,7 +420,7 @@ def _launches(timeline: Timeline) -> tuple[Launches, Array]:
     call = owner[op].astype(np.int64)
     start = ops.start[op]
     latency, queue = start - calls.start[call], start - calls.end[call]
-    told = not timeline.clocks_disagree
+    comparable = not timeline.clocks_disagree
     found = Launches(
         call=call,
         device=ops.device[op],
@@ -418,8 +428,8 @@ def _launches(timeline: Timeline) -> tuple[Launches, Array]:
         stream=ops.stream[op],
         op_start=start,
         op_sum=sums(owner[launched], ops.dur[launched], len(calls))[call],
-        latency=np.where(told & (latency >= 0), latency, MISSING),
-        queue=np.where(told & (queue >= 0), queue, MISSING),
+        latency=np.where(comparable & (latency >= 0), latency, MISSING),
+        queue=np.where(comparable & (queue >= 0), queue, MISSING),
     )
     return found, op
 
@@ -444,7 +454,7 @@ class Queues:
     length: Array
 
     def at_least(self, length: int) -> Array:
-        """Per stream the time, in ns, in which its queue was at least so long, from 1."""
+        """Return per stream the time, in ns, in which its queue was at least so long, from 1."""
         # A queue is empty after its last change, so that nothing is counted into the next stream's.
         lasts = np.diff(self.time, append=self.time[-1:])
         full = self.length >= length
@@ -452,7 +462,7 @@ class Queues:
 
 
 def queues(timeline: Timeline) -> Queues:
-    """The queues of all streams on which something was launched, by device, process and stream."""
+    """Return the queues of all streams on which something was launched, by device, process and stream."""
     found = launches(timeline)
     stream_of, (device, pid, stream) = factorize(found.device, found.pid, found.stream)
     known = found.latency != MISSING

@@ -36,7 +36,7 @@ GPU_KINDS: Mapping[Fact, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class Total:
-    """One total as the source tells it; None: not recorded.
+    """One total as the source records it; None: not recorded.
 
     `device_id` None: all devices of the process. `name` is an API function's documented name, `symbol`
     the one that the source spells.
@@ -86,17 +86,17 @@ class CombinedTotal:
 
     @property
     def avg_ns(self) -> float | None:
-        """The mean duration."""
+        """Return the mean duration."""
         return None if self.sum_ns is None or not self.count else self.sum_ns / self.count
 
     @property
     def bytes_avg(self) -> float | None:
-        """The mean size."""
+        """Return the mean size."""
         return None if self.bytes_sum is None or not self.count else self.bytes_sum / self.count
 
 
 def totals(timeline: Timeline, *kinds: int) -> list[Total]:
-    """The totals of these kinds; of a slice, of which they tell nothing, none.
+    """Return the totals of these kinds; none of a slice, about which they say nothing.
 
     Those of a range's own share are parts of others and are left out; so is what never happened.
     """
@@ -135,7 +135,7 @@ def _name_id(row: dict[str, Any]) -> int:
 
 
 def combine_by(found: Iterable[Total], key: Callable[[Total], K]) -> dict[K, CombinedTotal]:
-    """The totals added up by what `key` says of each."""
+    """Return the totals added up by what `key` says of each."""
     members: dict[K, list[Total]] = {}
     for total in found:
         members.setdefault(key(total), []).append(total)
@@ -143,7 +143,7 @@ def combine_by(found: Iterable[Total], key: Callable[[Total], K]) -> dict[K, Com
 
 
 def combine(found: Iterable[Total]) -> CombinedTotal:
-    """Totals as one: the sum of sums, the least of the least, the greatest of the greatest."""
+    """Return totals as one: the sum of sums, the least of the least, the greatest of the greatest."""
     mine = list(found)
 
     def over(make: Callable[[list[int]], int], name: str) -> int | None:
@@ -177,10 +177,10 @@ def _greatest(values: list[int]) -> int:
 
 
 def rank_of(timeline: Timeline, found: CombinedTotal) -> int | None:
-    """The rank of the only ranked process behind a sum, else None."""
+    """Return the rank of the only ranked process behind a sum, else None."""
     return timeline.rank_of(np.array([pid for pid in found.pids if pid is not None], np.int64))
 
 
 def device_order(device_id: int | None) -> int:
-    """What devices are sorted by: as among events, those that are not told come first."""
+    """Return what devices are sorted by: as among events, unknown ones come first."""
     return MISSING if device_id is None else device_id

@@ -74,16 +74,17 @@ SMS: dict[tuple[int, int], Sm] = {
 
 
 def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Array) -> Array:
-    """How many blocks of each kernel an SM holds at once; MISSING where something is not recorded.
+    """Return how many blocks of each kernel an SM holds at once; MISSING where something is not recorded.
 
     Per kernel the threads of a block, the registers of a thread, and the shared memory of a block.
     MISSING, too, where a block does not fit at all: it ran, so what is recorded is not what ran.
     """
-    told = (threads > 0) & (threads <= sm.warps * THREADS_PER_WARP)
-    told &= (registers >= 0) & (registers <= sm.registers)
-    told &= (shared_bytes >= 0) & (shared_bytes <= sm.shared_bytes)
+    recorded = (threads > 0) & (threads <= sm.warps * THREADS_PER_WARP)
+    recorded &= (registers >= 0) & (registers <= sm.registers)
+    recorded &= (shared_bytes >= 0) & (shared_bytes <= sm.shared_bytes)
     threads, registers, shared_bytes = (
-        np.where(told, column, 1).astype(np.int64) for column in (threads, registers, shared_bytes)
+        np.where(recorded, column, 1).astype(np.int64)
+        for column in (threads, registers, shared_bytes)
     )
     warps = warps_of(threads)
     of_warp = _rounded_up(registers * THREADS_PER_WARP, _REGISTER_UNIT)
@@ -94,11 +95,11 @@ def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Arra
     by_shared = np.where(of_block > 0, sm.shared_bytes // np.maximum(of_block, 1), sm.blocks)
     limits = (by_registers, by_shared, sm.warps // warps)
     blocks = np.minimum.reduce([*limits, np.full(len(warps), sm.blocks)])
-    return np.where(told & (blocks > 0), blocks, MISSING)
+    return np.where(recorded & (blocks > 0), blocks, MISSING)
 
 
 def achieved(sm: Sm, threads: Array, resident: Array, blocks_per_sm: Array) -> Array:
-    """The share of an SM's warps, 0..1, that each kernel keeps resident; NaN where not known.
+    """Return the share of an SM's warps, 0..1, that each kernel keeps resident; NaN where not known.
 
     `resident` as `resident_blocks` gives it, `blocks_per_sm` the kernel's grid over the SMs.
     """
@@ -108,7 +109,7 @@ def achieved(sm: Sm, threads: Array, resident: Array, blocks_per_sm: Array) -> A
 
 
 def warps_of(threads: Array) -> Array:
-    """The warps of a block of so many threads."""
+    """Return the warps of a block of so many threads."""
     result: Array = -(-threads // THREADS_PER_WARP)
     return result
 
@@ -142,7 +143,7 @@ class Utilization:
 
     @property
     def columns(self) -> tuple[Array, Array, Array, Array]:
-        """The figures, in order."""
+        """Return the figures, in order."""
         return self.union_ns, self.utilization_pct, self.sm_efficiency_pct, self.occupancy_pct
 
 
@@ -161,7 +162,7 @@ class _Kernels:
 
 
 def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Utilization:
-    """How far the kernels of a device fill each window [low, high)."""
+    """Return how far the kernels of a device fill each window [low, high)."""
     kernels = _kernels(timeline, device)
     ops = timeline.ops_on(device)
     graphs = ops.timed & (ops.kind == OpKind.GRAPH)
@@ -169,7 +170,7 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
     work = union(np.concatenate((kernels.start, starts)), np.concatenate((kernels.end, ends)))
     union_ns = work.covered(low, high)
     length = np.where(high > low, high - low, np.nan)
-    # As for every statistic, what intersects a window counts whole; only unions and integrals are cut.
+    # Like in every statistic, what intersects a window counts whole; only unions and integrals are cut.
     (hidden,) = intersecting_sums(starts, ends, (ends - starts)[np.newaxis], low, high)
     dur = kernels.end - kernels.start
     rows = (
@@ -181,14 +182,14 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
     )
     found = intersecting_sums(kernels.start, kernels.end, np.array(rows, float), low, high)
     spent, no_blocks, no_occupancy, weighted, rounded = found
-    told = hidden <= _UNKNOWN_SHARE * spent
+    enough = hidden <= _UNKNOWN_SHARE * spent
     sm_count = _sm_count(timeline, device)
-    occupied = told & (no_occupancy == 0) & (spent > 0)
+    occupied = enough & (no_occupancy == 0) & (spent > 0)
     efficiency = np.full(len(low), np.nan)
     if sm_count is not None:
         blocks = np.minimum(np.nan_to_num(kernels.blocks), sm_count).astype(np.int64)
         filled = capped_sum(kernels.start, kernels.end, blocks, sm_count).integral(low, high)
-        known = told & (no_blocks == 0)
+        known = enough & (no_blocks == 0)
         efficiency = np.where(known, percent(filled, sm_count * length), np.nan)
     return Utilization(
         union_ns,
@@ -227,7 +228,7 @@ def _kernels(timeline: Timeline, device: int) -> _Kernels:
 
 
 def _product(*columns: Array) -> Array:
-    """What grids or blocks hold; NaN where one of their sizes is not recorded."""
+    """Return what grids or blocks hold; NaN where one of their sizes is not recorded."""
     result = np.ones(len(columns[0]))
     for column in columns:
         result = result * np.where(column > 0, column, np.nan)
@@ -235,7 +236,7 @@ def _product(*columns: Array) -> Array:
 
 
 def _shared(column: dict[str, Array]) -> Array:
-    """Shared memory of a block: as one number, else of its two kinds together."""
+    """Return shared memory of a block: as one number, else of its two kinds together."""
     one, static, dynamic = (column[name].astype(np.int64) for name in _SHARED)
     both = (static != MISSING) & (dynamic != MISSING)
     two = np.where(both, static + dynamic, MISSING)
@@ -253,11 +254,11 @@ def _sm_count(timeline: Timeline, device: int) -> int | None:
 
 
 def _sm(timeline: Timeline, device: int) -> Sm | None:
-    """The device's SM; None where CUDA's rule does not hold for it, or nobody says what it is."""
+    """Return the device's SM; None where CUDA's rule does not hold for it, or nobody says what it is."""
     row = _devices_by_id(timeline).get(device, {})
     major, minor = row.get("compute_major"), row.get("compute_minor")
     sm = None if major is None or minor is None else SMS.get((major, minor))
-    # GPUs of other makers number their architectures as well; their warps tell them apart.
+    # GPUs of other makers number their architectures as well; their warps distinguish them.
     if sm is None or row.get("max_warps_per_sm") not in (None, sm.warps):
         return None
     return sm

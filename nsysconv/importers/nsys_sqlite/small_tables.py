@@ -278,11 +278,12 @@ class Devices:
 
 
 def find_devices(probe: Probe, ids: Identities) -> Devices:
-    """Number the devices behind the (pid, ordinal) pairs of a file's events, those at work first.
+    """Give numbers to the devices behind the (pid, ordinal) pairs of a file's events, those at work
+    first.
 
-    Pairs that the file ties to one GPU (same UUID, or same bus id if there is none) share a number; so do
-    all of one process or, on a machine with one GPU, of all processes. Other pairs of several processes
-    stay apart. GPUs whose metrics were sampled and that no pair is known to mean come last.
+    Pairs that the file ties to one GPU (same UUID, or same bus id if there is none) share a number; so
+    do all of one process or, on a machine with one GPU, of all processes. Other pairs of several
+    processes stay apart. GPUs whose metrics were sampled and that no pair is known to mean come last.
     """
     gpus = _gpus(probe)
     tied = _tied_gpus(probe, gpus)

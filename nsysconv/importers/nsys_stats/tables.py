@@ -439,7 +439,7 @@ def _cut_at_keys(text: str, keys: list[str]) -> JsonRow | None:
 # groups of four (1,2345.6) or as in India (1,23,456.7). What a lone `1.234` means is decided by the other
 # cells of its table, or by what its column holds.
 
-# Spaces of all widths, and what is left of one that was written in another encoding; apostrophes.
+# Spaces of all widths, and the rest of a space that was written in another encoding; apostrophes.
 _BLANKS = " \u00a0\u2007\u2009\u202f\ufffd'\u2019"
 _GROUP_SIGN = re.compile(rf"[.,{_BLANKS}]")
 _NUMBER = re.compile(rf"-?[0-9][0-9.,{_BLANKS}]*$")
@@ -484,7 +484,7 @@ class SpelledNumber:
 
 
 class _Locale(Enum):
-    """How locales spell numbers; the value is a pattern of one: sign, groups, decimals."""
+    """How locales spell numbers; the value is a pattern: sign, groups, decimals."""
 
     POINT = rf"(-?(?:[1-9][0-9]{{0,2}}(?:[,{_BLANKS}][0-9]{{3}})+|[0-9]+))(?:\.([0-9]*))?"
     COMMA = rf"(-?(?:[1-9][0-9]{{0,2}}(?:[.{_BLANKS}][0-9]{{3}})+|[0-9]+))(?:,([0-9]*))?"

@@ -168,7 +168,7 @@ class TotalsCells:
         return row[self._places[role]].strip() if role in self._places else ""
 
     def value(self, row: Sequence[str], role: str) -> ValueRange | None:
-        """Return what a cell stands for; None if it is empty, no number, or too large."""
+        """Return the value of a cell; None if it is empty, no number, or too large."""
         number = self._number(row, role)
         if number is None:
             return None

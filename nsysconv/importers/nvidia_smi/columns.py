@@ -100,7 +100,7 @@ class MetricColumn:
         return self.name if self.is_counted else f"{self.name} [{self.unit}]"
 
     def value(self, text: str) -> tuple[int, float] | None:
-        """Return the code of the unit and the number in it; None for a cell that stands for nothing.
+        """Return the code of the unit and the number in it; None for a cell without a value.
 
         Raises ValueError for other texts.
         """

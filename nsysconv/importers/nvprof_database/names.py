@@ -50,7 +50,7 @@ class NameIds:
     demangles: bool
 
     def text(self, text_id: Expression, *, careful: bool) -> Expression:
-        """Return a text of the file; id 0 is none and, if `careful`, so are ids that cannot be."""
+        """Return a text of the file; id 0 is no text and, if `careful`, neither are impossible ids."""
         if careful:
             return sa.case((text_id.between(1, self.base - 1), text_id))
         return sa.func.nullif(text_id, 0)
@@ -96,7 +96,7 @@ def call_name(layer: int, number: int) -> str:
 
 
 def function_name(layer: int, number: int) -> str | None:
-    """Return the function that CUPTI's number stands for in a layer, or None if it is not known."""
+    """Return the function that CUPTI's number means in a layer, or None if it is not known."""
     return _function_names().get((LAYERS[layer], number))
 
 

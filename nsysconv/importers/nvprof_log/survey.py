@@ -50,7 +50,7 @@ def step_of(text: str) -> Fraction | None:
 
 
 def spelled(text: str, unit: str = "") -> ValueRange | None:
-    """Return what a cell stands for; None if it is no number of a known unit.
+    """Return the value of a cell; None if it is no number of a known unit.
 
     The cell's own unit goes before that of its column, `unit`.
     """
@@ -73,7 +73,7 @@ def measured(text: str, unit: str = "") -> tuple[float, float] | None:
 
 
 def _scaled(text: str, unit: str) -> tuple[int, int, int] | None:
-    """Return digits, scale and parts: the cell stands for digits * scale / parts."""
+    """Return digits, scale and parts: the cell means digits * scale / parts."""
     match = _VALUE.match(text)
     if match is None:
         return None
@@ -90,7 +90,7 @@ def _scaled(text: str, unit: str) -> tuple[int, int, int] | None:
 
 
 def _digits(text: str) -> tuple[int, int] | None:
-    """Return the digits of a number, and the power of ten that the last of them stands for."""
+    """Return the digits of a number, and the power of ten of the last of them."""
     # Of `,` and `.` the last is the decimal sign, unless it occurs more than once.
     number, _, power = text.lower().partition("e")
     comma, point = number.rfind(","), number.rfind(".")

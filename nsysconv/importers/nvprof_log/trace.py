@@ -432,7 +432,7 @@ class NvprofTraceRows(TraceRows):
         """Return bounds of sizes by throughput and duration."""
         rate, half_rate = cells.quantities["throughput"][rows], cells.step("throughput", rows) / 2
         dur, dur_step = cells.quantities["dur"][rows], cells.step("dur", rows)
-        # A duration that is spelled to the ns has no fraction of one.
+        # A duration that is spelled to the ns has no fraction of a ns.
         half_dur = np.where(dur_step > 1, dur_step, 0) / 2
         least = (rate - half_rate) * (dur - half_dur) / 1e9
         return least, (rate + half_rate) * (dur + half_dur) / 1e9

@@ -117,7 +117,7 @@ class RoundedSums:
     step: Fraction = Fraction(0)
 
     def add(self, value: ValueRange) -> int:
-        """Return the integer that a sum stands for, and count it if it could be several."""
+        """Return the integer that a sum means, and count it if it could be several."""
         if not value.is_exact:
             self.count += 1
             self.step = max(self.step, value.step)

@@ -155,7 +155,7 @@ def _gpu_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
 
 
 def _missing_rows_notes(timeline: Timeline) -> tuple[Note, ...]:
-    """Return the note that a table of several kinds has no rows of one that is not recorded."""
+    """Return the note that a table of several kinds has no rows of a kind that is not recorded."""
     facts = timeline.profile.facts
     missing = [
         name

@@ -152,7 +152,7 @@ class SqliteConnection(Connection):
     ) -> Generator[tuple[int, list[np.ndarray]]]:
         """Yield columns of a table's rows with numbers from `first` to `last`, as `page_reader.read`.
 
-        None among the names stands for the numbers, which are those of the column `key`.
+        None among the names means the numbers, which are those of the column `key`.
         """
         # What is asked within a transaction leaves a lock: until its end nobody writes.
         self.execute("BEGIN")

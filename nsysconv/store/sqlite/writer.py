@@ -260,7 +260,7 @@ class SqliteRows(ProfileRows):
     """The database numbers the rows; those of a profile are contiguous (docs/decisions/0004)."""
 
     def __init__(self, connection: SqliteConnection, profile_id: int) -> None:
-        """Number the rows of the new profile from behind the last ones of each table."""
+        """Give the rows of the new profile numbers behind the last ones of each table."""
         self._connection = connection
         self._profile_id = profile_id
         self._before = {name: self._last_id(name) for name in schema.EVENT_TABLES}

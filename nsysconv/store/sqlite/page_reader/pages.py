@@ -336,7 +336,7 @@ class Records:
 
 
 def repeated(value: int, count: int) -> Array:
-    """Return a read-only array of `count` equal numbers that takes the memory of one."""
+    """Return a read-only array of `count` equal numbers that takes the memory of a single number."""
     numbers: Array = np.broadcast_to(np.int64(value), count)
     return numbers
 

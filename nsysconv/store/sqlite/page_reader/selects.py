@@ -56,7 +56,7 @@ class UnsupportedError(Exception):
 def evaluator(columns: Sequence[Any], where: Any) -> Evaluate | None:
     """Return a function that computes a select's columns in the rows where `where` holds, or None.
 
-    None where SQLite has to compute them. None among `columns` stands for the row's id; `where` may be
+    None where SQLite has to compute them. None among `columns` means the row's id; `where` may be
     None.
     """
     try:

@@ -1,0 +1,101 @@
+"""Words that need their author are in no comment, docstring, name or page."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+CODE = ("nsysconv", "scripts", "benchmarks", "fuzz", "faults")
+MODULES = sorted(
+    path
+    for folder in CODE
+    for path in (ROOT / folder).rglob("*.py")
+    if not path.is_relative_to(ROOT / "benchmarks" / "data")
+)
+# Generated from texts that users see in reports, too: those are changed only with the outputs.
+OF_OUTPUTS = {"cli.md", "reports.md", "schema.md"}
+# Names the words that are not used.
+OF_RULES = {"CONTRIBUTING.md"}
+PAGES = sorted(
+    path
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+    if path.name not in OF_OUTPUTS | OF_RULES
+)
+
+TELL = r"\b(?:tell|tells|told|telling)\b"
+# "of one" without the thing that it is one of: "of one it is not known".
+FORBIDDEN = re.compile(
+    rf"{TELL}|\bstands\b|(?<!here )\b(?-i:is none)\b|\b(?-i:As for)\b"
+    r"|\bof one(?=[,.;:)]| (?:it|is|that|which)\b)",
+    re.I,
+)
+# The third answer of a comparison has this name.
+VERDICT = re.compile(r"cannot[ -]tell", re.I)
+# A method may be of another library, as `file.tell()`.
+IN_NAMES = re.compile(r"(?:^|_)(?:tell|tells|told|telling|stands)(?:_|$)")
+# For users, in messages and tables; forms of tell elsewhere are counted against them.
+MOST_TELL_LINES = 150
+
+
+def test_words_that_are_forbidden_are_found() -> None:
+    for text in ("it tells", "It stands there", "like a row and is none", "As for it", "of one it is"):
+        assert FORBIDDEN.search(text), text
+    for text in ("the steps of one run", "a file that standardises", "the hotel", "there is none"):
+        assert not FORBIDDEN.search(text), text
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_comments_docstrings_and_names_use_plain_words(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert [*_forbidden_prose(text), *_forbidden_names(text)] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_use_plain_words(path: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.S)
+    # Indented blocks are outputs and examples.
+    lines = [line for line in text.splitlines() if not line.startswith("    ")]
+    found = [line for line in lines if FORBIDDEN.search(VERDICT.sub("", line))]
+    assert found == []
+
+
+def test_few_lines_of_the_package_have_a_form_of_tell() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "nsysconv").rglob("*.py")]
+    lines = [line for text in texts for line in text.splitlines() if re.search(TELL, line, re.I)]
+    assert len(lines) <= MOST_TELL_LINES
+
+
+def _forbidden_prose(text: str) -> Iterator[str]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield from _matches(token.string, token.start[0])
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        for statement in body:
+            # Docstrings, and the strings below constants that say what these are.
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield from _matches(value.value, statement.lineno)
+
+
+def _matches(prose: str, line: int) -> Iterator[str]:
+    prose = VERDICT.sub("", re.sub(r"`[^`\n]*`", "", prose))
+    yield from (f"line {line}: {match.group()}" for match in FORBIDDEN.finditer(prose))
+
+
+def _forbidden_names(text: str) -> Iterator[str]:
+    before = ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        is_method, before = before == ".", token.string
+        name = VERDICT.sub("", token.string.replace("_", " ")).replace(" ", "_")
+        if token.type == tokenize.NAME and not is_method and IN_NAMES.search(name):
+            yield f"line {token.start[0]}: {token.string}"
