@@ -42,9 +42,8 @@ from nsysconv.queries import REPORTS
 from nsysconv.render import Options as RenderOptions
 from nsysconv.render import renderer
 from nsysconv.store import postgresql as postgresql_writer
-from nsysconv.store import read
 from nsysconv.store.address import Url
-from nsysconv.store.location import Location, reading, writing
+from nsysconv.store.location import Location, ask, reading, writing
 from nsysconv.store.postgresql import PostgresqlConnection
 from nsysconv.store.read import find_profile
 from nsysconv.store.write import Origin
@@ -564,8 +563,8 @@ def test_views_show_what_they_show_in_a_file(url: Url, tmp_path: Path) -> None:
     import_file(source, url)
     import_file(source, file)
     for view in ("v_gpu_op", "v_sync", "v_kernel", "v_api_call", "v_memcpy"):
-        found = read.ask(url, f"SELECT * FROM {view}").to_pylist()
-        expected = read.ask(file, f"SELECT * FROM {view}").to_pylist()
+        found = ask(url, f"SELECT * FROM {view}").to_pylist()
+        expected = ask(file, f"SELECT * FROM {view}").to_pylist()
         assert sorted(map(repr, found)) == sorted(map(repr, expected)), view
 
 

@@ -297,7 +297,7 @@ def _children(proc: Path) -> dict[int, list[int]]:
 
 
 def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
-    found = {}
+    processes = {}
     try:
         names = [name for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - thousands
     except OSError:  # a system without /proc
@@ -307,10 +307,10 @@ def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
             stat = (proc / name / "stat").read_bytes()
             # The command is in parentheses and may hold any bytes.
             state, parent, _, session, *_ = stat.rpartition(b")")[2].split()
-            found[int(name)] = int(parent), int(session), state.decode()
+            processes[int(name)] = int(parent), int(session), state.decode()
         except (OSError, ValueError):  # it has ended
             continue
-    return found
+    return processes
 
 
 def _runs(pid: int, program: Sequence[str], proc: Path) -> bool:

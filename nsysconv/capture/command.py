@@ -158,14 +158,14 @@ def parse(arguments: Sequence[str], program: str | None = None) -> Line:
     Raises CaptureError for other commands, and where it is unknown where the program begins.
     """
     profiler = _profiler(arguments)
-    given = tuple(arguments)
+    line = tuple(arguments)
     start = 1 + len(profiler.words)
-    end = len(given) if program is None else _marked(given, start, program)
+    end = len(line) if program is None else _marked(line, start, program)
     outputs: list[Output] = []
     overwrites = False
     index = start
     while index < end:
-        argument = given[index]
+        argument = line[index]
         if argument == "--" or not argument.startswith("-") or argument == "-":
             if program is None:
                 index += argument == "--"
@@ -176,9 +176,9 @@ def parse(arguments: Sequence[str], program: str | None = None) -> Line:
         taken = 1
         if head is None:
             if name in profiler.valued and index + 1 < end:
-                taken, head, value = 2, "", given[index + 1]
+                taken, head, value = 2, "", line[index + 1]
             elif name not in profiler.flags | profiler.valued and program is None:
-                raise _unknown(profiler, given, index)
+                raise _unknown(profiler, line, index)
         for kind, names in enumerate(profiler.outputs):
             if name in names and head is not None:
                 outputs.append(Output(index + taken - 1, head, value, kind))
@@ -187,12 +187,12 @@ def parse(arguments: Sequence[str], program: str | None = None) -> Line:
         index += taken
     if program is not None:
         index = end
-    if index >= len(given):
+    if index >= len(line):
         raise CaptureError(
             f"there is no program in this line of {profiler.name}",
             hint=f"For example: nsysconv profile -- {_example(profiler)}",
         )
-    return Line(profiler, given, index, tuple(outputs), overwrites)
+    return Line(profiler, line, index, tuple(outputs), overwrites)
 
 
 def _profiler(arguments: Sequence[str]) -> Profiler:
@@ -203,7 +203,7 @@ def _profiler(arguments: Sequence[str]) -> Profiler:
         raise CaptureError(
             f"not a line of a profiler: {shown!r}" if shown else "no command is given",
             hint="Put your own line behind --: nsysconv profile -- "
-            + " or -- ".join(_example(one) for one in _PROFILERS.values()),
+            + " or -- ".join(_example(known) for known in _PROFILERS.values()),
         )
     return profiler
 

@@ -98,14 +98,14 @@ def _identifying_parts(pattern: str) -> set[str]:
     parts = set()
     for part in _PART.finditer(pattern):
         variable, letter = part["variable"], part["letter"]
-        for what, known in (
+        for part_name, variables in (
             ("rank", RANK_VARIABLES),
             ("local rank", LOCAL_RANK_VARIABLES),
             ("node", NODE_VARIABLES),
             ("job", JOB_VARIABLES),
         ):
-            if variable in known:
-                parts.add(what)
+            if variable in variables:
+                parts.add(part_name)
         if letter == "h" or variable in ("HOSTNAME", "SLURMD_NODENAME"):
             parts.add("host")
         if letter == "p":

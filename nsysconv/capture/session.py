@@ -55,21 +55,10 @@ def capture(
     launch = launch_of(environment)
     if launch not in parse_rank_filter(options.ranks):
         replace_process(line.program, environment)
-    profiler = shutil.which(line.arguments[0], path=environment.get("PATH"))
-    if profiler is None:
-        raise CaptureError(
-            "not found, or not to be executed" if "/" in line.arguments[0] else "not in PATH",
-            where=line.arguments[0],
-            hint="Load the module it comes with, such as cuda or nsight-systems, or give its path.",
-        )
+    profiler = _find_profiler(line.arguments[0], environment)
     host = socket.gethostname()
     plan = _make_plan(line, launch, host, options, environment, say)
-    known = dict(environment)
-    if line.profiler.adds_suffix:
-        # Ranks and users on one node would meet in the folder that nsys takes by itself.
-        known.setdefault("NSYS_TMPDIR", str(plan.temporary))
-    if options.scratch is not None:
-        known["TMPDIR"] = str(options.scratch)
+    child_environment = _child_environment(environment, line, plan, options)
     record = Record(
         rank=launch.rank,
         local_rank=launch.local_rank,
@@ -82,7 +71,7 @@ def capture(
     plan = replace(plan, first=_write_first_record(record, plan, say))
     try:
         ended = child_process.run(
-            line.with_outputs(plan.values), line.program, known, options.grace_s, say
+            line.with_outputs(plan.values), line.program, child_environment, options.grace_s, say
         )
     except CaptureError:
         shutil.rmtree(plan.scratch, ignore_errors=True)
@@ -97,12 +86,37 @@ def capture(
         end_utc_ns=time.time_ns(),
     )
     try:
-        context = StageOutContext(plan, line, profiler, known, record, options, importing, say)
+        context = StageOutContext(
+            plan, line, profiler, child_environment, record, options, importing, say
+        )
         staged = stage_out.stage_reports(context, ended)
     except Exception as error:  # the program has run: its status is worth more than ours
         say(f"internal error: {type(error).__name__}: {error}; what there is, is in {plan.scratch}")
         return Captured(ended.status, (), ("internal error",))
     return Captured(ended.status, staged.records, staged.problems)
+
+
+def _find_profiler(name: str, environment: Mapping[str, str]) -> str:
+    profiler = shutil.which(name, path=environment.get("PATH"))
+    if profiler is None:
+        raise CaptureError(
+            "not found, or not to be executed" if "/" in name else "not in PATH",
+            where=name,
+            hint="Load the module it comes with, such as cuda or nsight-systems, or give its path.",
+        )
+    return profiler
+
+
+def _child_environment(
+    environment: Mapping[str, str], line: Line, plan: stage_out.Plan, options: CaptureOptions
+) -> dict[str, str]:
+    child_environment = dict(environment)
+    if line.profiler.adds_suffix:
+        # Ranks and users on one node would meet in the folder that nsys takes by itself.
+        child_environment.setdefault("NSYS_TMPDIR", str(plan.temporary))
+    if options.scratch is not None:
+        child_environment["TMPDIR"] = str(options.scratch)
+    return child_environment
 
 
 def _write_first_record(
@@ -129,8 +143,8 @@ def _make_plan(
     say: Callable[[str], None],
 ) -> stage_out.Plan:
     profiler = line.profiler
-    given = line.outputs or (Output(0, "", profiler.default_name),)
-    files = {output for output in given if output.value not in _OWN_STREAMS}
+    outputs = line.outputs or (Output(0, "", profiler.default_name),)
+    files = {output for output in outputs if output.value not in _OWN_STREAMS}
     names, places = {}, {}
     for output in files:
         folder, name = patterns.split_folder(output.value)
@@ -141,9 +155,9 @@ def _make_plan(
     if not in_order:
         raise CaptureError("the line writes no file", hint="Name one: -o NAME")
     destination = places[in_order[0]]
-    root, about = atomic_move.scratch_root(options.scratch, environment, destination)
-    if about:
-        say(about)
+    root, warning = atomic_move.scratch_root(options.scratch, environment, destination)
+    if warning:
+        say(warning)
     scratch = atomic_move.make_scratch(root)
     temporary = scratch / "tmp"
     temporary.mkdir()
@@ -158,7 +172,7 @@ def _make_plan(
             f"{patterns.escape_pattern(str(made[output]))}/{names[output]}"
             if output in files
             else output.value
-            for output in given
+            for output in outputs
         ),
         _expected(names[in_order[0]], environment, host, profiler.suffixes),
     )
@@ -196,8 +210,8 @@ def replace_process(program: Sequence[str], environment: Mapping[str, str]) -> N
     except FileNotFoundError:
         raise ProgramNotFoundError("command not found", where=program[0]) from None
     except OSError as error:
-        what = reason_of(error)
-        raise ProgramNotRunError(what, where=program[0]) from error
+        reason = reason_of(error)
+        raise ProgramNotRunError(reason, where=program[0]) from error
 
 
 class ProgramNotFoundError(CaptureError):

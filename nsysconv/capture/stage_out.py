@@ -98,7 +98,7 @@ class _Report:
 
 @dataclass(frozen=True)
 class StagedReports:
-    """What was brought home: the records, and all that went wrong."""
+    """What was moved to where it is kept: the records, and all that went wrong."""
 
     records: tuple[Path, ...]
     problems: tuple[str, ...]
@@ -156,8 +156,8 @@ def stage_reports(context: StageOutContext, ended: ExitState) -> StagedReports:
             _summarize(context, report)
         if safe:
             shutil.rmtree(plan.scratch, ignore_errors=True)
-    found = tuple(path for path in written if path is not None)
-    return StagedReports(found, tuple(p for report in reports for p in report.problems))
+    kept_records = tuple(path for path in written if path is not None)
+    return StagedReports(kept_records, tuple(p for report in reports for p in report.problems))
 
 
 def _reports(context: StageOutContext) -> list[_Report]:
@@ -205,19 +205,19 @@ def _keep_after_all(context: StageOutContext, report: _Report) -> bool:
 def _keep_others(context: StageOutContext, reports: list[_Report]) -> bool:
     sources = {report.source for report in reports}
     stems = {report.source.stem: report.stem for report in reports}
-    found = [
-        (path, place)
-        for folder, place in context.plan.outputs
-        for path in sorted(folder.iterdir())
+    files = [
+        (path, folder)
+        for scratch, folder in context.plan.outputs
+        for path in sorted(scratch.iterdir())
         if path.is_file() and path not in sources
     ]
-    found += [(p, context.plan.destination) for p in sorted(context.plan.temporary.rglob("*"))
+    files += [(p, context.plan.destination) for p in sorted(context.plan.temporary.rglob("*"))
               if p.suffix == _UNFINISHED and p.is_file()]  # fmt: skip
     safe = True
-    for path, place in found:
+    for path, folder in files:
         name = stems.get(path.stem, path.stem) + path.suffix
         try:
-            put = atomic_move.put_other(path, place / name, overwrite=context.line.overwrites)
+            put = atomic_move.put_other(path, folder / name, overwrite=context.line.overwrites)
         except OSError as error:
             context.say(f"{path.name} could not be kept ({reason_of(error)}): it is {path}")
             safe = False
@@ -331,12 +331,12 @@ def _imported(
     return made
 
 
-def _put(report: _Report, path: Path, what: str, context: StageOutContext) -> Path | None:
+def _put(report: _Report, path: Path, kind: str, context: StageOutContext) -> Path | None:
     target = context.plan.destination / (report.stem + path.suffix)
     try:
         atomic_move.put(path, target)
     except OSError as error:
-        report.problems.append(f"the {what} could not be kept ({reason_of(error)})")
+        report.problems.append(f"the {kind} could not be kept ({reason_of(error)})")
         return None
     return target
 

@@ -44,12 +44,16 @@ class TextColumn:
     @classmethod
     def joined(cls, parts: Sequence[TextColumn]) -> TextColumn:
         """Return the texts of all parts, one part after the other; at least one is given."""
-        known: dict[str, int] = {}
+        numbers_of_texts: dict[str, int] = {}
         numbers = []
         for part in parts:
-            ours = [known.setdefault(text, len(known)) for text in part.texts]
-            numbers.append(np.array(ours, np.int32)[part.numbers])
-        return cls(np.concatenate([p.ids for p in parts]), np.concatenate(numbers), list(known))
+            new_numbers = [
+                numbers_of_texts.setdefault(text, len(numbers_of_texts)) for text in part.texts
+            ]
+            numbers.append(np.array(new_numbers, np.int32)[part.numbers])
+        return cls(
+            np.concatenate([p.ids for p in parts]), np.concatenate(numbers), list(numbers_of_texts)
+        )
 
 
 class Connection(ABC):
@@ -65,7 +69,8 @@ class Connection(ABC):
     def __init__(self, driver: str, uri: str, place: str) -> None:
         """Open the database at `uri`; `place` names it in error messages."""
         self.place = place
-        with self._errors():
+        self._errors = ErrorTranslation(self.translated)
+        with self._errors:
             self._database = adbc.AdbcDatabase(driver=driver, uri=uri)
             try:
                 self._connection = adbc.AdbcConnection(self._database)
@@ -95,11 +100,11 @@ class Connection(ABC):
 
     @abstractmethod
     def typed_batches(
-        self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
+        self, columns: Sequence[sa.Column[Any]], condition: sa.ColumnElement[bool], rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield columns of one table with the schema's types, at most `rows` rows at a time.
 
-        Only the rows for which the condition `of` holds, in the order of the primary key.
+        Only the rows for which `condition` holds, in the order of the primary key.
         """
 
     @abstractmethod
@@ -128,17 +133,17 @@ class Connection(ABC):
 
     def execute(self, sql: Sql) -> None:
         """Run a statement and drop its rows."""
-        with self._errors(), self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
+        with self._errors, self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
             statement.execute_update()
 
     def rows(self, sql: Sql) -> list[dict[str, object]]:
         """Return the rows of a small query as dictionaries."""
-        with self._errors(), self._statement(self.compiled(sql), _SMALL_BATCH_ROWS) as statement:
+        with self._errors, self._statement(self.compiled(sql), _SMALL_BATCH_ROWS) as statement:
             return _pylist(reader_of(statement).read_all())
 
     def table(self, sql: Sql) -> pa.Table:
         """Return the rows of a query as an Arrow table."""
-        with self._errors(), self._statement(self.compiled(sql), _SMALL_BATCH_ROWS) as statement:
+        with self._errors, self._statement(self.compiled(sql), _SMALL_BATCH_ROWS) as statement:
             return reader_of(statement).read_all()
 
     def value(self, sql: Sql) -> object:
@@ -155,7 +160,7 @@ class Connection(ABC):
 
         In SQLite a column has the type of its first batch.
         """
-        with self._errors(), self._statement(self.compiled(sql), rows) as statement:
+        with self._errors, self._statement(self.compiled(sql), rows) as statement:
             for batch in reader_of(statement):
                 yield from (batch.slice(low, rows) for low in range(0, batch.num_rows, rows))
 
@@ -168,29 +173,32 @@ class Connection(ABC):
         or int32 where all values of a batch fit; null is MISSING.
         """
         table = columns[0].table
-        of = self.within(table, profile_id, first_id, last_id)
-        sql = self.compiled(sa.select(*columns).where(of).order_by(table.c.id))
-        with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
+        condition = self.within(table, profile_id, first_id, last_id)
+        sql = self.compiled(sa.select(*columns).where(condition).order_by(table.c.id))
+        with self._errors, self._statement(sql, _EVENT_BATCH_ROWS) as statement:
             for batch in reader_of(statement):
                 yield [_int64(column) for column in batch.columns]
 
     def texts(self, sql: Sql) -> TextColumn:
         """Return the rows of a query of an id and a text that is not null."""
-        known: dict[Any, int] = {}
+        numbers_of_cells: dict[Any, int] = {}
         ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        with self._errors(), self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
+        with self._errors, self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
             for batch in reader_of(statement):
                 if not batch.num_rows:
                     continue
-                ours = [known.setdefault(cell, len(known)) for cell in _cells(batch.column(1))]
+                new_numbers = [
+                    numbers_of_cells.setdefault(cell, len(numbers_of_cells))
+                    for cell in _cells(batch.column(1))
+                ]
                 ids.append(_int64(batch.column(0)))
-                numbers.append(np.array(ours, np.int32))
-        texts = [_text(cell) if isinstance(cell, bytes) else cell for cell in known]
+                numbers.append(np.array(new_numbers, np.int32))
+        texts = [_text(cell) if isinstance(cell, bytes) else cell for cell in numbers_of_cells]
         return TextColumn(np.concatenate(ids), np.concatenate(numbers), texts)
 
     def ingest(self, table: str, rows: pa.Table) -> None:
         """Append Arrow rows to a table, columns by name."""
-        with self._errors():
+        with self._errors:
             statement = adbc.AdbcStatement(self._connection)
             try:
                 statement.set_options(
@@ -205,14 +213,11 @@ class Connection(ABC):
 
     def execute_for(self, rows: pa.Table, sql: str) -> None:
         """Run a statement once per row; the row's cells are the values of its parameters, in order."""
-        with self._errors(), self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
+        with self._errors, self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
             _run_with(statement, rows)
 
     def _statement(self, sql: str, batch_rows: int) -> _Statement:
         return _Statement(self._connection, sql, self.batch_options(batch_rows))
-
-    def _errors(self) -> ErrorTranslation:
-        return ErrorTranslation(self.translated)
 
 
 def check_version(version: int, location: object, other: str) -> None:
@@ -356,12 +361,12 @@ def arrow_field(column: sa.Column[Any]) -> pa.Field:
     Its metadata are its comment, its unit where it is a quantity, and the words that its codes stand for,
     as JSON.
     """
-    about = {"comment": column.comment or ""}
+    metadata = {"comment": column.comment or ""}
     if column.info["unit"] not in _NO_QUANTITY:
-        about["unit"] = column.info["unit"].value
+        metadata["unit"] = column.info["unit"].value
     if column.info.get("codes"):
-        about["codes"] = json.dumps(column.info["codes"])
-    return pa.field(column.name, arrow_type(column), column.nullable is not False, about)
+        metadata["codes"] = json.dumps(column.info["codes"])
+    return pa.field(column.name, arrow_type(column), column.nullable is not False, metadata)
 
 
 def select_columns(columns: Iterable[sa.Column[Any]]) -> sa.Select[Any]:

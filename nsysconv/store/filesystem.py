@@ -70,9 +70,9 @@ def publish(partial: Path, path: Path) -> None:
         partial.rename(path)
 
 
-def _appeared(what: str, path: Path) -> InUseError:
+def _appeared(kind: str, path: Path) -> InUseError:
     return InUseError(
-        f"the {what} appeared while it was being made",
+        f"the {kind} appeared while it was being made",
         where=str(path),
         hint="Something else made it; name another with -o.",
     )

@@ -90,11 +90,11 @@ class PostgresqlConnection(Connection):
         self.rows(f"SELECT {', '.join(calls)}")
 
     def typed_batches(
-        self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
+        self, columns: Sequence[sa.Column[Any]], condition: sa.ColumnElement[bool], rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield columns with the schema's types; here every column has one type."""
         key = columns[0].table.primary_key.columns
-        statement = sa.select(*columns).where(of).order_by(*key)
+        statement = sa.select(*columns).where(condition).order_by(*key)
         fields = [pa.field(column.name, arrow_type(column)) for column in columns]
         for batch in self.batches(statement, rows):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))

@@ -101,20 +101,20 @@ class Profile:
         so that adding to it cannot overflow. Null is MISSING. Rows come in the order of their ids.
         """
         with self._locks[table]:
-            known = self._columns.setdefault(table, {})
-            wanted = [name for name in names if name not in known]
+            cached = self._columns.setdefault(table, {})
+            uncached = [name for name in names if name not in cached]
             constants = self._store.constants(self.id, table)
-            stored = [name for name in wanted if name not in constants]
-            if wanted and not stored and not known:
-                stored = wanted
+            stored = [name for name in uncached if name not in constants]
+            if uncached and not stored and not cached:
+                stored = uncached
             if stored:
                 with phase(f"read {table}"):
-                    known.update(self._store.read_columns(self.id, table, stored))
-            length = len(next(iter(known.values())))
-            for name in wanted:
-                if name not in known:
-                    known[name] = np.broadcast_to(np.int64(constants[name]), length)
-            return {name: known[name] for name in names}
+                    cached.update(self._store.read_columns(self.id, table, stored))
+            length = len(next(iter(cached.values())))
+            for name in uncached:
+                if name not in cached:
+                    cached[name] = np.broadcast_to(np.int64(constants[name]), length)
+            return {name: cached[name] for name in names}
 
     def release(self, table: str, names: Iterable[str]) -> None:
         """Drop cached columns that others were made from; when asked for again they are read again."""
@@ -163,7 +163,7 @@ class Profile:
         function's documented name is preferred.
         """
         wanted = sorted({int(i) for i in ids})
-        found: dict[int, str] = {MISSING: "[no name]"}
+        texts: dict[int, str] = {MISSING: "[no name]"}
         table = schema.name
         text = sa.func.coalesce(table.c.plain, table.c.text) if plain else table.c.text
         for low in range(0, len(wanted), 5_000):
@@ -173,8 +173,8 @@ class Profile:
                     table.c.profile_id == self.id, table.c.id.in_(piece)
                 )
             )
-            found.update({int(row["id"]): str(row["text"]) for row in rows})
-        return {i: found.get(i, f"[name {i}]") for i in wanted}
+            texts.update({int(row["id"]): str(row["text"]) for row in rows})
+        return {i: texts.get(i, f"[name {i}]") for i in wanted}
 
     def names_from(self, prefix: str) -> dict[int, str]:
         """Return the names that begin with `prefix` by id; upper and lower case may count as equal."""
@@ -340,18 +340,18 @@ class Store:
             return TextColumn(np.empty(0, np.int64), np.empty(0, np.int32), [])
         pieces = split_extent(extent)
         source = schema.metadata.tables[table]
-        text, found = source.c[column], dict[int, TextColumn]()
+        text, texts = source.c[column], dict[int, TextColumn]()
 
         def read(part: int, connection: Connection) -> None:
             piece = pieces[part]
-            of = connection.within(source, profile_id, piece.first_id, piece.last_id)
-            asked = sa.select(source.c.id, text).where(of, text.is_not(None))
+            condition = connection.within(source, profile_id, piece.first_id, piece.last_id)
+            select = sa.select(source.c.id, text).where(condition, text.is_not(None))
             if prefix:
-                asked = asked.where(_begins(text, prefix))
-            found[part] = connection.texts(asked.order_by(source.c.id))
+                select = select.where(_begins(text, prefix))
+            texts[part] = connection.texts(select.order_by(source.c.id))
 
         self._in_threads(read, len(pieces))
-        return TextColumn.joined([found[part] for part in range(len(pieces))])
+        return TextColumn.joined([texts[part] for part in range(len(pieces))])
 
     def batches(
         self, profile_id: int, table: str, rows: int, names: Sequence[str] | None = None
@@ -359,22 +359,24 @@ class Store:
         """Yield a profile's rows of any table, all columns or those of `names`, `rows` at a time."""
         source = schema.metadata.tables[table]
         columns = [source.c[name] for name in (source.c.keys() if names is None else names)]
-        of = self._of_profile(profile_id, source)
-        yield from self._stream(profile_id, source, lambda c: c.typed_batches(columns, of, rows))
+        condition = self._of_profile(profile_id, source)
+        yield from self._stream(
+            profile_id, source, lambda c: c.typed_batches(columns, condition, rows)
+        )
 
     def distinct(self, profile_id: int, table: str, names: Sequence[str]) -> dict[str, set[int]]:
         """Return the distinct values of integer columns in a profile's rows, without null."""
         source = schema.metadata.tables[table]
         # SQLite's own DISTINCT takes four times as long.
-        found: dict[str, set[int]] = {name: set() for name in names}
+        values_by_name: dict[str, set[int]] = {name: set() for name in names}
         statement = sa.select(*(source.c[name] for name in names)).where(
             self._of_profile(profile_id, source)
         )
         batches = self._stream(profile_id, source, lambda c: c.batches(statement, _ROWS_PER_THREAD))
         for batch in batches:
             for name, values in zip(names, batch.columns, strict=True):
-                found[name].update(values.drop_null().unique().to_pylist())
-        return found
+                values_by_name[name].update(values.drop_null().unique().to_pylist())
+        return values_by_name
 
     def _stream(
         self,
@@ -437,10 +439,10 @@ def find_profile(store: Store, selector: str) -> Profile:
     for profile in profiles:
         if selector in (profile.ref.label, str(profile.id)):
             return profile
-    known = {p.ref.label: f"{p.ref.label} (id {p.id})" for p in profiles}
+    labels = {p.ref.label: f"{p.ref.label} (id {p.id})" for p in profiles}
     raise UsageError(
         f"no profile {selector!r} in the store",
-        hint=available_hint(selector, known, "`nsysconv runs` lists them all."),
+        hint=available_hint(selector, labels, "`nsysconv runs` lists them all."),
     )
 
 

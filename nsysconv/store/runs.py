@@ -101,13 +101,13 @@ class Runs:
             return RunAssignment(home, job)
         own = belonging.unit is not None
         label = belonging.label if job is None or own else job.replace(" ", "-")
-        there: list[int] = []
+        candidates: list[int] = []
         if member.ranks and job is not None:
-            there = self._of_job(job)
+            candidates = self._of_job(job)
         elif member.ranks and belonging.together is not None:
-            there = self._known(belonging.together)
+            candidates = self._known(belonging.together)
         note = None
-        for run_id in there:
+        for run_id in candidates:
             run = self._run(run_id)
             if member.may_join(run):
                 return RunAssignment(run_id, job, label)
@@ -127,9 +127,9 @@ class Runs:
     def keep(self) -> None:
         """Mark pending runs as committed."""
         for key, run_id in self._meeting:
-            known = self._met.setdefault(key, [])
-            if run_id not in known:
-                known.append(run_id)
+            runs = self._met.setdefault(key, [])
+            if run_id not in runs:
+                runs.append(run_id)
         self._meeting.clear()
 
     def _known(self, key: str) -> list[int]:
@@ -142,8 +142,8 @@ class Runs:
 
     def _named(self, name: str) -> int | None:
         run = schema.run
-        found = self._connection.value(sa.select(run.c.id).where(run.c.label == name))
-        return None if found is None else int(str(found))
+        run_id = self._connection.value(sa.select(run.c.id).where(run.c.label == name))
+        return None if run_id is None else int(str(run_id))
 
     def _label(self, run_id: int) -> str:
         run = schema.run
@@ -241,27 +241,27 @@ class RankCoverage:
         """Return the notes that belong under a table over these ranks."""
         if not self.ranks:
             return []
-        found = []
+        notes = []
         if self.missing_count:
             text = f"of {self.world_size:,} ranks {len(self.ranks):,} are there; missing: "
             text += ranges_as_text(self.missing())
-            found.append(_note("ranks-missing", text, self.missing_count))
+            notes.append(_note("ranks-missing", text, self.missing_count))
         if self.clashing:
             text = "several profiles hold the same rank: " + ranges_as_text(
                 contiguous_ranges(self.clashing)
             )
-            found.append(_note("rank-repeated", text, len(self.clashing)))
+            notes.append(_note("rank-repeated", text, len(self.clashing)))
         if self.unranked:
             text = f"profiles without a rank in a run of ranks, the first {self.unranked[0]}"
-            found.append(_note("rank-unknown", text, len(self.unranked)))
+            notes.append(_note("rank-unknown", text, len(self.unranked)))
         if len(self.world_sizes) > 1:
             text = f"the ranks tell different numbers of ranks: {_listed(self.world_sizes)}"
-            found.append(_note("world-sizes-differ", text))
+            notes.append(_note("world-sizes-differ", text))
         if len(self.jobs) > 1:
-            found.append(
+            notes.append(
                 _note("jobs-differ", f"the ranks are of several jobs: {_listed(self.jobs)}")
             )
-        return found
+        return notes
 
 
 def rank_coverage(members: Iterable[ProfileProcesses]) -> RankCoverage:
@@ -312,30 +312,30 @@ def _members(store: Store) -> dict[int, tuple[int, ProfileProcesses]]:
         .outerjoin_from(profile, process, process.c.profile_id == profile.c.id)
         .order_by(profile.c.id)
     )
-    found: dict[int, tuple[int, tuple[str, list[Mapping[str, Any]]]]] = {}
+    members: dict[int, tuple[int, tuple[str, list[Mapping[str, Any]]]]] = {}
     for row in rows:
-        fresh = int(row["run_id"]), (str(row["label"]), list[Mapping[str, Any]]())
-        found.setdefault(int(row["id"]), fresh)[1][1].append(row)
-    return dict(found)
+        empty = int(row["run_id"]), (str(row["label"]), list[Mapping[str, Any]]())
+        members.setdefault(int(row["id"]), empty)[1][1].append(row)
+    return dict(members)
 
 
 def contiguous_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Return numbers as first and last of each sequence of them without a gap."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
-        if found and number == found[-1][1] + 1:
-            found[-1] = found[-1][0], number
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = ranges[-1][0], number
         else:
-            found.append((number, number))
-    return found
+            ranges.append((number, number))
+    return ranges
 
 
 def ranges_as_text(parts: Iterable[tuple[int, int]]) -> str:
     """Return ranges of numbers as text, the first few: `0, 3-7 and 12 more`."""
-    every = list(parts)
-    words = [str(low) if low == high else f"{low}-{high}" for low, high in every[:_SHOWN]]
-    rest = sum(high - low + 1 for low, high in every[_SHOWN:])
-    return ", ".join(words) + (f" and {rest:,} more" if rest else "")
+    ranges = list(parts)
+    texts = [str(low) if low == high else f"{low}-{high}" for low, high in ranges[:_SHOWN]]
+    rest = sum(high - low + 1 for low, high in ranges[_SHOWN:])
+    return ", ".join(texts) + (f" and {rest:,} more" if rest else "")
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -166,32 +166,34 @@ class Writer(ABC):
         the recordings take the place of, in the same transaction. Raises whatever `accept`, the importer
         or the database raise; the store then holds nothing of the file.
         """
-        waiting = iter(recordings)
-        first = next(waiting)
+        remaining = iter(recordings)
+        first = next(remaining)
         self._runs.forget()
         try:
             with ExitStack() as stack:
                 if first.sqlite_source is not None:
                     stack.enter_context(self._attached(first.sqlite_source))
                 stack.enter_context(self._transaction())
-                homes = [self._removed(profile_id) for profile_id in replacing]
+                replaced_runs = [self._removed(profile_id) for profile_id in replacing]
                 # Rows take long, and other writers need not wait for them.
-                taken = [
+                written = [
                     self._take_in(recording, profile_id, progress, accept)
                     for recording, profile_id in zip(
-                        chain([first], waiting), self._profile_ids(), strict=False
+                        chain([first], remaining), self._profile_ids(), strict=False
                     )
                 ]
-                known = origin()
+                source = origin()
                 self._alone()
-                existing = self.find(known.identity)
+                existing = self.find(source.identity)
                 if existing:
                     raise _AlreadyThere(existing)
-                home = homes[0] if homes else None
-                imported = tuple(self._finish(each, known, home) for each in taken)
-        except _AlreadyThere as there:
-            self.met(there.imported, known.run)
-            return there.imported
+                replaced_run = replaced_runs[0] if replaced_runs else None
+                imported = tuple(
+                    self._finish(recording_rows, source, replaced_run) for recording_rows in written
+                )
+        except _AlreadyThere as rollback:
+            self.met(rollback.imported, source.run)
+            return rollback.imported
         self._runs.keep()
         return imported
 
@@ -203,10 +205,12 @@ class Writer(ABC):
 
     def _removed(self, profile_id: int) -> int | None:
         run, profile = schema.run, schema.profile
-        of = self._connection.number(sa.select(profile.c.run_id).where(profile.c.id == profile_id))
+        run_id = self._connection.number(
+            sa.select(profile.c.run_id).where(profile.c.id == profile_id)
+        )
         remove_profile(self._connection, profile_id)
-        still = self._connection.value(sa.select(run.c.id).where(run.c.id == of))
-        return None if still is None else of
+        remaining = self._connection.value(sa.select(run.c.id).where(run.c.id == run_id))
+        return None if remaining is None else run_id
 
     def _take_in(
         self,
@@ -452,7 +456,7 @@ def _free(connection: Connection, wanted: str, *tables: sa.Table) -> str:
 
     def is_free(label: str) -> bool:
         same = [sa.select(t.c.label).where(t.c.label == label) for t in tables]
-        return not any(connection.rows(one) for one in same)
+        return not any(connection.rows(select) for select in same)
 
     if is_free(wanted):
         return wanted

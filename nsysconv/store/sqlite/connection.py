@@ -96,11 +96,11 @@ class SqliteConnection(Connection):
             release_descriptors()
 
     def typed_batches(
-        self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
+        self, columns: Sequence[sa.Column[Any]], condition: sa.ColumnElement[bool], rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield columns with the schema's types; here any cell can have any type, so each is checked."""
         statement = (
-            select_columns(columns).where(of).order_by(*columns[0].table.primary_key.columns)
+            select_columns(columns).where(condition).order_by(*columns[0].table.primary_key.columns)
         )
         return (to_schema_types(batch, columns) for batch in self.batches(statement, rows))
 
@@ -379,15 +379,15 @@ def shared_descriptor(path: Path) -> int | None:
     """
     with _descriptor_lock, suppress(OSError):
         status = path.stat()
-        known = _shared_descriptors.get((status.st_dev, status.st_ino))
-        if known is None and len(_shared_descriptors) < _MOST_SHARED_FILES:
+        descriptors = _shared_descriptors.get((status.st_dev, status.st_ino))
+        if descriptors is None and len(_shared_descriptors) < _MOST_SHARED_FILES:
             number = os.open(path, os.O_RDONLY)
-            about = os.fstat(number)
+            opened = os.fstat(number)
             # Another file may have taken the name meanwhile, one that is known.
-            known = _shared_descriptors.setdefault((about.st_dev, about.st_ino), [])
-            known.append(number)
-        if known is not None:
-            return known[0]
+            descriptors = _shared_descriptors.setdefault((opened.st_dev, opened.st_ino), [])
+            descriptors.append(number)
+        if descriptors is not None:
+            return descriptors[0]
     return None
 
 

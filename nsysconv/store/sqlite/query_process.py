@@ -106,8 +106,8 @@ class _RunningQuery:
             if self._cursor is None:
                 self._cursor = self._connected().execute(sql)
                 return self._rows(self._cursor.fetchmany(_ROWS))
-            found = self._cursor.fetchmany(_ROWS)
-            return self._rows(found) if found else None
+            rows = self._cursor.fetchmany(_ROWS)
+            return self._rows(rows) if rows else None
         # A text that is no text, as a query or as a name in the file, is a ValueError.
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
             if self._denied is not None:
@@ -154,12 +154,12 @@ class _RunningQuery:
         self._denied = self._denied or denial
         return sqlite3.SQLITE_DENY
 
-    def _rows(self, found: list[tuple[Any, ...]]) -> Rows:
+    def _rows(self, rows: list[tuple[Any, ...]]) -> Rows:
         assert self._cursor is not None
         if self._cursor.description is None:
             raise QueryFailed("there is no statement in it")
-        names = [about[0] for about in self._cursor.description]
-        columns = zip(*found, strict=True) if found else ((),) * len(names)
+        names = [column[0] for column in self._cursor.description]
+        columns = zip(*rows, strict=True) if rows else ((),) * len(names)
         return Rows(names, [_cells(column) for column in columns])
 
 

@@ -75,8 +75,8 @@ def _array(cells: Cells) -> pa.Array:
     values = cells.values
     if isinstance(values, list):
         return array_of(_texts(values) if str in cells.kinds else values, _kind(cells))
-    known = np.frombuffer(cells.nulls, bool)
-    return numbers(np.frombuffer(values, values.typecode), ~known, _kind(cells))
+    is_null = np.frombuffer(cells.nulls, bool)
+    return numbers(np.frombuffer(values, values.typecode), ~is_null, _kind(cells))
 
 
 def _kind(cells: Cells) -> Kind:

@@ -247,8 +247,8 @@ def _are_times_valid(columns: Columns) -> bool:
     for name, low in (("start_ns", -limit), ("dur_ns", 0)):
         values = columns.get(name)
         if values is not None and len(values):
-            known = values[values != MISSING] if values.min() == MISSING else values
-            if len(known) and (int(known.min()) < low or int(known.max()) > limit):
+            times = values[values != MISSING] if values.min() == MISSING else values
+            if len(times) and (int(times.min()) < low or int(times.max()) > limit):
                 return False
     return True
 
@@ -361,13 +361,13 @@ def _shifted(batches: Sequence[SourceRows]) -> Iterator[tuple[SourceRows, int]]:
 def are_rows_valid(connection: Connection, table: str, part: Extent) -> bool:
     """Return whether the schema admits all rows of a view with ids of this part."""
     source = schema.metadata.tables[table]
-    wrong: list[sa.ColumnElement[bool]] = []
+    violations: list[sa.ColumnElement[bool]] = []
     for column in source.columns:
         if column.info["unit"] is not Unit.TEXT:
             types = ("integer", "real")[: 2 if column.info["unit"] is Unit.REAL else 1]
             # Null is asked for where nothing else is left: one comparison less for most cells.
-            wrong.append(sa.func.typeof(column).not_in(types) & column.is_not(None))
+            violations.append(sa.func.typeof(column).not_in(types) & column.is_not(None))
     checks = (c for c in source.constraints if isinstance(c, sa.CheckConstraint))
-    wrong += [sa.not_(check.sqltext) for check in checks]
-    here = source.c.id.between(part.first_id, part.last_id)
-    return not connection.rows(sa.select(source.c.id).where(here, sa.or_(*wrong)).limit(1))
+    violations += [sa.not_(check.sqltext) for check in checks]
+    in_part = source.c.id.between(part.first_id, part.last_id)
+    return not connection.rows(sa.select(source.c.id).where(in_part, sa.or_(*violations)).limit(1))

@@ -140,18 +140,18 @@ class Pages:
 
     def _read(self, size: int, begin: int) -> bytes:
         try:
-            found = os.pread(self._descriptor, size, begin)
+            data = os.pread(self._descriptor, size, begin)
         except OSError as error:
             raise UnreadableError from error
-        if len(found) != size:
+        if len(data) != size:
             raise UnreadableError
-        return found
+        return data
 
     def _page(self, number: int) -> Array:
         if not 2 <= number <= self._count:  # the first is no table of a profile
             raise UnreadableError
-        found = self._read(self._size, (number - 1) * self._size)
-        return np.frombuffer(found + bytes(_SLACK), np.uint8)
+        data = self._read(self._size, (number - 1) * self._size)
+        return np.frombuffer(data + bytes(_SLACK), np.uint8)
 
     def _leaves(self, root: int, first: int, last: int) -> Array:
         if not 2 <= root <= self._count:
@@ -272,12 +272,12 @@ def _varints(data: Array, places: Array) -> tuple[Array, Array]:
     values, lengths = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
     more = np.ones(len(places), bool)
     for byte in range(_LONGEST_VARINT):
-        found = data[places + byte].astype(np.int64)
+        byte_values = data[places + byte].astype(np.int64)
         last = byte == _LONGEST_VARINT - 1
-        grown = values << 8 | found if last else values << 7 | found & 127
+        grown = values << 8 | byte_values if last else values << 7 | byte_values & 127
         values = np.where(more, grown, values)
         lengths += more
-        more &= found >= 128
+        more &= byte_values >= 128
         if not more.any():
             break
     return values, lengths
@@ -329,8 +329,8 @@ class Records:
         several = []
         for low, high in runs:
             rows = self.part(low, high)
-            found = dict(_numbers(rows, tops[low:high], count, wanted, differing))
-            columns = [found.get(place, rows.ids) for place in places]
+            numbers = dict(_numbers(rows, tops[low:high], count, wanted, differing))
+            columns = [numbers.get(place, rows.ids) for place in places]
             several.append((int(rows.ids[-1]), columns))
         return several
 
@@ -409,13 +409,13 @@ def _sound(kinds: Array) -> Array:
 
 
 def _is_any(kinds: Array, listed: Sequence[int]) -> bool:
-    return any(bool((kinds == one).any()) for one in listed)
+    return any(bool((kinds == kind).any()) for kind in listed)
 
 
 def _of_equal_length(lines: Array, at: int, length: int) -> Array:
     kind, spare = _READ_AS[length]
-    found: Array = np.ndarray((len(lines),), kind, lines, at, lines.strides[:1])
-    values: Array = found.astype(np.int32 if length <= 4 else np.int64)
+    raw: Array = np.ndarray((len(lines),), kind, lines, at, lines.strides[:1])
+    values: Array = raw.astype(np.int32 if length <= 4 else np.int64)
     if spare:
         np.right_shift(values, spare, out=values)
     if length == _WORD:

@@ -61,19 +61,22 @@ def evaluator(columns: Sequence[Any], where: Any) -> Evaluate | None:
     """
     try:
         work = [None if column is None else value(column) for column in columns]
-        kept = None if where is None else truth(where)
+        condition = None if where is None else truth(where)
     except UnsupportedError:
         return None
 
-    def evaluate(ids: Array, found: Columns) -> list[Array] | None:
+    def evaluate(ids: Array, columns_by_name: Columns) -> list[Array] | None:
         try:
-            every = [ids if each is None else _of_length(each(found), len(ids)) for each in work]
-            rows = True if kept is None else kept(found)
+            results = [
+                ids if compute is None else _of_length(compute(columns_by_name), len(ids))
+                for compute in work
+            ]
+            rows = True if condition is None else condition(columns_by_name)
         except UnsupportedError:
             return None
         if not np.all(rows):
-            every = [values[np.broadcast_to(rows, ids.shape)] for values in every]
-        return every
+            results = [values[np.broadcast_to(rows, ids.shape)] for values in results]
+        return results
 
     return evaluate
 
@@ -190,12 +193,12 @@ def _reduced(
 
 
 def _calculation(sign: Any) -> Callable[[Any, Any], Any]:
-    known = (
+    calculation = (
         _BITS.get(sign.opstring) if isinstance(sign, operators.custom_op) else _ARITHMETIC.get(sign)
     )
-    if known is None:
+    if calculation is None:
         raise UnsupportedError
-    return known
+    return calculation
 
 
 def _calculated(work: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
@@ -214,8 +217,8 @@ def _chosen(holds: Truth, then: Value, otherwise: Value) -> Value:
     return np.where(holds, np.asarray(then, np.int64), np.asarray(otherwise, np.int64))
 
 
-def _of_length(found: Value, count: int) -> Array:
-    return found if isinstance(found, np.ndarray) else repeated(int(found), count)
+def _of_length(result: Value, count: int) -> Array:
+    return result if isinstance(result, np.ndarray) else repeated(int(result), count)
 
 
 def _single(values: Array) -> Value:
@@ -237,10 +240,10 @@ def _is_null(tested: Value) -> Truth:
 
 
 def _is_safe(tested: Value) -> bool:
-    known = np.asarray(tested)
-    if known.size and int(known.min()) == MISSING:
-        known = known[known != MISSING]
-    return known.size == 0 or (int(known.min()) >= -_SAFE and int(known.max()) <= _SAFE)
+    values = np.asarray(tested)
+    if values.size and int(values.min()) == MISSING:
+        values = values[values != MISSING]
+    return values.size == 0 or (int(values.min()) >= -_SAFE and int(values.max()) <= _SAFE)
 
 
 def _compared(work: Callable[[Any, Any], Any], left: Value, right: Value) -> Truth:
@@ -256,7 +259,7 @@ def _is_none_of(tested: Value, listed: Sequence[Any]) -> Truth:
 def _is_one_of(tested: Value, listed: Sequence[Any]) -> Truth:
     if not listed or not all(type(number) is int for number in listed):
         raise UnsupportedError
-    found: Truth = False
+    result: Truth = False
     for number in listed:
-        found = np.logical_or(found, _compared(operator.eq, tested, number))
-    return found
+        result = np.logical_or(result, _compared(operator.eq, tested, number))
+    return result
