@@ -42,6 +42,7 @@ from nsysconv.queries import REPORTS
 from nsysconv.render import Options as RenderOptions
 from nsysconv.render import renderer
 from nsysconv.store import postgresql as postgresql_writer
+from nsysconv.store import read
 from nsysconv.store.address import Url
 from nsysconv.store.location import Location, ask, reading, writing
 from nsysconv.store.postgresql import PostgresqlConnection
