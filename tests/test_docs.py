@@ -125,6 +125,17 @@ def test_links_point_to_existing_pages_and_headings(page: Path) -> None:
         assert not anchor or anchor in headings(target), link
 
 
+# Made by measuring: `make bench` names the functions of the tree that it measured.
+WITH_MODULES = [page for page in PAGES if page.name != "performance.md"]
+_MODULE = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.py)\b")
+
+
+@pytest.mark.parametrize("page", WITH_MODULES, ids=page_id)
+def test_modules_that_a_page_names_exist(page: Path) -> None:
+    for name in _MODULE.findall(page.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists() or (ROOT / "nsysconv" / name).exists(), name
+
+
 def test_every_page_is_in_the_index() -> None:
     index = text_of("README.md")
     for page in DOCS.rglob("*.md"):
