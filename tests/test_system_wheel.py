@@ -27,6 +27,12 @@ def done(*command: str | Path, cwd: Path) -> str:
     return outcome.stdout
 
 
+def tracked(*names: str) -> list[str]:
+    """The files of the tree below these names that git does not ignore."""
+    files = done("git", "ls-files", "-zco", "--exclude-standard", *names, cwd=ROOT)
+    return [name for name in files.split("\0") if name]
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an environment that holds a wheel of this tree and what it needs, nothing else."""
@@ -34,18 +40,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = folder / "source"
     source.mkdir()
     # What is built must not lie in the tree, nor what lies in the tree be in what is built.
-    files = done(
-        "git",
-        "ls-files",
-        "-zco",
-        "--exclude-standard",
-        "nsysconv",
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-        cwd=ROOT,
-    )
-    for name in filter(None, files.split("\0")):
+    for name in tracked("nsysconv", "pyproject.toml", "README.md", "LICENSE"):
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())
@@ -86,9 +81,9 @@ def test_a_script_uses_the_library(installed: Path, tmp_path: Path) -> None:
     assert kind == "DataFrame"
 
 
-def test_the_wheel_holds_types(installed: Path) -> None:
-    (package,) = installed.glob("lib/python*/site-packages/nsysconv")
-    assert (package / "py.typed").exists()
+def test_the_wheel_holds_every_file_of_the_package(installed: Path) -> None:
+    (packages,) = installed.glob("lib/python*/site-packages")
+    assert [name for name in tracked("nsysconv") if not (packages / name).exists()] == []
 
 
 def test_the_wheel_installs_no_extras(installed: Path) -> None:
