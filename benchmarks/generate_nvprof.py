@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Totals = dict[str, Counter[str]]
-"""What was written: by table of a store and its column, the sum over all rows; and the `rows`."""
+"""Sums of the rows written, by table of a store and its column; and the `rows`."""
 
 PID = 4242
 DEVICE = "Tesla V100-SXM2-16GB (0)"

@@ -1,4 +1,4 @@
-"""What each command imports, who of nsysconv asks for it, and what it costs: commands started cold.
+"""Imports of each command started cold: packages, the modules that ask for them, and their costs.
 
     python benchmarks/imports.py [--runs 5] [--only report ...] [--json FILE]
 

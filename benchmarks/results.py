@@ -1,4 +1,4 @@
-"""What the benchmarks find: jobs, their sides, the bars they are held against; kept as JSON."""
+"""Results of the benchmarks: jobs, their sides, the bars they are held against; kept as JSON."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Bar:
-    """What a job must not exceed.
+    """A bar that a job must not exceed.
 
     `times`: its wall time over that of the side `than`, at most. `as fast`: the reverse, at least; with
     `median` or `least` over all jobs of a group that have this side. `s`: its wall time, `MB`: its
@@ -111,7 +111,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Job:
-    """What is done, to how much, by whom. The first side is nsysconv's."""
+    """A job: the work, its size, and the sides that do it. The first side is nsysconv's."""
 
     name: str
     size: float | None

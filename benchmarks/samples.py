@@ -1,4 +1,4 @@
-"""Where nsysconv's time goes: samples of the stacks of its large jobs, by py-spy.
+"""Samples of the stacks of nsysconv's large jobs, by py-spy.
 
     python benchmarks/samples.py [--only import ...]
 

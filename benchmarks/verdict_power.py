@@ -1,4 +1,4 @@
-"""How often `diff` answers rightly: pairs of simulated sides, judged by the code that judges profiles.
+"""Rates of right answers of `diff`: pairs of simulated sides, judged by the code that judges profiles.
 
     python benchmarks/verdict_power.py [--pairs 10000] [--page docs/verdict-power.md]
 
@@ -340,7 +340,7 @@ def off(by_case: Mapping[str, Rates]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Bar:
-    """What a rate of a case has to be."""
+    """The bound of a rate of a case."""
 
     case: str
     rate: str

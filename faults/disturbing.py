@@ -37,7 +37,7 @@ LIMITS = (
 FAULTS = (*SIGNALS, *LIMITS)
 
 CLOCK = Path(__file__).parent / "clock"
-"""Where Python finds a clock that jumps."""
+"""Folder of a module by which Python gets a clock that jumps."""
 
 IN_USE = "nsysconv-private-in-use"
 """A folder for temporary files that another process has: whatever the clock shows, it stays."""

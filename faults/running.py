@@ -23,15 +23,15 @@ _LOOK_S = 0.002
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its status (minus the signal), what it said, how long it took."""
+    """The end of a command: its status (minus the signal), its output, and the seconds it took."""
 
     status: int
     said: str
     seconds: float
     lasting: bool
-    """Whether a process of it outlived it."""
+    """True if a process of it outlived it."""
     second: Ended | None = None
-    """How the other one ended that ran beside it."""
+    """The end of the command that ran beside it."""
 
 
 def run(

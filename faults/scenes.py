@@ -18,12 +18,12 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 FIXTURES = ROOT / "tests" / "fixtures"
 SMALL = FIXTURES / "nsys" / "graphs-3.24.0.sqlite"
 ANOTHER = "another.sqlite"
-"""What the second of two writers imports: nothing else has it."""
+"""The file that the second of two writers imports: nothing else has it."""
 
 OLD_PAGE = "<p>the page that was there before</p>\n"
 
 State = dict[str, str]
-"""What a folder holds: a digest of each file's meaning by its name."""
+"""The contents of a folder: a digest of each file's meaning by its name."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How many rows a file holds, counted by other means than the importers'; None where nobody can say."""
+"""Numbers of rows in a file, counted by other means than the importers'; None if that is unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS = 50_000_000
 
 @dataclass(frozen=True)
 class Account:
-    """How many rows of the source tables `sources` become rows of our tables `ours`."""
+    """The number of rows of the source tables `sources` that become rows of our tables `ours`."""
 
     ours: frozenset[str]
     sources: frozenset[str]

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SECONDS = 30
-"""What one command may take."""
+"""Bounds of one command."""
 MEMORY_BYTES = 1 << 30
-"""What its processes may hold together."""
+"""Most bytes that its processes may hold together."""
 GROWN_BYTES = 700 << 20
 """The same without what a process holds that has loaded all of the program."""
 

@@ -26,7 +26,7 @@ CELLS: tuple[Any, ...] = (
     9007199254740993.0, "", "0", "12", " 12", "1e3", "abc", "NaN", "\x1b[31mred", "a\nb", "a\0b",
     "=1+1", "x" * 5000, b"", b"\0" * 8, b"\xff\xfe", b"12", b"x" * 5000,
 )  # fmt: skip
-"""What may stand in any cell."""
+"""Values that any cell may hold."""
 _TIMES = frozenset({"start", "end", "timestamp", "rawTimestamp", "duration"})
 
 

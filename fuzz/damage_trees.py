@@ -22,7 +22,7 @@ class Page:
     number: int
     kind: int
     cells: list[int]
-    """Where each cell begins."""
+    """The offset of each cell."""
     header: int
     right: int | None
     """The place of the number of the last child; None for a leaf."""

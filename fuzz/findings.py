@@ -1,4 +1,4 @@
-"""What became of a file: findings, what makes two of them one, and how long each step took."""
+"""Results of a file: findings, their identity, and the seconds of each step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Step:
 
 @dataclass
 class Looked:
-    """What became of one file."""
+    """The result of one file."""
 
     findings: list[Finding] = field(default_factory=list)
     outcome: str = ""

@@ -79,7 +79,7 @@ def _again(key: str, only: str | None, written: Path | None) -> int:
 
 
 class Turns:
-    """Which file is next: the next one of the class that has taken the least time so far."""
+    """Yield the next file of the class that has taken the least time so far."""
 
     def __init__(self, kinds: Sequence[str], seed: int, first: int, seconds: float) -> None:
         """Take the options of the run."""

@@ -54,7 +54,7 @@ def process(pid: int = PID) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a database lies in its pages, and how its tables of events are declared."""
+    """The layout of a database in pages, and the declarations of its tables of events."""
 
     page_bytes: int = 4096
     reserved: int = 0

@@ -40,7 +40,7 @@ LOCALES: dict[str, Callable[[str, str], str]] = {
     "12,3456.7": _groups_of(4, ",", "."),
     "12,34,567.8": _indian,
 }
-"""How numbers are written: from whole digits and decimals."""
+"""Spellings of numbers: functions of whole digits and decimals."""
 
 _FOLDER = "/opt/nvidia/nsight-systems/reports"
 _BETWEEN = (

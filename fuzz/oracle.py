@@ -1,4 +1,4 @@
-"""What must hold for any file: an error in words and nothing left, or rows that are accounted for."""
+"""Checks that hold for any file: an error in words and nothing left, or rows that are accounted for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_PROFILES = 3
 _BAD_PAGES = ("the file is damaged", "SQLite cannot read it")
 _PRINTED = frozenset({"nvprof_log", "nsys_stats", "nvidia_smi", "kineto"})
 WAYS = ("page", *(name for name in export.FORMATS if name != "perfetto" or find_spec("perfetto")))
-"""What is made of a profile beside reports."""
+"""Outputs of a profile besides reports."""
 _EXPORTED = ("kernel", "memcpy", "memset")
 
 

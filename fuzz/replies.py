@@ -1,4 +1,4 @@
-"""What a profile answers: every report, in every format, and whether its numbers can be."""
+"""Answers of a profile: every report, in every format, with a check that its numbers are possible."""
 
 from __future__ import annotations
 

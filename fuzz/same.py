@@ -1,4 +1,4 @@
-"""Whether a file in place gives the reports of its store: rows, and notes on rows that are missing."""
+"""Comparison of a file in place with its store: the rows of reports, and notes on missing rows."""
 
 from __future__ import annotations
 

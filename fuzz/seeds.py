@@ -1,4 +1,4 @@
-"""Where fuzzing begins: every fixture, and real profiles, where they are, with a few hundred rows."""
+"""Seeds of fuzzing: every fixture, and real profiles, where they are, with a few hundred rows."""
 
 from __future__ import annotations
 

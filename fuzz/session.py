@@ -1,4 +1,4 @@
-"""What a user does with a file, by commands: import, all reports on both ways, pages, exports."""
+"""A user's session with a file, by commands: import, all reports both ways, pages, exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold for the store that a damaged file became: sound rows, and none lost without a word."""
+"""Checks of the store made of a damaged file: sound rows, and none lost without a note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came out of many files: counts by class, time and memory by step, findings and their files."""
+"""Tallies over many files: counts by class, time and memory by step, findings and their files."""
 
 from __future__ import annotations
 

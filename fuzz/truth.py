@@ -1,4 +1,4 @@
-"""What is known to stand in a file that was made, and must stand in its store."""
+"""Contents of a generated file that must be in its store, too."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypedDict
 
 
 class DeviceAnswer(TypedDict):
-    """What one GPU did. `no_kernel_idle_ns`: the window less kernels and graph intervals."""
+    """The work of one GPU. `no_kernel_idle_ns`: the window less kernels and graph intervals."""
 
     window_start_ns: int
     window_ns: int

@@ -1,4 +1,4 @@
-"""What HolisticTraceAnalysis says about Kineto traces, as constants for tests/test_other_tools.py.
+"""Answers of HolisticTraceAnalysis about Kineto traces, as constants for tests/test_other_tools.py.
 
 It needs an environment of its own, since it is no dependency of nsysconv; of pandas it needs 2:
 

@@ -1,4 +1,4 @@
-"""What PyTorch knows beside the CUDA work: operators, collectives, memory, Python functions."""
+"""Events of PyTorch beside the CUDA work: operators, collectives, memory, Python functions."""
 
 from __future__ import annotations
 

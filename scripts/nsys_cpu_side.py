@@ -1,4 +1,4 @@
-"""What happened beside kernels and copies as rows of Nsight Systems' tables, with planted secrets."""
+"""Rows of Nsight Systems' tables beside kernels and copies, with planted secrets."""
 
 from __future__ import annotations
 

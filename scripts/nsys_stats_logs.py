@@ -1,4 +1,4 @@
-"""Which printed tables of nsys the fixtures are: workload, reports, age, format and locale of each."""
+"""List of the fixtures that are printed tables of nsys: workload, reports, age, format and locale."""
 
 from __future__ import annotations
 

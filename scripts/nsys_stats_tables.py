@@ -15,7 +15,7 @@ SECRET = "SECRET-reports"
 
 @dataclass(frozen=True)
 class Age:
-    """How one age of nsys words its tables.
+    """The headers of one age of nsys.
 
     `time` are the words of the figures of times from the share on; `size` those of sizes, in units of
     `size_bytes`; the others are the words for numbers of rows. `labels`: copies are called by both ends'

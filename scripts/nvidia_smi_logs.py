@@ -29,7 +29,7 @@ NAME, DRIVER = "NVIDIA A100-SXM4-40GB", "535.104.05"
 
 @dataclass(frozen=True)
 class Reading:
-    """What one GPU showed at one time: per cent, MiB, W (None: not supported) and MHz of its SMs."""
+    """Readings of one GPU at one time: per cent, MiB, W (None: not supported) and MHz of its SMs."""
 
     second: int
     gpu: int

@@ -1,4 +1,4 @@
-"""Which logs of nvprof the fixtures are: workload, kind and units of each."""
+"""List of the fixtures that are logs of nvprof: workload, kind and units of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How nvprof spells names, times, sizes and rates: glued to their units in text, bare in CSV.
+"""Spellings of names, times, sizes and rates by nvprof: glued to their units in text, bare in CSV.
 
 Prefixes of sizes and rates are powers of 1024. In text a value and its unit fill a width together
 (`3.2557ms`, `2.02475s`), whole below one microsecond or one KB (`438ns`, `4B`); a unit is left for

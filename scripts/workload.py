@@ -1,4 +1,4 @@
-"""What a profiled program did, in nobody's file format.
+"""Work of a profiled program, in nobody's file format.
 
 A `Workload` is a made-up recording: a machine, its processes, and every event with times in ns
 since the recording began and sizes in bytes. Writers (`write_nsys.py`, later others) turn the same

@@ -21,7 +21,7 @@ Cell = int | Decimal | str | None
 
 @dataclass(frozen=True)
 class Locale:
-    """How a locale writes numbers: `last` digits in the last group, `others` in those before."""
+    """The way a locale writes numbers: `last` digits in the last group, `others` in those before."""
 
     group: str
     sign: str
