@@ -67,6 +67,7 @@ test-system: $(STAMP)  ## run the tests that need a browser, a cluster or a data
 
 check: $(STAMP)  ## style, types, import layers, generated pages and fixtures
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check nsysconv
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_docs.py --check

@@ -17,7 +17,7 @@ from cases import MAKERS, Case
 from findings import Looked, Step, shape_of
 from replies import Replies, Steps, words
 from same import Document, compare
-from seeds import SQLITE
+from seeds import PRINTED, SQLITE
 from stored import Stored, includable
 
 from nsysconv import api, export, queries
@@ -30,7 +30,6 @@ from nsysconv.importers.probe import Probe
 _MOST_PROFILES = 3
 # Reports in place do not read every page, nor every cell.
 _BAD_PAGES = ("the file is damaged", "SQLite cannot read it")
-_PRINTED = frozenset({"nvprof_log", "nsys_stats", "nvidia_smi", "kineto"})
 WAYS = ("page", *(name for name in export.FORMATS if name != "perfetto" or find_spec("perfetto")))
 """Outputs of a profile besides reports."""
 _EXPORTED = ("kernel", "memcpy", "memset")
@@ -144,10 +143,12 @@ class Lab:
                 else:
                     words("a refusal", f"{answer.reason}\n{answer.hint}", self._looked)
         # One file can hold what several tools printed; it is refused then, unless one is sure of it.
-        printed = set(claims) <= _PRINTED
+        printed = set(claims) <= PRINTED
         self._mixed = len(claims) > 1 and printed and not alone
         if len(claims) > 1 and not printed:
-            self._looked.wrong("one importer at most says yes", ", ".join(claims))
+            claimed = ", ".join(claims)
+            detail = f"{claimed}; those that read parts of longer texts are PRINTED in seeds.py"
+            self._looked.wrong("one importer at most says yes", detail)
 
     # -- import
 

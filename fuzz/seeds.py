@@ -28,6 +28,8 @@ FOLDERS = {
     "nvidia_smi": (("nvidia_smi",), ()),
 }
 IMPORTERS = tuple(FOLDERS)
+# Those that look for what they read inside of longer texts: one file can hold what several of them read.
+PRINTED = frozenset({"nvprof_log", "nsys_stats", "nvidia_smi", "kineto"})
 
 # Of real files so much is kept.
 _ROWS = 200

@@ -140,7 +140,7 @@ def test_every_page_is_in_the_index() -> None:
     index = text_of("README.md")
     for page in DOCS.rglob("*.md"):
         name = page.relative_to(DOCS).as_posix()
-        assert name == "README.md" or f"({name})" in index, name
+        assert name == "README.md" or f"({name})" in index, f"docs/README.md has no link to {name}"
 
 
 def commands() -> list[str]:
@@ -171,10 +171,10 @@ def test_exit_statuses_are_documented() -> None:
 def test_reports_are_documented() -> None:
     page, definitions = text_of("reports.md"), text_of("definitions.md")
     for name in REPORTS:
-        assert f"\n## {name}\n" in page
-        assert f"`{name}`" in definitions, name
+        assert f"\n## {name}\n" in page, "run: make docs"
+        assert f"`{name}`" in definitions, f"definitions.md does not name {name}"
         for column in query(name).columns:
-            assert f"| `{column.name}` |" in page
+            assert f"| `{column.name}` |" in page, "run: make docs"
 
 
 def test_formats_are_documented() -> None:

@@ -79,7 +79,8 @@ def test_every_class_has_its_files() -> None:
 def test_every_importer_has_its_files() -> None:
     from nsysconv.importers import IMPORTERS as ALL
 
-    assert set(FILES) == set(IMPORTERS) == set(ALL)
+    assert set(IMPORTERS) == set(ALL), "give it folders in FOLDERS of fuzz/seeds.py"
+    assert set(FILES) == set(ALL), "name numbers of files in FILES of this test"
 
 
 @pytest.mark.parametrize("importer", IMPORTERS)

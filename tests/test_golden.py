@@ -18,7 +18,7 @@ CHANGING = re.compile(
 @pytest.mark.parametrize("name", CASES)
 def test_command_prints_the_golden_output(name: str, tmp_path: Path) -> None:
     expected = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
-    assert transcript(CASES[name], tmp_path) == expected
+    assert transcript(CASES[name], tmp_path) == expected, "if that is meant: make golden"
 
 
 def test_no_golden_file_is_unused() -> None:

@@ -10,6 +10,9 @@ from conftest import FIXTURES, REAL_FILES, REAL_TRACES, name_of, real
 from one_answer import EXAMPLES, SEVERAL, includable, is_readable, one_by_one, said
 
 from nsysconv import api
+from nsysconv.importers import IMPORTERS
+from nsysconv.importers.detection import detect
+from nsysconv.importers.probe import Probe
 from nsysconv.queries import REPORTS
 
 OTHERS = sorted(
@@ -35,6 +38,14 @@ def check(path: Path, tmp_path: Path, alone: Sequence[str] = REPORTS) -> None:
     store = tmp_path / "job.db"
     api.import_files([path], store, include=include)
     assert said(store) == (said(path, include=include) if include else together)
+
+
+def test_one_example_is_of_each_source() -> None:
+    sources = []
+    for path in EXAMPLES:
+        with Probe(path) as probe:
+            sources.append(detect(probe).NAME)
+    assert sorted(sources) == sorted(IMPORTERS), "name a fixture of it in EXAMPLES of one_answer.py"
 
 
 def some(number: int) -> Sequence[str]:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from conftest import (
+    NSYS,
     NSYS_FILES,
     ODD_FILES,
     REAL,
@@ -28,6 +29,7 @@ from conftest import (
     oldest_and_newest,
     real,
 )
+from one_answer import EXAMPLES
 from slow_versions import outermost
 
 from nsysconv import api, queries, schema
@@ -39,7 +41,12 @@ from nsysconv.timeline.idle import IDLE_KINDS
 
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.dictionary(pa.int64(), pa.string())}
-every_fixture = pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
+OF_OTHER_SOURCES = [path for path in EXAMPLES if path.parent != NSYS]
+every_fixture = pytest.mark.parametrize(
+    "path", [*oldest_and_newest([*NSYS_FILES, *ODD_FILES]), *OF_OTHER_SOURCES], ids=name_of
+)
+# Events that begin at once on one thread, and gaps of two devices, have nothing that sets them apart.
+ROWS_ALIKE = ("idle_gaps", "timeline_events")
 every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 5), ids=name_of)
 every_report = pytest.mark.parametrize("report", REPORTS)
 CLOVERLEAF = REAL / "nsys_sqlite" / "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite"
@@ -79,7 +86,7 @@ def check(profile: api.OpenProfile, name: str) -> None:
         (column.name, TYPES[column.kind]) for column in module.columns]  # fmt: skip
     assert report.row_count == report.table.num_rows
     keys = [column.name for column in module.columns if column.key]
-    if name != "idle_gaps" and not report.is_printed:  # a printed table has no columns but its own
+    if name not in ROWS_ALIKE and not report.is_printed:  # a printed table has no columns but its own
         ids = [tuple(row[key] for key in keys) for row in report.rows()]
         assert sorted(Counter(ids).values())[-1:] in ([1], [])
 

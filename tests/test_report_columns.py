@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nsysconv.queries import REPORTS, query
 from nsysconv.report import MISSING, Column, build_table, values_of
 from nsysconv.timeline.arrays import distinct
 from nsysconv.units import Unit
@@ -38,6 +40,14 @@ def test_nulls_become_the_given_value() -> None:
 def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
     array = np.array(values, np.int64)
     assert distinct(array).tolist() == np.unique(array).tolist()
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_columns_of_quantities_have_their_unit_in_their_name(report: str) -> None:
+    units = {Unit.NS: "_ns", Unit.BYTES: "bytes", Unit.PCT: "_pct"}
+    for column in query(report).columns:
+        unit = units.get(column.unit, "")
+        assert unit in column.name, f"call it {column.name}{unit} (CONTRIBUTING.md, Rules for names)"
 
 
 def test_counts_and_sums_add_up_over_rows() -> None:

@@ -22,6 +22,7 @@ from golden_cases import run
 
 import nsysconv
 from nsysconv.errors import InputError, InUseError, UsageError
+from nsysconv.importers import IMPORTERS
 from nsysconv.store import filesystem
 from nsysconv.store.location import ask
 from nsysconv.store.sqlite import query_process, user_query
@@ -466,6 +467,10 @@ SOURCES = {
     "nsys_stats": FIXTURES / "nsys_stats" / "basic-2019.txt",
     "nvidia_smi": FIXTURES / "nvidia_smi" / "dmon-date-time.txt",
 }
+
+
+def test_sql_is_tried_on_a_file_of_every_source() -> None:
+    assert set(SOURCES) == set(IMPORTERS), "name a fixture of it in SOURCES of this test"
 
 
 @pytest.mark.usefixtures("here")

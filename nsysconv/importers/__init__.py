@@ -3,5 +3,12 @@
 Nothing heavy is imported here: importers' worker processes come through.
 """
 
-IMPORTERS = ("nsys_sqlite", "kineto", "nvprof_database", "nvprof_log", "nsys_stats", "nvidia_smi")
-"""The modules that read a format, in the order in which they are asked. A new source is one more word."""
+IMPORTERS = (
+    "nsys_sqlite",
+    "kineto",
+    "nvprof_database",
+    "nvprof_log",
+    "nsys_stats",
+    "nvidia_smi",
+)
+"""The modules that read a format, in the order in which they are asked. A new source is one more line."""

@@ -134,7 +134,7 @@ class Recording:
 
 
 def take_batches(batches: Batches, take: Callable[[Batch], None]) -> Summary:
-    """Pas every batch to `take` and return the summary.
+    """Pass every batch to `take` and return the summary.
 
     The generator is closed also where `take` raises: it may hold processes and files.
     """
