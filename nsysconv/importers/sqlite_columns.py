@@ -83,13 +83,12 @@ class SourceColumns:
         if name not in self.names:
             return sa.null()
         self.used.add(name)
-        column = self.raw(name)
+        column: Expression = self.table.c[name]
         return whole_number(column) if name in self._damaged else column
 
-    def raw(self, name: str) -> Expression:
-        """Return a column of the table with its cells as they are."""
-        column: Expression = self.table.c[name]
-        return column
+    def renamed(self, **columns: str) -> dict[str, Expression]:
+        """Return columns by our names, given the table's name for each."""
+        return {ours: self[theirs] for ours, theirs in columns.items()}
 
     def __contains__(self, name: str) -> bool:
         """Return whether the table has this column."""

@@ -48,6 +48,15 @@ CUPTI_DEVICE_COLUMNS = {
     "max_shared_bytes_per_sm": "maxSharedMemoryPerMultiprocessor",
 }
 """Our column of `device` -> CUPTI's."""
+LAUNCH_COLUMNS = {
+    **{f"grid_{axis}": f"grid{axis.upper()}" for axis in "xyz"},
+    **{f"block_{axis}": f"block{axis.upper()}" for axis in "xyz"},
+    "registers_per_thread": "registersPerThread",
+    "static_shared_bytes": "staticSharedMemory",
+    "dynamic_shared_bytes": "dynamicSharedMemory",
+    "local_bytes_per_thread": "localMemoryPerThread",
+}
+"""Our column of `kernel` -> CUPTI's: how a kernel was launched."""
 
 
 @dataclass(frozen=True)
@@ -185,22 +194,6 @@ def interval(
     # schema's checks refuse such rows, so it is made only where they did.
     timeless = (start == 0) & (end == 0)
     return {name: sa.case((timeless, sa.null()), else_=value) for name, value in values.items()}
-
-
-def launch_columns(c: SourceColumns) -> dict[str, Expression]:
-    """Return how a kernel was launched: grid, block, registers, shared and local memory."""
-    return {
-        "grid_x": c["gridX"],
-        "grid_y": c["gridY"],
-        "grid_z": c["gridZ"],
-        "block_x": c["blockX"],
-        "block_y": c["blockY"],
-        "block_z": c["blockZ"],
-        "registers_per_thread": c["registersPerThread"],
-        "static_shared_bytes": c["staticSharedMemory"],
-        "dynamic_shared_bytes": c["dynamicSharedMemory"],
-        "local_bytes_per_thread": c["localMemoryPerThread"],
-    }
 
 
 def peer_device(c: SourceColumns) -> Expression:
@@ -364,4 +357,4 @@ class _Guard:
 
 
 def _is_null_or_whole(name: str, columns: SourceColumns) -> sa.ColumnElement[bool]:
-    return columns.raw(name).is_(None) | columns[name].is_not(None)
+    return columns.table.c[name].is_(None) | columns[name].is_not(None)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from nsysconv.facts import Fact
 from nsysconv.importers.nsys_sqlite import tables
-from nsysconv.importers.nsys_sqlite.columns import thread_of
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import TIME_LIMIT, has_columns, has_rows
 from nsysconv.importers.sqlite_mapping import Clock
@@ -48,26 +47,23 @@ _OPTIONS = {
 }
 
 # Messages about missing or doubtful data. Only these shapes are ever copied.
-_DIAGNOSTICS: tuple[tuple[re.Pattern[str], frozenset[Fact]], ...] = tuple(
-    (re.compile(pattern), frozenset(facts))
-    for pattern, facts in (
-        (r"CUDA profiling might have not been started correctly\.", (Fact.KERNELS, Fact.API_CALLS)),
-        (r"No CUDA events collected\. Does the process use CUDA\?", (Fact.KERNELS, Fact.API_CALLS)),
-        (r"Not all CUDA events might have been collected\.", (Fact.KERNELS, Fact.API_CALLS)),
-        (r"Not all NVTX events might have been collected\.", (Fact.RANGES,)),
-        (
-            r"Installed CUDA driver version \([\d.]+\) is not supported by this build of "
-            r"Nsight Systems\. CUDA trace will be collected using libraries for driver version [\d.]+",
-            (Fact.KERNELS, Fact.API_CALLS),
-        ),
-        (
-            r"(?:CUDA device \d+: )?Unified Memory cannot be traced"
-            r"(?: on devices that don't support peer-to-peer transfers\."
-            r"(?: ?Please verify that SLI/NVLink is functioning properly\.)?)?",
-            (Fact.UNIFIED_MEMORY,),
-        ),
-        (r"\d+ CUDA events? (?:was|were) (?:dropped|lost)\.?", (Fact.KERNELS, Fact.API_CALLS)),
-    )
+_CUDA_DIAGNOSTIC = re.compile(
+    r"CUDA profiling might have not been started correctly\."
+    r"|No CUDA events collected\. Does the process use CUDA\?"
+    r"|Not all CUDA events might have been collected\."
+    r"|Installed CUDA driver version \([\d.]+\) is not supported by this build of "
+    r"Nsight Systems\. CUDA trace will be collected using libraries for driver version [\d.]+"
+    r"|\d+ CUDA events? (?:was|were) (?:dropped|lost)\.?"
+)
+_MEMORY_DIAGNOSTIC = re.compile(
+    r"(?:CUDA device \d+: )?Unified Memory cannot be traced"
+    r"(?: on devices that don't support peer-to-peer transfers\."
+    r"(?: ?Please verify that SLI/NVLink is functioning properly\.)?)?"
+)
+_DIAGNOSTICS = (
+    (_CUDA_DIAGNOSTIC, frozenset({Fact.KERNELS, Fact.API_CALLS})),
+    (re.compile(r"Not all NVTX events might have been collected\."), frozenset({Fact.RANGES})),
+    (_MEMORY_DIAGNOSTIC, frozenset({Fact.UNIFIED_MEMORY})),
 )
 
 
@@ -227,7 +223,7 @@ def _mpi_ranks(probe: Probe) -> dict[int, int]:
     if has_columns(probe, "MPI_RANKS", "globalTid", "rank"):
         rows = probe.select("SELECT globalTid, rank FROM MPI_RANKS")
         return {
-            thread_of(global_tid)[0]: rank
+            tables.thread_of(global_tid)[0]: rank
             for global_tid, rank in rows
             if isinstance(global_tid, int) and isinstance(rank, int)
         }
@@ -238,7 +234,7 @@ def _mpi_ranks(probe: Probe) -> dict[int, int]:
         "JOIN StringIds s ON s.id = t.nameId WHERE s.value GLOB 'MPI Rank [0-9]*'"
     )
     return {
-        thread_of(global_tid)[0]: int(name.removeprefix("MPI Rank "))
+        tables.thread_of(global_tid)[0]: int(name.removeprefix("MPI Rank "))
         for global_tid, name in rows
         if isinstance(global_tid, int) and re.fullmatch(r"MPI Rank \d{1,9}", name)
     }

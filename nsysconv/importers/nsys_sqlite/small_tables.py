@@ -5,22 +5,22 @@ Only what an imported event refers to is copied; everything else in these tables
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
-from nsysconv.importers.nsys_sqlite import gpu_tables, tables
+from nsysconv import codes
+from nsysconv.importers.nsys_sqlite import tables
 from nsysconv.importers.nsys_sqlite.capture import Capture
-from nsysconv.importers.nsys_sqlite.columns import thread_of
 from nsysconv.importers.nsys_sqlite.survey import Identities
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
     Expression,
     has_columns,
     integer_rows,
-    texts_by_id,
 )
 from nsysconv.importers.sqlite_mapping import CUPTI_DEVICE_COLUMNS
 from nsysconv.names import plain_api_name
@@ -41,16 +41,14 @@ def process_rows(
     if has_columns(probe, "PROCESSES", "globalPid", "name"):
         for global_pid, name in probe.select("SELECT globalPid, name FROM PROCESSES"):
             if isinstance(global_pid, int) and isinstance(name, str):
-                names[thread_of(global_pid)[0]] = _file_name(name)
+                names[tables.thread_of(global_pid)[0]] = _file_name(name)
     return [
         {
             "pid": pid,
             "name": names.get(pid),
             "host": capture.attributes.host,
             "job": capture.launch.job,
-            "rank": None,
-            "local_rank": None,
-            "world_size": None,
+            **dict.fromkeys(("rank", "local_rank", "world_size")),
             **ranks.get(pid, {}),
         }
         for pid in sorted(ids.pids)
@@ -64,17 +62,18 @@ def _file_name(path: str) -> str:
 
 def thread_rows(probe: Probe, ids: Identities) -> list[Row]:
     """Return threads with events; a name given through NVTX wins over the system's."""
-    names: dict[tuple[int, int], str] = {}
     columns = {"global_tid": "globalTid", "priority": "priority"}
     priorities = {
-        thread_of(row["global_tid"]): row["priority"]
+        tables.thread_of(row["global_tid"]): row["priority"]
         for row in integer_rows(probe, "ThreadNames", columns)
         if row["global_tid"] is not None
     }
+    names: dict[tuple[int, int], str] = {}
     if has_columns(probe, "ThreadNames", "globalTid", "nameId"):
         sql = "SELECT t.globalTid, s.value FROM ThreadNames t JOIN StringIds s ON s.id = t.nameId"
-        names.update(_by_thread(probe.select(sql)))
-    names.update(_by_thread(_nvtx_texts(probe, ids, "globalTid", tables.THREAD_NAME)))
+        names.update((thread, name) for thread, (), name in _by_thread(probe.select(sql)))
+    given = _nvtx_names(probe, ids, tables.THREAD_NAME, ())
+    names.update((thread, name) for thread, (), name in given)
     return [
         {
             "pid": pid,
@@ -86,29 +85,35 @@ def thread_rows(probe: Probe, ids: Identities) -> list[Row]:
     ]
 
 
-def _by_thread(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[tuple[int, int], str]]:
-    for global_tid, name in rows:
+_NamedThread = tuple[tuple[int, int], list[int | None], str]
+
+
+def _by_thread(rows: Iterable[tuple[Any, ...]]) -> Iterator[_NamedThread]:
+    # Of rows with a global thread id, numbers, and a name: those that have the first and the last.
+    for global_tid, *numbers, name in rows:
         if isinstance(global_tid, int) and isinstance(name, str):
-            yield thread_of(global_tid), name
+            whole = [number if isinstance(number, int) else None for number in numbers]
+            yield tables.thread_of(global_tid), whole, name
 
 
-def _nvtx_texts(
-    probe: Probe, ids: Identities, columns: str, event_type: int
-) -> list[tuple[Any, ...]]:
-    """Return these columns and the text of all NVTX rows of a type, registered or not."""
+def _nvtx_names(
+    probe: Probe, ids: Identities, event_type: int, columns: Iterable[str]
+) -> Iterator[_NamedThread]:
     # The survey has seen all types: no scan of millions of ranges for one that no row has.
     if event_type not in ids.range_kinds or not has_columns(
         probe, tables.NVTX, "globalTid", "text"
     ):
-        return []
+        return
     present = probe.tables[tables.NVTX].columns
-    selected = ", ".join(c if c in present else "NULL" for c in columns.split(", "))
+    selected = ", ".join(["globalTid", *(c if c in present else "NULL" for c in columns)])
     registered = (
         "(SELECT value FROM StringIds WHERE id = textId)" if "textId" in present else "NULL"
     )
-    return probe.select(
-        f"SELECT {selected}, coalesce({registered}, text) FROM {tables.NVTX} "
-        f"WHERE eventType = {event_type}"
+    yield from _by_thread(
+        probe.select(
+            f"SELECT {selected}, coalesce({registered}, text) FROM {tables.NVTX} "
+            f"WHERE eventType = {event_type}"
+        )
     )
 
 
@@ -117,35 +122,25 @@ def _nvtx_texts(
 
 def domain_rows(probe: Probe, ids: Identities) -> list[Row]:
     """Return named domains, per process."""
-    rows: dict[tuple[int, int], Row] = {}
-    for global_tid, domain_id, name in _nvtx_texts(
-        probe, ids, "globalTid, domainId", tables.DOMAIN
-    ):
-        if isinstance(global_tid, int) and isinstance(domain_id, int) and isinstance(name, str):
-            pid = thread_of(global_tid)[0]
-            if pid in ids.pids:
-                row = {"pid": pid, "domain_id": domain_id, "name": name}
-                rows.setdefault((pid, domain_id), row)
-    return list(rows.values())
+    return _rows_named_by_nvtx(probe, ids, tables.DOMAIN, {"domain_id": "domainId"})
 
 
 def category_rows(probe: Probe, ids: Identities) -> list[Row]:
     """Return named categories, per process and domain."""
-    rows: dict[tuple[int, int, int], Row] = {}
-    for global_tid, domain, category_id, name in _nvtx_texts(
-        probe, ids, "globalTid, domainId, category", tables.CATEGORY
-    ):
-        if isinstance(global_tid, int) and isinstance(category_id, int) and isinstance(name, str):
-            pid = thread_of(global_tid)[0]
-            domain_id = domain if isinstance(domain, int) else 0
-            if pid in ids.pids:
-                row = {
-                    "pid": pid,
-                    "domain_id": domain_id,
-                    "category_id": category_id,
-                    "name": name,
-                }
-                rows.setdefault((pid, domain_id, category_id), row)
+    columns = {"domain_id": "domainId", "category_id": "category"}
+    return _rows_named_by_nvtx(probe, ids, tables.CATEGORY, columns)
+
+
+def _rows_named_by_nvtx(
+    probe: Probe, ids: Identities, event_type: int, columns: Mapping[str, str]
+) -> list[Row]:
+    rows: dict[tuple[int, ...], Row] = {}
+    for (pid, _), numbers, name in _nvtx_names(probe, ids, event_type, columns.values()):
+        # What is named has a number; a category without a domain is of domain 0.
+        if pid in ids.pids and numbers[-1] is not None:
+            key = [number or 0 for number in numbers]
+            row = {"pid": pid, **dict(zip(columns, key, strict=True)), "name": name}
+            rows.setdefault((pid, *key), row)
     return list(rows.values())
 
 
@@ -180,12 +175,8 @@ def context_rows(probe: Probe, ids: Identities, devices: Devices) -> list[Row]:
 
 def stream_rows(probe: Probe, ids: Identities) -> list[Row]:
     """Return streams of processes with events."""
-    columns = {
-        "pid": "processId",
-        "context_id": "contextId",
-        "stream_id": "streamId",
-        "priority": "priority",
-    }
+    ids_of_streams = {"pid": "processId", "context_id": "contextId", "stream_id": "streamId"}
+    columns = {**ids_of_streams, "priority": "priority"}
     names = _stream_names(probe)
     rows: dict[tuple[int, int, int], Row] = {}
     for row in integer_rows(probe, "TARGET_INFO_CUDA_STREAM", columns):
@@ -307,7 +298,7 @@ def find_devices(probe: Probe, ids: Identities) -> Devices:
     at_work = {identities[pair] for pair in ids.op_ordinals}
     devices = _numbered(identities, described, len(pids), at_work)
     known = {identities[pair]: number for pair, number in devices.numbers.items()}
-    sampled = sorted({gpu_tables.sampled_gpu(type_id) for type_id, _ in ids.metrics})
+    sampled = sorted({type_id & _GPU_BITS for type_id, _ in ids.metrics})
     return _with_sampled(devices, known, gpus, sampled)
 
 
@@ -344,9 +335,8 @@ def _numbered(
     ordered = sorted(users, key=rank)
     # If ordinals are unambiguous they are the numbers: people know them from nvidia-smi and nsys.
     ordinals = {i: {ordinal for _, ordinal in users[i]} for i in ordered}
-    unambiguous = all(len(own) == 1 for own in ordinals.values()) and len(
-        {next(iter(own)) for own in ordinals.values()}
-    ) == len(ordered)
+    single = {next(iter(own)) for own in ordinals.values() if len(own) == 1}
+    unambiguous = len(single) == len(ordered)
     numbers = {i: next(iter(ordinals[i])) if unambiguous else n for n, i in enumerate(ordered)}
     rows = []
     for identity in sorted(ordered, key=lambda i: numbers[i]):
@@ -402,13 +392,8 @@ def _tied_gpus(probe: Probe, gpus: list[Row]) -> dict[tuple[int, int], Row]:
     # (pid, ordinal) -> GPU, as far as the export says so.
     tied: dict[tuple[int, int], Row] = {}
     by_id = {gpu.get("gpu_id"): gpu for gpu in gpus}
-    columns = {
-        "pid": "pid",
-        "ordinal": "cudaId",
-        "gpu_id": "gpuId",
-        "uuid": "uuid",
-        "sm_count": "numMultiprocessors",
-    }
+    columns = {"pid": "pid", "ordinal": "cudaId", "gpu_id": "gpuId", "uuid": "uuid"}
+    columns["sm_count"] = "numMultiprocessors"
     for row in _typed_rows(probe, "TARGET_INFO_CUDA_DEVICE", columns):
         gpu = by_id.get(row.get("gpu_id"), {"key": ("cuda", row.get("gpu_id"))})
         own = {name: row[name] for name in ("uuid", "sm_count") if row.get(name)}
@@ -423,15 +408,11 @@ def _tied_gpus(probe: Probe, gpus: list[Row]) -> dict[tuple[int, int], Row]:
 
 
 def _typed_rows(probe: Probe, table: str, columns: Mapping[str, str]) -> list[Row]:
-    """Return a small table's rows under our names, without absent cells and those of a wrong type."""
-    if table not in probe.tables:
-        return []
-    present = {
-        ours: theirs for ours, theirs in columns.items() if theirs in probe.tables[table].columns
-    }
+    # Of a small table, under our names; cells that are absent or of a wrong type are left out.
+    present = {o: theirs for o, theirs in columns.items() if has_columns(probe, table, theirs)}
+    rows: list[Row] = []
     if not present:
-        return []
-    rows = []
+        return rows
     for values in probe.select(f"SELECT {', '.join(present.values())} FROM {table}"):
         row = dict(zip(present, values, strict=True))
         if isinstance(row.get("bus_id"), int):
@@ -440,11 +421,7 @@ def _typed_rows(probe: Probe, table: str, columns: Mapping[str, str]) -> list[Ro
             {
                 name: value
                 for name, value in row.items()
-                if (
-                    isinstance(value, str) and value
-                    if name in _TEXT_COLUMNS
-                    else isinstance(value, int)
-                )
+                if isinstance(value, str if name in _TEXT_COLUMNS else int) and value != ""
             }
         )
     return rows
@@ -465,45 +442,17 @@ def first_made_id(probe: Probe) -> int:
     return min(_HIGHEST_MADE_ID, lowest - 1)
 
 
-def construct_name_id(first: int, place: int) -> int:
-    """Return the id of the OpenACC construct at this place of the list of all."""
-    return first - 2 * place
-
-
-def metric_name_id(first: int, place: int) -> int:
-    """Return the id of the metric name at this place of the list of all."""
-    return first - 2 * place - 1
-
-
-def texts(probe: Probe, ids: Iterable[int]) -> dict[int, str]:
-    """Return the texts of a few ids of the string table."""
-    return texts_by_id(probe, "StringIds", "id", ids)
-
-
-def ids_without_text(probe: Probe, ids: Iterable[int]) -> set[int]:
-    """Return those of these ids under which the string table has no text."""
-    missing = set(ids)
-    ordered = sorted(missing)
-    for low in range(0, len(ordered), _NAMES_AT_ONCE):
-        some = ", ".join(map(str, ordered[low : low + _NAMES_AT_ONCE]))
-        rows = probe.select(
-            f"SELECT id FROM StringIds WHERE id IN ({some}) AND typeof(value) = 'text'"
-        )
-        missing.difference_update(row[0] for row in rows)
-    return missing
-
-
 def missing_full_names(probe: Probe) -> set[int]:
     """Return the full names of kernels none of whose names has a text."""
-    present = probe.tables[gpu_tables.KERNEL].columns
+    present = probe.tables[tables.KERNEL].columns
     with_text = "(SELECT id FROM StringIds WHERE typeof(value) = 'text')"
     lacking = " AND ".join(
         f"coalesce({name} NOT IN {with_text}, 1)"
-        for name in gpu_tables.NAMES_OF_KERNELS
+        for name in tables.NAMES_OF_KERNELS
         if name in present
     )
     full = "demangledName" if "demangledName" in present else "NULL"
-    rows = probe.select(f"SELECT DISTINCT {full} FROM {gpu_tables.KERNEL} WHERE {lacking}")
+    rows = probe.select(f"SELECT DISTINCT {full} FROM {tables.KERNEL} WHERE {lacking}")
     return {row[0] for row in rows}
 
 
@@ -532,3 +481,55 @@ def name_rows(
             rows = []
     if rows:
         yield rows
+
+
+# -- names of metrics
+#
+# A sample names its GPU in the lowest eight bits of `typeId`, by the number that the profiler's own
+# library gives the GPU, and its metric by a number of that type; METRIC_NAMES has the metrics' names.
+
+METRIC_NAMES = "TARGET_INFO_GPU_METRICS"
+_GPU_BITS = 0xFF
+_PERCENT = re.compile(r"\[[^\[\]%]*%[^\[\]]*\]\s*$")
+_CLOCK = re.compile(r"\[MHz\]\s*$")
+
+_MetricIds = Collection[tuple[int, int]]
+
+
+def metric_names(probe: Probe, ids: _MetricIds) -> dict[tuple[int, int], str]:
+    """Return the name of each of these metrics, given as typeId and metricId, that has one."""
+    if not has_columns(probe, METRIC_NAMES, "typeId", "metricId", "metricName"):
+        return {}
+    rows = probe.select(f"SELECT typeId, metricId, metricName FROM {METRIC_NAMES}")
+    return {
+        (type_id, metric_id): name
+        for type_id, metric_id, name in rows
+        if (type_id, metric_id) in ids and isinstance(name, str)
+    }
+
+
+def describe_metrics(
+    ids: _MetricIds,
+    names: Mapping[tuple[int, int], str],
+    devices: Mapping[int, int],
+    name_id: Callable[[int], int],
+) -> tuple[tuple[tables.Metric, ...], list[Row]]:
+    """Return the metrics, and rows of `name` for them; a metric has one name on all GPUs.
+
+    `devices`: our number of each sampled GPU; `name_id`: the id for the name at a place among all.
+    """
+    shown = {pair: names.get(pair) or f"[metric {pair[1]}]" for pair in sorted(ids)}
+    name_ids = {text: name_id(place) for place, text in enumerate(sorted(set(shown.values())))}
+    metrics = tuple(
+        tables.Metric(
+            *pair,
+            name_id=name_ids[text],
+            device_id=devices.get(pair[0] & _GPU_BITS),
+            unit=codes.METRIC_UNITS.index("%" if _PERCENT.search(text) else "number"),
+            is_clock=bool(_CLOCK.search(text)),
+        )
+        for pair, text in shown.items()
+    )
+    # In the order of the metrics, not of their names.
+    ordered = dict.fromkeys(shown.values())
+    return metrics, [{"id": name_ids[text], "text": text, "plain": None} for text in ordered]

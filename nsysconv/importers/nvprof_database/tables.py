@@ -22,11 +22,11 @@ from nsysconv.importers.sqlite_columns import (
     known_code,
 )
 from nsysconv.importers.sqlite_mapping import (
+    LAUNCH_COLUMNS,
     CellChecks,
     MappingContext,
     TableMapping,
     interval,
-    launch_columns,
     peer_device,
 )
 from nsysconv.store.recording import SOURCE
@@ -117,7 +117,7 @@ def _kernel(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]
         **_on_gpu(c, context),
         "name_id": names.demangled(symbol) if names.demangles else symbol,
         "mangled_name_id": symbol,
-        **launch_columns(c),
+        **c.renamed(**LAUNCH_COLUMNS),
         "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
     }
 
