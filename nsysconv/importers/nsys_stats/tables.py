@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 from nsysconv.importers.printed.quantities import ValueRange
 from nsysconv.importers.printed.text import csv_cells
@@ -80,114 +82,18 @@ class NsysHeader:
         return next((i for i, column in enumerate(self.columns) if column.role == role), None)
 
 
-# What reports were called up to 2022.
-_OLD_NAMES = {
-    "cudaapisum": NsysTable.API,
-    "gpukernsum": NsysTable.KERNELS,
-    "gpukerngbsum": NsysTable.KERNELS_BY_GRID,
-    "gpumemtimesum": NsysTable.MEMORY_TIME,
-    "gpumemsizesum": NsysTable.MEMORY_SIZE,
-    "gpusum": NsysTable.GPU,
-    "apigpusum": NsysTable.API_AND_GPU,
-    "nvtxsum": NsysTable.RANGES,
-    "nvtxppsum": NsysTable.PUSH_POP,
-    "pushpopsum": NsysTable.PUSH_POP,
-    "nvtxsssum": NsysTable.START_END,
-    "nvtxsesum": NsysTable.START_END,
-    "startendsum": NsysTable.START_END,
-    "openaccsum": NsysTable.OPENACC,
-    "openmpevtsum": NsysTable.OPENMP,
-    "openmpsum": NsysTable.OPENMP,
-    "osrtsum": NsysTable.OSRT,
-    "gputrace": NsysTable.GPU_TRACE,
-    "cudaapitrace": NsysTable.API_TRACE,
-}
-_TABLES = {table.value: table for table in NsysTable} | _OLD_NAMES
-# Headings of text up to 2022, in order: the first that fits.
-_TITLES = (
-    (re.compile(r"CUDA API (?:Statistics|Summary)"), NsysTable.API),
-    (re.compile(r"CUDA API Trace"), NsysTable.API_TRACE),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:Statistics|Summary)"), NsysTable.KERNELS),
-    (re.compile(r"CUDA Memory Operation Statistics \((?:by size.*|KiB|MiB|KB|MB|bytes)\)"),
-     NsysTable.MEMORY_SIZE),
-    (re.compile(r"CUDA Memory Operation Statistics"), NsysTable.MEMORY_TIME),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? (?:Statistics|Summary)"),
-     NsysTable.GPU),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? Trace"), NsysTable.GPU_TRACE),
-    (re.compile(r"NVTX Push-?/?Pop Range (?:Statistics|Summary)"), NsysTable.PUSH_POP),
-    (re.compile(r"NVTX Start-?/?End Range (?:Statistics|Summary)"), NsysTable.START_END),
-    (re.compile(r"NVTX Range (?:Statistics|Summary)"), NsysTable.RANGES),
-    (re.compile(r"OpenACC (?:Event )?(?:Statistics|Summary)"), NsysTable.OPENACC),
-    (re.compile(r"OpenMP (?:Event )?(?:Statistics|Summary)"), NsysTable.OPENMP),
-    (re.compile(r"(?:Operating System|OS) Runtime (?:API )?(?:Statistics|Summary)"), NsysTable.OSRT),
-)  # fmt: skip
-# Others by their old headings, with what nsys calls them.
-_OTHER_TITLES = {
-    "KHR": "opengl_khr_range_sum",
-    "Vulkan": "vulkan_marker_sum",
-    "DX": "dx12_gpu_marker_sum",
-}
+_WORDS: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
+)
+_TABLES = {table.value: table for table in NsysTable}
+_TABLES |= {old: _TABLES[name] for old, name in _WORDS["old_names"].items()}
+_TITLES = [(re.compile(title), _TABLES[name]) for title, name in _WORDS["titles"].items()]
 _OTHER_TITLE = re.compile(r"(KHR|Vulkan|DX)\b.{0,40} (?:Statistics|Summary)")
 _FEWEST_COLUMNS = 6
-# Columns by which tables that are not read are recognised where nothing announces them.
-_OTHERS = (
-    ("API Start", "cuda_kern_exec_trace"),
-    ("QCount", "cuda_kern_exec_sum"),
-    ("Projected Start", "nvtx_gpu_proj_trace"),
-    ("Total Proj Time", "nvtx_gpu_proj_sum"),
-    ("Kern Inst", "nvtx_kern_sum"),
-    ("DurNonChild", "nvtx_pushpop_trace"),
-    ("Total HtoD Migration Size", "um_total_sum"),
-    ("HtoD Migration Size", "um_sum"),
-    ("Total Message Volume", "mpi_msg_size_sum"),
-    ("PeerRank", "mpi_event_trace"),
+_TOTALS_ROLES, _TRACE_ROLES = (
+    {word: role for role, words in _WORDS[kind].items() for word in words}
+    for kind in ("totals", "trace")
 )
-_WORDS = {
-    word: role
-    for role, words in {
-        "total": ("Total Time", "Total"),
-        "count": ("Num Calls", "Calls", "Instances", "Count", "Operations"),
-        "avg": ("Avg", "Average"),
-        "med": ("Med", "Median"),
-        "min": ("Min", "Minimum"),
-        "max": ("Max", "Maximum"),
-        "stddev": ("StdDev",),
-        "name": ("Name", "Operation", "Range"),
-        "style": ("Style",),
-        "category": ("Category",),
-        "source": ("Source",),
-        "grid": ("GridXYZ",),
-        "block": ("BlockXYZ",),
-    }.items()
-    for word in words
-}
-_TRACE_WORDS = {
-    "Start": "start",
-    "Start Time": "start",
-    "Duration": "dur",
-    "CorrId": "correlation",
-    "CorrID": "correlation",
-    **{f"Grd{axis}": f"grid_{axis.lower()}" for axis in "XYZ"},
-    **{f"Blk{axis}": f"block_{axis.lower()}" for axis in "XYZ"},
-    "Reg/Trd": "registers",
-    "StcSMem": "static",
-    "DymSMem": "dynamic",
-    "Bytes": "bytes",
-    "Throughput": "throughput",
-    "Thru": "throughput",
-    "SrcMemKd": "src_kind",
-    "DstMemKd": "dst_kind",
-    "Device": "device",
-    "Ctx": "context",
-    "GreenCtx": "green_context",
-    "Strm": "stream",
-    "Name": "name",
-    "Result": "result",
-    "Pid": "pid",
-    "Tid": "tid",
-    "T-Pri": "priority",
-    "Thread Name": "thread",
-}
 SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 """Units of sizes -> bytes. Unlike nvprof, nsys means 10^6 bytes by MB."""
 TIMES = {
@@ -222,7 +128,7 @@ def title_of(line: str) -> NsysTable | str | None:
         if pattern.search(line):
             return table
     other = _OTHER_TITLE.search(line)
-    return _OTHER_TITLES[other.group(1)] if other else None
+    return str(_WORDS["other_titles"][other.group(1)]) if other else None
 
 
 def parse_header(line: str) -> NsysHeader | str | None:
@@ -249,9 +155,9 @@ def header_of_words(
     if len(words) < 3:
         return None
     names = [_name_and_unit(word)[0] for word in words]
-    for column, report in _OTHERS:
+    for column, report in _WORDS["other_columns"].items():
         if len(words) >= _FEWEST_COLUMNS and column in names:
-            return report
+            return str(report)
     for columns, table in (_totals_columns(words), _trace_columns(words)):
         roles = [column.role for column in columns]
         if columns and len(set(roles)) == len(roles):
@@ -280,7 +186,9 @@ def _totals_columns(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTab
     columns = []
     for number, word in enumerate(words):
         name, unit = _name_and_unit(word)
-        role = "share" if (name, unit) == ("Time", "%") else _WORDS.get(name, f"other {number}")
+        role = (
+            "share" if (name, unit) == ("Time", "%") else _TOTALS_ROLES.get(name, f"other {number}")
+        )
         columns.append(HeaderColumn(role, unit))
     roles = {column.role for column in columns}
     names = {_name_and_unit(word)[0] for word in words}
@@ -319,7 +227,7 @@ def _trace_columns(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTabl
         name, unit = _name_and_unit(word)
         if name == "End":
             return (), None
-        columns.append(HeaderColumn(_TRACE_WORDS.get(name, f"other {number}"), unit))
+        columns.append(HeaderColumn(_TRACE_ROLES.get(name, f"other {number}"), unit))
     with_unit = {column.role for column in columns if column.unit}
     roles = {column.role for column in columns}
     if not with_unit >= {"start", "dur"} or "name" not in roles:
