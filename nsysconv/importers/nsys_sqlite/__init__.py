@@ -49,14 +49,9 @@ POSSIBLE = frozenset(ADVICE) | {Fact.OVERHEAD}
 
 # Tables that only an nsys export has beside StringIds.
 _OWN_TABLES = {
-    "META_DATA_EXPORT",
-    "EXPORT_META_DATA",
-    "META_DATA_CAPTURE",
-    "TARGET_INFO_SYSTEM_ENV",
-    "TARGET_INFO_SESSION_START_TIME",
-    "ProcessStreams",
-    "ThreadNames",
-}
+    "META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV",
+    "TARGET_INFO_SESSION_START_TIME", "ProcessStreams", "ThreadNames",
+}  # fmt: skip
 
 
 def sniff(probe: Probe) -> Yes | No:

@@ -147,9 +147,8 @@ def _environment(*sources: Mapping[str, list[str]]) -> dict[str, str]:
     for values in sources:
         for name, texts in values.items():
             if name.endswith("ENVIRONMENT_VARIABLE") or name == "DeviceEnvironment":
-                for text in texts:
-                    for variable, value in _VARIABLE.findall(text):
-                        variables.setdefault(variable, value)
+                for variable, value in _VARIABLE.findall("\n".join(texts)):
+                    variables.setdefault(variable, value)
     return variables
 
 
@@ -256,9 +255,11 @@ def read_clock(probe: Probe, sources: Sequence[str], capture: Capture) -> Clock:
     if any(has_rows(probe, source) for source in others):
         sources = others
     first = None
-    if capture.times_are_utc or _begin_with_times_of_day(probe, sources):
-        condition = f"typeof({{0}}) = 'integer' AND {{0}} > {TIME_LIMIT}"
-        starts = _extremes(probe, sources, "min", condition, of_ends=False)
+    # The first row of every event table is one: a damaged cell or two are not.
+    some = _times(probe, sources, "SELECT {time} FROM {source} LIMIT 1")
+    if capture.times_are_utc or (some and all(time > TIME_LIMIT for time in some)):
+        large = f"typeof({{time}}) = 'integer' AND {{time}} > {TIME_LIMIT} AND {{events}}"
+        starts = _times(probe, sources, f"SELECT min({{time}}) FROM {{source}} WHERE {large}")
         first = min(starts, default=None)
     if first is None:
         recording = capture.attributes.recording_ns
@@ -275,37 +276,23 @@ def read_clock(probe: Probe, sources: Sequence[str], capture: Capture) -> Clock:
 
 
 def _last_end(probe: Probe, sources: Sequence[str], zero: int) -> int | None:
-    ends = _extremes(probe, sources, "max", "typeof({0}) = 'integer'", of_ends=True)
-    last = max(ends, default=None)
+    select = "SELECT max({time}) FROM {source} WHERE typeof({time}) = 'integer' AND {events}"
+    last = max(_times(probe, sources, select, of_ends=True), default=None)
     return last - zero if last is not None and last - zero <= TIME_LIMIT else None
 
 
-def _extremes(
-    probe: Probe, sources: Sequence[str], aggregate: str, condition: str, *, of_ends: bool
+def _times(
+    probe: Probe, sources: Sequence[str], select: str, *, of_ends: bool = False
 ) -> list[int]:
-    """Return the smallest or largest start or end in each table that has one.
-
-    `aggregate` is "min" or "max"; `condition` is SQL with `{0}` for the column.
-    """
+    # The times that a select gives for each of the tables.
     rows = []
     for source in sources:
         columns, time = probe.tables[source].columns, tables.TIMES[source]
-        column = "end" if of_ends and time == "start" else time
-        if column in columns:
-            where = condition.format(column)
-            if source == tables.NVTX and "eventType" in columns:
-                kinds = ", ".join(map(str, tables.RANGE_KINDS))
-                where += f" AND eventType IN ({kinds})"  # domains are created before time begins
-            rows += probe.select(f"SELECT {aggregate}({column}) FROM {source} WHERE {where}")
-    return [value for (value,) in rows if value is not None]
-
-
-def _begin_with_times_of_day(probe: Probe, sources: Sequence[str]) -> bool:
-    # The first row of every event table is one: a damaged cell or two are not.
-    rows = []
-    for source in sources:
-        time = tables.TIMES[source]
-        if time in probe.tables[source].columns:
-            rows += probe.select(f"SELECT {time} FROM {source} LIMIT 1")
-    times = [time for (time,) in rows if isinstance(time, int)]
-    return bool(times) and all(time > TIME_LIMIT for time in times)
+        time = "end" if of_ends and time == "start" else time
+        events = "1"
+        if source == tables.NVTX and "eventType" in columns:
+            kinds = ", ".join(map(str, tables.RANGE_KINDS))
+            events = f"eventType IN ({kinds})"  # domains are created before time begins
+        if time in columns:
+            rows += probe.select(select.format(time=time, source=source, events=events))
+    return [time for (time,) in rows if isinstance(time, int)]

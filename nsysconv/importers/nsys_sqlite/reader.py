@@ -18,6 +18,7 @@ from nsysconv.importers.sqlite_columns import (
     count_rows,
     has_columns,
     has_rows,
+    in_lists,
     row_count,
     texts_by_id,
 )
@@ -144,7 +145,7 @@ class ExportReader:
         source, names_device = mapping.source, "deviceId" in mapping.needs
         devices = None
         if names_device:
-            ids = self._survey.devices_of(self._survey.gpu_sources)
+            ids = self._survey.devices_of(tables.GPU_TABLES)
             devices = small_tables.find_devices(self._probe, ids)
         return tables.ExportContext(
             zero=self._clock.zero,
@@ -263,7 +264,7 @@ class ExportReader:
         yield from self._made_name_batches()
         missing, doubled = set[int](), list[int]()
         api_names: dict[int, str] = {}
-        for rows in small_tables.name_rows(self._probe, self._ids, missing, doubled):
+        for rows in in_lists(small_tables.name_rows(self._probe, self._ids, missing, doubled)):
             api_names.update((row["id"], row["plain"]) for row in rows if row["plain"])
             yield rows_of(schema.name, rows)
         self._note_names(missing, doubled)

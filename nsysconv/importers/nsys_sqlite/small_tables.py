@@ -19,6 +19,7 @@ from nsysconv.importers.nsys_sqlite.survey import Identities
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
     Expression,
+    first_rows,
     has_columns,
     integer_rows,
 )
@@ -26,8 +27,6 @@ from nsysconv.importers.sqlite_mapping import CUPTI_DEVICE_COLUMNS
 from nsysconv.names import plain_api_name
 
 Row = dict[str, Any]
-
-_NAMES_AT_ONCE = 50_000
 
 
 # -- processes and threads
@@ -158,19 +157,16 @@ def context_rows(probe: Probe, ids: Identities, devices: Devices) -> list[Row]:
         "is_green": "isGreenContext",
     }
     older = {**columns, "null_stream_id": "streamId"}
-    rows: dict[tuple[int, int], Row] = {}
-    for row in integer_rows(probe, "TARGET_INFO_CUDA_CONTEXT_INFO", columns) or integer_rows(
-        probe, "TARGET_INFO_CUDA_NULL_STREAM", older
-    ):
-        if row["pid"] in ids.pids and row["context_id"] is not None:
-            ordinal = row.pop("ordinal")
-            if ordinal is not None:
-                row["device_id"] = devices.numbers.get(
-                    (row["pid"], ordinal), devices.numbers.get((None, ordinal))
-                )
-            row["parent_context_id"] = row["parent_context_id"] or None
-            rows.setdefault((row["pid"], row["context_id"]), row)
-    return list(rows.values())
+    rows = integer_rows(probe, "TARGET_INFO_CUDA_CONTEXT_INFO", columns)
+    rows = rows or integer_rows(probe, "TARGET_INFO_CUDA_NULL_STREAM", older)
+    rows = [row for row in rows if row["pid"] in ids.pids]
+    for row in rows:
+        pid, ordinal = row["pid"], row.pop("ordinal")
+        if ordinal is not None:
+            any_process = devices.numbers.get((None, ordinal))
+            row["device_id"] = devices.numbers.get((pid, ordinal), any_process)
+        row["parent_context_id"] = row["parent_context_id"] or None
+    return first_rows(rows, "pid", "context_id")
 
 
 def stream_rows(probe: Probe, ids: Identities) -> list[Row]:
@@ -178,15 +174,15 @@ def stream_rows(probe: Probe, ids: Identities) -> list[Row]:
     ids_of_streams = {"pid": "processId", "context_id": "contextId", "stream_id": "streamId"}
     columns = {**ids_of_streams, "priority": "priority"}
     names = _stream_names(probe)
-    rows: dict[tuple[int, int, int], Row] = {}
-    for row in integer_rows(probe, "TARGET_INFO_CUDA_STREAM", columns):
-        key = (row["pid"], row["context_id"], row["stream_id"])
-        if row["pid"] in ids.pids and None not in key:
-            if (row["priority"] or 0) >= 1 << 31:
-                row["priority"] -= 1 << 32  # a negative number that was stored without its sign
-            row["name"] = names.get((row["pid"], row["stream_id"]))
-            rows.setdefault(key, row)
-    return list(rows.values())
+    rows = [
+        {**row, "name": names.get((row["pid"], row["stream_id"]))}
+        for row in integer_rows(probe, "TARGET_INFO_CUDA_STREAM", columns)
+        if row["pid"] in ids.pids
+    ]
+    for row in rows:
+        if (row["priority"] or 0) >= 1 << 31:
+            row["priority"] -= 1 << 32  # a negative number that was stored without its sign
+    return first_rows(rows, *ids_of_streams)
 
 
 def _stream_names(probe: Probe) -> dict[Any, str]:
@@ -458,12 +454,11 @@ def missing_full_names(probe: Probe) -> set[int]:
 
 def name_rows(
     probe: Probe, ids: Identities, missing: set[int], doubled: list[int]
-) -> Iterator[list[Row]]:
-    """Yield the names that imported rows refer to, in lists of bounded size.
+) -> Iterator[Row]:
+    """Yield the names that imported rows refer to.
 
     `missing` receives the ids without a text; `doubled` those with two, of which the first is kept.
     """
-    rows: list[Row] = []
     missing.update(ids.name_ids)
     for name_id, text in probe.iterate("SELECT id, value FROM StringIds"):
         if name_id not in ids.name_ids or not isinstance(text, str):
@@ -475,12 +470,7 @@ def name_rows(
         if name_id in ids.path_ids:
             text = _file_name(text)
         plain = plain_api_name(text) if name_id in ids.api_name_ids else None
-        rows.append({"id": name_id, "text": text, "plain": plain})
-        if len(rows) == _NAMES_AT_ONCE:
-            yield rows
-            rows = []
-    if rows:
-        yield rows
+        yield {"id": name_id, "text": text, "plain": plain}
 
 
 # -- names of metrics

@@ -162,11 +162,6 @@ class ExportSurvey:
         """Return whether the row numbers of a table have large holes. Raises as `row_numbers`."""
         return is_sparse(*self.row_numbers(source))
 
-    @property
-    def gpu_sources(self) -> tuple[str, ...]:
-        """Return the tables that name devices."""
-        return tuple(name for name in tables.GPU_TABLES if name in self.sources)
-
     def close(self) -> None:
         """Cancel the scans that have not begun."""
         for numbers in self._numbers.values():

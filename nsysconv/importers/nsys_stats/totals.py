@@ -74,17 +74,16 @@ class NsysIds(IdRegistry):
 
     def notes(self) -> Iterator[Note]:
         """Yield what names and words leave open."""
+        kernels = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS})
         if self.shortened:
             text = (
                 "names were cut in the text, those that begin alike become one; CSV has whole names"
             )
-            facts = frozenset(
-                {Fact.KERNELS, Fact.KERNEL_TOTALS, Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS}
-            )
+            facts = frozenset({*kernels, Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS})
             yield Note("names-shortened", Severity.INFO, text, len(self.shortened), "", facts)
         if self.symbols_only:
             text = "the tables spell symbols of kernels, and no demangler is installed"
-            facts = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS})
+            facts = kernels
             yield Note("symbols-only", Severity.INFO, text, self.symbols_only, "", facts)
         if self.unknown_directions:
             text = "directions of copies that are not known are shown as Unknown"
@@ -131,13 +130,15 @@ class TotalsRow:
             ranges += [self.measures[role] for role in ("min", "max") if role in self.measures]
         return intersection(ranges)
 
-    def integer(self, role: str) -> int | None:
-        """Return a measure as the integer in the middle of what it may be."""
-        return self.measures[role].integer if role in self.measures else None
-
-    def real(self, role: str) -> float | None:
-        """Return a measure as it is spelled."""
-        return float(self.measures[role].middle) if role in self.measures else None
+    def statistics(self, column: str, total: int | None) -> Row:
+        """Return the columns of `aggregate` with this sum: `column` is their name, {} the measure."""
+        measures = self.measures
+        values: Row = {column.format("sum"): total}
+        for role in ("min", "max"):
+            values[column.format(role)] = measures[role].integer if role in measures else None
+        for role in ("med", "stddev"):
+            values[column.format(role)] = float(measures[role].middle) if role in measures else None
+        return values
 
 
 TraceSums = Mapping[str, Sequence[tuple[TotalsRow, TotalsRow | None]]]
@@ -266,21 +267,11 @@ class TotalsCells:
 # Of tables that record the same, the first that is there is read.
 _SOURCES: Mapping[str, tuple[NsysTable, ...]] = {
     "api_call": (NsysTable.API, NsysTable.API_AND_GPU),
-    "kernel": (
-        NsysTable.KERNELS,
-        NsysTable.KERNELS_BY_GRID,
-        NsysTable.GPU,
-        NsysTable.API_AND_GPU,
-    ),
+    "kernel": (NsysTable.KERNELS, NsysTable.KERNELS_BY_GRID, NsysTable.GPU, NsysTable.API_AND_GPU),
     "memory": (NsysTable.MEMORY_TIME, NsysTable.GPU, NsysTable.API_AND_GPU),
 }
 _CATEGORIES = {"CUDA_API": "api_call", "CUDA_KERNEL": "kernel", "MEMORY_OPER": "memory"}
-_OF_ONE_GROUP = {
-    NsysTable.API,
-    NsysTable.KERNELS,
-    NsysTable.KERNELS_BY_GRID,
-    NsysTable.MEMORY_TIME,
-}
+_OF_ONE_GROUP = {t for ts in _SOURCES.values() for t in ts} - {NsysTable.GPU, NsysTable.API_AND_GPU}
 _PUSH_POP, _START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
 _RANGE_TABLES = {NsysTable.PUSH_POP: _PUSH_POP, NsysTable.START_END: _START_END}
 _RANGE_STYLES = {"PushPop": _PUSH_POP, "StartEnd": _START_END}
@@ -294,13 +285,8 @@ _MEMORY_KINDS = {
     codes.AGGREGATE_KINDS.index(kind) for kind in ("memcpy", "memset", "unified_memory")
 }
 _SIZE_TOTALS = frozenset({Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
-TOTALS = _SIZE_TOTALS | {
-    Fact.KERNEL_TOTALS,
-    Fact.API_TOTALS,
-    Fact.RANGE_TOTALS,
-    Fact.DIRECTIVE_TOTALS,
-    Fact.OSRT_TOTALS,
-}
+TOTALS = _SIZE_TOTALS | {Fact.KERNEL_TOTALS, Fact.API_TOTALS, Fact.RANGE_TOTALS,
+                         Fact.DIRECTIVE_TOTALS, Fact.OSRT_TOTALS}  # fmt: skip
 """Facts that tables of totals record."""
 NO_NUMBERS = "cells that are no numbers"
 AMBIGUOUS = (
@@ -403,20 +389,14 @@ class Totals(PrintedTotals):
         kind, words = operation
         values: Row = {"direction": self.ids.direction(words)} if words else {}
         if sizes is not None:
-            values |= {
-                "bytes_sum": self.sum_bytes(kind, sizes.total()),
-                "bytes_min": sizes.integer("min"),
-                "bytes_max": sizes.integer("max"),
-                "bytes_med": sizes.real("med"),
-                "bytes_stddev": sizes.real("stddev"),
-            }
+            values |= sizes.statistics("bytes_{}", self.sum_bytes(kind, sizes.total()))
         if times is None:
             self._put(kind, {**values, "count": row.count})
         else:
             self._put_times(kind, times, values)
 
     def _add_others(self, tables: Mapping[NsysTable, PrintedTable]) -> set[NsysTable]:
-        """Add ranges, constructs, the OS runtime, and sizes without times; return what was read."""
+        # Ranges, constructs, the OS runtime, and sizes without times; returns what was read.
         used = {NsysTable.RANGES} & tables.keys() or _RANGE_TABLES.keys() & tables.keys()
         for kind in sorted(used, key=lambda kind: kind.value):
             self.facts.add(Fact.RANGE_TOTALS)
@@ -446,15 +426,8 @@ class Totals(PrintedTotals):
         }
 
     def _put_times(self, kind: str, row: TotalsRow, values: Row) -> None:
-        times = {
-            "count": row.count,
-            "sum_ns": self.sum_ns(kind, row.total()),
-            "min_ns": row.integer("min"),
-            "max_ns": row.integer("max"),
-            "med_ns": row.real("med"),
-            "stddev_ns": row.real("stddev"),
-        }
-        self._put(kind, values | times)
+        times = row.statistics("{}_ns", self.sum_ns(kind, row.total()))
+        self._put(kind, {**values, "count": row.count, **times})
 
     def _put(self, kind: str, values: Row) -> None:
         self.facts.add(totals_fact(kind))
@@ -502,14 +475,13 @@ class Totals(PrintedTotals):
         )
         cut_facts = frozenset(self._cut_facts)
         yield from line_notes("decimals-cut", Severity.APPROXIMATED, cut, self.cut, cut_facts)
-        yield from line_notes(
-            "cell-unreadable", Severity.DROPPED, NO_NUMBERS, self.no_numbers, TOTALS
-        )
-        text = "sizes of operations of which another table tells another number were left out"
-        yield from line_notes("tables-disagree", Severity.DROPPED, text, self.disagreeing, TOTALS)
-        yield from line_notes(
-            "number-ambiguous", Severity.DROPPED, AMBIGUOUS, self.ambiguous, TOTALS
-        )
+        disagree = "sizes of operations of which another table tells another number were left out"
+        for slug, text, lines in (
+            ("cell-unreadable", NO_NUMBERS, self.no_numbers),
+            ("tables-disagree", disagree, self.disagreeing),
+            ("number-ambiguous", AMBIGUOUS, self.ambiguous),
+        ):
+            yield from line_notes(slug, Severity.DROPPED, text, lines, TOTALS)
         yield from unreadable_notes(self.unread)
         yield from self.incomplete_notes()
         for kind in self.repeated:

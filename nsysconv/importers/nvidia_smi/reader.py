@@ -343,15 +343,17 @@ class _Log:
                 "known"
             )
             yield Note("no-time-base", Severity.INFO, text, facts=_UTC)
-        if self._without_time:
-            text = (
-                "rows that do not tell when they were sampled: query `timestamp`, or use "
-                "`nvidia-smi dmon -o DT`"
-            )
-            yield Note("sample-without-time", Severity.INFO, text, self._without_time, "", _METRICS)
-        if self._without_gpu:
-            text = "rows that do not tell which GPU they are of: query `index` or `uuid`, too"
-            yield Note("sample-without-gpu", Severity.INFO, text, self._without_gpu, "", _METRICS)
+        no_time = (
+            "rows that do not tell when they were sampled: query `timestamp`, or use "
+            "`nvidia-smi dmon -o DT`"
+        )
+        no_gpu = "rows that do not tell which GPU they are of: query `index` or `uuid`, too"
+        for slug, text, count in (
+            ("sample-without-time", no_time, self._without_time),
+            ("sample-without-gpu", no_gpu, self._without_gpu),
+        ):
+            if count:
+                yield Note(slug, Severity.INFO, text, count, "", _METRICS)
         yield from self._cell_notes()
         for slug, text, lines in (
             ("line-unreadable", "lines that are no rows of the log", self._rejected),
