@@ -188,6 +188,12 @@ def texts_by_id(probe: Probe, table: str, id_column: str, ids: Iterable[int]) ->
     return texts
 
 
+def only(values: Iterable[T]) -> T | None:
+    """Return the only one of these values, which may come again and again; None if there are others."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
+
+
 def in_lists(values: Iterable[T]) -> Iterator[list[T]]:
     """Yield values, such as rows of names, in lists of bounded size."""
     remaining = iter(values)

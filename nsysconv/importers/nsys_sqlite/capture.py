@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nsysconv.facts import Fact
 from nsysconv.importers.nsys_sqlite import tables
@@ -207,11 +208,7 @@ def ranks_by_process(
         if by_mpi.get("rank", launch.rank) != launch.rank:
             text = f"MPI says rank {by_mpi['rank']}, the environment {launch.rank}; MPI's was kept"
             notes.append(Note("rank-clash", Severity.INFO, text))
-        by_launcher = {
-            "rank": launch.rank,
-            "local_rank": launch.local_rank,
-            "world_size": launch.world_size,
-        }
+        by_launcher = {word: getattr(launch, word) for word in ("rank", "local_rank", "world_size")}
         stated = {word: number for word, number in by_launcher.items() if number is not None}
         ranks[pid] = {**stated, **by_mpi}
     return ranks, notes
@@ -219,23 +216,20 @@ def ranks_by_process(
 
 def _mpi_ranks(probe: Probe) -> dict[int, int]:
     # As the MPI trace recorded them: in a table, before 2022.4 as the name of a thread.
+    rows: list[tuple[Any, ...]] = []
     if has_columns(probe, "MPI_RANKS", "globalTid", "rank"):
         rows = probe.select("SELECT globalTid, rank FROM MPI_RANKS")
-        return {
-            tables.thread_of(global_tid)[0]: rank
-            for global_tid, rank in rows
-            if isinstance(global_tid, int) and isinstance(rank, int)
-        }
-    if not has_columns(probe, "ThreadNames", "globalTid", "nameId"):
-        return {}
-    rows = probe.select(
-        "SELECT t.globalTid, s.value FROM ThreadNames t "
-        "JOIN StringIds s ON s.id = t.nameId WHERE s.value GLOB 'MPI Rank [0-9]*'"
-    )
+    elif has_columns(probe, "ThreadNames", "globalTid", "nameId"):
+        names = probe.select(
+            "SELECT t.globalTid, s.value FROM ThreadNames t "
+            "JOIN StringIds s ON s.id = t.nameId WHERE s.value GLOB 'MPI Rank [0-9]*'"
+        )
+        matches = ((tid, re.fullmatch(r"MPI Rank (\d{1,9})", name)) for tid, name in names)
+        rows = [(tid, int(match.group(1))) for tid, match in matches if match]
     return {
-        tables.thread_of(global_tid)[0]: int(name.removeprefix("MPI Rank "))
-        for global_tid, name in rows
-        if isinstance(global_tid, int) and re.fullmatch(r"MPI Rank \d{1,9}", name)
+        tables.thread_of(global_tid)[0]: rank
+        for global_tid, rank in rows
+        if isinstance(global_tid, int) and isinstance(rank, int)
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import directives
+from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK, Options
 from nsysconv.importers.nsys_sqlite import capture, small_tables, tables
 from nsysconv.importers.nsys_sqlite.survey import ExportSurvey, Identities, is_balanced
@@ -19,14 +19,10 @@ from nsysconv.importers.sqlite_columns import (
     has_columns,
     has_rows,
     in_lists,
+    only,
     row_count,
+    row_range,
     texts_by_id,
-)
-from nsysconv.importers.sqlite_mapping import (
-    source_rows,
-    unread_note,
-    unreadable_reason,
-    unrecorded_gpu_work,
 )
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import (
@@ -66,6 +62,7 @@ class ExportReader:
         self._clock = capture.read_clock(probe, present, self._capture)
         self._notes: list[Note] = list(probe.notes)
         self._unread: set[Fact] = set()
+        self._gpus = small_tables.read_gpus(probe)
         self._survey = ExportSurvey(probe, self._sources, from_pages=options.in_place)
         self._unclosed = probe.submit(_unclosed_range_notes, probe)
 
@@ -115,13 +112,13 @@ class ExportReader:
     # -- rows of events
 
     def _event_rows(self, mapping: tables.ExportMapping) -> SourceRows | None:
-        if reason := unreadable_reason(self._probe, mapping):
+        if reason := sqlite_mapping.unreadable_reason(self._probe, mapping):
             self._leave_unread(mapping.source, reason)
             return None
-        first, last = self._survey.row_range(mapping.source)
+        first, last = row_range(self._probe, self._probe.tables[mapping.source])
         if first is None or last is None:
             return None
-        rows = source_rows(
+        rows = sqlite_mapping.source_rows(
             self._probe,
             mapping,
             self._context(mapping),
@@ -137,7 +134,7 @@ class ExportReader:
     def _leave_unread(self, source: str, reason: str) -> None:
         facts = tables.facts_of(source)
         self._unread |= facts
-        note = unread_note(source, reason, facts)
+        note = sqlite_mapping.unread_note(source, reason, facts)
         if note not in self._notes:
             self._notes.append(note)
 
@@ -146,7 +143,7 @@ class ExportReader:
         devices = None
         if names_device:
             ids = self._survey.devices_of(tables.GPU_TABLES)
-            devices = small_tables.find_devices(self._probe, ids)
+            devices = small_tables.find_devices(self._gpus, ids)
         return tables.ExportContext(
             zero=self._clock.zero,
             device=devices.expression() if devices else lambda pid, ordinal: ordinal,
@@ -164,16 +161,17 @@ class ExportReader:
             # A constant is cheaper to store than arithmetic on every row.
             ids = self._survey.devices_of([source])
             is_sound = source not in ids.suspects
-            return next(iter(ids.pids)) if len(ids.pids) == 1 and is_sound else None
-        pids = self._ids.pids
-        only = next(iter(pids)) if len(pids) == 1 else None
+            return only(ids.pids) if is_sound else None
+        assumed = only(self._ids.pids)
         # Copies and migrations are two mappings of one table.
         if not any(n.slug == "process-assumed" and n.where == source for n in self._notes):
             text = f"{source} does not name processes; " + (
-                f"process {only} was assumed" if only is not None else "their process is not known"
+                "their process is not known"
+                if assumed is None
+                else f"process {assumed} was assumed"
             )
             self._note_assumption("process-assumed", text, source, mapping.fact)
-        return only
+        return assumed
 
     def _driver_names(self) -> tuple[int, ...] | None:
         if "eventClass" in self._probe.tables[tables.RUNTIME].columns:
@@ -193,11 +191,10 @@ class ExportReader:
         ids = self._survey.of_table(mapping.source)
         if mapping.source in ids.suspects or ids.anonymous:
             return {}
-        constants = {}
-        if len(ids.pids) == 1:
-            constants["pid"] = next(iter(ids.pids))
-        if len(ids.op_ordinals) == 1 and ids.op_ordinals == ids.ordinals:
-            constants["device_id"] = self._devices.numbers[next(iter(ids.op_ordinals))]
+        pid, pair = only(ids.pids), only(ids.op_ordinals)
+        constants = {} if pid is None else {"pid": pid}
+        if pair is not None and ids.op_ordinals == ids.ordinals:
+            constants["device_id"] = self._devices.numbers[pair]
         return constants
 
     # -- what all scans together give
@@ -208,7 +205,7 @@ class ExportReader:
 
     @cached_property
     def _devices(self) -> small_tables.Devices:
-        return small_tables.find_devices(self._probe, self._ids)
+        return small_tables.find_devices(self._gpus, self._ids)
 
     @cached_property
     def _first_made_id(self) -> int:
@@ -270,7 +267,7 @@ class ExportReader:
         self._note_names(missing, doubled)
         if self._has_rows(tables.GPU_WORK):
             return False
-        note = unrecorded_gpu_work(self._probe, tables.RUNTIME, "nameId", api_names)
+        note = sqlite_mapping.unrecorded_gpu_work(self._probe, tables.RUNTIME, "nameId", api_names)
         self._notes.append(note or NO_GPU_WORK)
         return note is not None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,6 +22,7 @@ from nsysconv.importers.sqlite_columns import (
     first_rows,
     has_columns,
     integer_rows,
+    only,
 )
 from nsysconv.importers.sqlite_mapping import CUPTI_DEVICE_COLUMNS
 from nsysconv.names import plain_api_name
@@ -38,9 +39,8 @@ def process_rows(
     """Return processes with events: file name of their program, rank, host and job."""
     names = {}
     if has_columns(probe, "PROCESSES", "globalPid", "name"):
-        for global_pid, name in probe.select("SELECT globalPid, name FROM PROCESSES"):
-            if isinstance(global_pid, int) and isinstance(name, str):
-                names[tables.thread_of(global_pid)[0]] = _file_name(name)
+        named = _by_thread(probe.select("SELECT globalPid, name FROM PROCESSES"))
+        names = {pid: _file_name(name) for (pid, _), _, name in named}
     return [
         {
             "pid": pid,
@@ -244,27 +244,36 @@ class Devices:
 
     def expression(self) -> Callable[[Expression, Expression], Expression]:
         """Return a function from (pid, ordinal) as SQL expressions to device_id."""
-        by_ordinal: dict[int, set[int]] = {}
-        for (_, ordinal), number in self.numbers.items():
-            by_ordinal.setdefault(ordinal, set()).add(number)
-        if all(numbers == {ordinal} for ordinal, numbers in by_ordinal.items()):
+        if all(number == ordinal for (_, ordinal), number in self.numbers.items()):
             return lambda pid, ordinal: ordinal
         return self._by_process
 
     def _by_process(self, pid: Expression, ordinal: Expression) -> Expression:
         # One flat CASE: hundreds of processes stay below SQLite's limit on nesting.
         ordered = sorted(self.numbers.items(), key=lambda item: (item[0][0] is None, item[1]))
-        whens: list[tuple[Any, Any]] = [
-            (
-                (ordinal == o) if p is None else (pid == p) & (ordinal == o),
-                sa.literal_column(str(number)),
-            )
-            for (p, o), number in ordered
-        ]
+        whens: list[tuple[Any, Any]] = []
+        for (own_pid, own_ordinal), number in ordered:
+            same = ordinal == own_ordinal
+            same = same if own_pid is None else (pid == own_pid) & same
+            whens.append((same, sa.literal_column(str(number))))
         return sa.case(*whens)
 
 
-def find_devices(probe: Probe, ids: Identities) -> Devices:
+@dataclass(frozen=True)
+class Gpus:
+    """The GPUs of the machine, and which of them a (pid, ordinal) means, as far as the export says."""
+
+    rows: list[Row]
+    tied: dict[tuple[int, int], Row]
+
+
+def read_gpus(probe: Probe) -> Gpus:
+    """Return the GPUs that a file describes."""
+    rows = _gpu_rows(probe)
+    return Gpus(rows, _tied_gpus(probe, rows))
+
+
+def find_devices(gpus: Gpus, ids: Identities) -> Devices:
     """Give numbers to the devices behind the (pid, ordinal) pairs of a file's events, those at work
     first.
 
@@ -272,54 +281,8 @@ def find_devices(probe: Probe, ids: Identities) -> Devices:
     do all of one process or, on a machine with one GPU, of all processes. Other pairs of several
     processes stay apart. GPUs whose metrics were sampled and that no pair is known to mean come last.
     """
-    gpus = _gpus(probe)
-    tied = _tied_gpus(probe, gpus)
-    pids = {pid for pid, _ in ids.ordinals if pid is not None}
-    # Rows that do not name their process belong to the only one, if there is only one.
-    only = next(iter(pids)) if len(pids) == 1 else None
-    identities: dict[_Pair, _Identity] = {}
-    described: dict[_Identity, Row] = {}
-    common = _common_properties(gpus)
-    for pid, ordinal in ids.ordinals:
-        owner = only if pid is None else pid
-        gpu = tied.get((owner, ordinal)) if owner is not None else None
-        if gpu is None and not tied and len(gpus) == 1 and ordinal == 0:
-            gpu = gpus[0]
-        if gpu is not None:
-            identity = _identity(gpu)
-        else:
-            identity = ("ordinal", None if len(pids) <= 1 else owner, ordinal)
-        identities[pid, ordinal] = identity
-        described.setdefault(identity, gpu or common)
+    identities, described = _identified(gpus, ids)
     at_work = {identities[pair] for pair in ids.op_ordinals}
-    devices = _numbered(identities, described, len(pids), at_work)
-    known = {identities[pair]: number for pair, number in devices.numbers.items()}
-    sampled = sorted({type_id & _GPU_BITS for type_id, _ in ids.metrics})
-    return _with_sampled(devices, known, gpus, sampled)
-
-
-def _identity(gpu: Row) -> _Identity:
-    return ("gpu", gpu.get("uuid") or gpu.get("bus_id") or gpu["key"])
-
-
-def _common_properties(gpus: list[Row]) -> Row:
-    # Whichever GPU an ordinal means, it has what all of them have: often the product's name.
-    if not gpus:
-        return {}
-    return {
-        name: value
-        for name, value in gpus[0].items()
-        if name not in ("uuid", "bus_id", *_KEY_COLUMNS)
-        and all(gpu.get(name) == value for gpu in gpus)
-    }
-
-
-def _numbered(
-    identities: dict[_Pair, _Identity],
-    described: dict[_Identity, Row],
-    process_count: int,
-    at_work: set[_Identity],
-) -> Devices:
     users: dict[_Identity, list[_Pair]] = {}
     for pair, identity in identities.items():
         users.setdefault(identity, []).append(pair)
@@ -329,47 +292,73 @@ def _numbered(
         return (identity not in at_work, str(described[identity].get("bus_id") or ""), *lowest)
 
     ordered = sorted(users, key=rank)
+    ordinals = {i: only(ordinal for _, ordinal in users[i]) for i in ordered}
     # If ordinals are unambiguous they are the numbers: people know them from nvidia-smi and nsys.
-    ordinals = {i: {ordinal for _, ordinal in users[i]} for i in ordered}
-    single = {next(iter(own)) for own in ordinals.values() if len(own) == 1}
-    unambiguous = len(single) == len(ordered)
-    numbers = {i: next(iter(ordinals[i])) if unambiguous else n for n, i in enumerate(ordered)}
-    rows = []
-    for identity in sorted(ordered, key=lambda i: numbers[i]):
-        pids = {pid for pid, _ in users[identity]}
-        own = ordinals[identity]
-        rows.append(
-            {
-                "device_id": numbers[identity],
-                "ordinal": next(iter(own)) if len(own) == 1 else None,
-                "pid": next(iter(pids)) if process_count > 1 and len(pids) == 1 else None,
-                **_our_columns(described[identity]),
-            }
-        )
-    unnamed = sum(not described[identity].get("name") for identity in at_work)
-    return Devices(tuple(rows), {pair: numbers[i] for pair, i in identities.items()}, unnamed, {})
-
-
-def _with_sampled(
-    devices: Devices, known: dict[_Identity, int], gpus: list[Row], sampled: list[int]
-) -> Devices:
-    rows, numbers = list(devices.rows), {}
-    for sampled_as in sampled:
+    single = [ordinal for ordinal in ordinals.values() if ordinal is not None]
+    places = single if len(set(single)) == len(ordered) else range(len(ordered))
+    numbers = dict(zip(ordered, places, strict=True))
+    has_processes = len({pid for pid, _ in ids.ordinals} - {None}) > 1
+    rows = [
+        {
+            "device_id": numbers[i],
+            "ordinal": ordinals[i],
+            "pid": only(pid for pid, _ in users[i]) if has_processes else None,
+            **_our_columns(described[i]),
+        }
+        for i in sorted(ordered, key=lambda i: numbers[i])
+    ]
+    sampled = {}
+    for sampled_as in sorted({type_id & _GPU_BITS for type_id, _ in ids.metrics}):
         # Before the profiler's library numbered GPUs for itself, the export's own number was used.
-        gpu = next((g for g in gpus if g.get("sampled_as", g.get("gpu_id")) == sampled_as), None)
+        own = (g for g in gpus.rows if g.get("sampled_as", g.get("gpu_id")) == sampled_as)
+        gpu = next(own, None)
         identity = ("sampled", sampled_as) if gpu is None else _identity(gpu)
-        if identity not in known:
-            known[identity] = max((row["device_id"] for row in rows), default=-1) + 1
-            rows.append({"device_id": known[identity], **_our_columns(gpu or {})})
-        numbers[sampled_as] = known[identity]
-    return replace(devices, rows=tuple(rows), sampled=numbers)
+        if identity not in numbers:
+            numbers[identity] = max((row["device_id"] for row in rows), default=-1) + 1
+            rows.append({"device_id": numbers[identity], **_our_columns(gpu or {})})
+        sampled[sampled_as] = numbers[identity]
+    unnamed = sum(not described[identity].get("name") for identity in at_work)
+    by_pair = {pair: numbers[identity] for pair, identity in identities.items()}
+    return Devices(tuple(rows), by_pair, unnamed, sampled)
+
+
+def _identified(gpus: Gpus, ids: Identities) -> tuple[dict[_Pair, _Identity], dict[_Identity, Row]]:
+    # Which GPU each pair means, and what is known of that.
+    pids = {pid for pid, _ in ids.ordinals if pid is not None}
+    identities: dict[_Pair, _Identity] = {}
+    described: dict[_Identity, Row] = {}
+    common = _common_properties(gpus.rows)
+    for pid, ordinal in ids.ordinals:
+        # Rows that do not name their process belong to the only one, if there is only one.
+        owner = only(pids) if pid is None else pid
+        gpu = gpus.tied.get((owner, ordinal)) if owner is not None else None
+        if gpu is None and not gpus.tied and len(gpus.rows) == 1 and ordinal == 0:
+            gpu = gpus.rows[0]
+        identity: _Identity = ("ordinal", None if len(pids) <= 1 else owner, ordinal)
+        identities[pid, ordinal] = identity if gpu is None else _identity(gpu)
+        described.setdefault(identities[pid, ordinal], gpu or common)
+    return identities, described
+
+
+def _identity(gpu: Row) -> _Identity:
+    return ("gpu", gpu.get("uuid") or gpu.get("bus_id") or gpu["key"])
+
+
+def _common_properties(gpus: list[Row]) -> Row:
+    # Whichever GPU an ordinal means, it has what all of them have: often the product's name.
+    return {
+        name: value
+        for name, value in (gpus[0] if gpus else {}).items()
+        if name not in ("uuid", "bus_id", *_KEY_COLUMNS)
+        and all(gpu.get(name) == value for gpu in gpus)
+    }
 
 
 def _our_columns(gpu: Row) -> Row:
     return {name: value for name, value in gpu.items() if name not in _KEY_COLUMNS}
 
 
-def _gpus(probe: Probe) -> list[Row]:
+def _gpu_rows(probe: Probe) -> list[Row]:
     # The GPUs of the machine with our columns; `gpu_id` is the export's number of each.
     if "TARGET_INFO_GPU" in probe.tables:
         id_column = "id" if "id" in probe.tables["TARGET_INFO_GPU"].columns else "deviceId"
@@ -413,13 +402,8 @@ def _typed_rows(probe: Probe, table: str, columns: Mapping[str, str]) -> list[Ro
         row = dict(zip(present, values, strict=True))
         if isinstance(row.get("bus_id"), int):
             row["bus_id"] = str(row["bus_id"])  # before 2021 the bus was a plain number
-        rows.append(
-            {
-                name: value
-                for name, value in row.items()
-                if isinstance(value, str if name in _TEXT_COLUMNS else int) and value != ""
-            }
-        )
+        types = {name: str if name in _TEXT_COLUMNS else int for name in row}
+        rows.append({n: v for n, v in row.items() if isinstance(v, types[n]) and v != ""})
     return rows
 
 
@@ -516,7 +500,7 @@ def describe_metrics(
             name_id=name_ids[text],
             device_id=devices.get(pair[0] & _GPU_BITS),
             unit=codes.METRIC_UNITS.index("%" if _PERCENT.search(text) else "number"),
-            is_clock=bool(_CLOCK.search(text)),
+            is_clock=int(_CLOCK.search(text) is not None),
         )
         for pair, text in shown.items()
     )

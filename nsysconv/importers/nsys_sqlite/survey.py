@@ -150,10 +150,6 @@ class ExportSurvey:
         # Names that are no numbers are refused when they are copied: no reason to wait for their scan.
         return source in self.devices_of([source]).suspects
 
-    def row_range(self, source: str) -> tuple[int | None, int | None]:
-        """Return the first and last row number of a table that has them; None: it is empty."""
-        return self._rows[source].range
-
     def row_numbers(self, source: str) -> tuple[int | None, int | None, int]:
         """Return and raise as `sqlite_columns.row_numbers`; waits until all rows are counted."""
         return self._numbers[source].result()
@@ -320,10 +316,6 @@ class _DistinctRows:
         rows = (tuple(row[at] for at in places) for row in self._page_scan.combinations)
         return dict.fromkeys(rows)
 
-    @property
-    def range(self) -> tuple[int | None, int | None]:
-        return row_range(self._probe, self._probe.tables[self.source])
-
     def numbers(self) -> tuple[int | None, int | None, int]:
         if self._page_scan is None:
             return row_numbers(self._probe, self._probe.tables[self.source])
@@ -338,7 +330,7 @@ class _DistinctRows:
         # None: SQLite has to be asked.
         if not self._from_pages or not self._identifying:
             return None
-        first, last = self.range
+        first, last = row_range(self._probe, self._probe.tables[self.source])
         if first is None or last is None or last - first < MIN_ROWS_FOR_PAGES:
             return None
         count, following, combinations = 0, first, Combinations()

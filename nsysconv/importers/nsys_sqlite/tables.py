@@ -8,7 +8,8 @@ Column sets by version: docs/formats/nsys.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -111,8 +112,7 @@ OTHER_KINDS = frozenset({CATEGORY, THREAD_NAME, *range(64, 70), *range(72, 77)})
 _DRIVER_OVERHEAD = (2, 6, 7, 8)
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     """One metric of one GPU as `GPU_METRICS` numbers it, and what its samples become."""
 
     type_id: int
@@ -120,7 +120,7 @@ class Metric:
     name_id: int
     device_id: int | None
     unit: int
-    is_clock: bool
+    is_clock: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,11 +405,7 @@ def _sample(c: SourceColumns, context: ExportContext) -> _Columns:
 def _with_metrics(c: SourceColumns, context: ExportContext) -> sa.FromClause:
     if not context.metrics:
         return c.table
-    rows = [
-        [int(cell) if cell is not None else None for cell in astuple(metric)]
-        for metric in context.metrics
-    ]
-    known = values_table("known", [field.name for field in fields(Metric)], rows)
+    known = values_table("known", Metric._fields, context.metrics)
     same = (known.c.type_id == c["typeId"]) & (known.c.metric_id == c["metricId"])
     return sa.outerjoin(c.table, known, same)
 
@@ -492,10 +488,6 @@ def _operator(c: SourceColumns, context: ExportContext) -> _Columns:
     }
 
 
-def _with_construct_names(c: SourceColumns, context: ExportContext) -> sa.FromClause:
-    return directives.join_names(c, context.construct_ids)
-
-
 # -- all tables
 
 _ON_GPU = frozenset({"start", "end", "deviceId"})
@@ -545,7 +537,7 @@ MAPPINGS = (
             source,
             _operator,
             _ON_THREAD | {"eventKind"},
-            join=_with_construct_names,
+            join=lambda c, context: directives.join_names(c, context.construct_ids),
             alias=directives.ALIAS,
             own_fact=Fact.DIRECTIVES,
         )

@@ -198,14 +198,8 @@ class RecordingStart:
     """A message that nsys begins with a recording."""
 
 
-@dataclass(frozen=True)
-class UnreadTable:
-    """A table that has no place in a store."""
-
-    report: str
-
-
-LogItem = PrintedTable | NoData | RecordingStart | UnreadTable
+LogItem = PrintedTable | NoData | RecordingStart | str
+"""A string is the name of a table that has no place in a store."""
 
 
 class LogSurvey:
@@ -342,7 +336,7 @@ class LogSurvey:
         self._close()
         announced, self._announced = self._announced, None
         if isinstance(header, str) or isinstance(announced, str):
-            self.items.append(UnreadTable(announced if isinstance(announced, str) else str(header)))
+            self.items.append(announced if isinstance(announced, str) else str(header))
             return
         kind = announced if announced is not None and _fits(announced, header) else header.table
         self._table = PrintedTable(
@@ -522,8 +516,8 @@ def split_runs(items: Sequence[LogItem]) -> Iterator[Run]:
                 run.tables[item.kind] = item
         elif isinstance(item, NoData):
             run.no_data.add(item.what)
-        elif isinstance(item, UnreadTable):
-            run.not_read[item.report] += 1
+        elif isinstance(item, str):
+            run.not_read[item] += 1
     if not run.is_empty:
         yield run
 

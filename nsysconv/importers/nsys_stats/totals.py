@@ -23,14 +23,7 @@ from nsysconv.importers.nsys_stats.tables import (
     SpelledNumber,
     number_format,
 )
-from nsysconv.importers.printed.quantities import (
-    GPU_TOTALS,
-    PrintedTotals,
-    ValueRange,
-    intersection,
-    shares_incomplete,
-    totals_fact,
-)
+from nsysconv.importers.printed import quantities
 from nsysconv.importers.printed.registry import IdRegistry, Row, api_layer, is_api_name
 from nsysconv.importers.printed.text import line_notes, unreadable_notes
 from nsysconv.importers.printed.trace import SIZES as SIZED_EVENTS
@@ -119,16 +112,16 @@ class TotalsRow:
     category: str
     style: str
     count: int
-    measures: Mapping[str, ValueRange]
+    measures: Mapping[str, quantities.ValueRange]
 
-    def total(self) -> ValueRange | None:
+    def total(self) -> quantities.ValueRange | None:
         """Return the sum, as exact as sum and mean, of a single event also min and max, leave it."""
         ranges = [self.measures["total"]] if "total" in self.measures else []
         if "avg" in self.measures:
             ranges.append(self.measures["avg"].times(self.count))
         if self.count == 1:
             ranges += [self.measures[role] for role in ("min", "max") if role in self.measures]
-        return intersection(ranges)
+        return quantities.intersection(ranges)
 
     def statistics(self, column: str, total: int | None) -> Row:
         """Return the columns of `aggregate` with this sum: `column` is their name, {} the measure."""
@@ -168,13 +161,13 @@ class TotalsCells:
         """Return a cell; empty without such a column."""
         return row[self._places[role]].strip() if role in self._places else ""
 
-    def value(self, row: Sequence[str], role: str) -> ValueRange | None:
+    def value(self, row: Sequence[str], role: str) -> quantities.ValueRange | None:
         """Return the value of a cell; None if it is empty, no number, or too large."""
         number = self._number(row, role)
         if number is None:
             return None
         if role == "count" or (self._cell_kind(role) is CellKind.WHOLE and not number.decimals):
-            return ValueRange(number.value, number.value)
+            return quantities.ValueRange(number.value, number.value)
         scale = self._scale(role)
         if self._is_cut and number.decimals and role not in _AS_SPELLED:
             value = number.cut(scale)
@@ -294,7 +287,7 @@ AMBIGUOUS = (
 )
 
 
-class Totals(PrintedTotals):
+class Totals(quantities.PrintedTotals):
     """Collect rows of `aggregate` from the tables of one recording.
 
     By line: `no_numbers`, cells that are no numbers; `ambiguous`, cells that could be two; `cut`, cells
@@ -328,11 +321,11 @@ class Totals(PrintedTotals):
                 if group == "api_call":
                     self.facts.add(Fact.API_TOTALS)
         if "kernel" in sums:
-            self.facts |= GPU_TOTALS
+            self.facts |= quantities.GPU_TOTALS
         whole = [t for t in (NsysTable.GPU, NsysTable.API_AND_GPU) if t in tables]
         if any(_holds(tables[t], t, group) for t in whole for group in ("kernel", "memory")):
             # They hold all of the GPU's work: what is not in them did not happen.
-            self.facts |= GPU_TOTALS
+            self.facts |= quantities.GPU_TOTALS
         used |= self._add_others(tables)
         self.repeated += [kind for kind in tables if kind not in used | {NsysTable.MEMORY_SIZE}]
         for table in tables.values():
@@ -349,7 +342,7 @@ class Totals(PrintedTotals):
         if group == "memory":
             pairs = self._with_sizes(rows, tables.get(NsysTable.MEMORY_SIZE))
         else:
-            self.facts.add(totals_fact(group))
+            self.facts.add(quantities.totals_fact(group))
             pairs = ((row, None) for row in rows)
         self._add_rows(group, pairs)
 
@@ -405,7 +398,7 @@ class Totals(PrintedTotals):
         for kind, aggregate in _NAMED.items():
             if kind in tables:
                 used.add(kind)
-                self.facts.add(totals_fact(aggregate))
+                self.facts.add(quantities.totals_fact(aggregate))
                 for row in self._rows(tables[kind]):
                     self._put_times(aggregate, row, {"name_id": self.ids.name(row.name)})
         has_times = any(row["kind"] in _MEMORY_KINDS for row in self.rows) or bool(
@@ -430,7 +423,7 @@ class Totals(PrintedTotals):
         self._put(kind, {**values, "count": row.count, **times})
 
     def _put(self, kind: str, values: Row) -> None:
-        self.facts.add(totals_fact(kind))
+        self.facts.add(quantities.totals_fact(kind))
         self.put(kind, values)
 
     def _rows(self, table: PrintedTable) -> list[TotalsRow]:
@@ -441,7 +434,7 @@ class Totals(PrintedTotals):
 
     def _parsed(self, table: PrintedTable) -> Iterator[TotalsRow]:
         cells = TotalsCells(table)
-        shares: list[ValueRange | None] = []
+        shares: list[quantities.ValueRange | None] = []
         for line, row in table.rows:
             count = cells.value(row, "count")
             name = cells.text(row, "name")
@@ -463,7 +456,7 @@ class Totals(PrintedTotals):
             shares.append(cells.value(row, "share"))
             category, style = cells.text(row, "category"), cells.text(row, "style")
             yield TotalsRow(line, name, category, style, count.integer, measures)
-        if shares_incomplete(shares):
+        if quantities.shares_incomplete(shares):
             self.incomplete.append(table.line)
 
     def notes(self) -> Iterator[Note]:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import directives
+from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK
 from nsysconv.importers.nvprof_database import names, tables
 from nsysconv.importers.nvprof_database.names import texts
@@ -35,15 +35,9 @@ from nsysconv.importers.sqlite_columns import (
     in_lists,
     integer_rows,
     is_sparse,
+    only,
     row_count,
     row_numbers,
-)
-from nsysconv.importers.sqlite_mapping import (
-    CUPTI_DEVICE_COLUMNS,
-    source_rows,
-    unread_note,
-    unreadable_reason,
-    unrecorded_gpu_work,
 )
 from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
@@ -86,14 +80,14 @@ class DatabaseReader:
     def _is_readable(self, mapping: tables.DatabaseMapping) -> bool:
         if mapping.source not in self._probe.tables:
             return False
-        if reason := unreadable_reason(self._probe, mapping):
+        if reason := sqlite_mapping.unreadable_reason(self._probe, mapping):
             self._leave_unread(mapping.source, reason)
         return not reason
 
     def _leave_unread(self, source: str, reason: str) -> None:
         fact = tables.FACTS[source]
         self._unread.add(fact)
-        self._notes.append(unread_note(source, reason, [fact]))
+        self._notes.append(sqlite_mapping.unread_note(source, reason, [fact]))
 
     def recording(self) -> Recording:
         """Return the recording; its rows are read while `batches` is used up."""
@@ -148,7 +142,7 @@ class DatabaseReader:
         named = {pid for (pid,) in _named_objects(self._probe, tables.PROCESS_OBJECT, 1)}
         for pids in (self._ids.call_pids, self._ids.other_pids, named - {0}):
             if pids:
-                return next(iter(pids)) if len(pids) == 1 else None
+                return only(pids)
         return None
 
     # -- rows of events
@@ -160,7 +154,7 @@ class DatabaseReader:
         first, last, _ = numbers
         if first is None or last is None:
             return None
-        rows = source_rows(
+        rows = sqlite_mapping.source_rows(
             self._probe, mapping, context, tables.CHECKS, (first, last), sparse=is_sparse(*numbers)
         )
         if mapping.source in self._ids.suspects:
@@ -177,8 +171,9 @@ class DatabaseReader:
         if mapping.source in tables.GPU_SOURCES and mapping.source not in suspects:
             if self._pid is not None:
                 constants["pid"] = self._pid
-            if len(self._ids.op_ordinals) == 1 and not suspects:
-                constants["device_id"] = next(iter(self._ids.op_ordinals))
+            device = only(self._ids.op_ordinals)
+            if device is not None and not suspects:
+                constants["device_id"] = device
         return constants
 
     # -- small tables
@@ -233,7 +228,7 @@ class DatabaseReader:
     def _unrecorded_gpu_work(self) -> Note | None:
         for source, layer in tables.LAYERS.items():
             calls = {n: names.call_name(layer, n) for at, n in self._ids.calls if at == layer}
-            note = unrecorded_gpu_work(self._probe, source, "cbid", calls)
+            note = sqlite_mapping.unrecorded_gpu_work(self._probe, source, "cbid", calls)
             if note is not None:
                 return note
         return None
@@ -273,7 +268,7 @@ _RANK = re.compile(r"(?:MPI )?Rank (\d{1,9})", re.I)
 def _device_rows(probe: Probe, ids: Identities) -> list[Row]:
     # Devices that ran GPU operations, by the process's own numbers.
     own = {"ordinal": "id", "name": "name", "bandwidth": "globalMemoryBandwidth"}
-    columns = {**CUPTI_DEVICE_COLUMNS, **own}
+    columns = {**sqlite_mapping.CUPTI_DEVICE_COLUMNS, **own}
     uuids = _uuids(probe)
     rows = first_rows(integer_rows(probe, tables.DEVICE, columns), "ordinal")
     described = {row["ordinal"]: row for row in rows}
@@ -286,7 +281,7 @@ def _device_rows(probe: Probe, ids: Identities) -> list[Row]:
         bandwidth = kilobytes * _KILO if kilobytes and kilobytes in _BANDWIDTHS else None
         rows.append(
             {
-                **{name: row.get(name) for name in CUPTI_DEVICE_COLUMNS},
+                **{name: row.get(name) for name in sqlite_mapping.CUPTI_DEVICE_COLUMNS},
                 "device_id": ordinal,
                 "ordinal": ordinal,
                 "name": device_names.get(row.get("name", 0)),

@@ -358,10 +358,6 @@ def _momentary_directive(c: SourceColumns, context: DatabaseContext) -> _Columns
     return {**values, "start_ns": sa.case((timed, start)), "dur_ns": sa.case((timed, dur))}
 
 
-def _with_names(c: SourceColumns, context: DatabaseContext) -> sa.FromClause:
-    return directives.join_names(c, context.construct_ids)
-
-
 def _overhead(c: SourceColumns, context: DatabaseContext) -> _Columns:
     kind, owner = c["overheadKind"], c["objectKind"]
     return {
@@ -390,7 +386,7 @@ _DIRECTIVES = DatabaseMapping(
     directives.OPENACC_DATA,
     _directive,
     frozenset({"start", "end", "eventKind", "cuProcessId", "cuThreadId"}),
-    join=_with_names,
+    join=lambda c, context: directives.join_names(c, context.construct_ids),
     alias=directives.ALIAS,
     own_fact=Fact.DIRECTIVES,
 )
