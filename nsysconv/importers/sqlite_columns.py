@@ -137,8 +137,7 @@ def has_rows(probe: Probe, table: str, condition: str = "1") -> bool:
 
 def row_count(probe: Probe, table: str) -> int:
     """Return how many rows a table has, which is faster than to count those of a condition."""
-    count: int = probe.select(f"SELECT count(*) FROM {table}")[0][0]
-    return count
+    return int(probe.select(f"SELECT count(*) FROM {table}")[0][0])
 
 
 def count_rows(probe: Probe, table: str, condition: str) -> tuple[int, str]:

@@ -291,7 +291,7 @@ class _Guard:
         self.notes: list[Note] = []
 
     def check_types(self, names: Iterable[str], checks: CellChecks) -> frozenset[str]:
-        """Return the columns with cells of a wrong type; note those that are no whole number either."""
+        # The columns with cells of a wrong type; notes are on those that are no whole number either.
         table, damaged = self._mapping.source, set()
         for name in sorted(set(names) - checks.not_numbers):
             real = name in self._mapping.reals
@@ -313,7 +313,6 @@ class _Guard:
         return frozenset(damaged)
 
     def check_times(self, columns: SourceColumns, zero: int) -> None:
-        """Note, and leave out, rows that end before they start or are too far from the zero."""
         start = self._mapping.start
         end = self._mapping.end if self._mapping.end in columns else start
         began, ended = whole_number_sql(start), whole_number_sql(end)
@@ -356,5 +355,5 @@ class _Guard:
         return bool(count)
 
 
-def _is_null_or_whole(name: str, columns: SourceColumns) -> sa.ColumnElement[bool]:
-    return columns.table.c[name].is_(None) | columns[name].is_not(None)
+def _is_null_or_whole(name: str, c: SourceColumns) -> sa.ColumnElement[bool]:
+    return c.table.c[name].is_(None) | c[name].is_not(None)

@@ -40,11 +40,7 @@ class ExportReader:
     """Reads one export. The survey of its tables starts with the object and ends with the batches."""
 
     def __init__(
-        self,
-        probe: Probe,
-        possible: frozenset[Fact],
-        advice: Mapping[Fact, str],
-        options: Options,
+        self, probe: Probe, possible: frozenset[Fact], advice: Mapping[Fact, str], options: Options
     ) -> None:
         """Start the survey; `possible` and `advice` are those of the importer."""
         self._probe = probe

@@ -54,8 +54,7 @@ _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(tables.MPI, (("globalTid", "textId"),)),
     **{source: (("globalTid", *directives.IDENTIFYING[source]),) for source in tables.OPENACC},
     **dict.fromkeys(
-        (tables.OSRT, *tables.LIBRARIES, *tables.OPENMP),
-        (("globalTid", "eventClass", "nameId"),),
+        (tables.OSRT, *tables.LIBRARIES, *tables.OPENMP), (("globalTid", "eventClass", "nameId"),)
     ),
 }
 _PATH_COLUMNS = frozenset({"module", "sourceFile"})

@@ -15,21 +15,13 @@ import sqlalchemy as sa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.importers import directives
+from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.sqlite_columns import (
     Expression,
     SourceColumns,
     code,
     known_code,
     values_table,
-)
-from nsysconv.importers.sqlite_mapping import (
-    LAUNCH_COLUMNS,
-    CellChecks,
-    MappingContext,
-    TableMapping,
-    interval,
-    peer_device,
 )
 from nsysconv.store.recording import SOURCE
 
@@ -124,7 +116,7 @@ class Metric(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportContext(MappingContext):
+class ExportContext(sqlite_mapping.MappingContext):
     """What the survey of an export decides for a mapping.
 
     `device`: (pid, ordinal) as expressions -> our device_id. `only_pid`: the process of all rows of this
@@ -141,7 +133,7 @@ class ExportContext(MappingContext):
     nameless: bool = False
 
 
-ExportMapping = TableMapping[ExportContext]
+ExportMapping = sqlite_mapping.TableMapping[ExportContext]
 _Columns = dict[str, Expression]
 
 
@@ -191,18 +183,18 @@ def _of_thread(c: SourceColumns, context: ExportContext) -> _Columns:
 
 
 def _on_thread(c: SourceColumns, context: ExportContext) -> _Columns:
-    return interval(c, _moment(c["start"], context), context) | _of_thread(c, context)
+    return sqlite_mapping.interval(c, _moment(c["start"], context), context) | _of_thread(
+        c, context
+    )
 
 
 def _on_gpu(c: SourceColumns, context: ExportContext) -> _Columns:
     pid = _gpu_pid(c, context)
     return {
-        **interval(c, _moment(c["start"], context), context),
+        **sqlite_mapping.interval(c, _moment(c["start"], context), context),
         "pid": pid,
         "device_id": context.device(pid, c["deviceId"]),
-        "context_id": c["contextId"],
-        "stream_id": c["streamId"],
-        "correlation_id": c["correlationId"],
+        **c.renamed(context_id="contextId", stream_id="streamId", correlation_id="correlationId"),
     }
 
 
@@ -219,35 +211,35 @@ _TEXTS = sa.select(_STRINGS.c.id).where(sa.func.typeof(_STRINGS.c.value) == "tex
 
 
 def _kernel(c: SourceColumns, context: ExportContext) -> _Columns:
-    full, *others = (c[name] for name in NAMES_OF_KERNELS)
+    names = [c[name] for name in NAMES_OF_KERNELS]
     if context.nameless:
-        best = _best_name([full, *others])
+        # The first of a kernel's names whose text the file holds; its full name if it holds none.
+        with_text = ((name.in_(_TEXTS), name) for name in names)
+        best: Expression = sa.case(*with_text, else_=sa.func.coalesce(*names))
         # NULL if the file lacks its text and holds that of another name: reports show the kernel's name
         # instead, so that kernels which differ stay apart.
-        others = [sa.case((name.in_(_TEXTS), name), (best.not_in(_TEXTS), name)) for name in others]
-        full = best
-    names = dict(zip(("name_id", "short_name_id", "mangled_name_id"), (full, *others), strict=True))
-    context_and_node = c.renamed(green_context_id="greenContextId", graph_node_id="graphNodeId")
-    return {**_on_gpu(c, context), **names, **c.renamed(**LAUNCH_COLUMNS), **context_and_node}
-
-
-def _best_name(names: list[Expression]) -> Expression:
-    # The first of a kernel's names whose text the file holds; its full name if it holds none.
-    return sa.case(*((name.in_(_TEXTS), name) for name in names), else_=sa.func.coalesce(*names))
+        names[1:] = (sa.case((n.in_(_TEXTS), n), (best.not_in(_TEXTS), n)) for n in names[1:])
+        names[0] = best
+    return {
+        **_on_gpu(c, context),
+        **dict(zip(("name_id", "short_name_id", "mangled_name_id"), names, strict=True)),
+        **c.renamed(**sqlite_mapping.LAUNCH_COLUMNS),
+        **c.renamed(green_context_id="greenContextId", graph_node_id="graphNodeId"),
+    }
 
 
 # -- copies, memsets, graphs, synchronisations
 
 
 def _memcpy(c: SourceColumns, context: ExportContext) -> _Columns:
-    pid = _gpu_pid(c, context)
+    peer = context.device(_gpu_pid(c, context), sqlite_mapping.peer_device(c))
     return {
         **_on_gpu(c, context),
         **c.renamed(green_context_id="greenContextId", bytes="bytes"),
         "direction": known_code(c["copyKind"], PTOP, 0),
         "src_kind": _memory_kind(c["srcKind"]),
         "dst_kind": _memory_kind(c["dstKind"]),
-        "peer_device_id": sa.case((c["copyKind"] == PTOP, context.device(pid, peer_device(c)))),
+        "peer_device_id": sa.case((c["copyKind"] == PTOP, peer)),
         **c.renamed(copy_count="copyCount", graph_node_id="graphNodeId"),
     }
 
@@ -283,8 +275,7 @@ def _graph_node(c: SourceColumns, context: ExportContext) -> _Columns:
     return {
         "start_ns": _moment(c["start"], context),
         **_of_thread(c, context),
-        "graph_node_id": c["graphNodeId"],
-        "original_graph_node_id": c["originalGraphNodeId"],
+        **c.renamed(graph_node_id="graphNodeId", original_graph_node_id="originalGraphNodeId"),
         "name_id": c["nameId"],
     }
 
@@ -354,19 +345,16 @@ def _cpu_fault(c: SourceColumns, context: ExportContext) -> _Columns:
         "start_ns": _moment(c["start"], context),
         "pid": _pid(c["globalPid"], context),
         "kind": code(codes.PAGE_FAULT_KINDS, "cpu"),
-        "address": c["address"],
         "count": sa.literal_column("1"),
-        "instruction_id": c["CpuInstruction"],
-        "module_id": c["module"],
-        "source_file_id": c["sourceFile"],
-        "source_line": c["sourceLine"],
+        **c.renamed(address="address", instruction_id="CpuInstruction", module_id="module"),
+        **c.renamed(source_file_id="sourceFile", source_line="sourceLine"),
     }
 
 
 def _gpu_fault(c: SourceColumns, context: ExportContext) -> _Columns:
     pid = _gpu_pid(c, context)
     return {
-        **interval(c, _moment(c["start"], context), context),
+        **sqlite_mapping.interval(c, _moment(c["start"], context), context),
         "pid": pid,
         "device_id": context.device(pid, c["deviceId"]),
         "kind": code(codes.PAGE_FAULT_KINDS, "gpu"),
@@ -457,13 +445,8 @@ def _mpi_call(c: SourceColumns, context: ExportContext) -> _Columns:
     return {
         **_on_thread(c, context),
         "kind": code(codes.MPI_KINDS, MPI[c.source.name]),
-        "name_id": c["textId"],
-        "tag": c["tag"],
-        "remote_rank": c["remoteRank"],
-        "root_rank": c["rootRank"],
-        "bytes": c["size"],
-        "recv_bytes": c["recvSize"],
-        "communicator_id": c["commHandle"],
+        **c.renamed(name_id="textId", tag="tag", remote_rank="remoteRank", root_rank="rootRank"),
+        **c.renamed(bytes="size", recv_bytes="recvSize", communicator_id="commHandle"),
     }
 
 
@@ -481,11 +464,7 @@ def _operator(c: SourceColumns, context: ExportContext) -> _Columns:
     name = c["nameId"]
     if c.source.name in OPENACC:
         name = directives.name_id_column(c, context.construct_ids)
-    return {
-        **_on_thread(c, context),
-        "kind": code(codes.OPERATOR_KINDS, kind),
-        "name_id": name,
-    }
+    return {**_on_thread(c, context), "kind": code(codes.OPERATOR_KINDS, kind), "name_id": name}
 
 
 # -- all tables
@@ -555,7 +534,7 @@ MAPPINGS = (
     ),
 )
 
-CHECKS = CellChecks(
+CHECKS = sqlite_mapping.CellChecks(
     required=frozenset(
         {"start", "end", "timestamp", "globalTid", "globalPid", "deviceId", "typeId"}
     ),

@@ -90,10 +90,8 @@ class TraceReader:
         self._steps: dict[str, float] = {}
         for role, column in numbers.items():
             # Values in a larger unit have three decimals; zeros at the end may not be spelled.
-            decimals = [
-                0 if self._scales[role] == 1 else 3,
-                *(number.decimals for number in column),
-            ]
+            least = 0 if self._scales[role] == 1 else 3
+            decimals = [least, *(number.decimals for number in column)]
             self._steps[role] = self._scales[role] / (1 if self.is_cut else 10 ** max(decimals))
 
     def cells(self) -> Iterator[tuple[TraceCells, int]]:
@@ -364,38 +362,36 @@ def _first_of_each_pair(first: Array, second: Array) -> list[int]:
 # -- from cells to totals
 
 
+_NOTHING = ValueRange(Fraction(0), Fraction(0))
 _GROUPS = {RowKind.API_CALL: "api_call", RowKind.KERNEL: "kernel"}
 
 
 @dataclass
 class _Sum:
-    """The sum, least and greatest of numbers in ns or bytes, as far as their spelling says."""
+    # Of numbers in ns or bytes, as far as their spelling says.
 
     count: int = 0
-    total: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))
+    total: ValueRange = _NOTHING
     least: ValueRange | None = None
     greatest: ValueRange | None = None
 
     def add(self, values: Array, step: float) -> None:
-        """Add numbers that are spelled in steps of `step`; up to 1 they are exact."""
+        # Numbers that are spelled in steps of `step`; up to 1 they are exact.
         half = Fraction(step) / 2 if step > 1 else Fraction(0)
         # Python's integers: sums of many may be larger than those of numpy.
         total = sum(np.rint(values).astype(np.int64).tolist())
-        low, high = self.total
+        spread, before = half * len(values), self.total
         self.count += len(values)
-        self.total = (low + total - half * len(values), high + total + half * len(values))
-        least, greatest = (
-            ValueRange(value - half, value + half)
-            for value in (Fraction(int(np.rint(v))) for v in (values.min(), values.max()))
-        )
+        self.total = ValueRange(before.low + total - spread, before.high + total + spread)
+        ends = (Fraction(int(np.rint(end))) for end in (values.min(), values.max()))
+        least, greatest = (ValueRange(end - half, end + half) for end in ends)
         if self.least is None or least.low < self.least.low:
             self.least = least
         if self.greatest is None or greatest.high > self.greatest.high:
             self.greatest = greatest
 
     def row(self, name: str) -> TotalsRow:
-        """Return the sum as a row of a table of totals."""
-        values = {"total": ValueRange(*self.total)}
+        values = {"total": self.total}
         if self.least is not None and self.greatest is not None:
             values |= {"min": self.least, "max": self.greatest}
         return TotalsRow(0, name, "", "", self.count, values)

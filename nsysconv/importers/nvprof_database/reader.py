@@ -19,12 +19,7 @@ from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK
 from nsysconv.importers.nvprof_database import names, tables
 from nsysconv.importers.nvprof_database.names import texts
-from nsysconv.importers.nvprof_database.survey import (
-    DatabaseSurvey,
-    Identities,
-    read_clock,
-    survey,
-)
+from nsysconv.importers.nvprof_database.survey import DatabaseSurvey, Identities, read_clock, survey
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
     TIME_LIMIT,
@@ -71,9 +66,7 @@ class DatabaseReader:
         self._clock = read_clock(self._survey.times)
         self._demangled = demangler()
         self._names = names.assign_ids(
-            probe,
-            self._ids.symbol_ids | self._ids.text_ids,
-            demangles=self._demangled is not None,
+            probe, self._ids.symbol_ids | self._ids.text_ids, demangles=self._demangled is not None
         )
         self._construct_ids = directives.assign_ids(self._ids.constructs, self._names.construct_id)
 
@@ -551,17 +544,12 @@ def _name_notes(demangles: bool, symbols: int, nameless: int) -> Iterator[Note]:
 def _repeated_peer_notes(probe: Probe) -> list[Note]:
     # Peer copies that are in the tables of all copies and of peer copies.
     shared = ("correlationId", "start", "end")
-    if not (
-        has_columns(probe, tables.MEMCPY, "copyKind", *shared)
-        and has_columns(probe, tables.PEER_COPY, *shared)
-    ):
+    copies, peers = tables.MEMCPY, tables.PEER_COPY
+    if not (has_columns(probe, copies, "copyKind", *shared) and has_columns(probe, peers, *shared)):
         return []
     columns = ", ".join(shared)
-    count, first = count_rows(
-        probe,
-        tables.MEMCPY,
-        f"copyKind = {tables.PTOP} AND ({columns}) IN (SELECT {columns} FROM {tables.PEER_COPY})",
-    )
+    repeated = f"copyKind = {tables.PTOP} AND ({columns}) IN (SELECT {columns} FROM {peers})"
+    count, first = count_rows(probe, copies, repeated)
     text = "peer copies stand in two tables and are counted once"
     facts = frozenset({Fact.MEMCPYS})
     note = Note("peer-copy-repeated", Severity.INFO, text, count, first, facts)

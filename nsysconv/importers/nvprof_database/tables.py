@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.importers import directives
+from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.nvprof_database.names import NameIds
 from nsysconv.importers.sqlite_columns import (
     TIME_LIMIT,
@@ -20,14 +20,6 @@ from nsysconv.importers.sqlite_columns import (
     SourceColumns,
     code,
     known_code,
-)
-from nsysconv.importers.sqlite_mapping import (
-    LAUNCH_COLUMNS,
-    CellChecks,
-    MappingContext,
-    TableMapping,
-    interval,
-    peer_device,
 )
 from nsysconv.store.recording import SOURCE
 
@@ -68,7 +60,7 @@ _LOW_32_BITS = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatabaseContext(MappingContext):
+class DatabaseContext(sqlite_mapping.MappingContext):
     """What the survey of a database decides for its mappings.
 
     `pid`: the file's only process. `repeated_peers`: some peer copies are in two tables.
@@ -81,14 +73,14 @@ class DatabaseContext(MappingContext):
     has_looks: bool = False
 
 
-DatabaseMapping = TableMapping[DatabaseContext]
+DatabaseMapping = sqlite_mapping.TableMapping[DatabaseContext]
 
 
 _Columns = dict[str, Expression]
 
 
 def _interval(c: SourceColumns, context: DatabaseContext) -> _Columns:
-    return interval(c, _moment(c["start"], context), context)
+    return sqlite_mapping.interval(c, _moment(c["start"], context), context)
 
 
 def _moment(time: Expression, context: DatabaseContext) -> Expression:
@@ -118,7 +110,7 @@ def _kernel(c: SourceColumns, context: DatabaseContext) -> _Columns:
         **_on_gpu(c, context),
         "name_id": symbol + names.base if names.demangles else symbol,
         "mangled_name_id": symbol,
-        **c.renamed(**LAUNCH_COLUMNS),
+        **c.renamed(**sqlite_mapping.LAUNCH_COLUMNS),
         "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
     }
 
@@ -136,7 +128,7 @@ def _memcpy(c: SourceColumns, context: DatabaseContext) -> _Columns:
         "direction": known_code(c["copyKind"], PTOP, 0),
         "src_kind": _memory_kind(c["srcKind"]),
         "dst_kind": _memory_kind(c["dstKind"]),
-        "peer_device_id": peer_device(c),
+        "peer_device_id": sqlite_mapping.peer_device(c),
         "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
     }
 
@@ -444,7 +436,7 @@ EVENT_SOURCES = tuple(dict.fromkeys(mapping.source for mapping in MAPPINGS))
 FACTS = {mapping.source: mapping.fact for mapping in MAPPINGS}
 """Source table -> what a profile holds if it was recorded."""
 
-CHECKS = CellChecks(
+CHECKS = sqlite_mapping.CellChecks(
     required=frozenset((
         "start", "end", "timestamp", "processId", "threadId", "cuProcessId", "cuThreadId", "deviceId",
         "counterKind", "srcId", "dstId", "flags", "id",
