@@ -27,7 +27,7 @@ from markdown_it import MarkdownIt
 from nsysconv.api.importing import import_files
 from nsysconv.errors import InputError
 from nsysconv.importers.kineto.events import copy_codes
-from nsysconv.importers.nsys_sqlite import gpu_tables
+from nsysconv.importers.nsys_sqlite import small_tables
 from nsysconv.importers.nsys_stats import survey
 from nsysconv.importers.nvprof_log import reader
 from nsysconv.importers.probe import Probe
@@ -365,7 +365,7 @@ LOOKED_AT: dict[str, tuple[Callable[[str], object], str, str]] = {
     "number of a message": (lambda text: list(reader.message_notes([(1, text)])), "", "1"),
     "copy of a trace": (copy_codes, "Memcpy HtoD (", " "),
     "second kind of a copy": (copy_codes, "Memcpy HtoD (a -> ", "\t"),
-    "unit of a metric": (gpu_tables._PERCENT.search, "", "[a%0"),
+    "unit of a metric": (small_tables._PERCENT.search, "", "[a%0"),
     "construct of OpenACC": (survey._CONSTRUCT.match, "", "a@:9"),
     "announcement": (said, "", "Processing [a] with [ "),
     "older announcement": (said, "", "Running [a.py a"),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
 from nsysconv.errors import InputError
-from nsysconv.importers.nsys_sqlite import gpu_tables, survey, tables
+from nsysconv.importers.nsys_sqlite import survey, tables
 from nsysconv.importers.nsys_sqlite.survey import Combination, Combinations, ExportSurvey
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
@@ -160,7 +160,7 @@ def test_files_opened_for_pages_are_closed(monkeypatch: MonkeyPatch) -> None:
         probe.tables  # noqa: B018 - opens the file, too
         monkeypatch.setattr(os, "open", lambda *a: opened.append(open_(*a)) or opened[-1])
         monkeypatch.setattr(os, "close", lambda number: close(closed.append(number) or number))
-        ExportSurvey(probe, [KERNEL, tables.RUNTIME, gpu_tables.MEMSET], from_pages=True).all_tables()
+        ExportSurvey(probe, [KERNEL, tables.RUNTIME, tables.MEMSET], from_pages=True).all_tables()
     assert opened
     assert sorted(opened) == sorted(closed)
 

@@ -134,11 +134,10 @@ def _known_but_unreadable(probe: Probe) -> _Kind:
 
 
 def _unknown_database(probe: Probe) -> _Kind:
-    if probe.is_sqlite:
-        names = sorted(map(escaped, probe.tables))
+    names = sorted(map(escaped, probe.tables))
+    if names:
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        return (
-            "a SQLite database of another program" if names else "a SQLite database without tables",
-            f"Its tables: {shown}" if names else "The export did not finish; make it again.",
-        )
+        return "a SQLite database of another program", f"Its tables: {shown}"
+    if probe.is_sqlite:
+        return "a SQLite database without tables", "The export did not finish; make it again."
     return None

@@ -42,40 +42,18 @@ _KNOWN = "known"
 MAX_CONSTRUCTS = 50_000
 """More names of one table are damage, and each statement has to hold their list."""
 
-_OPENACC_KINDS = dict(
-    enumerate(
-        (
-            "acc_device_init",
-            "acc_device_shutdown",
-            "acc_runtime_shutdown",
-            "acc_enqueue_launch",
-            "acc_enqueue_upload",
-            "acc_enqueue_download",
-            "acc_wait",
-            "acc_implicit_wait",
-            "acc_compute_construct",
-            "acc_update",
-            "acc_enter_data",
-            "acc_exit_data",
-            "acc_create",
-            "acc_delete",
-            "acc_alloc",
-            "acc_free",
-        ),
-        1,
-    )
-)
+# Numbered from 1.
+_OPENACC_KINDS = (
+    "acc_device_init", "acc_device_shutdown", "acc_runtime_shutdown", "acc_enqueue_launch",
+    "acc_enqueue_upload", "acc_enqueue_download", "acc_wait", "acc_implicit_wait",
+    "acc_compute_construct", "acc_update", "acc_enter_data", "acc_exit_data", "acc_create",
+    "acc_delete", "acc_alloc", "acc_free",
+)  # fmt: skip
+_OPENMP_KINDS = ("OMP_PARALLEL", "OMP_TASK", "OMP_THREAD", "OMP_IDLE", "OMP_WAIT_BARRIER",
+                 "OMP_WAIT_TASKWAIT")  # fmt: skip
 _CREATE, _FREE = 13, 16
 MOMENTS = f"typeof(eventKind) = 'integer' AND eventKind BETWEEN {_CREATE} AND {_FREE}"
 """The rows that are of a moment and have no length, whatever their end says; as SQL."""
-_OPENMP_KINDS = {
-    1: "OMP_PARALLEL",
-    2: "OMP_TASK",
-    3: "OMP_THREAD",
-    4: "OMP_IDLE",
-    5: "OMP_WAIT_BARRIER",
-    6: "OMP_WAIT_TASKWAIT",
-}
 _FACTS = frozenset({Fact.DIRECTIVES})
 
 
@@ -103,7 +81,8 @@ def construct_of(source: str, row: Mapping[str, Any]) -> Construct | None:
 
 def kind_name(source: str, kind: int) -> str | None:
     """Return what a kind is called, or None if it is not known."""
-    return (_OPENMP_KINDS if source == OPENMP else _OPENACC_KINDS).get(kind)
+    kinds = _OPENMP_KINDS if source == OPENMP else _OPENACC_KINDS
+    return kinds[kind - 1] if 1 <= kind <= len(kinds) else None
 
 
 def assign_ids(constructs: Iterable[Construct], name_id: Callable[[int], int]) -> ConstructIds:

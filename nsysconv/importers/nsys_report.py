@@ -20,9 +20,7 @@ SUFFIXES = (".nsys-rep", ".qdrep")
 
 def is_report(probe: Probe) -> bool:
     """Return whether the file can only be a report of nsys: so named, and binary."""
-    if probe.path.suffix not in SUFFIXES or probe.is_sqlite:
-        return False
-    return b"\0" in probe.head
+    return probe.path.suffix in SUFFIXES and not probe.is_sqlite and b"\0" in probe.head
 
 
 def export_path(path: Path) -> Path | None:

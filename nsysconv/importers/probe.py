@@ -18,7 +18,6 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -102,12 +101,7 @@ class Probe:
         """Return the probe."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         """Wait for background work, close the file and remove its copy."""
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._resources.close()
@@ -219,24 +213,18 @@ class Probe:
             with self._connections.connection() as connection:
                 yield from connection.execute(sql, parameters)
         except SelectTimeoutError as error:
-            raise InputError(
-                str(error),
-                where=str(self.path),
-                hint="Export it again, or copy it to a faster disk.",
-            ) from error
+            hint = "Export it again, or copy it to a faster disk."
+            raise InputError(str(error), where=str(self.path), hint=hint) from error
         except sqlite3.Error as error:
-            raise InputError(
-                f"SQLite cannot read it: {escaped(str(error))}",
-                where=str(self.path),
-                hint="The file is damaged or incomplete; export or copy it again.",
-            ) from error
+            reason = f"SQLite cannot read it: {escaped(str(error))}"
+            hint = "The file is damaged or incomplete; export or copy it again."
+            raise InputError(reason, where=str(self.path), hint=hint) from error
         except MemoryError as error:
             # Mostly it is no memory that is missing: a damaged cell can claim any size.
-            raise InputError(
-                "SQLite cannot read it: there is no memory for the size that one of its cells claims",
-                where=str(self.path),
-                hint="Export or copy it again; or, if it is whole, raise the limit of memory.",
-            ) from error
+            reason = "there is no memory for the size that one of its cells claims"
+            hint = "Export or copy it again; or, if it is whole, raise the limit of memory."
+            where = str(self.path)
+            raise InputError(f"SQLite cannot read it: {reason}", where=where, hint=hint) from error
 
     @cached_property
     def _connections(self) -> ConnectionPool:
@@ -267,17 +255,15 @@ class Probe:
 
 
 def _source_table(connection: sqlite3.Connection, name: str, root: int) -> SourceTable:
-    columns = tuple(row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(name)})"))
-    # Only the longer list has computed columns, too.
     listed = connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+    columns = tuple(column for _, column, *_, computed in listed if not computed)
     stored = {
         column: place
         for place, (_, column, declared, _, _, key, _) in enumerate(listed)
         if page_reader.are_stored_as_read(declared, is_key=bool(key))
     }
-    computed = any(row[6] for row in listed)
     row_id = _row_id(connection, name, {row[1].lower() for row in listed})
-    return SourceTable(name, columns, row_id, root, {} if computed else stored)
+    return SourceTable(name, columns, row_id, root, stored if len(columns) == len(listed) else {})
 
 
 def _row_id(connection: sqlite3.Connection, table: str, columns: Collection[str]) -> str | None:

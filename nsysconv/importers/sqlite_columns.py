@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -14,12 +15,13 @@ from nsysconv.report import MISSING
 from nsysconv.store.recording import SOURCE
 
 Expression = sa.ColumnElement[Any]
+T = TypeVar("T")
 
 # No profile lasts 2^53 ns (104 days): larger numbers are times of day, or damage.
 TIME_LIMIT = 1 << 53
 # Row numbers with more holes than this are no measure of the work.
 _SPARSE_FACTOR = 8
-_TEXTS_AT_ONCE = 50_000
+_AT_ONCE = 50_000
 _HAS_FRACTION = re.compile(r"[.eE]")
 
 
@@ -83,13 +85,12 @@ class SourceColumns:
         if name not in self.names:
             return sa.null()
         self.used.add(name)
-        column = self.raw(name)
+        column: Expression = self.table.c[name]
         return whole_number(column) if name in self._damaged else column
 
-    def raw(self, name: str) -> Expression:
-        """Return a column of the table with its cells as they are."""
-        column: Expression = self.table.c[name]
-        return column
+    def renamed(self, **columns: str) -> dict[str, Expression]:
+        """Return columns by our names, given the table's name for each."""
+        return {ours: self[theirs] for ours, theirs in columns.items()}
 
     def __contains__(self, name: str) -> bool:
         """Return whether the table has this column."""
@@ -136,8 +137,7 @@ def has_rows(probe: Probe, table: str, condition: str = "1") -> bool:
 
 def row_count(probe: Probe, table: str) -> int:
     """Return how many rows a table has, which is faster than to count those of a condition."""
-    count: int = probe.select(f"SELECT count(*) FROM {table}")[0][0]
-    return count
+    return int(probe.select(f"SELECT count(*) FROM {table}")[0][0])
 
 
 def count_rows(probe: Probe, table: str, condition: str) -> tuple[int, str]:
@@ -165,15 +165,39 @@ def integer_rows(probe: Probe, table: str, columns: Mapping[str, str]) -> list[d
     ]
 
 
+def first_rows(rows: Iterable[dict[str, Any]], *key: str) -> list[dict[str, Any]]:
+    """Return the first row of each combination of these cells, without rows that lack one of them."""
+    first: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        cells = tuple(row[name] for name in key)
+        if None not in cells:
+            first.setdefault(cells, row)
+    return list(first.values())
+
+
 def texts_by_id(probe: Probe, table: str, id_column: str, ids: Iterable[int]) -> dict[int, str]:
     """Return id -> text for those of the ids that have a text in the `value` of a table of strings."""
     texts: dict[int, str] = {}
-    ordered = sorted(set(ids))
-    for low in range(0, len(ordered), _TEXTS_AT_ONCE):
-        some = ", ".join(map(str, ordered[low : low + _TEXTS_AT_ONCE]))
-        rows = probe.select(f"SELECT {id_column}, value FROM {table} WHERE {id_column} IN ({some})")
+    for some in in_lists(sorted(set(ids))):
+        listed = ", ".join(map(str, some))
+        rows = probe.select(
+            f"SELECT {id_column}, value FROM {table} WHERE {id_column} IN ({listed})"
+        )
         texts.update({text_id: text for text_id, text in rows if isinstance(text, str)})
     return texts
+
+
+def only(values: Iterable[T]) -> T | None:
+    """Return the only one of these values, which may come again and again; None if there are others."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
+
+
+def in_lists(values: Iterable[T]) -> Iterator[list[T]]:
+    """Yield values, such as rows of names, in lists of bounded size."""
+    remaining = iter(values)
+    while some := list(islice(remaining, _AT_ONCE)):
+        yield some
 
 
 def row_range(probe: Probe, source: SourceTable) -> tuple[int | None, int | None]:

@@ -48,6 +48,15 @@ CUPTI_DEVICE_COLUMNS = {
     "max_shared_bytes_per_sm": "maxSharedMemoryPerMultiprocessor",
 }
 """Our column of `device` -> CUPTI's."""
+LAUNCH_COLUMNS = {
+    **{f"grid_{axis}": f"grid{axis.upper()}" for axis in "xyz"},
+    **{f"block_{axis}": f"block{axis.upper()}" for axis in "xyz"},
+    "registers_per_thread": "registersPerThread",
+    "static_shared_bytes": "staticSharedMemory",
+    "dynamic_shared_bytes": "dynamicSharedMemory",
+    "local_bytes_per_thread": "localMemoryPerThread",
+}
+"""Our column of `kernel` -> CUPTI's: how a kernel was launched."""
 
 
 @dataclass(frozen=True)
@@ -187,22 +196,6 @@ def interval(
     return {name: sa.case((timeless, sa.null()), else_=value) for name, value in values.items()}
 
 
-def launch_columns(c: SourceColumns) -> dict[str, Expression]:
-    """Return how a kernel was launched: grid, block, registers, shared and local memory."""
-    return {
-        "grid_x": c["gridX"],
-        "grid_y": c["gridY"],
-        "grid_z": c["gridZ"],
-        "block_x": c["blockX"],
-        "block_y": c["blockY"],
-        "block_z": c["blockZ"],
-        "registers_per_thread": c["registersPerThread"],
-        "static_shared_bytes": c["staticSharedMemory"],
-        "dynamic_shared_bytes": c["dynamicSharedMemory"],
-        "local_bytes_per_thread": c["localMemoryPerThread"],
-    }
-
-
 def peer_device(c: SourceColumns) -> Expression:
     """Return the device at the other end of a copy between devices."""
     return sa.case((c["srcDeviceId"] == c["deviceId"], c["dstDeviceId"]), else_=c["srcDeviceId"])
@@ -298,7 +291,7 @@ class _Guard:
         self.notes: list[Note] = []
 
     def check_types(self, names: Iterable[str], checks: CellChecks) -> frozenset[str]:
-        """Return the columns with cells of a wrong type; note those that are no whole number either."""
+        # The columns with cells of a wrong type; notes are on those that are no whole number either.
         table, damaged = self._mapping.source, set()
         for name in sorted(set(names) - checks.not_numbers):
             real = name in self._mapping.reals
@@ -320,7 +313,6 @@ class _Guard:
         return frozenset(damaged)
 
     def check_times(self, columns: SourceColumns, zero: int) -> None:
-        """Note, and leave out, rows that end before they start or are too far from the zero."""
         start = self._mapping.start
         end = self._mapping.end if self._mapping.end in columns else start
         began, ended = whole_number_sql(start), whole_number_sql(end)
@@ -363,5 +355,5 @@ class _Guard:
         return bool(count)
 
 
-def _is_null_or_whole(name: str, columns: SourceColumns) -> sa.ColumnElement[bool]:
-    return columns.raw(name).is_(None) | columns[name].is_not(None)
+def _is_null_or_whole(name: str, c: SourceColumns) -> sa.ColumnElement[bool]:
+    return c.table.c[name].is_(None) | c[name].is_not(None)

@@ -17,32 +17,6 @@ VERSION = 1
 TITLE = "Nsight Systems SQLite export"
 
 GUARANTEED: frozenset[Fact] = frozenset()
-POSSIBLE = frozenset(
-    {
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.PAGE_FAULTS,
-        Fact.GRAPH_LAUNCHES,
-        Fact.GRAPH_NODES,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.SYNCS,
-        Fact.RANGES,
-        Fact.MEMORY_EVENTS,
-        Fact.DIRECTIVES,
-        Fact.LIBRARY_CALLS,
-        Fact.MPI_CALLS,
-        Fact.OSRT_CALLS,
-        Fact.METRICS,
-        Fact.OVERHEAD,
-        Fact.THREADS,
-        Fact.DEVICES,
-        Fact.RANKS,
-        Fact.UTC,
-    }
-)
 JOINS = False
 INCLUDABLE: Mapping[str, str] = {
     "osrt_calls": "calls of the operating system's runtime libraries",
@@ -50,13 +24,8 @@ INCLUDABLE: Mapping[str, str] = {
 }
 _CUDA = "Record with `nsys profile --trace=cuda,nvtx …`."
 ADVICE: Mapping[Fact, str] = {
-    Fact.KERNELS: _CUDA,
-    Fact.MEMCPYS: _CUDA,
-    Fact.MEMSETS: _CUDA,
-    Fact.API_CALLS: _CUDA,
-    Fact.API_LINKS: _CUDA,
-    Fact.SYNCS: _CUDA,
-    Fact.THREADS: _CUDA,
+    **dict.fromkeys((Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_CALLS), _CUDA),
+    **dict.fromkeys((Fact.API_LINKS, Fact.SYNCS, Fact.THREADS), _CUDA),
     Fact.UNIFIED_MEMORY: "Migrations are recorded with `--trace=cuda` on GPUs that can trace them.",
     Fact.PAGE_FAULTS: "Record with `nsys profile --cuda-um-cpu-page-faults=true "
     "--cuda-um-gpu-page-faults=true …`.",
@@ -76,16 +45,13 @@ ADVICE: Mapping[Fact, str] = {
     Fact.DEVICES: "Export again with a current nsys; in containers the GPU's description can be missing.",
 }
 
+POSSIBLE = frozenset(ADVICE) | {Fact.OVERHEAD}
+
 # Tables that only an nsys export has beside StringIds.
 _OWN_TABLES = {
-    "META_DATA_EXPORT",
-    "EXPORT_META_DATA",
-    "META_DATA_CAPTURE",
-    "TARGET_INFO_SYSTEM_ENV",
-    "TARGET_INFO_SESSION_START_TIME",
-    "ProcessStreams",
-    "ThreadNames",
-}
+    "META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV",
+    "TARGET_INFO_SESSION_START_TIME", "ProcessStreams", "ThreadNames",
+}  # fmt: skip
 
 
 def sniff(probe: Probe) -> Yes | No:

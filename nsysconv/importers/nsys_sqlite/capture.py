@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nsysconv.facts import Fact
 from nsysconv.importers.nsys_sqlite import tables
-from nsysconv.importers.nsys_sqlite.columns import thread_of
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import TIME_LIMIT, has_columns, has_rows
 from nsysconv.importers.sqlite_mapping import Clock
@@ -48,26 +48,23 @@ _OPTIONS = {
 }
 
 # Messages about missing or doubtful data. Only these shapes are ever copied.
-_DIAGNOSTICS: tuple[tuple[re.Pattern[str], frozenset[Fact]], ...] = tuple(
-    (re.compile(pattern), frozenset(facts))
-    for pattern, facts in (
-        (r"CUDA profiling might have not been started correctly\.", (Fact.KERNELS, Fact.API_CALLS)),
-        (r"No CUDA events collected\. Does the process use CUDA\?", (Fact.KERNELS, Fact.API_CALLS)),
-        (r"Not all CUDA events might have been collected\.", (Fact.KERNELS, Fact.API_CALLS)),
-        (r"Not all NVTX events might have been collected\.", (Fact.RANGES,)),
-        (
-            r"Installed CUDA driver version \([\d.]+\) is not supported by this build of "
-            r"Nsight Systems\. CUDA trace will be collected using libraries for driver version [\d.]+",
-            (Fact.KERNELS, Fact.API_CALLS),
-        ),
-        (
-            r"(?:CUDA device \d+: )?Unified Memory cannot be traced"
-            r"(?: on devices that don't support peer-to-peer transfers\."
-            r"(?: ?Please verify that SLI/NVLink is functioning properly\.)?)?",
-            (Fact.UNIFIED_MEMORY,),
-        ),
-        (r"\d+ CUDA events? (?:was|were) (?:dropped|lost)\.?", (Fact.KERNELS, Fact.API_CALLS)),
-    )
+_CUDA_DIAGNOSTIC = re.compile(
+    r"CUDA profiling might have not been started correctly\."
+    r"|No CUDA events collected\. Does the process use CUDA\?"
+    r"|Not all CUDA events might have been collected\."
+    r"|Installed CUDA driver version \([\d.]+\) is not supported by this build of "
+    r"Nsight Systems\. CUDA trace will be collected using libraries for driver version [\d.]+"
+    r"|\d+ CUDA events? (?:was|were) (?:dropped|lost)\.?"
+)
+_MEMORY_DIAGNOSTIC = re.compile(
+    r"(?:CUDA device \d+: )?Unified Memory cannot be traced"
+    r"(?: on devices that don't support peer-to-peer transfers\."
+    r"(?: ?Please verify that SLI/NVLink is functioning properly\.)?)?"
+)
+_DIAGNOSTICS = (
+    (_CUDA_DIAGNOSTIC, frozenset({Fact.KERNELS, Fact.API_CALLS})),
+    (re.compile(r"Not all NVTX events might have been collected\."), frozenset({Fact.RANGES})),
+    (_MEMORY_DIAGNOSTIC, frozenset({Fact.UNIFIED_MEMORY})),
 )
 
 
@@ -151,9 +148,8 @@ def _environment(*sources: Mapping[str, list[str]]) -> dict[str, str]:
     for values in sources:
         for name, texts in values.items():
             if name.endswith("ENVIRONMENT_VARIABLE") or name == "DeviceEnvironment":
-                for text in texts:
-                    for variable, value in _VARIABLE.findall(text):
-                        variables.setdefault(variable, value)
+                for variable, value in _VARIABLE.findall("\n".join(texts)):
+                    variables.setdefault(variable, value)
     return variables
 
 
@@ -212,11 +208,7 @@ def ranks_by_process(
         if by_mpi.get("rank", launch.rank) != launch.rank:
             text = f"MPI says rank {by_mpi['rank']}, the environment {launch.rank}; MPI's was kept"
             notes.append(Note("rank-clash", Severity.INFO, text))
-        by_launcher = {
-            "rank": launch.rank,
-            "local_rank": launch.local_rank,
-            "world_size": launch.world_size,
-        }
+        by_launcher = {word: getattr(launch, word) for word in ("rank", "local_rank", "world_size")}
         stated = {word: number for word, number in by_launcher.items() if number is not None}
         ranks[pid] = {**stated, **by_mpi}
     return ranks, notes
@@ -224,23 +216,20 @@ def ranks_by_process(
 
 def _mpi_ranks(probe: Probe) -> dict[int, int]:
     # As the MPI trace recorded them: in a table, before 2022.4 as the name of a thread.
+    rows: list[tuple[Any, ...]] = []
     if has_columns(probe, "MPI_RANKS", "globalTid", "rank"):
         rows = probe.select("SELECT globalTid, rank FROM MPI_RANKS")
-        return {
-            thread_of(global_tid)[0]: rank
-            for global_tid, rank in rows
-            if isinstance(global_tid, int) and isinstance(rank, int)
-        }
-    if not has_columns(probe, "ThreadNames", "globalTid", "nameId"):
-        return {}
-    rows = probe.select(
-        "SELECT t.globalTid, s.value FROM ThreadNames t "
-        "JOIN StringIds s ON s.id = t.nameId WHERE s.value GLOB 'MPI Rank [0-9]*'"
-    )
+    elif has_columns(probe, "ThreadNames", "globalTid", "nameId"):
+        names = probe.select(
+            "SELECT t.globalTid, s.value FROM ThreadNames t "
+            "JOIN StringIds s ON s.id = t.nameId WHERE s.value GLOB 'MPI Rank [0-9]*'"
+        )
+        matches = ((tid, re.fullmatch(r"MPI Rank (\d{1,9})", name)) for tid, name in names)
+        rows = [(tid, int(match.group(1))) for tid, match in matches if match]
     return {
-        thread_of(global_tid)[0]: int(name.removeprefix("MPI Rank "))
-        for global_tid, name in rows
-        if isinstance(global_tid, int) and re.fullmatch(r"MPI Rank \d{1,9}", name)
+        tables.thread_of(global_tid)[0]: rank
+        for global_tid, rank in rows
+        if isinstance(global_tid, int) and isinstance(rank, int)
     }
 
 
@@ -260,9 +249,11 @@ def read_clock(probe: Probe, sources: Sequence[str], capture: Capture) -> Clock:
     if any(has_rows(probe, source) for source in others):
         sources = others
     first = None
-    if capture.times_are_utc or _begin_with_times_of_day(probe, sources):
-        condition = f"typeof({{0}}) = 'integer' AND {{0}} > {TIME_LIMIT}"
-        starts = _extremes(probe, sources, "min", condition, of_ends=False)
+    # The first row of every event table is one: a damaged cell or two are not.
+    some = _times(probe, sources, "SELECT {time} FROM {source} LIMIT 1")
+    if capture.times_are_utc or (some and all(time > TIME_LIMIT for time in some)):
+        large = f"typeof({{time}}) = 'integer' AND {{time}} > {TIME_LIMIT} AND {{events}}"
+        starts = _times(probe, sources, f"SELECT min({{time}}) FROM {{source}} WHERE {large}")
         first = min(starts, default=None)
     if first is None:
         recording = capture.attributes.recording_ns
@@ -279,37 +270,23 @@ def read_clock(probe: Probe, sources: Sequence[str], capture: Capture) -> Clock:
 
 
 def _last_end(probe: Probe, sources: Sequence[str], zero: int) -> int | None:
-    ends = _extremes(probe, sources, "max", "typeof({0}) = 'integer'", of_ends=True)
-    last = max(ends, default=None)
+    select = "SELECT max({time}) FROM {source} WHERE typeof({time}) = 'integer' AND {events}"
+    last = max(_times(probe, sources, select, of_ends=True), default=None)
     return last - zero if last is not None and last - zero <= TIME_LIMIT else None
 
 
-def _extremes(
-    probe: Probe, sources: Sequence[str], aggregate: str, condition: str, *, of_ends: bool
+def _times(
+    probe: Probe, sources: Sequence[str], select: str, *, of_ends: bool = False
 ) -> list[int]:
-    """Return the smallest or largest start or end in each table that has one.
-
-    `aggregate` is "min" or "max"; `condition` is SQL with `{0}` for the column.
-    """
+    # The times that a select gives for each of the tables.
     rows = []
     for source in sources:
         columns, time = probe.tables[source].columns, tables.TIMES[source]
-        column = "end" if of_ends and time == "start" else time
-        if column in columns:
-            where = condition.format(column)
-            if source == tables.NVTX and "eventType" in columns:
-                kinds = ", ".join(map(str, tables.RANGE_KINDS))
-                where += f" AND eventType IN ({kinds})"  # domains are created before time begins
-            rows += probe.select(f"SELECT {aggregate}({column}) FROM {source} WHERE {where}")
-    return [value for (value,) in rows if value is not None]
-
-
-def _begin_with_times_of_day(probe: Probe, sources: Sequence[str]) -> bool:
-    # The first row of every event table is one: a damaged cell or two are not.
-    rows = []
-    for source in sources:
-        time = tables.TIMES[source]
-        if time in probe.tables[source].columns:
-            rows += probe.select(f"SELECT {time} FROM {source} LIMIT 1")
-    times = [time for (time,) in rows if isinstance(time, int)]
-    return bool(times) and all(time > TIME_LIMIT for time in times)
+        time = "end" if of_ends and time == "start" else time
+        events = "1"
+        if source == tables.NVTX and "eventType" in columns:
+            kinds = ", ".join(map(str, tables.RANGE_KINDS))
+            events = f"eventType IN ({kinds})"  # domains are created before time begins
+        if time in columns:
+            rows += probe.select(select.format(time=time, source=source, events=events))
+    return [time for (time,) in rows if isinstance(time, int)]

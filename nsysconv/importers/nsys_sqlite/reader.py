@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import directives
+from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK, Options
-from nsysconv.importers.nsys_sqlite import capture, gpu_tables, notes, small_tables, tables
-from nsysconv.importers.nsys_sqlite.columns import ExportContext, ExportMapping, Metric
-from nsysconv.importers.nsys_sqlite.survey import ExportSurvey, Identities
+from nsysconv.importers.nsys_sqlite import capture, small_tables, tables
+from nsysconv.importers.nsys_sqlite.survey import ExportSurvey, Identities, is_balanced
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import has_rows, row_count
-from nsysconv.importers.sqlite_mapping import (
-    source_rows,
-    unread_note,
-    unreadable_reason,
-    unrecorded_gpu_work,
+from nsysconv.importers.sqlite_columns import (
+    count_rows,
+    has_columns,
+    has_rows,
+    in_lists,
+    only,
+    row_count,
+    row_range,
+    texts_by_id,
 )
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import (
@@ -38,11 +40,7 @@ class ExportReader:
     """Reads one export. The survey of its tables starts with the object and ends with the batches."""
 
     def __init__(
-        self,
-        probe: Probe,
-        possible: frozenset[Fact],
-        advice: Mapping[Fact, str],
-        options: Options,
+        self, probe: Probe, possible: frozenset[Fact], advice: Mapping[Fact, str], options: Options
     ) -> None:
         """Start the survey; `possible` and `advice` are those of the importer."""
         self._probe = probe
@@ -60,8 +58,9 @@ class ExportReader:
         self._clock = capture.read_clock(probe, present, self._capture)
         self._notes: list[Note] = list(probe.notes)
         self._unread: set[Fact] = set()
+        self._gpus = small_tables.read_gpus(probe)
         self._survey = ExportSurvey(probe, self._sources, from_pages=options.in_place)
-        self._unclosed = probe.submit(notes.unclosed_range_notes, probe)
+        self._unclosed = probe.submit(_unclosed_range_notes, probe)
 
     def recording(self) -> Recording:
         """Return the recording; its rows are read while `batches` is used up."""
@@ -75,7 +74,7 @@ class ExportReader:
 
     def _batches(self) -> Batches:
         # API calls, GPU operations and the rest; then the small tables, once all scans are done.
-        copied: list[ExportMapping] = []
+        copied: list[tables.ExportMapping] = []
         try:
             for mapping in tables.MAPPINGS:
                 if mapping.source in self._sources:
@@ -108,14 +107,14 @@ class ExportReader:
 
     # -- rows of events
 
-    def _event_rows(self, mapping: ExportMapping) -> SourceRows | None:
-        if reason := unreadable_reason(self._probe, mapping):
+    def _event_rows(self, mapping: tables.ExportMapping) -> SourceRows | None:
+        if reason := sqlite_mapping.unreadable_reason(self._probe, mapping):
             self._leave_unread(mapping.source, reason)
             return None
-        first, last = self._survey.row_range(mapping.source)
+        first, last = row_range(self._probe, self._probe.tables[mapping.source])
         if first is None or last is None:
             return None
-        rows = source_rows(
+        rows = sqlite_mapping.source_rows(
             self._probe,
             mapping,
             self._context(mapping),
@@ -131,43 +130,44 @@ class ExportReader:
     def _leave_unread(self, source: str, reason: str) -> None:
         facts = tables.facts_of(source)
         self._unread |= facts
-        note = unread_note(source, reason, facts)
+        note = sqlite_mapping.unread_note(source, reason, facts)
         if note not in self._notes:
             self._notes.append(note)
 
-    def _context(self, mapping: ExportMapping) -> ExportContext:
+    def _context(self, mapping: tables.ExportMapping) -> tables.ExportContext:
         source, names_device = mapping.source, "deviceId" in mapping.needs
         devices = None
         if names_device:
-            ids = self._survey.devices_of(self._survey.gpu_sources)
-            devices = small_tables.find_devices(self._probe, ids)
-        return ExportContext(
+            ids = self._survey.devices_of(tables.GPU_TABLES)
+            devices = small_tables.find_devices(self._gpus, ids)
+        return tables.ExportContext(
             zero=self._clock.zero,
             device=devices.expression() if devices else lambda pid, ordinal: ordinal,
             only_pid=self._only_pid(mapping) if names_device else None,
             driver_names=self._driver_names() if source == tables.RUNTIME else None,
             construct_ids=self._construct_ids if source in tables.OPENACC else {},
-            metrics=self._metrics[0] if source == gpu_tables.METRICS else (),
-            nameless=source == gpu_tables.KERNEL and self._lacks_kernel_names(),
-            balanced=source == gpu_tables.MEMORY_USAGE and gpu_tables.is_balanced(self._probe),
+            metrics=self._metrics[0] if source == tables.METRICS else (),
+            nameless=source == tables.KERNEL and bool(self._nameless_kernels),
+            balanced=source == tables.MEMORY_USAGE and is_balanced(self._probe),
         )
 
-    def _only_pid(self, mapping: ExportMapping) -> int | None:
+    def _only_pid(self, mapping: tables.ExportMapping) -> int | None:
         source = mapping.source
         if "globalPid" in self._probe.tables[source].columns:
             # A constant is cheaper to store than arithmetic on every row.
             ids = self._survey.devices_of([source])
             is_sound = source not in ids.suspects
-            return next(iter(ids.pids)) if len(ids.pids) == 1 and is_sound else None
-        pids = self._ids.pids
-        only = next(iter(pids)) if len(pids) == 1 else None
+            return only(ids.pids) if is_sound else None
+        assumed = only(self._ids.pids)
         # Copies and migrations are two mappings of one table.
         if not any(n.slug == "process-assumed" and n.where == source for n in self._notes):
             text = f"{source} does not name processes; " + (
-                f"process {only} was assumed" if only is not None else "their process is not known"
+                "their process is not known"
+                if assumed is None
+                else f"process {assumed} was assumed"
             )
             self._note_assumption("process-assumed", text, source, mapping.fact)
-        return only
+        return assumed
 
     def _driver_names(self) -> tuple[int, ...] | None:
         if "eventClass" in self._probe.tables[tables.RUNTIME].columns:
@@ -182,16 +182,15 @@ class ExportReader:
         facts = frozenset({fact})
         self._notes.append(Note(slug, Severity.APPROXIMATED, text, count, source, facts))
 
-    def _constants(self, mapping: ExportMapping) -> dict[str, int]:
+    def _constants(self, mapping: tables.ExportMapping) -> dict[str, int]:
         # The process and device of all rows of a table, if they are one.
         ids = self._survey.of_table(mapping.source)
         if mapping.source in ids.suspects or ids.anonymous:
             return {}
-        constants = {}
-        if len(ids.pids) == 1:
-            constants["pid"] = next(iter(ids.pids))
-        if len(ids.op_ordinals) == 1 and ids.op_ordinals == ids.ordinals:
-            constants["device_id"] = self._devices.numbers[next(iter(ids.op_ordinals))]
+        pid, pair = only(ids.pids), only(ids.op_ordinals)
+        constants = {} if pid is None else {"pid": pid}
+        if pair is not None and ids.op_ordinals == ids.ordinals:
+            constants["device_id"] = self._devices.numbers[pair]
         return constants
 
     # -- what all scans together give
@@ -202,7 +201,7 @@ class ExportReader:
 
     @cached_property
     def _devices(self) -> small_tables.Devices:
-        return small_tables.find_devices(self._probe, self._ids)
+        return small_tables.find_devices(self._gpus, self._ids)
 
     @cached_property
     def _first_made_id(self) -> int:
@@ -210,41 +209,37 @@ class ExportReader:
 
     @cached_property
     def _construct_ids(self) -> directives.ConstructIds:
-        name_id = partial(small_tables.construct_name_id, self._first_made_id)
-        return directives.assign_ids(self._ids.constructs, name_id)
+        first = self._first_made_id
+        return directives.assign_ids(self._ids.constructs, lambda place: first - 2 * place)
 
     @cached_property
     def _metric_names(self) -> dict[tuple[int, int], str]:
-        return gpu_tables.metric_names(self._probe, self._ids.metrics)
+        return small_tables.metric_names(self._probe, self._ids.metrics)
 
     @cached_property
-    def _metrics(self) -> tuple[tuple[Metric, ...], list[dict[str, Any]]]:
-        name_id = partial(small_tables.metric_name_id, self._first_made_id)
-        return gpu_tables.describe_metrics(
-            self._ids.metrics, self._metric_names, self._devices.sampled, name_id
+    def _metrics(self) -> tuple[tuple[tables.Metric, ...], list[dict[str, Any]]]:
+        # Every other id is one of a construct of OpenACC.
+        first = self._first_made_id - 1
+        return small_tables.describe_metrics(
+            self._ids.metrics,
+            self._metric_names,
+            self._devices.sampled,
+            lambda place: first - 2 * place,
         )
 
     @cached_property
-    def _missing_full_names(self) -> set[int | None]:
-        # Full names that kernels refer to and the file lacks; None if a kernel has no full name.
-        if gpu_tables.KERNEL not in self._sources:
-            return set()
-        full = self._survey.of_table(gpu_tables.KERNEL).full_name_ids
-        known = {name_id for name_id in full if name_id is not None}
-        return small_tables.ids_without_text(self._probe, known) | (full - known)
-
-    def _lacks_kernel_names(self) -> bool:
-        ids = self._survey.of_table(gpu_tables.KERNEL).name_ids
-        return bool(self._missing_full_names) or bool(
-            small_tables.ids_without_text(self._probe, ids)
-        )
+    def _nameless_kernels(self) -> set[int | None]:
+        # Ids of kernels' names that have no text; None if a kernel has no full name.
+        ids = self._survey.of_table(tables.KERNEL)
+        texts = texts_by_id(self._probe, *tables.STRINGS, ids.name_ids)
+        return (ids.name_ids - texts.keys()) | ({None} & ids.full_name_ids)
 
     # -- small tables
 
     def _object_batches(self) -> Generator[ArrowRows, None, bool]:
-        """Yield the small tables but names; return whether ranks of processes are known."""
+        # The small tables but names; returns whether ranks of processes are known.
         probe, ids, devices = self._probe, self._ids, self._devices
-        self._notes += notes.row_notes(probe, ids, devices, self._unclosed.result())
+        self._notes += _row_notes(probe, ids, devices.unnamed, self._unclosed.result())
         ranks, clashes = capture.ranks_by_process(probe, self._capture, ids.pids, ids.gpu_pids)
         self._notes += clashes
         processes = small_tables.process_rows(probe, ids, ranks, self._capture)
@@ -258,17 +253,17 @@ class ExportReader:
         return bool(ranks)
 
     def _name_batches(self) -> Generator[ArrowRows, None, bool]:
-        """Yield names; return whether calls show that there was GPU work, and none was recorded."""
+        # Returns whether calls show that there was GPU work, and none was recorded.
         yield from self._made_name_batches()
         missing, doubled = set[int](), list[int]()
         api_names: dict[int, str] = {}
-        for rows in small_tables.name_rows(self._probe, self._ids, missing, doubled):
+        for rows in in_lists(small_tables.name_rows(self._probe, self._ids, missing, doubled)):
             api_names.update((row["id"], row["plain"]) for row in rows if row["plain"])
             yield rows_of(schema.name, rows)
         self._note_names(missing, doubled)
-        if self._has_rows(gpu_tables.GPU_WORK):
+        if self._has_rows(tables.GPU_WORK):
             return False
-        note = unrecorded_gpu_work(self._probe, tables.RUNTIME, "nameId", api_names)
+        note = sqlite_mapping.unrecorded_gpu_work(self._probe, tables.RUNTIME, "nameId", api_names)
         self._notes.append(note or NO_GPU_WORK)
         return note is not None
 
@@ -276,36 +271,45 @@ class ExportReader:
         # Names that the file does not hold as they are.
         if self._ids.constructs:
             text_ids = directives.text_ids(self._construct_ids)
-            texts = small_tables.texts(self._probe, text_ids)
+            texts = texts_by_id(self._probe, *tables.STRINGS, text_ids)
             yield rows_of(schema.name, directives.name_rows(self._construct_ids, texts))
-            self._notes += notes.name_notes(len(text_ids - texts.keys()), ())
+            self._notes += _name_notes(len(text_ids - texts.keys()), ())
         if self._ids.metrics:
             yield rows_of(schema.name, self._metrics[1])
-            nameless = len(self._ids.metrics) - len(self._metric_names)
-            self._notes += notes.metric_name_notes(nameless)
+            if nameless := len(self._ids.metrics) - len(self._metric_names):
+                text = "sampled metrics that the file does not name"
+                facts, where = frozenset({Fact.METRICS}), small_tables.METRIC_NAMES
+                note = Note("nameless-id", Severity.INFO, text, nameless, where, facts)
+                self._notes.append(note)
 
     def _note_names(self, missing: set[int], doubled: Sequence[int]) -> None:
-        """Note ids without a text, and with two.
-
-        Those that only rows on request refer to are notes of their own: other reports have the same notes
-        whether or not these rows were read.
-        """
+        # Those that only rows on request refer to are notes of their own: other reports have the same
+        # notes whether or not these rows were read.
         ids = {source: self._survey.of_table(source).name_ids for source in self._sources}
-        if self._missing_full_names:
+        lacking = self._survey.of_table(tables.KERNEL).full_name_ids & self._nameless_kernels
+        if lacking:
             others = set[int]().union(
-                *(own for source, own in ids.items() if source != gpu_tables.KERNEL)
+                *(own for source, own in ids.items() if source != tables.KERNEL)
             )
-            replaced = self._missing_full_names - small_tables.missing_full_names(self._probe)
+            replaced = lacking - small_tables.missing_full_names(self._probe)
             missing = missing - (replaced - others)
-            self._notes += notes.replaced_name_notes(len(replaced))
+            if replaced:
+                text = (
+                    "full names of kernels that the file does not hold; "
+                    "shown by another name that it holds"
+                )
+                facts, where = frozenset({Fact.KERNELS}), tables.KERNEL
+                self._notes.append(
+                    Note("nameless-id", Severity.INFO, text, len(replaced), where, facts)
+                )
         on_request = ids.keys() & tables.ON_REQUEST.keys()
         always = set[int]().union(*(ids[source] for source in ids.keys() - on_request))
-        self._notes += notes.name_notes(len(missing & always), [i for i in doubled if i in always])
+        self._notes += _name_notes(len(missing & always), [i for i in doubled if i in always])
         for source in on_request:
             own = ids[source] - always
             facts = frozenset({tables.ON_REQUEST[source]})
             doubled_own = [i for i in doubled if i in own]
-            self._notes += notes.name_notes(len(missing & own), doubled_own, facts)
+            self._notes += _name_notes(len(missing & own), doubled_own, facts)
 
     # -- facts
 
@@ -315,7 +319,7 @@ class ExportReader:
             for mapping in tables.MAPPINGS
             if mapping.source in self._sources and self._has_events(mapping.source)
         }
-        gpu_rows = self._has_rows(gpu_tables.GPU_WORK)
+        gpu_rows = self._has_rows(tables.GPU_WORK)
         if gpu_rows or (self._capture.cuda_traced and not work_is_missing):
             # One switch records them all: if there are no rows of one kind, there were none.
             facts |= {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY}
@@ -343,7 +347,141 @@ class ExportReader:
         return has_rows(self._probe, source)
 
 
-def _is_checked_first(mapping: ExportMapping) -> bool:
+def _is_checked_first(mapping: tables.ExportMapping) -> bool:
     # Arithmetic on ids that are no numbers, or looking them up, would go unnoticed: such tables are
     # guarded before their rows are copied.
     return "deviceId" in mapping.needs or bool(mapping.alias)
+
+
+# -- notes on what the rows turn out to be
+
+_MEMORY_KINDS = range(tables.LAST_MEMORY_KIND + 1)
+_USAGE, _UNKNOWN = tables.MEMORY_USAGE, "shown as Unknown"
+_ACCESSES = range(tables.LAST_ACCESS + 1)
+# Source table, fact, column, the codes that mappings know, and what others become.
+_KNOWN_CODES = (
+    (tables.MEMCPY, Fact.MEMCPYS, "copyKind", range(14), _UNKNOWN),
+    (tables.MEMCPY, Fact.MEMCPYS, "srcKind", _MEMORY_KINDS, _UNKNOWN),
+    (tables.MEMCPY, Fact.MEMCPYS, "dstKind", _MEMORY_KINDS, _UNKNOWN),
+    (tables.MEMSET, Fact.MEMSETS, "memKind", _MEMORY_KINDS, _UNKNOWN),
+    (_USAGE, Fact.MEMORY_EVENTS, "memKind", _MEMORY_KINDS, _UNKNOWN),
+    (_USAGE, Fact.MEMORY_EVENTS, "memoryOperationType", tables.MEMORY_OPERATIONS, "without a size"),
+    (tables.GPU_FAULTS, Fact.PAGE_FAULTS, "faultAccessType", _ACCESSES, _UNKNOWN),
+)
+_MAX_LISTED = 20
+
+
+def _row_notes(
+    probe: Probe, ids: Identities, unnamed_devices: int, unclosed: Sequence[Note]
+) -> Iterator[Note]:
+    yield from _class_notes(probe, ids)
+    yield from _unclassified_notes(probe, ids)
+    yield from _range_kind_notes(probe, ids)
+    yield from _code_notes(probe, ids)
+    if ids.constructs:
+        yield from directives.construct_notes(probe, tables.OPENACC, ids.constructs, ids.overfull)
+    yield from unclosed
+    if unnamed_devices:
+        text = "the profile does not say which GPU a device number means"
+        facts = frozenset({Fact.DEVICES})
+        yield Note("device-unnamed", Severity.INFO, text, unnamed_devices, facts=facts)
+    if len(ids.virtual_machines) > 1:
+        text = "processes of more than one machine in one profile"
+        yield Note("stray-pid", Severity.INFO, text, len(ids.virtual_machines))
+
+
+def _class_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
+    classes: dict[str, set[int]] = {}
+    for source, event_class in ids.event_classes:
+        classes.setdefault(source, set()).add(event_class)
+    for source in sorted(classes):
+        known = tables.CLASSES.get(source, frozenset(classes[source])) | tables.MARKER_CLASSES
+        facts = tables.facts_of(source)
+        if source == tables.RUNTIME and tables.BACKTRACE_CLASS in classes[source]:
+            known |= {tables.BACKTRACE_CLASS}
+            count, first = count_rows(probe, source, f"eventClass = {tables.BACKTRACE_CLASS}")
+            text = "backtrace records among the API calls were left out"
+            yield Note("backtrace-rows", Severity.INFO, text, count, first, facts)
+        if classes[source] <= known:
+            continue
+        count, first = count_rows(probe, source, _is_unknown("eventClass", known))
+        unknown = f"rows of event class {_listed(classes[source] - known)}"
+        if source == tables.RUNTIME:
+            text = f"{unknown} among the API calls were left out"
+        else:
+            text = f"{source}: {unknown} were left out"
+        yield Note("unknown-code", Severity.DROPPED, text, count, first, facts)
+
+
+def _is_unknown(column: str, known: Iterable[int]) -> str:
+    # By the known numbers: the unknown ones can be very many.
+    numbers = ", ".join(map(str, sorted(known)))
+    return f"typeof({column}) = 'integer' AND {column} NOT IN ({numbers})"
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    # In damaged files there can be thousands.
+    ordered = sorted(numbers)
+    return ", ".join(map(str, ordered[:_MAX_LISTED])) + (", …" if ordered[_MAX_LISTED:] else "")
+
+
+def _unclassified_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
+    for source in sorted(ids.unclassified):
+        if source == tables.NVTX:
+            column, known = "eventType", frozenset(tables.RANGE_KINDS)
+        else:
+            column, known = "eventClass", tables.CLASSES[source]
+        numbers = ", ".join(map(str, sorted(known)))
+        condition = f"typeof({column}) <> 'integer' AND NOT coalesce({column} IN ({numbers}), 0)"
+        count, first = count_rows(probe, source, condition)
+        if count:
+            text = f"{source}: rows whose {column} is no whole number were left out"
+            facts = tables.facts_of(source)
+            yield Note("wrong-type", Severity.DROPPED, text, count, first, facts)
+
+
+def _range_kind_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
+    known = tables.OTHER_KINDS | tables.RANGE_KINDS.keys()
+    unknown = ids.range_kinds - known
+    if unknown:
+        count, first = count_rows(probe, tables.NVTX, _is_unknown("eventType", known))
+        text = f"{tables.NVTX}: rows of event type {_listed(unknown)} were left out"
+        facts = frozenset({Fact.RANGES})
+        yield Note("unknown-code", Severity.DROPPED, text, count, first, facts)
+
+
+def _unclosed_range_notes(probe: Probe) -> list[Note]:
+    # Reads all ranges.
+    if not has_columns(probe, tables.NVTX, "eventType", "end"):
+        return []
+    kinds = ", ".join(str(kind) for kind in tables.RANGE_KINDS if kind != tables.MARK)
+    count, first = count_rows(probe, tables.NVTX, f"eventType IN ({kinds}) AND end IS NULL")
+    text = "ranges that were never closed"
+    note = Note("range-unclosed", Severity.INFO, text, count, first, frozenset({Fact.RANGES}))
+    return [note] if count else []
+
+
+def _code_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
+    for source, fact, column, known, fate in _KNOWN_CODES:
+        unknown = [
+            code
+            for table, name, code in ids.codes
+            if (table, name) == (source, column) and code not in known
+        ]
+        if unknown:
+            count, first = count_rows(probe, source, _is_unknown(column, known))
+            text = f"{column} {_listed(unknown)} is not known; {fate}"
+            facts = frozenset({fact})
+            yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
+
+
+def _name_notes(
+    nameless: int, doubled: Sequence[int], facts: frozenset[Fact] = frozenset()
+) -> Iterator[Note]:
+    if nameless:
+        text = "names that the file refers to but does not hold"
+        yield Note("nameless-id", Severity.INFO, text, nameless, "StringIds", facts)
+    if doubled:
+        text = "name ids with two texts; the first was kept"
+        where = f"StringIds id {doubled[0]}"
+        yield Note("duplicate-name", Severity.APPROXIMATED, text, len(set(doubled)), where, facts)

@@ -5,29 +5,29 @@ Only what an imported event refers to is copied; everything else in these tables
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from nsysconv.importers.nsys_sqlite import gpu_tables, tables
+from nsysconv import codes
+from nsysconv.importers.nsys_sqlite import tables
 from nsysconv.importers.nsys_sqlite.capture import Capture
-from nsysconv.importers.nsys_sqlite.columns import thread_of
 from nsysconv.importers.nsys_sqlite.survey import Identities
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
     Expression,
+    first_rows,
     has_columns,
     integer_rows,
-    texts_by_id,
+    only,
 )
 from nsysconv.importers.sqlite_mapping import CUPTI_DEVICE_COLUMNS
 from nsysconv.names import plain_api_name
 
 Row = dict[str, Any]
-
-_NAMES_AT_ONCE = 50_000
 
 
 # -- processes and threads
@@ -39,18 +39,15 @@ def process_rows(
     """Return processes with events: file name of their program, rank, host and job."""
     names = {}
     if has_columns(probe, "PROCESSES", "globalPid", "name"):
-        for global_pid, name in probe.select("SELECT globalPid, name FROM PROCESSES"):
-            if isinstance(global_pid, int) and isinstance(name, str):
-                names[thread_of(global_pid)[0]] = _file_name(name)
+        named = _by_thread(probe.select("SELECT globalPid, name FROM PROCESSES"))
+        names = {pid: _file_name(name) for (pid, _), _, name in named}
     return [
         {
             "pid": pid,
             "name": names.get(pid),
             "host": capture.attributes.host,
             "job": capture.launch.job,
-            "rank": None,
-            "local_rank": None,
-            "world_size": None,
+            **dict.fromkeys(("rank", "local_rank", "world_size")),
             **ranks.get(pid, {}),
         }
         for pid in sorted(ids.pids)
@@ -64,17 +61,18 @@ def _file_name(path: str) -> str:
 
 def thread_rows(probe: Probe, ids: Identities) -> list[Row]:
     """Return threads with events; a name given through NVTX wins over the system's."""
-    names: dict[tuple[int, int], str] = {}
     columns = {"global_tid": "globalTid", "priority": "priority"}
     priorities = {
-        thread_of(row["global_tid"]): row["priority"]
+        tables.thread_of(row["global_tid"]): row["priority"]
         for row in integer_rows(probe, "ThreadNames", columns)
         if row["global_tid"] is not None
     }
+    names: dict[tuple[int, int], str] = {}
     if has_columns(probe, "ThreadNames", "globalTid", "nameId"):
         sql = "SELECT t.globalTid, s.value FROM ThreadNames t JOIN StringIds s ON s.id = t.nameId"
-        names.update(_by_thread(probe.select(sql)))
-    names.update(_by_thread(_nvtx_texts(probe, ids, "globalTid", tables.THREAD_NAME)))
+        names.update((thread, name) for thread, (), name in _by_thread(probe.select(sql)))
+    given = _nvtx_names(probe, ids, tables.THREAD_NAME, ())
+    names.update((thread, name) for thread, (), name in given)
     return [
         {
             "pid": pid,
@@ -86,29 +84,35 @@ def thread_rows(probe: Probe, ids: Identities) -> list[Row]:
     ]
 
 
-def _by_thread(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[tuple[int, int], str]]:
-    for global_tid, name in rows:
+_NamedThread = tuple[tuple[int, int], list[int | None], str]
+
+
+def _by_thread(rows: Iterable[tuple[Any, ...]]) -> Iterator[_NamedThread]:
+    # Of rows with a global thread id, numbers, and a name: those that have the first and the last.
+    for global_tid, *numbers, name in rows:
         if isinstance(global_tid, int) and isinstance(name, str):
-            yield thread_of(global_tid), name
+            whole = [number if isinstance(number, int) else None for number in numbers]
+            yield tables.thread_of(global_tid), whole, name
 
 
-def _nvtx_texts(
-    probe: Probe, ids: Identities, columns: str, event_type: int
-) -> list[tuple[Any, ...]]:
-    """Return these columns and the text of all NVTX rows of a type, registered or not."""
+def _nvtx_names(
+    probe: Probe, ids: Identities, event_type: int, columns: Iterable[str]
+) -> Iterator[_NamedThread]:
     # The survey has seen all types: no scan of millions of ranges for one that no row has.
     if event_type not in ids.range_kinds or not has_columns(
         probe, tables.NVTX, "globalTid", "text"
     ):
-        return []
+        return
     present = probe.tables[tables.NVTX].columns
-    selected = ", ".join(c if c in present else "NULL" for c in columns.split(", "))
+    selected = ", ".join(["globalTid", *(c if c in present else "NULL" for c in columns)])
     registered = (
         "(SELECT value FROM StringIds WHERE id = textId)" if "textId" in present else "NULL"
     )
-    return probe.select(
-        f"SELECT {selected}, coalesce({registered}, text) FROM {tables.NVTX} "
-        f"WHERE eventType = {event_type}"
+    yield from _by_thread(
+        probe.select(
+            f"SELECT {selected}, coalesce({registered}, text) FROM {tables.NVTX} "
+            f"WHERE eventType = {event_type}"
+        )
     )
 
 
@@ -117,35 +121,25 @@ def _nvtx_texts(
 
 def domain_rows(probe: Probe, ids: Identities) -> list[Row]:
     """Return named domains, per process."""
-    rows: dict[tuple[int, int], Row] = {}
-    for global_tid, domain_id, name in _nvtx_texts(
-        probe, ids, "globalTid, domainId", tables.DOMAIN
-    ):
-        if isinstance(global_tid, int) and isinstance(domain_id, int) and isinstance(name, str):
-            pid = thread_of(global_tid)[0]
-            if pid in ids.pids:
-                row = {"pid": pid, "domain_id": domain_id, "name": name}
-                rows.setdefault((pid, domain_id), row)
-    return list(rows.values())
+    return _rows_named_by_nvtx(probe, ids, tables.DOMAIN, {"domain_id": "domainId"})
 
 
 def category_rows(probe: Probe, ids: Identities) -> list[Row]:
     """Return named categories, per process and domain."""
-    rows: dict[tuple[int, int, int], Row] = {}
-    for global_tid, domain, category_id, name in _nvtx_texts(
-        probe, ids, "globalTid, domainId, category", tables.CATEGORY
-    ):
-        if isinstance(global_tid, int) and isinstance(category_id, int) and isinstance(name, str):
-            pid = thread_of(global_tid)[0]
-            domain_id = domain if isinstance(domain, int) else 0
-            if pid in ids.pids:
-                row = {
-                    "pid": pid,
-                    "domain_id": domain_id,
-                    "category_id": category_id,
-                    "name": name,
-                }
-                rows.setdefault((pid, domain_id, category_id), row)
+    columns = {"domain_id": "domainId", "category_id": "category"}
+    return _rows_named_by_nvtx(probe, ids, tables.CATEGORY, columns)
+
+
+def _rows_named_by_nvtx(
+    probe: Probe, ids: Identities, event_type: int, columns: Mapping[str, str]
+) -> list[Row]:
+    rows: dict[tuple[int, ...], Row] = {}
+    for (pid, _), numbers, name in _nvtx_names(probe, ids, event_type, columns.values()):
+        # What is named has a number; a category without a domain is of domain 0.
+        if pid in ids.pids and numbers[-1] is not None:
+            key = [number or 0 for number in numbers]
+            row = {"pid": pid, **dict(zip(columns, key, strict=True)), "name": name}
+            rows.setdefault((pid, *key), row)
     return list(rows.values())
 
 
@@ -163,39 +157,32 @@ def context_rows(probe: Probe, ids: Identities, devices: Devices) -> list[Row]:
         "is_green": "isGreenContext",
     }
     older = {**columns, "null_stream_id": "streamId"}
-    rows: dict[tuple[int, int], Row] = {}
-    for row in integer_rows(probe, "TARGET_INFO_CUDA_CONTEXT_INFO", columns) or integer_rows(
-        probe, "TARGET_INFO_CUDA_NULL_STREAM", older
-    ):
-        if row["pid"] in ids.pids and row["context_id"] is not None:
-            ordinal = row.pop("ordinal")
-            if ordinal is not None:
-                row["device_id"] = devices.numbers.get(
-                    (row["pid"], ordinal), devices.numbers.get((None, ordinal))
-                )
-            row["parent_context_id"] = row["parent_context_id"] or None
-            rows.setdefault((row["pid"], row["context_id"]), row)
-    return list(rows.values())
+    rows = integer_rows(probe, "TARGET_INFO_CUDA_CONTEXT_INFO", columns)
+    rows = rows or integer_rows(probe, "TARGET_INFO_CUDA_NULL_STREAM", older)
+    rows = [row for row in rows if row["pid"] in ids.pids]
+    for row in rows:
+        pid, ordinal = row["pid"], row.pop("ordinal")
+        if ordinal is not None:
+            any_process = devices.numbers.get((None, ordinal))
+            row["device_id"] = devices.numbers.get((pid, ordinal), any_process)
+        row["parent_context_id"] = row["parent_context_id"] or None
+    return first_rows(rows, "pid", "context_id")
 
 
 def stream_rows(probe: Probe, ids: Identities) -> list[Row]:
     """Return streams of processes with events."""
-    columns = {
-        "pid": "processId",
-        "context_id": "contextId",
-        "stream_id": "streamId",
-        "priority": "priority",
-    }
+    ids_of_streams = {"pid": "processId", "context_id": "contextId", "stream_id": "streamId"}
+    columns = {**ids_of_streams, "priority": "priority"}
     names = _stream_names(probe)
-    rows: dict[tuple[int, int, int], Row] = {}
-    for row in integer_rows(probe, "TARGET_INFO_CUDA_STREAM", columns):
-        key = (row["pid"], row["context_id"], row["stream_id"])
-        if row["pid"] in ids.pids and None not in key:
-            if (row["priority"] or 0) >= 1 << 31:
-                row["priority"] -= 1 << 32  # a negative number that was stored without its sign
-            row["name"] = names.get((row["pid"], row["stream_id"]))
-            rows.setdefault(key, row)
-    return list(rows.values())
+    rows = [
+        {**row, "name": names.get((row["pid"], row["stream_id"]))}
+        for row in integer_rows(probe, "TARGET_INFO_CUDA_STREAM", columns)
+        if row["pid"] in ids.pids
+    ]
+    for row in rows:
+        if (row["priority"] or 0) >= 1 << 31:
+            row["priority"] -= 1 << 32  # a negative number that was stored without its sign
+    return first_rows(rows, *ids_of_streams)
 
 
 def _stream_names(probe: Probe) -> dict[Any, str]:
@@ -257,27 +244,36 @@ class Devices:
 
     def expression(self) -> Callable[[Expression, Expression], Expression]:
         """Return a function from (pid, ordinal) as SQL expressions to device_id."""
-        by_ordinal: dict[int, set[int]] = {}
-        for (_, ordinal), number in self.numbers.items():
-            by_ordinal.setdefault(ordinal, set()).add(number)
-        if all(numbers == {ordinal} for ordinal, numbers in by_ordinal.items()):
+        if all(number == ordinal for (_, ordinal), number in self.numbers.items()):
             return lambda pid, ordinal: ordinal
         return self._by_process
 
     def _by_process(self, pid: Expression, ordinal: Expression) -> Expression:
         # One flat CASE: hundreds of processes stay below SQLite's limit on nesting.
         ordered = sorted(self.numbers.items(), key=lambda item: (item[0][0] is None, item[1]))
-        whens: list[tuple[Any, Any]] = [
-            (
-                (ordinal == o) if p is None else (pid == p) & (ordinal == o),
-                sa.literal_column(str(number)),
-            )
-            for (p, o), number in ordered
-        ]
+        whens: list[tuple[Any, Any]] = []
+        for (own_pid, own_ordinal), number in ordered:
+            same = ordinal == own_ordinal
+            same = same if own_pid is None else (pid == own_pid) & same
+            whens.append((same, sa.literal_column(str(number))))
         return sa.case(*whens)
 
 
-def find_devices(probe: Probe, ids: Identities) -> Devices:
+@dataclass(frozen=True)
+class Gpus:
+    """The GPUs of the machine, and which of them a (pid, ordinal) means, as far as the export says."""
+
+    rows: list[Row]
+    tied: dict[tuple[int, int], Row]
+
+
+def read_gpus(probe: Probe) -> Gpus:
+    """Return the GPUs that a file describes."""
+    rows = _gpu_rows(probe)
+    return Gpus(rows, _tied_gpus(probe, rows))
+
+
+def find_devices(gpus: Gpus, ids: Identities) -> Devices:
     """Give numbers to the devices behind the (pid, ordinal) pairs of a file's events, those at work
     first.
 
@@ -285,54 +281,8 @@ def find_devices(probe: Probe, ids: Identities) -> Devices:
     do all of one process or, on a machine with one GPU, of all processes. Other pairs of several
     processes stay apart. GPUs whose metrics were sampled and that no pair is known to mean come last.
     """
-    gpus = _gpus(probe)
-    tied = _tied_gpus(probe, gpus)
-    pids = {pid for pid, _ in ids.ordinals if pid is not None}
-    # Rows that do not name their process belong to the only one, if there is only one.
-    only = next(iter(pids)) if len(pids) == 1 else None
-    identities: dict[_Pair, _Identity] = {}
-    described: dict[_Identity, Row] = {}
-    common = _common_properties(gpus)
-    for pid, ordinal in ids.ordinals:
-        owner = only if pid is None else pid
-        gpu = tied.get((owner, ordinal)) if owner is not None else None
-        if gpu is None and not tied and len(gpus) == 1 and ordinal == 0:
-            gpu = gpus[0]
-        if gpu is not None:
-            identity = _identity(gpu)
-        else:
-            identity = ("ordinal", None if len(pids) <= 1 else owner, ordinal)
-        identities[pid, ordinal] = identity
-        described.setdefault(identity, gpu or common)
+    identities, described = _identified(gpus, ids)
     at_work = {identities[pair] for pair in ids.op_ordinals}
-    devices = _numbered(identities, described, len(pids), at_work)
-    known = {identities[pair]: number for pair, number in devices.numbers.items()}
-    sampled = sorted({gpu_tables.sampled_gpu(type_id) for type_id, _ in ids.metrics})
-    return _with_sampled(devices, known, gpus, sampled)
-
-
-def _identity(gpu: Row) -> _Identity:
-    return ("gpu", gpu.get("uuid") or gpu.get("bus_id") or gpu["key"])
-
-
-def _common_properties(gpus: list[Row]) -> Row:
-    # Whichever GPU an ordinal means, it has what all of them have: often the product's name.
-    if not gpus:
-        return {}
-    return {
-        name: value
-        for name, value in gpus[0].items()
-        if name not in ("uuid", "bus_id", *_KEY_COLUMNS)
-        and all(gpu.get(name) == value for gpu in gpus)
-    }
-
-
-def _numbered(
-    identities: dict[_Pair, _Identity],
-    described: dict[_Identity, Row],
-    process_count: int,
-    at_work: set[_Identity],
-) -> Devices:
     users: dict[_Identity, list[_Pair]] = {}
     for pair, identity in identities.items():
         users.setdefault(identity, []).append(pair)
@@ -342,48 +292,73 @@ def _numbered(
         return (identity not in at_work, str(described[identity].get("bus_id") or ""), *lowest)
 
     ordered = sorted(users, key=rank)
+    ordinals = {i: only(ordinal for _, ordinal in users[i]) for i in ordered}
     # If ordinals are unambiguous they are the numbers: people know them from nvidia-smi and nsys.
-    ordinals = {i: {ordinal for _, ordinal in users[i]} for i in ordered}
-    unambiguous = all(len(own) == 1 for own in ordinals.values()) and len(
-        {next(iter(own)) for own in ordinals.values()}
-    ) == len(ordered)
-    numbers = {i: next(iter(ordinals[i])) if unambiguous else n for n, i in enumerate(ordered)}
-    rows = []
-    for identity in sorted(ordered, key=lambda i: numbers[i]):
-        pids = {pid for pid, _ in users[identity]}
-        own = ordinals[identity]
-        rows.append(
-            {
-                "device_id": numbers[identity],
-                "ordinal": next(iter(own)) if len(own) == 1 else None,
-                "pid": next(iter(pids)) if process_count > 1 and len(pids) == 1 else None,
-                **_our_columns(described[identity]),
-            }
-        )
-    unnamed = sum(not described[identity].get("name") for identity in at_work)
-    return Devices(tuple(rows), {pair: numbers[i] for pair, i in identities.items()}, unnamed, {})
-
-
-def _with_sampled(
-    devices: Devices, known: dict[_Identity, int], gpus: list[Row], sampled: list[int]
-) -> Devices:
-    rows, numbers = list(devices.rows), {}
-    for sampled_as in sampled:
+    single = [ordinal for ordinal in ordinals.values() if ordinal is not None]
+    places = single if len(set(single)) == len(ordered) else range(len(ordered))
+    numbers = dict(zip(ordered, places, strict=True))
+    has_processes = len({pid for pid, _ in ids.ordinals} - {None}) > 1
+    rows = [
+        {
+            "device_id": numbers[i],
+            "ordinal": ordinals[i],
+            "pid": only(pid for pid, _ in users[i]) if has_processes else None,
+            **_our_columns(described[i]),
+        }
+        for i in sorted(ordered, key=lambda i: numbers[i])
+    ]
+    sampled = {}
+    for sampled_as in sorted({type_id & _GPU_BITS for type_id, _ in ids.metrics}):
         # Before the profiler's library numbered GPUs for itself, the export's own number was used.
-        gpu = next((g for g in gpus if g.get("sampled_as", g.get("gpu_id")) == sampled_as), None)
+        own = (g for g in gpus.rows if g.get("sampled_as", g.get("gpu_id")) == sampled_as)
+        gpu = next(own, None)
         identity = ("sampled", sampled_as) if gpu is None else _identity(gpu)
-        if identity not in known:
-            known[identity] = max((row["device_id"] for row in rows), default=-1) + 1
-            rows.append({"device_id": known[identity], **_our_columns(gpu or {})})
-        numbers[sampled_as] = known[identity]
-    return replace(devices, rows=tuple(rows), sampled=numbers)
+        if identity not in numbers:
+            numbers[identity] = max((row["device_id"] for row in rows), default=-1) + 1
+            rows.append({"device_id": numbers[identity], **_our_columns(gpu or {})})
+        sampled[sampled_as] = numbers[identity]
+    unnamed = sum(not described[identity].get("name") for identity in at_work)
+    by_pair = {pair: numbers[identity] for pair, identity in identities.items()}
+    return Devices(tuple(rows), by_pair, unnamed, sampled)
+
+
+def _identified(gpus: Gpus, ids: Identities) -> tuple[dict[_Pair, _Identity], dict[_Identity, Row]]:
+    # Which GPU each pair means, and what is known of that.
+    pids = {pid for pid, _ in ids.ordinals if pid is not None}
+    identities: dict[_Pair, _Identity] = {}
+    described: dict[_Identity, Row] = {}
+    common = _common_properties(gpus.rows)
+    for pid, ordinal in ids.ordinals:
+        # Rows that do not name their process belong to the only one, if there is only one.
+        owner = only(pids) if pid is None else pid
+        gpu = gpus.tied.get((owner, ordinal)) if owner is not None else None
+        if gpu is None and not gpus.tied and len(gpus.rows) == 1 and ordinal == 0:
+            gpu = gpus.rows[0]
+        identity: _Identity = ("ordinal", None if len(pids) <= 1 else owner, ordinal)
+        identities[pid, ordinal] = identity if gpu is None else _identity(gpu)
+        described.setdefault(identities[pid, ordinal], gpu or common)
+    return identities, described
+
+
+def _identity(gpu: Row) -> _Identity:
+    return ("gpu", gpu.get("uuid") or gpu.get("bus_id") or gpu["key"])
+
+
+def _common_properties(gpus: list[Row]) -> Row:
+    # Whichever GPU an ordinal means, it has what all of them have: often the product's name.
+    return {
+        name: value
+        for name, value in (gpus[0] if gpus else {}).items()
+        if name not in ("uuid", "bus_id", *_KEY_COLUMNS)
+        and all(gpu.get(name) == value for gpu in gpus)
+    }
 
 
 def _our_columns(gpu: Row) -> Row:
     return {name: value for name, value in gpu.items() if name not in _KEY_COLUMNS}
 
 
-def _gpus(probe: Probe) -> list[Row]:
+def _gpu_rows(probe: Probe) -> list[Row]:
     # The GPUs of the machine with our columns; `gpu_id` is the export's number of each.
     if "TARGET_INFO_GPU" in probe.tables:
         id_column = "id" if "id" in probe.tables["TARGET_INFO_GPU"].columns else "deviceId"
@@ -402,13 +377,8 @@ def _tied_gpus(probe: Probe, gpus: list[Row]) -> dict[tuple[int, int], Row]:
     # (pid, ordinal) -> GPU, as far as the export says so.
     tied: dict[tuple[int, int], Row] = {}
     by_id = {gpu.get("gpu_id"): gpu for gpu in gpus}
-    columns = {
-        "pid": "pid",
-        "ordinal": "cudaId",
-        "gpu_id": "gpuId",
-        "uuid": "uuid",
-        "sm_count": "numMultiprocessors",
-    }
+    columns = {"pid": "pid", "ordinal": "cudaId", "gpu_id": "gpuId", "uuid": "uuid"}
+    columns["sm_count"] = "numMultiprocessors"
     for row in _typed_rows(probe, "TARGET_INFO_CUDA_DEVICE", columns):
         gpu = by_id.get(row.get("gpu_id"), {"key": ("cuda", row.get("gpu_id"))})
         own = {name: row[name] for name in ("uuid", "sm_count") if row.get(name)}
@@ -423,30 +393,17 @@ def _tied_gpus(probe: Probe, gpus: list[Row]) -> dict[tuple[int, int], Row]:
 
 
 def _typed_rows(probe: Probe, table: str, columns: Mapping[str, str]) -> list[Row]:
-    """Return a small table's rows under our names, without absent cells and those of a wrong type."""
-    if table not in probe.tables:
-        return []
-    present = {
-        ours: theirs for ours, theirs in columns.items() if theirs in probe.tables[table].columns
-    }
+    # Of a small table, under our names; cells that are absent or of a wrong type are left out.
+    present = {o: theirs for o, theirs in columns.items() if has_columns(probe, table, theirs)}
+    rows: list[Row] = []
     if not present:
-        return []
-    rows = []
+        return rows
     for values in probe.select(f"SELECT {', '.join(present.values())} FROM {table}"):
         row = dict(zip(present, values, strict=True))
         if isinstance(row.get("bus_id"), int):
             row["bus_id"] = str(row["bus_id"])  # before 2021 the bus was a plain number
-        rows.append(
-            {
-                name: value
-                for name, value in row.items()
-                if (
-                    isinstance(value, str) and value
-                    if name in _TEXT_COLUMNS
-                    else isinstance(value, int)
-                )
-            }
-        )
+        types = {name: str if name in _TEXT_COLUMNS else int for name in row}
+        rows.append({n: v for n, v in row.items() if isinstance(v, types[n]) and v != ""})
     return rows
 
 
@@ -465,56 +422,27 @@ def first_made_id(probe: Probe) -> int:
     return min(_HIGHEST_MADE_ID, lowest - 1)
 
 
-def construct_name_id(first: int, place: int) -> int:
-    """Return the id of the OpenACC construct at this place of the list of all."""
-    return first - 2 * place
-
-
-def metric_name_id(first: int, place: int) -> int:
-    """Return the id of the metric name at this place of the list of all."""
-    return first - 2 * place - 1
-
-
-def texts(probe: Probe, ids: Iterable[int]) -> dict[int, str]:
-    """Return the texts of a few ids of the string table."""
-    return texts_by_id(probe, "StringIds", "id", ids)
-
-
-def ids_without_text(probe: Probe, ids: Iterable[int]) -> set[int]:
-    """Return those of these ids under which the string table has no text."""
-    missing = set(ids)
-    ordered = sorted(missing)
-    for low in range(0, len(ordered), _NAMES_AT_ONCE):
-        some = ", ".join(map(str, ordered[low : low + _NAMES_AT_ONCE]))
-        rows = probe.select(
-            f"SELECT id FROM StringIds WHERE id IN ({some}) AND typeof(value) = 'text'"
-        )
-        missing.difference_update(row[0] for row in rows)
-    return missing
-
-
 def missing_full_names(probe: Probe) -> set[int]:
     """Return the full names of kernels none of whose names has a text."""
-    present = probe.tables[gpu_tables.KERNEL].columns
+    present = probe.tables[tables.KERNEL].columns
     with_text = "(SELECT id FROM StringIds WHERE typeof(value) = 'text')"
     lacking = " AND ".join(
         f"coalesce({name} NOT IN {with_text}, 1)"
-        for name in gpu_tables.NAMES_OF_KERNELS
+        for name in tables.NAMES_OF_KERNELS
         if name in present
     )
     full = "demangledName" if "demangledName" in present else "NULL"
-    rows = probe.select(f"SELECT DISTINCT {full} FROM {gpu_tables.KERNEL} WHERE {lacking}")
+    rows = probe.select(f"SELECT DISTINCT {full} FROM {tables.KERNEL} WHERE {lacking}")
     return {row[0] for row in rows}
 
 
 def name_rows(
     probe: Probe, ids: Identities, missing: set[int], doubled: list[int]
-) -> Iterator[list[Row]]:
-    """Yield the names that imported rows refer to, in lists of bounded size.
+) -> Iterator[Row]:
+    """Yield the names that imported rows refer to.
 
     `missing` receives the ids without a text; `doubled` those with two, of which the first is kept.
     """
-    rows: list[Row] = []
     missing.update(ids.name_ids)
     for name_id, text in probe.iterate("SELECT id, value FROM StringIds"):
         if name_id not in ids.name_ids or not isinstance(text, str):
@@ -526,9 +454,56 @@ def name_rows(
         if name_id in ids.path_ids:
             text = _file_name(text)
         plain = plain_api_name(text) if name_id in ids.api_name_ids else None
-        rows.append({"id": name_id, "text": text, "plain": plain})
-        if len(rows) == _NAMES_AT_ONCE:
-            yield rows
-            rows = []
-    if rows:
-        yield rows
+        yield {"id": name_id, "text": text, "plain": plain}
+
+
+# -- names of metrics
+#
+# A sample names its GPU in the lowest eight bits of `typeId`, by the number that the profiler's own
+# library gives the GPU, and its metric by a number of that type; METRIC_NAMES has the metrics' names.
+
+METRIC_NAMES = "TARGET_INFO_GPU_METRICS"
+_GPU_BITS = 0xFF
+_PERCENT = re.compile(r"\[[^\[\]%]*%[^\[\]]*\]\s*$")
+_CLOCK = re.compile(r"\[MHz\]\s*$")
+
+_MetricIds = Collection[tuple[int, int]]
+
+
+def metric_names(probe: Probe, ids: _MetricIds) -> dict[tuple[int, int], str]:
+    """Return the name of each of these metrics, given as typeId and metricId, that has one."""
+    if not has_columns(probe, METRIC_NAMES, "typeId", "metricId", "metricName"):
+        return {}
+    rows = probe.select(f"SELECT typeId, metricId, metricName FROM {METRIC_NAMES}")
+    return {
+        (type_id, metric_id): name
+        for type_id, metric_id, name in rows
+        if (type_id, metric_id) in ids and isinstance(name, str)
+    }
+
+
+def describe_metrics(
+    ids: _MetricIds,
+    names: Mapping[tuple[int, int], str],
+    devices: Mapping[int, int],
+    name_id: Callable[[int], int],
+) -> tuple[tuple[tables.Metric, ...], list[Row]]:
+    """Return the metrics, and rows of `name` for them; a metric has one name on all GPUs.
+
+    `devices`: our number of each sampled GPU; `name_id`: the id for the name at a place among all.
+    """
+    shown = {pair: names.get(pair) or f"[metric {pair[1]}]" for pair in sorted(ids)}
+    name_ids = {text: name_id(place) for place, text in enumerate(sorted(set(shown.values())))}
+    metrics = tuple(
+        tables.Metric(
+            *pair,
+            name_id=name_ids[text],
+            device_id=devices.get(pair[0] & _GPU_BITS),
+            unit=codes.METRIC_UNITS.index("%" if _PERCENT.search(text) else "number"),
+            is_clock=int(_CLOCK.search(text) is not None),
+        )
+        for pair, text in shown.items()
+    )
+    # In the order of the metrics, not of their names.
+    ordered = dict.fromkeys(shown.values())
+    return metrics, [{"id": name_ids[text], "text": text, "plain": None} for text in ordered]

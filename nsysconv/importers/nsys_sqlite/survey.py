@@ -18,10 +18,16 @@ import numpy as np
 
 from nsysconv.cache import cached_property
 from nsysconv.importers import directives
-from nsysconv.importers.nsys_sqlite import gpu_tables, tables
-from nsysconv.importers.nsys_sqlite.columns import process_of, thread_of
+from nsysconv.importers.nsys_sqlite import tables
 from nsysconv.importers.probe import MIN_ROWS_FOR_PAGES, Probe
-from nsysconv.importers.sqlite_columns import as_whole_number, is_sparse, row_numbers, row_range
+from nsysconv.importers.sqlite_columns import (
+    as_whole_number,
+    has_columns,
+    has_rows,
+    is_sparse,
+    row_numbers,
+    row_range,
+)
 from nsysconv.importers.sqlite_mapping import SurveyedIds
 from nsysconv.report import MISSING
 
@@ -29,18 +35,18 @@ from nsysconv.report import MISSING
 # Two narrow sets are cheaper for SQLite than one wide one, and only the first has to be known before rows
 # are copied.
 _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
-    gpu_tables.KERNEL: (("globalPid", "deviceId"), gpu_tables.NAMES_OF_KERNELS),
-    gpu_tables.MEMCPY: (
+    tables.KERNEL: (("globalPid", "deviceId"), tables.NAMES_OF_KERNELS),
+    tables.MEMCPY: (
         ("globalPid", "deviceId", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId"),
     ),
-    gpu_tables.MEMSET: (("globalPid", "deviceId", "memKind"),),
-    gpu_tables.GRAPH_TRACE: (("globalPid", "deviceId"),),
-    gpu_tables.GRAPH_NODES: (("globalTid", "nameId"),),
-    gpu_tables.SYNCS: (("globalPid", "deviceId"),),
-    gpu_tables.MEMORY_USAGE: (("globalPid", "deviceId", "memKind", "memoryOperationType"),),
-    gpu_tables.CPU_FAULTS: (("globalPid",), ("CpuInstruction", "module", "sourceFile")),
-    gpu_tables.GPU_FAULTS: (("globalPid", "deviceId", "faultAccessType"),),
-    gpu_tables.METRICS: (("typeId", "metricId"),),
+    tables.MEMSET: (("globalPid", "deviceId", "memKind"),),
+    tables.GRAPH_TRACE: (("globalPid", "deviceId"),),
+    tables.GRAPH_NODES: (("globalTid", "nameId"),),
+    tables.SYNCS: (("globalPid", "deviceId"),),
+    tables.MEMORY_USAGE: (("globalPid", "deviceId", "memKind", "memoryOperationType"),),
+    tables.CPU_FAULTS: (("globalPid",), ("CpuInstruction", "module", "sourceFile")),
+    tables.GPU_FAULTS: (("globalPid", "deviceId", "faultAccessType"),),
+    tables.METRICS: (("typeId", "metricId"),),
     tables.RUNTIME: (("globalTid", "eventClass", "nameId"),),
     tables.NVTX: (("globalTid", "eventType", "textId"),),
     tables.PROFILER_OVERHEAD: (("globalTid", "nameId"),),
@@ -48,12 +54,11 @@ _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(tables.MPI, (("globalTid", "textId"),)),
     **{source: (("globalTid", *directives.IDENTIFYING[source]),) for source in tables.OPENACC},
     **dict.fromkeys(
-        (tables.OSRT, *tables.LIBRARIES, *tables.OPENMP),
-        (("globalTid", "eventClass", "nameId"),),
+        (tables.OSRT, *tables.LIBRARIES, *tables.OPENMP), (("globalTid", "eventClass", "nameId"),)
     ),
 }
 _PATH_COLUMNS = frozenset({"module", "sourceFile"})
-_NAMES_OF_KERNELS = frozenset(gpu_tables.NAMES_OF_KERNELS)
+_NAMES_OF_KERNELS = frozenset(tables.NAMES_OF_KERNELS)
 _NAME_COLUMNS = _PATH_COLUMNS | _NAMES_OF_KERNELS | {"nameId", "textId", "CpuInstruction"}
 _OWNER_COLUMNS = frozenset({"globalPid", "globalTid", "deviceId"})
 _CLASS_COLUMNS = frozenset({"eventClass", "eventType"})
@@ -108,7 +113,7 @@ class ExportSurvey:
             for level, columns in enumerate(_IDENTIFYING[source])
         ]
         # The GPU tables first: copying waits for the devices of kernels before anything else.
-        scans.sort(key=lambda scan: (scan[0], scan[1] not in gpu_tables.GPU_TABLES))
+        scans.sort(key=lambda scan: (scan[0], scan[1] not in tables.GPU_TABLES))
         self._rows = {
             source: _DistinctRows(probe, source, from_pages=from_pages) for source in self.sources
         }
@@ -144,10 +149,6 @@ class ExportSurvey:
         # Names that are no numbers are refused when they are copied: no reason to wait for their scan.
         return source in self.devices_of([source]).suspects
 
-    def row_range(self, source: str) -> tuple[int | None, int | None]:
-        """Return the first and last row number of a table that has them; None: it is empty."""
-        return self._rows[source].range
-
     def row_numbers(self, source: str) -> tuple[int | None, int | None, int]:
         """Return and raise as `sqlite_columns.row_numbers`; waits until all rows are counted."""
         return self._numbers[source].result()
@@ -155,11 +156,6 @@ class ExportSurvey:
     def is_sparse(self, source: str) -> bool:
         """Return whether the row numbers of a table have large holes. Raises as `row_numbers`."""
         return is_sparse(*self.row_numbers(source))
-
-    @property
-    def gpu_sources(self) -> tuple[str, ...]:
-        """Return the tables that name devices."""
-        return tuple(name for name in gpu_tables.GPU_TABLES if name in self.sources)
 
     def close(self) -> None:
         """Cancel the scans that have not begun."""
@@ -229,15 +225,15 @@ def _is_imported(source: str, row: dict[str, int]) -> bool:
 def _note_process(ids: Identities, source: str, row: dict[str, int]) -> None:
     for column in ("globalTid", "globalPid"):
         if column in row:
-            pid = process_of(row[column])
+            pid = tables.process_of(row[column])
             if pid is None:
                 ids.suspects.add(source)
                 continue
             ids.pids.add(pid)
             ids.virtual_machines.add(row[column] >> 48)
             if column == "globalTid":
-                ids.threads.add(thread_of(row[column]))
-            elif source in gpu_tables.GPU_WORK:
+                ids.threads.add(tables.thread_of(row[column]))
+            elif source in tables.GPU_WORK:
                 ids.gpu_pids.add(pid)
 
 
@@ -251,18 +247,45 @@ def _note_names(ids: Identities, source: str, row: dict[str, int]) -> None:
 
 
 def _note_ordinals(ids: Identities, source: str, row: dict[str, int]) -> None:
-    if source not in gpu_tables.GPU_TABLES or "deviceId" not in row:
+    if source not in tables.GPU_TABLES or "deviceId" not in row:
         return
-    pid = process_of(row["globalPid"]) if "globalPid" in row else None
-    is_work = source in gpu_tables.GPU_WORK
+    pid = tables.process_of(row["globalPid"]) if "globalPid" in row else None
+    is_work = source in tables.GPU_WORK
     # A synchronisation of a whole context names no device of its own.
-    if not is_work and row["deviceId"] == gpu_tables.NO_DEVICE:
+    if not is_work and row["deviceId"] == tables.NO_DEVICE:
         return
     ids.ordinals.add((pid, row["deviceId"]))
     if is_work:
         ids.op_ordinals.add((pid, row["deviceId"]))
-    if row.get("copyKind") == gpu_tables.PTOP:
+    if row.get("copyKind") == tables.PTOP:
         ids.ordinals.update((pid, row[c]) for c in ("srcDeviceId", "dstDeviceId") if c in row)
+
+
+def is_balanced(probe: Probe) -> bool:
+    """Return whether the running sum of all allocations and releases is the memory in use.
+
+    It is if every release of device memory gives back a block as it was allocated, and none is allocated
+    twice.
+    """
+    needed = ("memKind", "memoryOperationType", "bytes", "address", "deviceId", "globalPid")
+    if not has_columns(probe, tables.MEMORY_USAGE, "start", *needed):
+        return False
+    row_id = probe.tables[tables.MEMORY_USAGE].row_id
+    if row_id is None:
+        return False
+    kinds = ", ".join(map(str, tables.DEVICE_KINDS))
+    blocks = (
+        "(SELECT memoryOperationType AS operation, bytes, "
+        "lag(memoryOperationType) OVER block AS operation_before, lag(bytes) OVER block AS bytes_before "
+        f"FROM {tables.MEMORY_USAGE} WHERE memKind IN ({kinds}) "
+        f"WINDOW block AS (PARTITION BY globalPid, deviceId, address ORDER BY start, {row_id}))"
+    )
+    odd = (
+        f"CASE operation WHEN {tables.ALLOCATION} THEN operation_before IS {tables.ALLOCATION} "
+        f"OR typeof(bytes) <> 'integer' WHEN {tables.RELEASE} THEN operation_before IS NOT "
+        f"{tables.ALLOCATION} OR bytes_before IS NOT bytes ELSE 1 END"
+    )
+    return not has_rows(probe, blocks, odd)
 
 
 # -- distinct rows of a table
@@ -270,16 +293,12 @@ def _note_ordinals(ids: Identities, source: str, row: dict[str, int]) -> None:
 
 @dataclass(frozen=True)
 class _PageScan:
-    """All that the survey needs of a table, from one pass over its pages."""
-
-    numbers: tuple[int, int, int]
-    """Its first and last row number, and how many rows it has."""
+    first_last_count: tuple[int, int, int]
     combinations: list[Combination]
-    """The distinct rows of its identifying columns."""
 
 
 class _DistinctRows:
-    """The distinct rows and the row numbers of one table. Threads may share it."""
+    # The distinct rows and the row numbers of one table. Threads may share it.
 
     def __init__(self, probe: Probe, source: str, *, from_pages: bool) -> None:
         self.source = source
@@ -287,27 +306,19 @@ class _DistinctRows:
         self._from_pages = from_pages and probe.tables[source].row_id is not None
 
     def present(self, wanted: Iterable[str]) -> list[str]:
-        """Return those of these columns that the table has."""
         return [name for name in wanted if name in self._probe.tables[self.source].columns]
 
     def distinct(self, columns: Sequence[str]) -> Iterable[tuple[Any, ...]]:
-        """Return the distinct rows of some identifying columns."""
         if self._page_scan is None:
             return self._probe.iterate(f"SELECT DISTINCT {', '.join(columns)} FROM {self.source}")
         places = [self._identifying.index(name) for name in columns]
         rows = (tuple(row[at] for at in places) for row in self._page_scan.combinations)
         return dict.fromkeys(rows)
 
-    @property
-    def range(self) -> tuple[int | None, int | None]:
-        """Return the first and last row number; None: the table is empty."""
-        return row_range(self._probe, self._probe.tables[self.source])
-
     def numbers(self) -> tuple[int | None, int | None, int]:
-        """Return and raise as `sqlite_columns.row_numbers`."""
         if self._page_scan is None:
             return row_numbers(self._probe, self._probe.tables[self.source])
-        return self._page_scan.numbers
+        return self._page_scan.first_last_count
 
     @property
     def _identifying(self) -> list[str]:
@@ -318,7 +329,7 @@ class _DistinctRows:
         # None: SQLite has to be asked.
         if not self._from_pages or not self._identifying:
             return None
-        first, last = self.range
+        first, last = row_range(self._probe, self._probe.tables[self.source])
         if first is None or last is None or last - first < MIN_ROWS_FOR_PAGES:
             return None
         count, following, combinations = 0, first, Combinations()
@@ -371,17 +382,15 @@ class Combinations:
 
 
 class _RecentRows:
-    """A cache of rows in many buckets, each with the last row that fell into it."""
+    # A cache of rows in many buckets, each with the last row that fell into it.
 
     def __init__(self, factor: int) -> None:
         self._factor = np.uint64(factor)
         self._cached: list[Array] = []
 
     def misses(self, columns: Sequence[Array]) -> Sequence[Array]:
-        """Return the rows that are not cached, and cache the last of these in each bucket.
-
-        So whatever is cached has been returned before.
-        """
+        # Those that are not cached, the last of which is then cached in each bucket: so whatever is
+        # cached has been returned before.
         buckets = self._buckets(columns)
         missed = np.zeros(len(buckets), bool)
         if not self._cached and len(buckets):

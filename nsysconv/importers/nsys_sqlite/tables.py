@@ -1,72 +1,93 @@
-"""Which tables of an export become which of ours, for every age of the export; here also the tables of
-what threads did: API calls, ranges, overhead, OS runtime, MPI, libraries, OpenACC and OpenMP.
+"""Which tables of an export become which of ours, for every age of the export.
 
-A mapping is written once, over a column lookup that gives NULL for a column that this age lacks.
+For each table of events a function gives our columns as expressions over the export's; the mappings are
+at the end. It is written once, over a column lookup that gives NULL for a column that this age lacks.
 Column sets by version: docs/formats/nsys.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.importers import directives
-from nsysconv.importers.nsys_sqlite import gpu_tables
-from nsysconv.importers.nsys_sqlite.columns import (
-    ExportContext,
-    ExportMapping,
-    moment,
-    thread_columns,
-    tid_column,
-    time_columns,
+from nsysconv.importers import directives, sqlite_mapping
+from nsysconv.importers.sqlite_columns import (
+    Expression,
+    SourceColumns,
+    code,
+    known_code,
+    values_table,
 )
-from nsysconv.importers.sqlite_columns import Expression, SourceColumns, code
-from nsysconv.importers.sqlite_mapping import CellChecks
+from nsysconv.store.recording import SOURCE
 
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
+GRAPH_TRACE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+GRAPH_NODES = "CUDA_GRAPH_NODE_EVENTS"
+SYNCS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+MEMORY_USAGE = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
+GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+METRICS = "GPU_METRICS"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 NVTX = "NVTX_EVENTS"
 PROFILER_OVERHEAD = "PROFILER_OVERHEAD"
 CUPTI_OVERHEAD = "CUPTI_ACTIVITY_KIND_OVERHEAD"
 OSRT = "OSRT_API"
 LIBRARIES = ("CUBLAS_EVENTS", "CUDNN_EVENTS")
-MPI_P2P = "MPI_P2P_EVENTS"
-MPI_COLLECTIVES = "MPI_COLLECTIVES_EVENTS"
-MPI_WAITS = "MPI_START_WAIT_EVENTS"
-MPI_OTHER = "MPI_OTHER_EVENTS"
-MPI = (MPI_P2P, MPI_COLLECTIVES, MPI_WAITS, MPI_OTHER)
 OPENACC = directives.OPENACC_SOURCES
-OPENMP = tuple(
-    f"OPENMP_EVENT_KIND_{kind}"
-    for kind in (
-        "CANCEL",
-        "CRITICAL_SECTION",
-        "DISPATCH",
-        "FLUSH",
-        "LOCK_DESTROY",
-        "LOCK_INIT",
-        "MASTER",
-        "MUTEX_RELEASED",
-        "MUTEX_WAIT",
-        "PARALLEL",
-        "REDUCTION",
-        "SYNC_REGION",
-        "SYNC_REGION_WAIT",
-        "TASK",
-        "TASK_CREATE",
-        "TASK_SCHEDULE",
-        "THREAD",
-        "WORKSHARE",
-    )
+_OPENMP_KINDS = (
+    "CANCEL", "CRITICAL_SECTION", "DISPATCH", "FLUSH", "LOCK_DESTROY", "LOCK_INIT", "MASTER",
+    "MUTEX_RELEASED", "MUTEX_WAIT", "PARALLEL", "REDUCTION", "SYNC_REGION", "SYNC_REGION_WAIT", "TASK",
+    "TASK_CREATE", "TASK_SCHEDULE", "THREAD", "WORKSHARE",
+)  # fmt: skip
+OPENMP = tuple(f"OPENMP_EVENT_KIND_{kind}" for kind in _OPENMP_KINDS)
+MPI_WAITS = "MPI_START_WAIT_EVENTS"
+MPI = {
+    "MPI_P2P_EVENTS": "p2p",
+    "MPI_COLLECTIVES_EVENTS": "collective",
+    MPI_WAITS: "wait",
+    "MPI_OTHER_EVENTS": "other",
+}
+"""Source table -> the word of codes.MPI_KINDS for its calls."""
+
+GPU_WORK = (KERNEL, MEMCPY, MEMSET, GRAPH_TRACE)
+"""Tables of work on GPUs, all recorded by one switch."""
+GPU_TABLES = (*GPU_WORK, SYNCS, MEMORY_USAGE, GPU_FAULTS)
+"""Tables whose rows name a device by its CUDA ordinal."""
+
+STRINGS = ("StringIds", "id")
+"""The table of strings and the column of their ids."""
+
+NO_DEVICE = 0xFFFFFFFF
+"""The number for "not applicable"."""
+PTOP = 10
+"""The copyKind of copies between devices."""
+MIGRATION_KINDS = (11, 12, 13)
+# Their copyKind -> the code of codes.DIRECTIONS; 0..10 are the same numbers in both.
+_MIGRATION_DIRECTION = {11: 1, 12: 2, 13: 8}
+
+LAST_MEMORY_KIND = 7
+"""The highest code of a kind of memory that is known; it means Unknown."""
+LAST_ACCESS = 4
+MEMORY_OPERATIONS = ALLOCATION, RELEASE = (0, 1)
+_HOST_KINDS = tuple(codes.MEMORY_KINDS.index(kind) for kind in ("Pageable", "Pinned"))
+DEVICE_KINDS = tuple(
+    codes.MEMORY_KINDS.index(kind) for kind in ("Device", "Array", "Device Static")
 )
 
 # Values of eventClass.
 _RUNTIME_CLASS, _DRIVER_CLASS, BACKTRACE_CLASS = 0, 1, 67
-_OSRT_CLASS = 27
+_CALL_CLASSES = frozenset({_RUNTIME_CLASS, _DRIVER_CLASS})
+_OSRT_CLASSES = frozenset({27})
 _LIBRARY_CLASSES = frozenset({28, 29})
-_OPENMP_CLASS = 78
+_OPENMP_CLASSES = frozenset({78})
 MARKER_CLASSES = frozenset({31, 32, 33, 34, 35, 36, 79, 80})
 """Rows that say when the tracing of a kind began and ended. They are no events of the program."""
 
@@ -82,37 +103,324 @@ OTHER_KINDS = frozenset({CATEGORY, THREAD_NAME, *range(64, 70), *range(72, 77)})
 # driver's work for the program; everything else is the profiler's.
 _DRIVER_OVERHEAD = (2, 6, 7, 8)
 
-_ON_THREAD = frozenset({"start", "end", "globalTid"})
+
+class Metric(NamedTuple):
+    """One metric of one GPU as `GPU_METRICS` numbers it, and what its samples become."""
+
+    type_id: int
+    metric_id: int
+    name_id: int
+    device_id: int | None
+    unit: int
+    is_clock: int
 
 
-def _api_call(c: SourceColumns, context: ExportContext) -> dict[str, Expression]:
+@dataclass(frozen=True, kw_only=True)
+class ExportContext(sqlite_mapping.MappingContext):
+    """What the survey of an export decides for a mapping.
+
+    `device`: (pid, ordinal) as expressions -> our device_id. `only_pid`: the process of all rows of this
+    table, if there is only one. `driver_names`: name ids of driver functions, for API tables that do not
+    distinguish the layers; None for others. `metrics`: those that were sampled. `balanced`: every release
+    of device memory has its allocation. `nameless`: the file lacks names of kernels.
+    """
+
+    device: Callable[[Expression, Expression], Expression]
+    only_pid: int | None
+    driver_names: tuple[int, ...] | None
+    metrics: tuple[Metric, ...] = ()
+    balanced: bool = False
+    nameless: bool = False
+
+
+ExportMapping = sqlite_mapping.TableMapping[ExportContext]
+_Columns = dict[str, Expression]
+
+
+# -- what means the same in many tables: times, processes, threads and devices
+#
+# A `globalTid` or `globalPid` packs a virtual machine, a process (24 bits) and a thread (24 bits) into
+# one number.
+
+_ID_MASK = 0xFFFFFF
+
+
+def process_of(global_id: int) -> int | None:
+    """Return the process of a global id; 0 names none."""
+    return global_id >> 24 & _ID_MASK or None
+
+
+def thread_of(global_tid: int) -> tuple[int, int]:
+    """Return the process, 0 for none, and thread of a global id."""
+    return global_tid >> 24 & _ID_MASK, global_tid & _ID_MASK
+
+
+def _tid(global_tid: Expression) -> Expression:
+    return global_tid.op("&")(_ID_MASK)
+
+
+def _pid(global_id: Expression, context: ExportContext) -> Expression:
+    # 0 names no process, which is looked for only in careful selects.
+    number = global_id.op(">>")(24).op("&")(_ID_MASK)
+    return sa.func.nullif(number, 0) if context.careful else number
+
+
+def _gpu_pid(c: SourceColumns, context: ExportContext) -> Expression:
+    if context.only_pid is not None:
+        return sa.literal_column(str(context.only_pid))
+    return _pid(c["globalPid"], context) if "globalPid" in c else sa.null()
+
+
+def _moment(time: Expression, context: ExportContext) -> Expression:
+    if not context.zero:
+        return time
+    # Among times of day, 0 is no time.
+    return (sa.func.nullif(time, 0) if context.careful else time) - context.zero
+
+
+def _of_thread(c: SourceColumns, context: ExportContext) -> _Columns:
+    return {"pid": _pid(c["globalTid"], context), "tid": _tid(c["globalTid"])}
+
+
+def _on_thread(c: SourceColumns, context: ExportContext) -> _Columns:
+    return sqlite_mapping.interval(c, _moment(c["start"], context), context) | _of_thread(
+        c, context
+    )
+
+
+def _on_gpu(c: SourceColumns, context: ExportContext) -> _Columns:
+    pid = _gpu_pid(c, context)
+    return {
+        **sqlite_mapping.interval(c, _moment(c["start"], context), context),
+        "pid": pid,
+        "device_id": context.device(pid, c["deviceId"]),
+        **c.renamed(context_id="contextId", stream_id="streamId", correlation_id="correlationId"),
+    }
+
+
+def _memory_kind(number: Expression) -> Expression:
+    return known_code(number, LAST_MEMORY_KIND, LAST_MEMORY_KIND)
+
+
+# -- kernels
+
+NAMES_OF_KERNELS = ("demangledName", "shortName", "mangledName")
+"""The columns of a kernel's names, the best first."""
+_STRINGS = sa.table(STRINGS[0], sa.column("id"), sa.column("value"), schema=SOURCE)
+_TEXTS = sa.select(_STRINGS.c.id).where(sa.func.typeof(_STRINGS.c.value) == "text")
+
+
+def _kernel(c: SourceColumns, context: ExportContext) -> _Columns:
+    names = [c[name] for name in NAMES_OF_KERNELS]
+    if context.nameless:
+        # The first of a kernel's names whose text the file holds; its full name if it holds none.
+        with_text = ((name.in_(_TEXTS), name) for name in names)
+        best: Expression = sa.case(*with_text, else_=sa.func.coalesce(*names))
+        # NULL if the file lacks its text and holds that of another name: reports show the kernel's name
+        # instead, so that kernels which differ stay apart.
+        names[1:] = (sa.case((n.in_(_TEXTS), n), (best.not_in(_TEXTS), n)) for n in names[1:])
+        names[0] = best
+    return {
+        **_on_gpu(c, context),
+        **dict(zip(("name_id", "short_name_id", "mangled_name_id"), names, strict=True)),
+        **c.renamed(**sqlite_mapping.LAUNCH_COLUMNS),
+        **c.renamed(green_context_id="greenContextId", graph_node_id="graphNodeId"),
+    }
+
+
+# -- copies, memsets, graphs, synchronisations
+
+
+def _memcpy(c: SourceColumns, context: ExportContext) -> _Columns:
+    peer = context.device(_gpu_pid(c, context), sqlite_mapping.peer_device(c))
+    return {
+        **_on_gpu(c, context),
+        **c.renamed(green_context_id="greenContextId", bytes="bytes"),
+        "direction": known_code(c["copyKind"], PTOP, 0),
+        "src_kind": _memory_kind(c["srcKind"]),
+        "dst_kind": _memory_kind(c["dstKind"]),
+        "peer_device_id": sa.case((c["copyKind"] == PTOP, peer)),
+        **c.renamed(copy_count="copyCount", graph_node_id="graphNodeId"),
+    }
+
+
+def _is_no_migration(c: SourceColumns, context: ExportContext) -> Expression:
+    return sa.func.coalesce(c["copyKind"], 0).not_in(MIGRATION_KINDS)
+
+
+def _migration(c: SourceColumns, context: ExportContext) -> _Columns:
+    direction = sa.case(_MIGRATION_DIRECTION, value=c["copyKind"])
+    own = c.renamed(bytes="bytes", cause="migrationCause", address="virtualAddress")
+    return {**_on_gpu(c, context), **own, "direction": direction}
+
+
+def _is_migration(c: SourceColumns, context: ExportContext) -> Expression:
+    return c["copyKind"].in_(MIGRATION_KINDS)
+
+
+def _memset(c: SourceColumns, context: ExportContext) -> _Columns:
+    return {
+        **_on_gpu(c, context),
+        **c.renamed(green_context_id="greenContextId", bytes="bytes", value="value"),
+        "memory_kind": _memory_kind(c["memKind"]),
+        "graph_node_id": c["graphNodeId"],
+    }
+
+
+def _graph_launch(c: SourceColumns, context: ExportContext) -> _Columns:
+    return _on_gpu(c, context) | c.renamed(graph_id="graphId", graph_exec_id="graphExecId")
+
+
+def _graph_node(c: SourceColumns, context: ExportContext) -> _Columns:
+    return {
+        "start_ns": _moment(c["start"], context),
+        **_of_thread(c, context),
+        **c.renamed(graph_node_id="graphNodeId", original_graph_node_id="originalGraphNodeId"),
+        "name_id": c["nameId"],
+    }
+
+
+def _sync(c: SourceColumns, context: ExportContext) -> _Columns:
+    return {
+        **_on_gpu(c, context),
+        "stream_id": sa.func.nullif(c["streamId"], NO_DEVICE),
+        "event_id": sa.func.nullif(c["eventId"], NO_DEVICE),
+        "sync_type": c["syncType"],
+    }
+
+
+# -- memory that a program took and gave back
+
+
+def _memory_event(c: SourceColumns, context: ExportContext) -> _Columns:
+    pid, kind = _gpu_pid(c, context), c["memKind"]
+    device = context.device(pid, c["deviceId"])
+    is_on_host = sa.func.coalesce(kind, LAST_MEMORY_KIND).in_(_HOST_KINDS)
+    in_use = sa.literal_column("running.in_use", sa.BigInteger)
+    return {
+        # Some releases write 0 for all of them.
+        "start_ns": _moment(sa.func.nullif(c["start"], 0), context),
+        "pid": pid,
+        "device_id": sa.case((~is_on_host, device)),
+        **c.renamed(context_id="contextId", address="address"),
+        "memory_kind": _memory_kind(kind),
+        "bytes": _signed_bytes(c),
+        "allocated_bytes": in_use if _adds_up(context) else sa.null(),
+    }
+
+
+def _signed_bytes(c: SourceColumns) -> Expression:
+    operation, size = c["memoryOperationType"], c["bytes"]
+    return sa.case((operation == ALLOCATION, size), (operation == RELEASE, -size))
+
+
+def _adds_up(context: ExportContext) -> bool:
+    # Rows that are left out for what is wrong with them would be missing in the sum.
+    return context.balanced and not context.careful
+
+
+def _with_running_sum(c: SourceColumns, context: ExportContext) -> sa.FromClause:
+    if not _adds_up(context):
+        return c.table
+    every = SourceColumns(c.source, alias="every")
+    device = context.device(_gpu_pid(every, context), every["deviceId"])
+    order = (every["start"], every.row_id)
+    in_use = sa.func.sum(_signed_bytes(every)).over(
+        partition_by=device, order_by=order, rows=(None, 0)
+    )
+    running = (
+        sa.select(every.row_id.label("place"), in_use.label("in_use"))
+        .select_from(every.table)
+        .where(every["memKind"].in_(DEVICE_KINDS))
+        .subquery("running")
+    )
+    return sa.outerjoin(c.table, running, running.c.place == c.row_id)
+
+
+# -- page faults on unified memory
+
+
+def _cpu_fault(c: SourceColumns, context: ExportContext) -> _Columns:
+    return {
+        "start_ns": _moment(c["start"], context),
+        "pid": _pid(c["globalPid"], context),
+        "kind": code(codes.PAGE_FAULT_KINDS, "cpu"),
+        "count": sa.literal_column("1"),
+        **c.renamed(address="address", instruction_id="CpuInstruction", module_id="module"),
+        **c.renamed(source_file_id="sourceFile", source_line="sourceLine"),
+    }
+
+
+def _gpu_fault(c: SourceColumns, context: ExportContext) -> _Columns:
+    pid = _gpu_pid(c, context)
+    return {
+        **sqlite_mapping.interval(c, _moment(c["start"], context), context),
+        "pid": pid,
+        "device_id": context.device(pid, c["deviceId"]),
+        "kind": code(codes.PAGE_FAULT_KINDS, "gpu"),
+        **c.renamed(address="address", count="numberOfPageFaults"),
+        "access": known_code(c["faultAccessType"], LAST_ACCESS, 0),
+    }
+
+
+# -- samples of GPU metrics
+
+_HERTZ = 1_000_000
+
+
+def _sample(c: SourceColumns, context: ExportContext) -> _Columns:
+    known = {
+        name: sa.literal_column(f"known.{name}", sa.BigInteger) if context.metrics else sa.null()
+        for name in ("device_id", "name_id", "unit", "is_clock")
+    }
+    # Numbers of one type, so that Arrow need not change a column's type half way through a view.
+    number = c["value"]
+    value: Expression = sa.case(
+        (sa.func.typeof(number) == "integer", number.op("*")(sa.literal_column("1.0"))),
+        else_=sa.case((sa.func.typeof(number) == "real", number)) if context.careful else number,
+    )
+    # Clocks are called MHz and stored as Hz: no clock has so many MHz.
+    is_hertz = (known.pop("is_clock") == 1) & (number >= _HERTZ)
+    megahertz = number.op("/")(sa.literal_column(f"{_HERTZ}.0"))
+    return {
+        "start_ns": _moment(c["timestamp"], context),
+        **known,
+        "kind": code(codes.METRIC_KINDS, "metric"),
+        "value_avg": sa.case((is_hertz, megahertz), else_=value),
+    }
+
+
+def _with_metrics(c: SourceColumns, context: ExportContext) -> sa.FromClause:
+    if not context.metrics:
+        return c.table
+    known = values_table("known", Metric._fields, context.metrics)
+    same = (known.c.type_id == c["typeId"]) & (known.c.metric_id == c["metricId"])
+    return sa.outerjoin(c.table, known, same)
+
+
+# -- what threads did: API calls, ranges, overhead, OS runtime, MPI, libraries, OpenACC and OpenMP
+
+
+def _api_call(c: SourceColumns, context: ExportContext) -> _Columns:
     layer = c["eventClass"]
     if context.driver_names is not None:
         is_driver = c["nameId"].in_(context.driver_names)
         layer = sa.case((is_driver, _DRIVER_CLASS), else_=_RUNTIME_CLASS)
-    return {
-        **time_columns(c, context),
-        **thread_columns(c, context),
-        "correlation_id": c["correlationId"],
-        "layer": layer,
-        "name_id": c["nameId"],
-        "result": c["returnValue"],
-    }
+    own = c.renamed(correlation_id="correlationId", name_id="nameId", result="returnValue")
+    return {**_on_thread(c, context), **own, "layer": layer}
 
 
-def _range(c: SourceColumns, context: ExportContext) -> dict[str, Expression]:
-    end_tid = tid_column(c["endGlobalTid"])
-    start = c["start"]
+def _range(c: SourceColumns, context: ExportContext) -> _Columns:
+    start, thread = c["start"], c["globalTid"]
     return {
-        "start_ns": moment(start, context),
+        "start_ns": _moment(start, context),
         "dur_ns": sa.case((c["eventType"] != MARK, c["end"] - start)),
-        **thread_columns(c, context),
-        "end_tid": sa.case((c["endGlobalTid"] != c["globalTid"], end_tid)),
+        **_of_thread(c, context),
+        "end_tid": sa.case((c["endGlobalTid"] != thread, _tid(c["endGlobalTid"]))),
         "kind": sa.case(RANGE_KINDS, value=c["eventType"]),
         "domain_id": sa.func.coalesce(c["domainId"], 0),
         "category_id": sa.func.nullif(c["category"], 0),
-        "color": c["color"],
-        "name_id": c["textId"],
+        **c.renamed(color="color", name_id="textId"),
         "text": sa.case((c["textId"].is_(None), sa.cast(c["text"], sa.Text))),
     }
 
@@ -121,133 +429,112 @@ def _is_range(c: SourceColumns, context: ExportContext) -> Expression:
     return c["eventType"].in_(tuple(RANGE_KINDS))
 
 
-def _profiler_overhead(c: SourceColumns, context: ExportContext) -> dict[str, Expression]:
+def _overhead(c: SourceColumns, context: ExportContext) -> _Columns:
+    kind: Expression = sa.literal_column("0")
+    if c.source.name == CUPTI_OVERHEAD:
+        kind = sa.case((c["overheadType"].in_(_DRIVER_OVERHEAD), 1), else_=0)
+    return {**_on_thread(c, context), "kind": kind, "name_id": c["nameId"]}
+
+
+def _osrt_call(c: SourceColumns, context: ExportContext) -> _Columns:
+    own = c.renamed(name_id="nameId", result="returnValue", nesting_level="nestingLevel")
+    return _on_thread(c, context) | own
+
+
+def _mpi_call(c: SourceColumns, context: ExportContext) -> _Columns:
     return {
-        **time_columns(c, context),
-        **thread_columns(c, context),
-        "kind": sa.literal_column("0"),
-        "name_id": c["nameId"],
+        **_on_thread(c, context),
+        "kind": code(codes.MPI_KINDS, MPI[c.source.name]),
+        **c.renamed(name_id="textId", tag="tag", remote_rank="remoteRank", root_rank="rootRank"),
+        **c.renamed(bytes="size", recv_bytes="recvSize", communicator_id="commHandle"),
     }
 
 
-def _cupti_overhead(c: SourceColumns, context: ExportContext) -> dict[str, Expression]:
-    kind = sa.case((c["overheadType"].in_(_DRIVER_OVERHEAD), 1), else_=0)
-    return {**_profiler_overhead(c, context), "kind": kind}
-
-
-def _osrt_call(c: SourceColumns, context: ExportContext) -> dict[str, Expression]:
-    return {
-        **time_columns(c, context),
-        **thread_columns(c, context),
-        "name_id": c["nameId"],
-        "result": c["returnValue"],
-        "nesting_level": c["nestingLevel"],
-    }
-
-
-def _mpi_call(kind: str) -> Callable[[SourceColumns, ExportContext], dict[str, Expression]]:
-    def columns(c: SourceColumns, context: ExportContext) -> dict[str, Expression]:
-        return {
-            **time_columns(c, context),
-            **thread_columns(c, context),
-            "kind": code(codes.MPI_KINDS, kind),
-            "name_id": c["textId"],
-            "tag": c["tag"],
-            "remote_rank": c["remoteRank"],
-            "root_rank": c["rootRank"],
-            "bytes": c["size"],
-            "recv_bytes": c["recvSize"],
-            "communicator_id": c["commHandle"],
-        }
-
-    return columns
-
-
-def _is_first_of_wait(c: SourceColumns, context: ExportContext) -> Expression:
+def _is_first_of_wait(c: SourceColumns, context: ExportContext) -> Expression | None:
+    if c.source.name != MPI_WAITS:
+        return None
     # A call that waits for several requests is a row for each of them, alike but for the request.
     same = [c[name] for name in ("start", "end", "globalTid", "textId") if name in c]
     first = sa.select(sa.func.min(c.row_id)).select_from(c.table).group_by(*same)
     return c.row_id.in_(first.correlate(None))
 
 
-def _operator(kind: str) -> Callable[[SourceColumns, ExportContext], dict[str, Expression]]:
-    def columns(c: SourceColumns, context: ExportContext) -> dict[str, Expression]:
-        return {
-            **time_columns(c, context),
-            **thread_columns(c, context),
-            "kind": code(codes.OPERATOR_KINDS, kind),
-            "name_id": c["nameId"],
-        }
-
-    return columns
+def _operator(c: SourceColumns, context: ExportContext) -> _Columns:
+    kind = "library_call" if c.source.name in LIBRARIES else "directive"
+    name = c["nameId"]
+    if c.source.name in OPENACC:
+        name = directives.name_id_column(c, context.construct_ids)
+    return {**_on_thread(c, context), "kind": code(codes.OPERATOR_KINDS, kind), "name_id": name}
 
 
-def _openacc(c: SourceColumns, context: ExportContext) -> dict[str, Expression]:
-    values = _operator("directive")(c, context)
-    return {**values, "name_id": directives.name_id_column(c, context.construct_ids)}
+# -- all tables
 
-
-def _with_names(c: SourceColumns, context: ExportContext) -> sa.FromClause:
-    return directives.join_names(c, context.construct_ids)
-
+_ON_GPU = frozenset({"start", "end", "deviceId"})
+_ON_THREAD = frozenset({"start", "end", "globalTid"})
 
 # API calls first: while they are copied, other threads survey the GPU tables.
 MAPPINGS = (
+    ExportMapping("api_call", RUNTIME, _api_call, _ON_THREAD, classes=_CALL_CLASSES),
+    ExportMapping("kernel", KERNEL, _kernel, _ON_GPU),
+    ExportMapping("memcpy", MEMCPY, _memcpy, _ON_GPU, _is_no_migration),
+    ExportMapping("memset", MEMSET, _memset, _ON_GPU),
     ExportMapping(
-        "api_call",
-        RUNTIME,
-        _api_call,
-        _ON_THREAD,
-        classes=frozenset({_RUNTIME_CLASS, _DRIVER_CLASS}),
+        "unified_memory_event", MEMCPY, _migration, _ON_GPU | {"copyKind"}, _is_migration
     ),
-    *gpu_tables.WORK_MAPPINGS,
+    ExportMapping("graph_launch", GRAPH_TRACE, _graph_launch, _ON_GPU),
+    ExportMapping("graph_node", GRAPH_NODES, _graph_node, frozenset({"start", "globalTid"})),
+    ExportMapping("sync", SYNCS, _sync, _ON_GPU),
     ExportMapping("range", NVTX, _range, _ON_THREAD | {"eventType"}, _is_range),
-    ExportMapping("overhead", PROFILER_OVERHEAD, _profiler_overhead, _ON_THREAD),
-    ExportMapping("overhead", CUPTI_OVERHEAD, _cupti_overhead, _ON_THREAD),
-    *gpu_tables.MEMORY_MAPPINGS,
-    ExportMapping("osrt_call", OSRT, _osrt_call, _ON_THREAD, classes=frozenset({_OSRT_CLASS})),
-    ExportMapping("mpi_call", MPI_P2P, _mpi_call("p2p"), _ON_THREAD),
-    ExportMapping("mpi_call", MPI_COLLECTIVES, _mpi_call("collective"), _ON_THREAD),
-    ExportMapping("mpi_call", MPI_WAITS, _mpi_call("wait"), _ON_THREAD, _is_first_of_wait),
-    ExportMapping("mpi_call", MPI_OTHER, _mpi_call("other"), _ON_THREAD),
+    ExportMapping("overhead", PROFILER_OVERHEAD, _overhead, _ON_THREAD),
+    ExportMapping("overhead", CUPTI_OVERHEAD, _overhead, _ON_THREAD),
+    ExportMapping(
+        "memory_event",
+        MEMORY_USAGE,
+        _memory_event,
+        frozenset({"start", "deviceId", "memoryOperationType", "bytes"}),
+        join=_with_running_sum,
+        alias="block",
+    ),
+    ExportMapping("page_fault", CPU_FAULTS, _cpu_fault, frozenset({"start", "globalPid"})),
+    ExportMapping("page_fault", GPU_FAULTS, _gpu_fault, _ON_GPU),
+    ExportMapping("osrt_call", OSRT, _osrt_call, _ON_THREAD, classes=_OSRT_CLASSES),
     *(
-        ExportMapping(
-            "operator",
-            source,
-            _operator("library_call"),
-            _ON_THREAD,
-            classes=_LIBRARY_CLASSES,
-            own_fact=Fact.LIBRARY_CALLS,
+        ExportMapping("mpi_call", source, _mpi_call, _ON_THREAD, _is_first_of_wait)
+        for source in MPI
+    ),
+    *(
+        ExportMapping("operator", source, _operator, _ON_THREAD, classes=classes, own_fact=fact)
+        for sources, classes, fact in (
+            (LIBRARIES, _LIBRARY_CLASSES, Fact.LIBRARY_CALLS),
+            (OPENMP, _OPENMP_CLASSES, Fact.DIRECTIVES),
         )
-        for source in LIBRARIES
+        for source in sources
     ),
     *(
         ExportMapping(
             "operator",
             source,
-            _operator("directive"),
-            _ON_THREAD,
-            classes=frozenset({_OPENMP_CLASS}),
-            own_fact=Fact.DIRECTIVES,
-        )
-        for source in OPENMP
-    ),
-    *(
-        ExportMapping(
-            "operator",
-            source,
-            _openacc,
+            _operator,
             _ON_THREAD | {"eventKind"},
-            join=_with_names,
+            join=lambda c, context: directives.join_names(c, context.construct_ids),
             alias=directives.ALIAS,
             own_fact=Fact.DIRECTIVES,
         )
         for source in OPENACC
     ),
-    *gpu_tables.METRIC_MAPPINGS,
+    ExportMapping(
+        "metric_sample",
+        METRICS,
+        _sample,
+        frozenset({"timestamp", "typeId", "metricId", "value"}),
+        join=_with_metrics,
+        alias="sample",
+        start="timestamp",
+        reals=frozenset({"value"}),
+    ),
 )
 
-CHECKS = CellChecks(
+CHECKS = sqlite_mapping.CellChecks(
     required=frozenset(
         {"start", "end", "timestamp", "globalTid", "globalPid", "deviceId", "typeId"}
     ),
@@ -264,7 +551,7 @@ TIMES = {mapping.source: mapping.start for mapping in MAPPINGS}
 CLASSES = {mapping.source: mapping.classes for mapping in MAPPINGS if mapping.classes}
 """Source table -> the event classes that are rows of ours, if it has event classes."""
 
-ON_REQUEST = {OSRT: Fact.OSRT_CALLS, gpu_tables.METRICS: Fact.METRICS}
+ON_REQUEST = {OSRT: Fact.OSRT_CALLS, METRICS: Fact.METRICS}
 """Source tables that are read only if the user includes their fact: they can be most of a file."""
 
 

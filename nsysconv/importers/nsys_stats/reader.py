@@ -166,7 +166,15 @@ class PrintedRecording:
         if totals.facts & GPU_TOTALS:
             # The GPU's work was recorded: of what nsys did not find, nothing happened.
             self._facts |= {_NO_DATA[kind] for kind in self._no_data & _NO_DATA.keys()}
-        self._notes += [*rows.tally.notes(), *_process_notes(rows), *totals.notes()]
+        self._notes += rows.tally.notes()
+        if rows.without_pid:
+            text = (
+                "the trace of the GPU names no process; "
+                "the only one of the trace of calls was assumed"
+            )
+            severity, count = Severity.APPROXIMATED, rows.without_pid
+            self._notes.append(Note("process-assumed", severity, text, count, "", EVENTS))
+        self._notes += totals.notes()
         if sums.rows:
             text = (
                 "starts in a trace were cut to whole seconds: of its rows only totals were made; "
@@ -248,11 +256,3 @@ class PrintedRecording:
         if {Fact.KERNELS, Fact.API_CALLS} <= facts and len(ids.pids) <= 1:
             facts.add(Fact.API_LINKS)
         return frozenset(facts)
-
-
-def _process_notes(rows: NsysTraceRows) -> Iterator[Note]:
-    if rows.without_pid:
-        text = (
-            "the trace of the GPU names no process; the only one of the trace of calls was assumed"
-        )
-        yield Note("process-assumed", Severity.APPROXIMATED, text, rows.without_pid, "", EVENTS)

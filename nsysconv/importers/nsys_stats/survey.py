@@ -178,20 +178,11 @@ class PrintedTable:
     def _aligned_cells(self, line: str) -> list[str] | None:
         if len(self.extents) != len(self.header.columns):
             return None
-        edges = [0, *(start for start, _ in self.extents[1:])]
-        parts = [
-            line[edge:following] for edge, following in zip(edges, [*edges[1:], None], strict=True)
-        ]
-        gaps = (
-            line[end:start]
-            for (_, end), (start, _) in zip(self.extents, self.extents[1:], strict=False)
-        )
-        if any(gap.strip() for gap in gaps) or line[: self.extents[0][0]].strip():
+        starts = [start for start, _ in self.extents]
+        gaps = zip([0, *(end for _, end in self.extents)], starts, strict=False)
+        if any(line[low:high].strip() for low, high in gaps):
             return None
-        return [
-            line[self.extents[0][0] : self.extents[0][1]].strip(),
-            *(part.strip() for part in parts[1:]),
-        ]
+        return [line[i:j].strip() for i, j in zip(starts, [*starts[1:], None], strict=True)]
 
 
 @dataclass(frozen=True)
@@ -207,14 +198,8 @@ class RecordingStart:
     """A message that nsys begins with a recording."""
 
 
-@dataclass(frozen=True)
-class UnreadTable:
-    """A table that has no place in a store."""
-
-    report: str
-
-
-LogItem = PrintedTable | NoData | RecordingStart | UnreadTable
+LogItem = PrintedTable | NoData | RecordingStart | str
+"""A string is the name of a table that has no place in a store."""
 
 
 class LogSurvey:
@@ -323,7 +308,7 @@ class LogSurvey:
         return True
 
     def _mend(self, text: str) -> str:
-        """Join a torn row with its other half; return what is left of the line."""
+        # Returns what is left of the line with the other half of a torn row.
         torn, self._torn_row = self._torn_row, ""
         if not torn or self._table is None:
             return text
@@ -351,7 +336,7 @@ class LogSurvey:
         self._close()
         announced, self._announced = self._announced, None
         if isinstance(header, str) or isinstance(announced, str):
-            self.items.append(UnreadTable(announced if isinstance(announced, str) else str(header)))
+            self.items.append(announced if isinstance(announced, str) else str(header))
             return
         kind = announced if announced is not None and _fits(announced, header) else header.table
         self._table = PrintedTable(
@@ -368,7 +353,6 @@ class LogSurvey:
         self._paused, self._foreign, self._torn_row = False, RejectedLines(), ""
 
     def _read_row(self, table: PrintedTable, file: BinaryIO, text: str, start: int) -> None:
-        """Read a line below a header that is nothing else."""
         layout = table.header.layout
         text = self._mend(text)
         if not text:
@@ -423,7 +407,7 @@ class LogSurvey:
             spans.append(RowSpan(start, end, line))
 
     def _skip_rows(self, file: BinaryIO, start: int) -> int:
-        """Read the file up to where the rows of a trace in CSV end, and return that byte."""
+        # Up to where the rows of a trace in CSV end, which is returned.
         place, last = start, b"\n"
         while chunk := file.read(_CHUNK_BYTES):
             other = _NEXT_OTHER_LINE.search(last + chunk)
@@ -440,7 +424,6 @@ class LogSurvey:
         return place
 
     def _read_json(self, file: BinaryIO, start: int) -> bool:
-        """Read the file up to the end of an array of rows, if one begins here."""
         rows = JsonRows(self._path, start)
         table: PrintedTable | None = None
         for number, row in enumerate(rows):
@@ -533,8 +516,8 @@ def split_runs(items: Sequence[LogItem]) -> Iterator[Run]:
                 run.tables[item.kind] = item
         elif isinstance(item, NoData):
             run.no_data.add(item.what)
-        elif isinstance(item, UnreadTable):
-            run.not_read[item.report] += 1
+        elif isinstance(item, str):
+            run.not_read[item] += 1
     if not run.is_empty:
         yield run
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 from nsysconv.importers.printed.quantities import ValueRange
 from nsysconv.importers.printed.text import csv_cells
@@ -80,114 +82,18 @@ class NsysHeader:
         return next((i for i, column in enumerate(self.columns) if column.role == role), None)
 
 
-# What reports were called up to 2022.
-_OLD_NAMES = {
-    "cudaapisum": NsysTable.API,
-    "gpukernsum": NsysTable.KERNELS,
-    "gpukerngbsum": NsysTable.KERNELS_BY_GRID,
-    "gpumemtimesum": NsysTable.MEMORY_TIME,
-    "gpumemsizesum": NsysTable.MEMORY_SIZE,
-    "gpusum": NsysTable.GPU,
-    "apigpusum": NsysTable.API_AND_GPU,
-    "nvtxsum": NsysTable.RANGES,
-    "nvtxppsum": NsysTable.PUSH_POP,
-    "pushpopsum": NsysTable.PUSH_POP,
-    "nvtxsssum": NsysTable.START_END,
-    "nvtxsesum": NsysTable.START_END,
-    "startendsum": NsysTable.START_END,
-    "openaccsum": NsysTable.OPENACC,
-    "openmpevtsum": NsysTable.OPENMP,
-    "openmpsum": NsysTable.OPENMP,
-    "osrtsum": NsysTable.OSRT,
-    "gputrace": NsysTable.GPU_TRACE,
-    "cudaapitrace": NsysTable.API_TRACE,
-}
-_TABLES = {table.value: table for table in NsysTable} | _OLD_NAMES
-# Headings of text up to 2022, in order: the first that fits.
-_TITLES = (
-    (re.compile(r"CUDA API (?:Statistics|Summary)"), NsysTable.API),
-    (re.compile(r"CUDA API Trace"), NsysTable.API_TRACE),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:Statistics|Summary)"), NsysTable.KERNELS),
-    (re.compile(r"CUDA Memory Operation Statistics \((?:by size.*|KiB|MiB|KB|MB|bytes)\)"),
-     NsysTable.MEMORY_SIZE),
-    (re.compile(r"CUDA Memory Operation Statistics"), NsysTable.MEMORY_TIME),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? (?:Statistics|Summary)"),
-     NsysTable.GPU),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? Trace"), NsysTable.GPU_TRACE),
-    (re.compile(r"NVTX Push-?/?Pop Range (?:Statistics|Summary)"), NsysTable.PUSH_POP),
-    (re.compile(r"NVTX Start-?/?End Range (?:Statistics|Summary)"), NsysTable.START_END),
-    (re.compile(r"NVTX Range (?:Statistics|Summary)"), NsysTable.RANGES),
-    (re.compile(r"OpenACC (?:Event )?(?:Statistics|Summary)"), NsysTable.OPENACC),
-    (re.compile(r"OpenMP (?:Event )?(?:Statistics|Summary)"), NsysTable.OPENMP),
-    (re.compile(r"(?:Operating System|OS) Runtime (?:API )?(?:Statistics|Summary)"), NsysTable.OSRT),
-)  # fmt: skip
-# Others by their old headings, with what nsys calls them.
-_OTHER_TITLES = {
-    "KHR": "opengl_khr_range_sum",
-    "Vulkan": "vulkan_marker_sum",
-    "DX": "dx12_gpu_marker_sum",
-}
+_WORDS: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
+)
+_TABLES = {table.value: table for table in NsysTable}
+_TABLES |= {old: _TABLES[name] for old, name in _WORDS["old_names"].items()}
+_TITLES = [(re.compile(title), _TABLES[name]) for title, name in _WORDS["titles"].items()]
 _OTHER_TITLE = re.compile(r"(KHR|Vulkan|DX)\b.{0,40} (?:Statistics|Summary)")
 _FEWEST_COLUMNS = 6
-# Columns by which tables that are not read are recognised where nothing announces them.
-_OTHERS = (
-    ("API Start", "cuda_kern_exec_trace"),
-    ("QCount", "cuda_kern_exec_sum"),
-    ("Projected Start", "nvtx_gpu_proj_trace"),
-    ("Total Proj Time", "nvtx_gpu_proj_sum"),
-    ("Kern Inst", "nvtx_kern_sum"),
-    ("DurNonChild", "nvtx_pushpop_trace"),
-    ("Total HtoD Migration Size", "um_total_sum"),
-    ("HtoD Migration Size", "um_sum"),
-    ("Total Message Volume", "mpi_msg_size_sum"),
-    ("PeerRank", "mpi_event_trace"),
+_TOTALS_ROLES, _TRACE_ROLES = (
+    {word: role for role, words in _WORDS[kind].items() for word in words}
+    for kind in ("totals", "trace")
 )
-_WORDS = {
-    word: role
-    for role, words in {
-        "total": ("Total Time", "Total"),
-        "count": ("Num Calls", "Calls", "Instances", "Count", "Operations"),
-        "avg": ("Avg", "Average"),
-        "med": ("Med", "Median"),
-        "min": ("Min", "Minimum"),
-        "max": ("Max", "Maximum"),
-        "stddev": ("StdDev",),
-        "name": ("Name", "Operation", "Range"),
-        "style": ("Style",),
-        "category": ("Category",),
-        "source": ("Source",),
-        "grid": ("GridXYZ",),
-        "block": ("BlockXYZ",),
-    }.items()
-    for word in words
-}
-_TRACE_WORDS = {
-    "Start": "start",
-    "Start Time": "start",
-    "Duration": "dur",
-    "CorrId": "correlation",
-    "CorrID": "correlation",
-    **{f"Grd{axis}": f"grid_{axis.lower()}" for axis in "XYZ"},
-    **{f"Blk{axis}": f"block_{axis.lower()}" for axis in "XYZ"},
-    "Reg/Trd": "registers",
-    "StcSMem": "static",
-    "DymSMem": "dynamic",
-    "Bytes": "bytes",
-    "Throughput": "throughput",
-    "Thru": "throughput",
-    "SrcMemKd": "src_kind",
-    "DstMemKd": "dst_kind",
-    "Device": "device",
-    "Ctx": "context",
-    "GreenCtx": "green_context",
-    "Strm": "stream",
-    "Name": "name",
-    "Result": "result",
-    "Pid": "pid",
-    "Tid": "tid",
-    "T-Pri": "priority",
-    "Thread Name": "thread",
-}
 SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 """Units of sizes -> bytes. Unlike nvprof, nsys means 10^6 bytes by MB."""
 TIMES = {
@@ -222,7 +128,7 @@ def title_of(line: str) -> NsysTable | str | None:
         if pattern.search(line):
             return table
     other = _OTHER_TITLE.search(line)
-    return _OTHER_TITLES[other.group(1)] if other else None
+    return str(_WORDS["other_titles"][other.group(1)]) if other else None
 
 
 def parse_header(line: str) -> NsysHeader | str | None:
@@ -248,13 +154,19 @@ def header_of_words(
     """Return the header that these column headings make, the report's name if it is not read, or None."""
     if len(words) < 3:
         return None
-    names = [_name_and_unit(word)[0] for word in words]
-    for column, report in _OTHERS:
+    pairs = [_name_and_unit(word) for word in words]
+    names = {name for name, _ in pairs}
+    for column, report in _WORDS["other_columns"].items():
         if len(words) >= _FEWEST_COLUMNS and column in names:
-            return report
-    for columns, table in (_totals_columns(words), _trace_columns(words)):
-        roles = [column.role for column in columns]
-        if columns and len(set(roles)) == len(roles):
+            return str(report)
+    for known, kind_of in ((_TOTALS_ROLES, _totals_kind), (_TRACE_ROLES, _trace_kind)):
+        columns = tuple(
+            HeaderColumn(known.get(f"{name} ({unit})", known.get(name, f"other {place}")), unit)
+            for place, (name, unit) in enumerate(pairs)
+        )
+        roles = {column.role for column in columns}
+        is_table, table = kind_of(columns, roles, names)
+        if is_table and len(roles) == len(columns):
             return NsysHeader(columns, layout, table, delimiter)
     return None
 
@@ -275,22 +187,17 @@ def _name_and_unit(word: str) -> tuple[str, str]:
     return (match.group(1), match.group(2)) if match else (word, "")
 
 
-def _totals_columns(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTable | None]:
-    """Return columns and kind of a table of totals; no columns for other headers."""
-    columns = []
-    for number, word in enumerate(words):
-        name, unit = _name_and_unit(word)
-        role = "share" if (name, unit) == ("Time", "%") else _WORDS.get(name, f"other {number}")
-        columns.append(HeaderColumn(role, unit))
-    roles = {column.role for column in columns}
-    names = {_name_and_unit(word)[0] for word in words}
+# Whether columns with these roles and names are of such a table, and which one if only one has them.
+_Kind = tuple[bool, NsysTable | None]
+
+
+def _totals_kind(columns: Sequence[HeaderColumn], roles: set[str], names: set[str]) -> _Kind:
     if not roles >= {"total", "count", "name"}:
-        return (), None
+        return False, None
     if "share" not in roles:
-        sized = _are_sizes(words) and roles >= {"avg", "min", "max"}
-        return (tuple(columns), NsysTable.MEMORY_SIZE) if sized else ((), None)
-    if "Total Time" not in names:
-        return (), None
+        units = {column.unit for column in columns if column.role == "total"}
+        are_sizes = "Total Time" not in names and units <= {"", *SIZES}
+        return are_sizes and roles >= {"avg", "min", "max"}, NsysTable.MEMORY_SIZE
     table: NsysTable | None = None
     if "category" in roles:
         pass  # with API calls or without, which its rows show
@@ -302,30 +209,15 @@ def _totals_columns(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTab
         table = NsysTable.RANGES
     elif "Instances" in names and "source" not in roles:
         table = NsysTable.KERNELS
-    return tuple(columns), table
+    return "Total Time" in names, table
 
 
-def _are_sizes(words: list[str]) -> bool:
-    totals = [
-        cell for word in words if (cell := _name_and_unit(word))[0] in ("Total", "Total Time")
-    ]
-    return all(name == "Total" and unit in ("", *SIZES) for name, unit in totals)
-
-
-def _trace_columns(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTable | None]:
-    """Return columns and kind of a trace; its times have units, unlike those of other tables."""
-    columns = []
-    for number, word in enumerate(words):
-        name, unit = _name_and_unit(word)
-        if name == "End":
-            return (), None
-        columns.append(HeaderColumn(_TRACE_WORDS.get(name, f"other {number}"), unit))
+def _trace_kind(columns: Sequence[HeaderColumn], roles: set[str], names: set[str]) -> _Kind:
+    # Its times have units, unlike those of other tables.
     with_unit = {column.role for column in columns if column.unit}
-    roles = {column.role for column in columns}
-    if not with_unit >= {"start", "dur"} or "name" not in roles:
-        return (), None
     of_calls = roles & _ON_CALLS and not roles & _ON_GPU
-    return tuple(columns), NsysTable.API_TRACE if of_calls else NsysTable.GPU_TRACE
+    is_trace = "End" not in names and with_unit >= {"start", "dur"} and "name" in roles
+    return is_trace, NsysTable.API_TRACE if of_calls else NsysTable.GPU_TRACE
 
 
 # -- JSON: arrays of objects whose keys are the header's words
@@ -483,29 +375,27 @@ class SpelledNumber:
         return kind is CellKind.ANY or not self.is_grouped or self.decimals > 0
 
 
-class _Locale(Enum):
-    """How locales spell numbers; the value is a pattern: sign, groups, decimals."""
-
-    POINT = rf"(-?(?:[1-9][0-9]{{0,2}}(?:[,{_BLANKS}][0-9]{{3}})+|[0-9]+))(?:\.([0-9]*))?"
-    COMMA = rf"(-?(?:[1-9][0-9]{{0,2}}(?:[.{_BLANKS}][0-9]{{3}})+|[0-9]+))(?:,([0-9]*))?"
+# How locales spell numbers: sign, groups, decimals.
+_LOCALES = {
+    "point": rf"(-?(?:[1-9][0-9]{{0,2}}(?:[,{_BLANKS}][0-9]{{3}})+|[0-9]+))(?:\.([0-9]*))?",
+    "comma": rf"(-?(?:[1-9][0-9]{{0,2}}(?:[.{_BLANKS}][0-9]{{3}})+|[0-9]+))(?:,([0-9]*))?",
     # All locales with other groups have these signs.
-    FOURS = r"(-?(?:[1-9][0-9]{0,3}(?:,[0-9]{4})+|[0-9]+))(?:\.([0-9]*))?"
-    INDIAN = r"(-?(?:[1-9][0-9]?(?:,[0-9]{2})*,[0-9]{3}|[0-9]+))(?:\.([0-9]*))?"
-
-
-_PATTERNS = {locale: re.compile(locale.value) for locale in _Locale}
+    "fours": r"(-?(?:[1-9][0-9]{0,3}(?:,[0-9]{4})+|[0-9]+))(?:\.([0-9]*))?",
+    "Indian": r"(-?(?:[1-9][0-9]?(?:,[0-9]{2})*,[0-9]{3}|[0-9]+))(?:\.([0-9]*))?",
+}
+_PATTERNS = {locale: re.compile(pattern) for locale, pattern in _LOCALES.items()}
 
 
 @dataclass(frozen=True)
 class NumberFormat:
     """The locales that a table may have been printed in: those that most of its cells fit."""
 
-    locales: tuple[_Locale, ...]
+    locales: tuple[str, ...]
 
     @property
     def has_commas(self) -> bool:
         """Return whether commas mark decimals for sure."""
-        return self.locales == (_Locale.COMMA,)
+        return self.locales == ("comma",)
 
     def number(self, text: str, kind: CellKind) -> SpelledNumber | None:
         """Return the number that a cell is; None if it is no number, or could be several."""
@@ -534,16 +424,16 @@ def number_format(
 
     `has_points`: where these leave it open, points mark decimals, as CSV and JSON have them.
     """
-    misfits = dict.fromkeys(_Locale, 0)
+    misfits = dict.fromkeys(_LOCALES, 0)
     for text, kind in cells:
         digits = _digits(text)
         if _GROUP_SIGN.search(digits):
-            for locale in _Locale:
+            for locale in _LOCALES:
                 number = _parse(digits, locale)
                 misfits[locale] += number is None or not number.fits(kind)
     fewest = min(misfits.values())
-    best = tuple(locale for locale in _Locale if misfits[locale] == fewest)
-    return NumberFormat((_Locale.POINT,) if has_points and _Locale.POINT in best else best)
+    best = tuple(locale for locale in _LOCALES if misfits[locale] == fewest)
+    return NumberFormat(("point",) if has_points and "point" in best else best)
 
 
 def _digits(text: str) -> str:
@@ -551,7 +441,7 @@ def _digits(text: str) -> str:
     return digits if _NUMBER.match(digits) and len(digits) <= _MOST_DIGITS else ""
 
 
-def _parse(digits: str, locale: _Locale) -> SpelledNumber | None:
+def _parse(digits: str, locale: str) -> SpelledNumber | None:
     match = _PATTERNS[locale].fullmatch(digits)
     if match is None:
         return None

@@ -23,14 +23,7 @@ from nsysconv.importers.nsys_stats.tables import (
     SpelledNumber,
     number_format,
 )
-from nsysconv.importers.printed.quantities import (
-    GPU_TOTALS,
-    PrintedTotals,
-    ValueRange,
-    intersection,
-    shares_incomplete,
-    totals_fact,
-)
+from nsysconv.importers.printed import quantities
 from nsysconv.importers.printed.registry import IdRegistry, Row, api_layer, is_api_name
 from nsysconv.importers.printed.text import line_notes, unreadable_notes
 from nsysconv.importers.printed.trace import SIZES as SIZED_EVENTS
@@ -74,17 +67,16 @@ class NsysIds(IdRegistry):
 
     def notes(self) -> Iterator[Note]:
         """Yield what names and words leave open."""
+        kernels = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS})
         if self.shortened:
             text = (
                 "names were cut in the text, those that begin alike become one; CSV has whole names"
             )
-            facts = frozenset(
-                {Fact.KERNELS, Fact.KERNEL_TOTALS, Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS}
-            )
+            facts = frozenset({*kernels, Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS})
             yield Note("names-shortened", Severity.INFO, text, len(self.shortened), "", facts)
         if self.symbols_only:
             text = "the tables spell symbols of kernels, and no demangler is installed"
-            facts = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS})
+            facts = kernels
             yield Note("symbols-only", Severity.INFO, text, self.symbols_only, "", facts)
         if self.unknown_directions:
             text = "directions of copies that are not known are shown as Unknown"
@@ -120,24 +112,26 @@ class TotalsRow:
     category: str
     style: str
     count: int
-    measures: Mapping[str, ValueRange]
+    measures: Mapping[str, quantities.ValueRange]
 
-    def total(self) -> ValueRange | None:
+    def total(self) -> quantities.ValueRange | None:
         """Return the sum, as exact as sum and mean, of a single event also min and max, leave it."""
         ranges = [self.measures["total"]] if "total" in self.measures else []
         if "avg" in self.measures:
             ranges.append(self.measures["avg"].times(self.count))
         if self.count == 1:
             ranges += [self.measures[role] for role in ("min", "max") if role in self.measures]
-        return intersection(ranges)
+        return quantities.intersection(ranges)
 
-    def integer(self, role: str) -> int | None:
-        """Return a measure as the integer in the middle of what it may be."""
-        return self.measures[role].integer if role in self.measures else None
-
-    def real(self, role: str) -> float | None:
-        """Return a measure as it is spelled."""
-        return float(self.measures[role].middle) if role in self.measures else None
+    def statistics(self, column: str, total: int | None) -> Row:
+        """Return the columns of `aggregate` with this sum: `column` is their name, {} the measure."""
+        measures = self.measures
+        values: Row = {column.format("sum"): total}
+        for role in ("min", "max"):
+            values[column.format(role)] = measures[role].integer if role in measures else None
+        for role in ("med", "stddev"):
+            values[column.format(role)] = float(measures[role].middle) if role in measures else None
+        return values
 
 
 TraceSums = Mapping[str, Sequence[tuple[TotalsRow, TotalsRow | None]]]
@@ -167,13 +161,13 @@ class TotalsCells:
         """Return a cell; empty without such a column."""
         return row[self._places[role]].strip() if role in self._places else ""
 
-    def value(self, row: Sequence[str], role: str) -> ValueRange | None:
+    def value(self, row: Sequence[str], role: str) -> quantities.ValueRange | None:
         """Return the value of a cell; None if it is empty, no number, or too large."""
         number = self._number(row, role)
         if number is None:
             return None
         if role == "count" or (self._cell_kind(role) is CellKind.WHOLE and not number.decimals):
-            return ValueRange(number.value, number.value)
+            return quantities.ValueRange(number.value, number.value)
         scale = self._scale(role)
         if self._is_cut and number.decimals and role not in _AS_SPELLED:
             value = number.cut(scale)
@@ -266,21 +260,11 @@ class TotalsCells:
 # Of tables that record the same, the first that is there is read.
 _SOURCES: Mapping[str, tuple[NsysTable, ...]] = {
     "api_call": (NsysTable.API, NsysTable.API_AND_GPU),
-    "kernel": (
-        NsysTable.KERNELS,
-        NsysTable.KERNELS_BY_GRID,
-        NsysTable.GPU,
-        NsysTable.API_AND_GPU,
-    ),
+    "kernel": (NsysTable.KERNELS, NsysTable.KERNELS_BY_GRID, NsysTable.GPU, NsysTable.API_AND_GPU),
     "memory": (NsysTable.MEMORY_TIME, NsysTable.GPU, NsysTable.API_AND_GPU),
 }
 _CATEGORIES = {"CUDA_API": "api_call", "CUDA_KERNEL": "kernel", "MEMORY_OPER": "memory"}
-_OF_ONE_GROUP = {
-    NsysTable.API,
-    NsysTable.KERNELS,
-    NsysTable.KERNELS_BY_GRID,
-    NsysTable.MEMORY_TIME,
-}
+_OF_ONE_GROUP = {t for ts in _SOURCES.values() for t in ts} - {NsysTable.GPU, NsysTable.API_AND_GPU}
 _PUSH_POP, _START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
 _RANGE_TABLES = {NsysTable.PUSH_POP: _PUSH_POP, NsysTable.START_END: _START_END}
 _RANGE_STYLES = {"PushPop": _PUSH_POP, "StartEnd": _START_END}
@@ -294,13 +278,8 @@ _MEMORY_KINDS = {
     codes.AGGREGATE_KINDS.index(kind) for kind in ("memcpy", "memset", "unified_memory")
 }
 _SIZE_TOTALS = frozenset({Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
-TOTALS = _SIZE_TOTALS | {
-    Fact.KERNEL_TOTALS,
-    Fact.API_TOTALS,
-    Fact.RANGE_TOTALS,
-    Fact.DIRECTIVE_TOTALS,
-    Fact.OSRT_TOTALS,
-}
+TOTALS = _SIZE_TOTALS | {Fact.KERNEL_TOTALS, Fact.API_TOTALS, Fact.RANGE_TOTALS,
+                         Fact.DIRECTIVE_TOTALS, Fact.OSRT_TOTALS}  # fmt: skip
 """Facts that tables of totals record."""
 NO_NUMBERS = "cells that are no numbers"
 AMBIGUOUS = (
@@ -308,7 +287,7 @@ AMBIGUOUS = (
 )
 
 
-class Totals(PrintedTotals):
+class Totals(quantities.PrintedTotals):
     """Collect rows of `aggregate` from the tables of one recording.
 
     By line: `no_numbers`, cells that are no numbers; `ambiguous`, cells that could be two; `cut`, cells
@@ -342,11 +321,11 @@ class Totals(PrintedTotals):
                 if group == "api_call":
                     self.facts.add(Fact.API_TOTALS)
         if "kernel" in sums:
-            self.facts |= GPU_TOTALS
+            self.facts |= quantities.GPU_TOTALS
         whole = [t for t in (NsysTable.GPU, NsysTable.API_AND_GPU) if t in tables]
         if any(_holds(tables[t], t, group) for t in whole for group in ("kernel", "memory")):
             # They hold all of the GPU's work: what is not in them did not happen.
-            self.facts |= GPU_TOTALS
+            self.facts |= quantities.GPU_TOTALS
         used |= self._add_others(tables)
         self.repeated += [kind for kind in tables if kind not in used | {NsysTable.MEMORY_SIZE}]
         for table in tables.values():
@@ -363,7 +342,7 @@ class Totals(PrintedTotals):
         if group == "memory":
             pairs = self._with_sizes(rows, tables.get(NsysTable.MEMORY_SIZE))
         else:
-            self.facts.add(totals_fact(group))
+            self.facts.add(quantities.totals_fact(group))
             pairs = ((row, None) for row in rows)
         self._add_rows(group, pairs)
 
@@ -403,20 +382,14 @@ class Totals(PrintedTotals):
         kind, words = operation
         values: Row = {"direction": self.ids.direction(words)} if words else {}
         if sizes is not None:
-            values |= {
-                "bytes_sum": self.sum_bytes(kind, sizes.total()),
-                "bytes_min": sizes.integer("min"),
-                "bytes_max": sizes.integer("max"),
-                "bytes_med": sizes.real("med"),
-                "bytes_stddev": sizes.real("stddev"),
-            }
+            values |= sizes.statistics("bytes_{}", self.sum_bytes(kind, sizes.total()))
         if times is None:
             self._put(kind, {**values, "count": row.count})
         else:
             self._put_times(kind, times, values)
 
     def _add_others(self, tables: Mapping[NsysTable, PrintedTable]) -> set[NsysTable]:
-        """Add ranges, constructs, the OS runtime, and sizes without times; return what was read."""
+        # Ranges, constructs, the OS runtime, and sizes without times; returns what was read.
         used = {NsysTable.RANGES} & tables.keys() or _RANGE_TABLES.keys() & tables.keys()
         for kind in sorted(used, key=lambda kind: kind.value):
             self.facts.add(Fact.RANGE_TOTALS)
@@ -425,7 +398,7 @@ class Totals(PrintedTotals):
         for kind, aggregate in _NAMED.items():
             if kind in tables:
                 used.add(kind)
-                self.facts.add(totals_fact(aggregate))
+                self.facts.add(quantities.totals_fact(aggregate))
                 for row in self._rows(tables[kind]):
                     self._put_times(aggregate, row, {"name_id": self.ids.name(row.name)})
         has_times = any(row["kind"] in _MEMORY_KINDS for row in self.rows) or bool(
@@ -446,18 +419,11 @@ class Totals(PrintedTotals):
         }
 
     def _put_times(self, kind: str, row: TotalsRow, values: Row) -> None:
-        times = {
-            "count": row.count,
-            "sum_ns": self.sum_ns(kind, row.total()),
-            "min_ns": row.integer("min"),
-            "max_ns": row.integer("max"),
-            "med_ns": row.real("med"),
-            "stddev_ns": row.real("stddev"),
-        }
-        self._put(kind, values | times)
+        times = row.statistics("{}_ns", self.sum_ns(kind, row.total()))
+        self._put(kind, {**values, "count": row.count, **times})
 
     def _put(self, kind: str, values: Row) -> None:
-        self.facts.add(totals_fact(kind))
+        self.facts.add(quantities.totals_fact(kind))
         self.put(kind, values)
 
     def _rows(self, table: PrintedTable) -> list[TotalsRow]:
@@ -468,7 +434,7 @@ class Totals(PrintedTotals):
 
     def _parsed(self, table: PrintedTable) -> Iterator[TotalsRow]:
         cells = TotalsCells(table)
-        shares: list[ValueRange | None] = []
+        shares: list[quantities.ValueRange | None] = []
         for line, row in table.rows:
             count = cells.value(row, "count")
             name = cells.text(row, "name")
@@ -490,7 +456,7 @@ class Totals(PrintedTotals):
             shares.append(cells.value(row, "share"))
             category, style = cells.text(row, "category"), cells.text(row, "style")
             yield TotalsRow(line, name, category, style, count.integer, measures)
-        if shares_incomplete(shares):
+        if quantities.shares_incomplete(shares):
             self.incomplete.append(table.line)
 
     def notes(self) -> Iterator[Note]:
@@ -502,14 +468,13 @@ class Totals(PrintedTotals):
         )
         cut_facts = frozenset(self._cut_facts)
         yield from line_notes("decimals-cut", Severity.APPROXIMATED, cut, self.cut, cut_facts)
-        yield from line_notes(
-            "cell-unreadable", Severity.DROPPED, NO_NUMBERS, self.no_numbers, TOTALS
-        )
-        text = "sizes of operations of which another table tells another number were left out"
-        yield from line_notes("tables-disagree", Severity.DROPPED, text, self.disagreeing, TOTALS)
-        yield from line_notes(
-            "number-ambiguous", Severity.DROPPED, AMBIGUOUS, self.ambiguous, TOTALS
-        )
+        disagree = "sizes of operations of which another table tells another number were left out"
+        for slug, text, lines in (
+            ("cell-unreadable", NO_NUMBERS, self.no_numbers),
+            ("tables-disagree", disagree, self.disagreeing),
+            ("number-ambiguous", AMBIGUOUS, self.ambiguous),
+        ):
+            yield from line_notes(slug, Severity.DROPPED, text, lines, TOTALS)
         yield from unreadable_notes(self.unread)
         yield from self.incomplete_notes()
         for kind in self.repeated:

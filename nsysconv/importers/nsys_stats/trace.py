@@ -16,17 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from nsysconv import schema
+from nsysconv.importers.nsys_stats import tables
 from nsysconv.importers.nsys_stats.survey import PrintedTable
-from nsysconv.importers.nsys_stats.tables import (
-    SIZES,
-    TIMES,
-    CellKind,
-    JsonRows,
-    Layout,
-    NumberFormat,
-    SpelledNumber,
-    number_format,
-)
 from nsysconv.importers.nsys_stats.totals import NsysIds, TotalsRow, TraceSums, memory_operation
 from nsysconv.importers.printed.quantities import ValueRange
 from nsysconv.importers.printed.registry import api_layer, is_api_name
@@ -89,7 +80,7 @@ class TraceReader:
         rows = [dict(zip(roles, row, strict=True)) for row in sample]
         measured = [role for role in self._scales if role in roles]
         cells = [(row[role], self._cell_kind(role)) for row in rows for role in measured]
-        self._format: NumberFormat = number_format(cells, has_points=header.has_points)
+        self._format = tables.number_format(cells, has_points=header.has_points)
         numbers = {
             role: [number for row in rows
                    if (number := self._format.number(row[role], self._cell_kind(role))) is not None]
@@ -99,15 +90,13 @@ class TraceReader:
         self._steps: dict[str, float] = {}
         for role, column in numbers.items():
             # Values in a larger unit have three decimals; zeros at the end may not be spelled.
-            decimals = [
-                0 if self._scales[role] == 1 else 3,
-                *(number.decimals for number in column),
-            ]
+            least = 0 if self._scales[role] == 1 else 3
+            decimals = [least, *(number.decimals for number in column)]
             self._steps[role] = self._scales[role] / (1 if self.is_cut else 10 ** max(decimals))
 
     def cells(self) -> Iterator[tuple[TraceCells, int]]:
         """Yield rows, and up to which byte the file is read."""
-        if self.table.header.layout is Layout.JSON:
+        if self.table.header.layout is tables.Layout.JSON:
             yield from self._json_cells()
             return
         for data, start, line in span_chunks(self.path, self.table.spans):
@@ -124,24 +113,24 @@ class TraceReader:
             return 1
         unit = self.table.header.columns[place].unit
         if role in ("start", "dur"):
-            return TIMES.get(unit, 1)
-        return SIZES.get(unit.removesuffix("/s").replace("Bps", "B"), 1)
+            return tables.TIMES.get(unit, 1)
+        return tables.SIZES.get(unit.removesuffix("/s").replace("Bps", "B"), 1)
 
-    def _cell_kind(self, role: str) -> CellKind:
+    def _cell_kind(self, role: str) -> tables.CellKind:
         if self._scales[role] == 1:
-            return CellKind.WHOLE
-        return CellKind.ANY if role in ("start", "dur") else CellKind.THOUSANDTHS
+            return tables.CellKind.WHOLE
+        return tables.CellKind.ANY if role in ("start", "dur") else tables.CellKind.THOUSANDTHS
 
     def _first_rows(self) -> Iterator[Sequence[str]]:
-        if self.table.header.layout is Layout.JSON:
+        if self.table.header.layout is tables.Layout.JSON:
             for span in self.table.spans:
-                yield from (list(row.values()) for row in JsonRows(self.path, span.start))
+                yield from (list(row.values()) for row in tables.JsonRows(self.path, span.start))
             return
         for data, _, _ in span_chunks(self.path, self.table.spans):
             for line in data.split(b"\n", _SAMPLE_ROWS)[:_SAMPLE_ROWS]:
                 yield self.table.cells(line.decode("utf-8", "replace").rstrip("\r")) or ()
 
-    def _has_cut_starts(self, numbers: Mapping[str, Sequence[SpelledNumber]]) -> bool:
+    def _has_cut_starts(self, numbers: Mapping[str, Sequence[tables.SpelledNumber]]) -> bool:
         # Of no row decimals are anything but 0, though starts are in seconds.
         decimals = [number for column in numbers.values() for number in column if number.decimals]
         return (
@@ -185,7 +174,7 @@ class TraceReader:
     def _json_cells(self) -> Iterator[tuple[TraceCells, int]]:
         for span in self.table.spans:
             rows: list[Sequence[str]] = []
-            for row in JsonRows(self.path, span.start):
+            for row in tables.JsonRows(self.path, span.start):
                 if len(row) == len(self._roles):
                     rows.append(list(row.values()))
                 else:
@@ -373,38 +362,36 @@ def _first_of_each_pair(first: Array, second: Array) -> list[int]:
 # -- from cells to totals
 
 
+_NOTHING = ValueRange(Fraction(0), Fraction(0))
 _GROUPS = {RowKind.API_CALL: "api_call", RowKind.KERNEL: "kernel"}
 
 
 @dataclass
 class _Sum:
-    """The sum, least and greatest of numbers in ns or bytes, as far as their spelling says."""
+    # Of numbers in ns or bytes, as far as their spelling says.
 
     count: int = 0
-    total: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))
+    total: ValueRange = _NOTHING
     least: ValueRange | None = None
     greatest: ValueRange | None = None
 
     def add(self, values: Array, step: float) -> None:
-        """Add numbers that are spelled in steps of `step`; up to 1 they are exact."""
+        # Numbers that are spelled in steps of `step`; up to 1 they are exact.
         half = Fraction(step) / 2 if step > 1 else Fraction(0)
         # Python's integers: sums of many may be larger than those of numpy.
         total = sum(np.rint(values).astype(np.int64).tolist())
-        low, high = self.total
+        spread, before = half * len(values), self.total
         self.count += len(values)
-        self.total = (low + total - half * len(values), high + total + half * len(values))
-        least, greatest = (
-            ValueRange(value - half, value + half)
-            for value in (Fraction(int(np.rint(v))) for v in (values.min(), values.max()))
-        )
+        self.total = ValueRange(before.low + total - spread, before.high + total + spread)
+        ends = (Fraction(int(np.rint(end))) for end in (values.min(), values.max()))
+        least, greatest = (ValueRange(end - half, end + half) for end in ends)
         if self.least is None or least.low < self.least.low:
             self.least = least
         if self.greatest is None or greatest.high > self.greatest.high:
             self.greatest = greatest
 
     def row(self, name: str) -> TotalsRow:
-        """Return the sum as a row of a table of totals."""
-        values = {"total": ValueRange(*self.total)}
+        values = {"total": self.total}
         if self.least is not None and self.greatest is not None:
             values |= {"min": self.least, "max": self.greatest}
         return TotalsRow(0, name, "", "", self.count, values)

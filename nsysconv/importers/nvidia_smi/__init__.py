@@ -25,10 +25,7 @@ JOINS = False
 INCLUDABLE: Mapping[str, str] = {}
 _PROFILE = "nvidia-smi only samples the GPU: record a profile at the same time, `nsys profile …`."
 ADVICE: Mapping[Fact, str] = {
-    Fact.KERNELS: _PROFILE,
-    Fact.MEMCPYS: _PROFILE,
-    Fact.API_CALLS: _PROFILE,
-    Fact.RANGES: _PROFILE,
+    **dict.fromkeys((Fact.KERNELS, Fact.MEMCPYS, Fact.API_CALLS, Fact.RANGES), _PROFILE),
     Fact.DEVICES: "Ask for more columns: "
     "`nvidia-smi --query-gpu=timestamp,index,uuid,pci.bus_id,name,…`.",
     Fact.UTC: "Record the time: `nvidia-smi --query-gpu=timestamp,…`, or `nvidia-smi dmon -o DT`.",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from math import isfinite
+from pathlib import Path
+from typing import Any
 
 from nsysconv import codes
 from nsysconv.importers.contract import No
@@ -30,42 +33,14 @@ _NO_METRICS = re.compile(
 
 _DMON_GPU = "gpu"
 _DMON_TIMES = ("Date", "Time")
-# The names that a query has for what dmon shows, too.
-_DMON_NAMES = {
-    "pwr": "power.draw",
-    "gtemp": "temperature.gpu",
-    "temp": "temperature.gpu",
-    "mtemp": "temperature.memory",
-    "sm": "utilization.gpu",
-    "mem": "utilization.memory",
-    "enc": "utilization.encoder",
-    "dec": "utilization.decoder",
-    "jpg": "utilization.jpeg",
-    "ofa": "utilization.ofa",
-    "mclk": "clocks.current.memory",
-    "pclk": "clocks.current.sm",
-    "fb": "memory.used",
-}
+_PRINTED: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
+)
+_DMON_NAMES, _UNITS = _PRINTED["dmon"], _PRINTED["units"]
 _DMON_WORDS = frozenset(
     {*_DMON_NAMES, "pviol", "tviol", "bar1", "sbecc", "dbecc", "pci", "rxpci", "txpci"}
 )
 
-# Unit as it is spelled: ours, and how many of ours it is. dmon's MB are those of a query's MiB.
-_UNITS = {
-    "%": ("%", 1.0),
-    "B": ("bytes", 1.0),
-    "KiB": ("bytes", 2.0**10),
-    "MiB": ("bytes", 2.0**20),
-    "GiB": ("bytes", 2.0**30),
-    "MB": ("bytes", 2.0**20),
-    "KB/s": ("bytes/s", 1e3),
-    "MB/s": ("bytes/s", 1e6),
-    "GB/s": ("bytes/s", 1e9),
-    "W": ("W", 1.0),
-    "mW": ("W", 1e-3),
-    "C": ("°C", 1.0),
-    "MHz": ("Hz", 1e6),
-}
 _COUNTS = frozenset({"", "bool", "errs", "number"})
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*([^\d\s.,][^\d\s]*))?$")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,16}$")

@@ -80,24 +80,18 @@ def _batches(log: _Log, probe: Probe, advice: Mapping[Fact, str]) -> Batches:
 
 @dataclass
 class _CellTally:
-    """How many cells of a column are numbers, how many neither numbers nor empty, and the first such."""
-
     numbers: int = 0
-    odd: int = 0
+    odd: int = 0  # neither numbers nor empty
     first_odd: str = ""
 
 
 class _Log:
-    """One log on its way to the store; all is complete when `samples` is used up.
-
-    `rows` counts rows with a time, or all if the log has no times.
-    """
+    # One log on its way to the store; all is complete when `samples` is used up.
 
     def __init__(self, path: Path) -> None:
-        """Prepare to read a file in UTF-8."""
         self.names: dict[str, int] = {}
         self.devices: dict[str, dict[str, Any]] = {}
-        self.rows = 0
+        self.rows = 0  # with a time, or all if the log has no times
         self._path = path
         self._clock = LogClock()
         # From when rows count, known with the first time; and the first and last sample since then.
@@ -119,7 +113,6 @@ class _Log:
     # -- from lines to rows
 
     def samples(self) -> Iterator[ArrowRows]:
-        """Yield the samples, a few megabytes of the log at a time."""
         header: SmiHeader | None = None
         with self._path.open("rb") as file:
             line = 1
@@ -135,11 +128,8 @@ class _Log:
     def _tables(
         self, texts: Sequence[str], line: int, header: SmiHeader | None, is_cut: bool
     ) -> Iterator[tuple[int, SmiHeader, list[Cells]]]:
-        """Yield rows that follow each other: the number of the first line, their header, the rows.
-
-        `is_cut`: no newline ends the last line. The last header comes once more, without rows, for the
-        lines that follow these.
-        """
+        # Rows that follow each other: the number of the first line, their header, the rows. The last
+        # header comes once more, without rows, for the lines that follow these.
         rows: list[Cells] = []
         first = line
         last = line + len(texts) - 1 if is_cut else None
@@ -204,7 +194,7 @@ class _Log:
             yield ArrowRows("metric_sample", build_table(_COLUMNS, data), f"line {line:,}")
 
     def _starts(self, header: SmiHeader, rows: Sequence[Cells]) -> Array:
-        """Return when each row was sampled, in ns since zero; MISSING if it does not say."""
+        # When each row was sampled, in ns since zero; MISSING if it does not say.
         places, clock = header.times, self._clock
         if not places:
             return np.full(len(rows), MISSING)
@@ -243,7 +233,7 @@ class _Log:
         return np.array([ids[key] for key in columns[column]], np.int64)
 
     def _device_id(self, header: SmiHeader, columns: Sequence[Cells], row: int) -> int:
-        """Return the number of a GPU: its index if that is printed and free, else the next free one."""
+        # Its index if that is printed and free, else the next free number.
         index, uuid, bus_id = (
             None if place is None else _cell_text(columns[place][row]) for place in header.gpu
         )
@@ -306,7 +296,6 @@ class _Log:
     # -- what is known of the log as a whole
 
     def attributes(self) -> ProfileAttributes:
-        """Return zero, length and driver version."""
         zero = None if self._zero is None or not self._has_date else self._zero - self.late_ns()
         return ProfileAttributes(
             zero_utc_ns=zero,
@@ -315,13 +304,12 @@ class _Log:
         )
 
     def late_ns(self) -> int:
-        """Return how much later rows' zero is than the second of the sample that is first in time."""
+        # How much later rows' zero is than the second of the sample that is first in time.
         first = self._first // _SECOND * _SECOND
         # Of times further apart than a store keeps, no zero is right for all.
         return -first if self._end - first <= schema.TIME_LIMIT_NS else 0
 
     def facts(self) -> frozenset[Fact]:
-        """Return what the log holds."""
         facts = {Fact.METRICS}
         if self._zero is not None and self._has_date:
             facts.add(Fact.UTC)
@@ -330,7 +318,6 @@ class _Log:
         return frozenset(facts)
 
     def notes(self) -> Iterator[Note]:
-        """Yield what was assumed or left out."""
         if self._zero is not None and self._has_date:
             is_set = zone_is_set()
             whose = "the zone that TZ names" if is_set else "this machine's zone"
@@ -338,20 +325,20 @@ class _Log:
             severity = Severity.INFO if is_set else Severity.APPROXIMATED
             yield Note("time-zone-assumed", severity, text, facts=_UTC)
         elif self._zero is not None:
-            text = (
-                "times without a date (`nvidia-smi dmon -o DT` has both): distances hold, the day is not "
-                "known"
-            )
+            has_both = "`nvidia-smi dmon -o DT` has both"
+            text = f"times without a date ({has_both}): distances hold, the day is not known"
             yield Note("no-time-base", Severity.INFO, text, facts=_UTC)
-        if self._without_time:
-            text = (
-                "rows that do not tell when they were sampled: query `timestamp`, or use "
-                "`nvidia-smi dmon -o DT`"
-            )
-            yield Note("sample-without-time", Severity.INFO, text, self._without_time, "", _METRICS)
-        if self._without_gpu:
-            text = "rows that do not tell which GPU they are of: query `index` or `uuid`, too"
-            yield Note("sample-without-gpu", Severity.INFO, text, self._without_gpu, "", _METRICS)
+        no_time = (
+            "rows that do not tell when they were sampled: query `timestamp`, or use "
+            "`nvidia-smi dmon -o DT`"
+        )
+        no_gpu = "rows that do not tell which GPU they are of: query `index` or `uuid`, too"
+        for slug, text, count in (
+            ("sample-without-time", no_time, self._without_time),
+            ("sample-without-gpu", no_gpu, self._without_gpu),
+        ):
+            if count:
+                yield Note(slug, Severity.INFO, text, count, "", _METRICS)
         yield from self._cell_notes()
         for slug, text, lines in (
             ("line-unreadable", "lines that are no rows of the log", self._rejected),

@@ -19,24 +19,6 @@ VERSION = 1
 TITLE = "nvprof database"
 
 GUARANTEED: frozenset[Fact] = frozenset()
-POSSIBLE = frozenset(
-    {
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.SYNCS,
-        Fact.RANGES,
-        Fact.DIRECTIVES,
-        Fact.OVERHEAD,
-        Fact.THREADS,
-        Fact.DEVICES,
-        Fact.RANKS,
-        Fact.UTC,
-    }
-)
 JOINS = False
 INCLUDABLE: Mapping[str, str] = {}
 _TIMELINE = (
@@ -47,12 +29,8 @@ _CALLS = (
     "Record with `nvprof --profile-api-trace all -o FILE …` or `nsys profile --trace=cuda,nvtx …`."
 )
 ADVICE: Mapping[Fact, str] = {
-    Fact.KERNELS: _TIMELINE,
-    Fact.MEMCPYS: _TIMELINE,
-    Fact.MEMSETS: _TIMELINE,
-    Fact.API_CALLS: _CALLS,
-    Fact.API_LINKS: _CALLS,
-    Fact.THREADS: _CALLS,
+    **dict.fromkeys((Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS), _TIMELINE),
+    **dict.fromkeys((Fact.API_CALLS, Fact.API_LINKS, Fact.THREADS), _CALLS),
     Fact.UNIFIED_MEMORY: "Record with `nvprof --unified-memory-profiling per-process-device -o FILE …`.",
     Fact.SYNCS: "Record with `nvprof --dependency-analysis -o FILE …` or `nsys profile --trace=cuda …`.",
     Fact.RANGES: "Put NVTX ranges into the program; nvprof records them by itself.",
@@ -64,6 +42,8 @@ ADVICE: Mapping[Fact, str] = {
     Fact.RANKS: 'Name processes by rank: `nvprof --process-name "MPI Rank %q{OMPI_COMM_WORLD_RANK}" …`.',
     Fact.UTC: _TIMELINE,
 }
+
+POSSIBLE = frozenset(ADVICE) | {Fact.OVERHEAD}
 
 # The Visual Profiler saves its windows under the same ending, .nvvp.
 _SESSION = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?<session\s+version=")

@@ -36,8 +36,6 @@ OVERHEADS = {
 }
 """Names of kinds of overhead."""
 
-_ROWS_AT_ONCE = 50_000
-
 
 @dataclass(frozen=True)
 class NameIds:
@@ -54,10 +52,6 @@ class NameIds:
         if careful:
             return sa.case((text_id.between(1, self.base - 1), text_id))
         return sa.func.nullif(text_id, 0)
-
-    def demangled(self, symbol: Expression) -> Expression:
-        """Return the demangled form of a symbol with this id."""
-        return symbol + self.base
 
     def call(self, number: Expression, layer: int, *, careful: bool) -> Expression:
         """Return the API function with this number in its layer."""
@@ -139,25 +133,19 @@ def file_name_rows(
     ids: NameIds,
     demangled: Callable[[str], str] | None,
     missing: set[int],
-) -> Iterator[list[Row]]:
-    """Yield the texts of the ids in `missing`, in lists of bounded size; ids without a text stay there.
+) -> Iterator[Row]:
+    """Yield the texts of the ids in `missing`; ids without a text stay there.
 
     Symbols get a second name, their demangled form.
     """
-    rows: list[Row] = []
     for text_id, text in probe.iterate("SELECT _id_, value FROM StringTable"):
         if text_id not in missing or not isinstance(text, str):
             continue
         missing.discard(text_id)
-        rows.append({"id": text_id, "text": text, "plain": None})
+        yield {"id": text_id, "text": text, "plain": None}
         if demangled is not None and text_id in symbol_ids:
-            rows.append({"id": text_id + ids.base, "text": demangled(text), "plain": None})
-        if len(rows) >= _ROWS_AT_ONCE:
-            yield rows
-            rows = []
+            yield {"id": text_id + ids.base, "text": demangled(text), "plain": None}
     if demangled is not None:
         # Shown by the number that the file has.
-        lost = sorted(missing & symbol_ids)
-        rows += [{"id": i + ids.base, "text": f"[name {i}]", "plain": None} for i in lost]
-    if rows:
-        yield rows
+        for lost in sorted(missing & symbol_ids):
+            yield {"id": lost + ids.base, "text": f"[name {lost}]", "plain": None}

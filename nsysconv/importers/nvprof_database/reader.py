@@ -7,7 +7,7 @@ particular the name of the process object is left alone: it holds the command li
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -15,24 +15,24 @@ from uuid import UUID
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import directives
+from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK
-from nsysconv.importers.nvprof_database import names, notes, tables
+from nsysconv.importers.nvprof_database import names, tables
 from nsysconv.importers.nvprof_database.names import texts
-from nsysconv.importers.nvprof_database.survey import Identities, read_clock, survey
+from nsysconv.importers.nvprof_database.survey import DatabaseSurvey, Identities, read_clock, survey
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
+    TIME_LIMIT,
+    count_rows,
+    first_rows,
     has_columns,
+    has_rows,
+    in_lists,
     integer_rows,
     is_sparse,
+    only,
+    row_count,
     row_numbers,
-)
-from nsysconv.importers.sqlite_mapping import (
-    CUPTI_DEVICE_COLUMNS,
-    source_rows,
-    unread_note,
-    unreadable_reason,
-    unrecorded_gpu_work,
 )
 from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
@@ -66,23 +66,21 @@ class DatabaseReader:
         self._clock = read_clock(self._survey.times)
         self._demangled = demangler()
         self._names = names.assign_ids(
-            probe,
-            self._ids.symbol_ids | self._ids.text_ids,
-            demangles=self._demangled is not None,
+            probe, self._ids.symbol_ids | self._ids.text_ids, demangles=self._demangled is not None
         )
         self._construct_ids = directives.assign_ids(self._ids.constructs, self._names.construct_id)
 
     def _is_readable(self, mapping: tables.DatabaseMapping) -> bool:
         if mapping.source not in self._probe.tables:
             return False
-        if reason := unreadable_reason(self._probe, mapping):
+        if reason := sqlite_mapping.unreadable_reason(self._probe, mapping):
             self._leave_unread(mapping.source, reason)
         return not reason
 
     def _leave_unread(self, source: str, reason: str) -> None:
         fact = tables.FACTS[source]
         self._unread.add(fact)
-        self._notes.append(unread_note(source, reason, [fact]))
+        self._notes.append(sqlite_mapping.unread_note(source, reason, [fact]))
 
     def recording(self) -> Recording:
         """Return the recording; its rows are read while `batches` is used up."""
@@ -94,8 +92,8 @@ class DatabaseReader:
 
     def _batches(self) -> Batches:
         # API calls, GPU operations and the rest; then the small tables.
-        self._notes += notes.row_notes(self._probe, self._survey, self._pid)
-        repeated = notes.repeated_peer_notes(self._probe)
+        self._notes += _row_notes(self._probe, self._survey, self._pid)
+        repeated = _repeated_peer_notes(self._probe)
         self._notes += repeated
         looks = ("id", "flags", "color", "category")
         context = tables.DatabaseContext(
@@ -137,7 +135,7 @@ class DatabaseReader:
         named = {pid for (pid,) in _named_objects(self._probe, tables.PROCESS_OBJECT, 1)}
         for pids in (self._ids.call_pids, self._ids.other_pids, named - {0}):
             if pids:
-                return next(iter(pids)) if len(pids) == 1 else None
+                return only(pids)
         return None
 
     # -- rows of events
@@ -149,13 +147,13 @@ class DatabaseReader:
         first, last, _ = numbers
         if first is None or last is None:
             return None
-        rows = source_rows(
+        rows = sqlite_mapping.source_rows(
             self._probe, mapping, context, tables.CHECKS, (first, last), sparse=is_sparse(*numbers)
         )
         if mapping.source in self._ids.suspects:
             # Arithmetic on such cells would go unnoticed.
-            sound, notes = rows.guarded()
-            self._notes += notes
+            sound, left_out = rows.guarded()
+            self._notes += left_out
             return replace(sound, guarded=lambda: (sound, []))
         return rows
 
@@ -166,14 +164,15 @@ class DatabaseReader:
         if mapping.source in tables.GPU_SOURCES and mapping.source not in suspects:
             if self._pid is not None:
                 constants["pid"] = self._pid
-            if len(self._ids.op_ordinals) == 1 and not suspects:
-                constants["device_id"] = next(iter(self._ids.op_ordinals))
+            device = only(self._ids.op_ordinals)
+            if device is not None and not suspects:
+                constants["device_id"] = device
         return constants
 
     # -- small tables
 
     def _object_batches(self) -> Generator[ArrowRows, None, frozenset[Fact]]:
-        """Yield the small tables but names; return the facts that they add."""
+        # The small tables but names; returns the facts that they add.
         probe, ids = self._probe, self._ids
         pids = ids.pids
         if self._pid is not None and self._has_rows(tables.GPU_SOURCES):
@@ -197,7 +196,7 @@ class DatabaseReader:
         return frozenset(described | ({Fact.RANKS} if ranks else set()))
 
     def _name_batches(self) -> Generator[ArrowRows, None, bool]:
-        """Yield names; return whether calls show that there was GPU work, and none was recorded."""
+        # Returns whether calls show that there was GPU work, and none was recorded.
         ids, probe = self._ids, self._probe
         kinds = {code for table, _, code in ids.codes if table == tables.OVERHEAD}
         yield rows_of(schema.name, names.made_name_rows(ids.calls, kinds, self._names))
@@ -206,14 +205,13 @@ class DatabaseReader:
         yield rows_of(schema.name, directives.name_rows(self._construct_ids, known))
         missing = (text_ids - known.keys()) | ids.symbol_ids | ids.text_ids
         symbols = 0
-        for rows in names.file_name_rows(
-            probe, ids.symbol_ids, self._names, self._demangled, missing
-        ):
+        found = names.file_name_rows(probe, ids.symbol_ids, self._names, self._demangled, missing)
+        for rows in in_lists(found):
             symbols += sum(
                 row["id"] in ids.symbol_ids and row["text"].startswith("_Z") for row in rows
             )
             yield rows_of(schema.name, rows)
-        self._notes += notes.name_notes(self._names.demangles, symbols, len(missing))
+        self._notes += _name_notes(self._names.demangles, symbols, len(missing))
         if self._has_rows(tables.GPU_SOURCES):
             return False
         note = self._unrecorded_gpu_work()
@@ -223,7 +221,7 @@ class DatabaseReader:
     def _unrecorded_gpu_work(self) -> Note | None:
         for source, layer in tables.LAYERS.items():
             calls = {n: names.call_name(layer, n) for at, n in self._ids.calls if at == layer}
-            note = unrecorded_gpu_work(self._probe, source, "cbid", calls)
+            note = sqlite_mapping.unrecorded_gpu_work(self._probe, source, "cbid", calls)
             if note is not None:
                 return note
         return None
@@ -262,17 +260,11 @@ _RANK = re.compile(r"(?:MPI )?Rank (\d{1,9})", re.I)
 
 def _device_rows(probe: Probe, ids: Identities) -> list[Row]:
     # Devices that ran GPU operations, by the process's own numbers.
-    columns = {
-        **CUPTI_DEVICE_COLUMNS,
-        "ordinal": "id",
-        "name": "name",
-        "bandwidth": "globalMemoryBandwidth",
-    }
+    own = {"ordinal": "id", "name": "name", "bandwidth": "globalMemoryBandwidth"}
+    columns = {**sqlite_mapping.CUPTI_DEVICE_COLUMNS, **own}
     uuids = _uuids(probe)
-    described: dict[int, Row] = {}
-    for row in integer_rows(probe, tables.DEVICE, columns):
-        if row["ordinal"] is not None:
-            described.setdefault(row["ordinal"], row)
+    rows = first_rows(integer_rows(probe, tables.DEVICE, columns), "ordinal")
+    described = {row["ordinal"]: row for row in rows}
     device_names = texts(probe, (row["name"] for row in described.values() if row["name"]))
     rows = []
     for ordinal in sorted(ids.ordinals):
@@ -282,7 +274,7 @@ def _device_rows(probe: Probe, ids: Identities) -> list[Row]:
         bandwidth = kilobytes * _KILO if kilobytes and kilobytes in _BANDWIDTHS else None
         rows.append(
             {
-                **{name: row.get(name) for name in CUPTI_DEVICE_COLUMNS},
+                **{name: row.get(name) for name in sqlite_mapping.CUPTI_DEVICE_COLUMNS},
                 "device_id": ordinal,
                 "ordinal": ordinal,
                 "name": device_names.get(row.get("name", 0)),
@@ -307,7 +299,7 @@ def _uuids(probe: Probe) -> dict[int, str]:
 
 
 def _named_objects(probe: Probe, kind: int, count: int) -> dict[tuple[int, ...], int]:
-    """Return the first `count` numbers of objects of a kind -> the id of the name that each was given."""
+    # The first `count` numbers of objects of a kind -> the id of the name that each was given.
     if not has_columns(probe, tables.OBJECT_NAME, "objectKind", "objectId", "name"):
         return {}
     sql = f"SELECT objectId, name FROM {tables.OBJECT_NAME} WHERE objectKind = {kind}"
@@ -342,13 +334,12 @@ def _thread_rows(probe: Probe, ids: Identities) -> list[Row]:
 def _context_rows(probe: Probe, pid: int | None, ordinals: set[int]) -> list[Row]:
     # Contexts of the file's only process, and the device of each.
     columns = {"context_id": "contextId", "ordinal": "deviceId", "null_stream_id": "nullStreamId"}
-    rows: dict[int, Row] = {}
+    rows = []
     for row in integer_rows(probe, tables.CONTEXT, columns):
-        if pid is not None and row["context_id"] is not None:
-            ordinal = row.pop("ordinal")
-            row["device_id"] = ordinal if ordinal in ordinals else None
-            rows.setdefault(row["context_id"], {"pid": pid, **row})
-    return list(rows.values())
+        ordinal = row.pop("ordinal")
+        row["device_id"] = ordinal if ordinal in ordinals else None
+        rows.append({"pid": pid, **row})
+    return first_rows(rows, "pid", "context_id")
 
 
 def _stream_rows(probe: Probe, pid: int | None) -> list[Row]:
@@ -357,13 +348,11 @@ def _stream_rows(probe: Probe, pid: int | None) -> list[Row]:
     objects = _named_objects(probe, tables.STREAM_OBJECT, 3)
     named = {numbers[1:]: name_id for numbers, name_id in objects.items()}
     stream_names = texts(probe, named.values())
-    rows: dict[tuple[int, int], Row] = {}
+    rows = []
     for row in integer_rows(probe, tables.STREAM, columns):
-        key = (row["context_id"], row["stream_id"])
-        if pid is not None and None not in key:
-            row["name"] = stream_names.get(named.get(key, 0))
-            rows.setdefault(key, {"pid": pid, **row})
-    return list(rows.values())
+        name_id = named.get((row["context_id"], row["stream_id"]), 0)
+        rows.append({"pid": pid, **row, "name": stream_names.get(name_id)})
+    return first_rows(rows, "pid", "context_id", "stream_id")
 
 
 def _domain_rows(probe: Probe, ids: Identities) -> list[Row]:
@@ -374,3 +363,194 @@ def _domain_rows(probe: Probe, ids: Identities) -> list[Row]:
         for pid, domain in sorted(ids.domains)
         if domain in domain_names
     ]
+
+
+# -- notes on what the rows turn out to be
+
+_KERNELS = frozenset({Fact.KERNELS})
+_RANGES = frozenset({Fact.RANGES})
+# What people record on purpose, and no table of ours can hold.
+_UNREAD = {
+    "metrics": ("CUPTI_ACTIVITY_KIND_METRIC", "CUPTI_ACTIVITY_KIND_METRIC_INSTANCE"),
+    "hardware events": ("CUPTI_ACTIVITY_KIND_EVENT", "CUPTI_ACTIVITY_KIND_EVENT_INSTANCE"),
+    "samples": ("CUPTI_ACTIVITY_KIND_PC_SAMPLING",),
+}
+_MEASUREMENTS = (*_UNREAD["metrics"], *_UNREAD["hardware events"])
+# The codes that tables.py knows, by column; memory kinds are numbered from 1.
+_KNOWN = {
+    "copyKind": range(tables.PTOP + 1),
+    "srcKind": range(tables.LAST_MEMORY_KIND + 1),
+    "dstKind": range(tables.LAST_MEMORY_KIND + 1),
+    "memoryKind": range(tables.LAST_MEMORY_KIND + 1),
+    "overheadKind": names.OVERHEADS,
+}
+
+
+def _row_notes(probe: Probe, survey: DatabaseSurvey, pid: int | None) -> Iterator[Note]:
+    ids = survey.ids
+    if pid is None:
+        yield from _process_notes(survey)
+    yield from _call_notes(probe, ids)
+    yield from _code_notes(probe, ids)
+    yield from directives.construct_notes(probe, directives.SOURCES, ids.constructs, ids.overfull)
+    yield from _impossible_name_notes(probe, ids)
+    yield from _unread_notes(probe)
+    if tables.SERIAL_KERNEL in survey.times:
+        yield _serial_kernels_note(probe, survey)
+    if tables.MARKER in survey.times:
+        yield from _marker_notes(probe)
+
+
+def _process_notes(survey: DatabaseSurvey) -> Iterator[Note]:
+    gpu_rows = sum(survey.times[s].count for s in tables.GPU_SOURCES if s in survey.times)
+    if gpu_rows:
+        count = len(survey.ids.pids)
+        text = "GPU operations name no process" + (
+            f", and there are {count} in the file; their calls are not known"
+            if count
+            else "; their process is not known"
+        )
+        severity = Severity.APPROXIMATED
+        yield Note("process-assumed", severity, text, gpu_rows, facts=_KERNELS)
+    for source in sorted(survey.ids.process_zero & survey.times.keys()):
+        text = f"{source} names the process 0; it is not known"
+        facts, count = frozenset({tables.FACTS[source]}), survey.times[source].count
+        yield Note("process-assumed", Severity.INFO, text, count, source, facts)
+
+
+def _call_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
+    for source, layer in tables.LAYERS.items():
+        unknown = sorted(
+            number
+            for its_layer, number in ids.calls
+            if its_layer == layer and names.function_name(layer, number) is None
+        )
+        if unknown:
+            numbers = ", ".join(map(str, unknown))
+            count, first = count_rows(probe, source, f"cbid IN ({numbers})")
+            text = f"{source}: functions {numbers} are not known; shown by their number"
+            facts = frozenset({Fact.API_CALLS})
+            yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
+
+
+def _code_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
+    unknown: dict[tuple[str, str], list[int]] = {}
+    for table, column, code in sorted(ids.codes):
+        if code not in _KNOWN[column]:
+            unknown.setdefault((table, column), []).append(code)
+    for (table, column), codes in unknown.items():
+        numbers = ", ".join(map(str, codes))
+        count, first = count_rows(probe, table, f"{column} IN ({numbers})")
+        text = f"{column} {numbers} is not known; shown as Unknown"
+        facts = frozenset({tables.FACTS[table]})
+        yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
+
+
+def _impossible_name_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
+    for table, column in sorted(ids.impossible_names):
+        highest = names.MAX_CALL if column == "cbid" else names.MAX_TEXT_ID
+        wrong = f"typeof({column}) = 'integer' AND {column} NOT BETWEEN 0 AND {highest}"
+        count, first = count_rows(probe, table, wrong)
+        text = f"{column} of {table} is no number of a name; these rows have none"
+        yield Note("nameless-id", Severity.APPROXIMATED, text, count, first)
+
+
+def _unread_notes(probe: Probe) -> Iterator[Note]:
+    for kind, sources in _UNREAD.items():
+        counts = {t: row_count(probe, t) for t in sources if t in probe.tables}
+        if rows := sum(counts.values()):
+            first = next(table for table, count in counts.items() if count)
+            yield Note("rows-not-read", Severity.INFO, f"{kind} are not read", rows, first)
+
+
+def _serial_kernels_note(probe: Probe, survey: DatabaseSurvey) -> Note:
+    measured = any(table in probe.tables and has_rows(probe, table) for table in _MEASUREMENTS)
+    text = "kernels ran one after the other, because the profiler was told to"
+    if measured or not survey.times.keys() & {*tables.LAYERS, tables.CONCURRENT_KERNEL}:
+        text = (
+            "kernels ran one after the other, perhaps several times each, while the profiler "
+            "measured events or metrics: they took longer than they do alone"
+        )
+    source = tables.SERIAL_KERNEL
+    count = survey.times[source].count
+    return Note("kernels-serialised", Severity.APPROXIMATED, text, count, source, _KERNELS)
+
+
+def _marker_notes(probe: Probe) -> Iterator[Note]:
+    table = tables.MARKER
+    text = "whether a range was pushed or started was told by the threads that began and ended it"
+    yield Note("range-style-assumed", Severity.INFO, text, where=table, facts=_RANGES)
+    # Flags that are no number are none of these either.
+    neither = f"NOT coalesce({tables.EVENTS[table]}, 0)"
+    count, first = count_rows(probe, table, neither)
+    if count:
+        text = "markers that are neither a range nor a mark were left out"
+        yield Note("unknown-code", Severity.DROPPED, text, count, first, _RANGES)
+    yield from _pair_notes(probe)
+
+
+# Slug, severity, text; a condition on the beginnings and ends of one number, and how many rows those are.
+_ODD_PAIRS = (
+    ("range-unclosed", Severity.INFO, "ranges that were never closed", "NOT ended", "begun"),
+    ("range-unopened", Severity.DROPPED, "ends of ranges whose beginning was not recorded",
+     "NOT begun", "ended"),
+    ("range-number-shared", Severity.APPROXIMATED,
+     "ranges share their number with others; they end with the first of them",
+     "max(begun, ended) > 1", "max(begun, ended)"),
+    ("negative-duration", Severity.APPROXIMATED,
+     "ranges that end before they begin: their end is not recorded",
+     "end_ns < begin_ns", "begun"),
+    ("impossible-time", Severity.APPROXIMATED,
+     "ranges that end more than 104 days after they begin: their end is not recorded",
+     f"end_ns - begin_ns > {TIME_LIMIT} AND begin_ns <> 0", "begun"),
+)  # fmt: skip
+
+
+def _pair_notes(probe: Probe) -> Iterator[Note]:
+    # All odd pairs are counted in one pass over the table.
+    table, begin, end = tables.MARKER, f"flags & {tables.BEGIN}", f"flags & {tables.END}"
+    row_id = probe.tables[table].row_id
+    selected = ", ".join(
+        f"sum(CASE WHEN {odd} THEN {count} END), min(CASE WHEN {odd} THEN place END)"
+        for *_, odd, count in _ODD_PAIRS
+    )
+    counts = probe.select(
+        f"""SELECT {selected} FROM (
+        SELECT min({row_id}) AS place, sum({begin} != 0) AS begun, sum({end} != 0) AS ended,
+            min(CASE WHEN {begin} THEN timestamp END) AS begin_ns,
+            min(CASE WHEN {end} THEN timestamp END) AS end_ns
+        FROM {table} WHERE typeof(flags) = 'integer' AND flags & {tables.BEGIN | tables.END}
+        GROUP BY id)"""
+    )[0]
+    for (slug, severity, text, *_), count, place in zip(
+        _ODD_PAIRS, counts[::2], counts[1::2], strict=True
+    ):
+        if count:
+            yield Note(slug, severity, text, count, f"{table} row {place}", _RANGES)
+
+
+def _name_notes(demangles: bool, symbols: int, nameless: int) -> Iterator[Note]:
+    if symbols and not demangles:
+        text = (
+            "kernels are shown by their symbols; install nsysconv[demangle] and import again with "
+            "--replace to see their names"
+        )
+        yield Note("symbols-only", Severity.INFO, text, symbols, "StringTable", _KERNELS)
+    if nameless:
+        text = "names that the file refers to but does not hold"
+        yield Note("nameless-id", Severity.INFO, text, nameless, "StringTable")
+
+
+def _repeated_peer_notes(probe: Probe) -> list[Note]:
+    # Peer copies that are in the tables of all copies and of peer copies.
+    shared = ("correlationId", "start", "end")
+    copies, peers = tables.MEMCPY, tables.PEER_COPY
+    if not (has_columns(probe, copies, "copyKind", *shared) and has_columns(probe, peers, *shared)):
+        return []
+    columns = ", ".join(shared)
+    repeated = f"copyKind = {tables.PTOP} AND ({columns}) IN (SELECT {columns} FROM {peers})"
+    count, first = count_rows(probe, copies, repeated)
+    text = "peer copies stand in two tables and are counted once"
+    facts = frozenset({Fact.MEMCPYS})
+    note = Note("peer-copy-repeated", Severity.INFO, text, count, first, facts)
+    return [note] if count else []

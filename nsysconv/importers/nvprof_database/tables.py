@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.importers import directives
+from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.nvprof_database.names import NameIds
 from nsysconv.importers.sqlite_columns import (
     TIME_LIMIT,
@@ -20,14 +20,6 @@ from nsysconv.importers.sqlite_columns import (
     SourceColumns,
     code,
     known_code,
-)
-from nsysconv.importers.sqlite_mapping import (
-    CellChecks,
-    MappingContext,
-    TableMapping,
-    interval,
-    launch_columns,
-    peer_device,
 )
 from nsysconv.store.recording import SOURCE
 
@@ -68,7 +60,7 @@ _LOW_32_BITS = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatabaseContext(MappingContext):
+class DatabaseContext(sqlite_mapping.MappingContext):
     """What the survey of a database decides for its mappings.
 
     `pid`: the file's only process. `repeated_peers`: some peer copies are in two tables.
@@ -81,11 +73,14 @@ class DatabaseContext(MappingContext):
     has_looks: bool = False
 
 
-DatabaseMapping = TableMapping[DatabaseContext]
+DatabaseMapping = sqlite_mapping.TableMapping[DatabaseContext]
 
 
-def _interval(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
-    return interval(c, _moment(c["start"], context), context)
+_Columns = dict[str, Expression]
+
+
+def _interval(c: SourceColumns, context: DatabaseContext) -> _Columns:
+    return sqlite_mapping.interval(c, _moment(c["start"], context), context)
 
 
 def _moment(time: Expression, context: DatabaseContext) -> Expression:
@@ -95,12 +90,11 @@ def _moment(time: Expression, context: DatabaseContext) -> Expression:
 # -- GPU work
 
 
-def _on_gpu(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _on_gpu(c: SourceColumns, context: DatabaseContext) -> _Columns:
     return {
+        **_interval(c, context),
         "pid": _own_process(context),
-        "device_id": c["deviceId"],
-        "context_id": c["contextId"],
-        "stream_id": c["streamId"],
+        **c.renamed(device_id="deviceId", context_id="contextId", stream_id="streamId"),
         "correlation_id": c["correlationId"],
     }
 
@@ -109,15 +103,14 @@ def _own_process(context: DatabaseContext) -> Expression:
     return sa.null() if context.pid is None else sa.literal_column(str(context.pid))
 
 
-def _kernel(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _kernel(c: SourceColumns, context: DatabaseContext) -> _Columns:
     names = context.names
     symbol = names.text(c["name"], careful=context.careful)
     return {
-        **_interval(c, context),
         **_on_gpu(c, context),
-        "name_id": names.demangled(symbol) if names.demangles else symbol,
+        "name_id": symbol + names.base if names.demangles else symbol,
         "mangled_name_id": symbol,
-        **launch_columns(c),
+        **c.renamed(**sqlite_mapping.LAUNCH_COLUMNS),
         "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
     }
 
@@ -128,15 +121,14 @@ def _memory_kind(number: Expression) -> Expression:
     )
 
 
-def _memcpy(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _memcpy(c: SourceColumns, context: DatabaseContext) -> _Columns:
     return {
-        **_interval(c, context),
         **_on_gpu(c, context),
         "bytes": c["bytes"],
         "direction": known_code(c["copyKind"], PTOP, 0),
         "src_kind": _memory_kind(c["srcKind"]),
         "dst_kind": _memory_kind(c["dstKind"]),
-        "peer_device_id": peer_device(c),
+        "peer_device_id": sqlite_mapping.peer_device(c),
         "graph_node_id": sa.func.nullif(c["graphNodeId"], 0),
     }
 
@@ -153,9 +145,8 @@ def _is_not_repeated(c: SourceColumns, context: DatabaseContext) -> Expression |
     )
 
 
-def _memset(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _memset(c: SourceColumns, context: DatabaseContext) -> _Columns:
     return {
-        **_interval(c, context),
         **_on_gpu(c, context),
         "bytes": c["bytes"],
         "memory_kind": _memory_kind(c["memoryKind"]),
@@ -164,7 +155,7 @@ def _memset(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]
     }
 
 
-def _migration(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _migration(c: SourceColumns, context: DatabaseContext) -> _Columns:
     kind = c["counterKind"]
     return {
         **_interval(c, context),
@@ -182,15 +173,13 @@ def _is_migration(c: SourceColumns, context: DatabaseContext) -> Expression:
     return c["counterKind"].in_(tuple(MIGRATIONS))
 
 
-def _sync(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _sync(c: SourceColumns, context: DatabaseContext) -> _Columns:
     return {
         **_interval(c, context),
         "pid": _own_process(context),
-        "context_id": c["contextId"],
         "stream_id": _unless_unused(c["streamId"]),
-        "correlation_id": c["correlationId"],
         "event_id": _unless_unused(c["cudaEventId"]),
-        "sync_type": c["type"],
+        **c.renamed(context_id="contextId", correlation_id="correlationId", sync_type="type"),
     }
 
 
@@ -202,17 +191,16 @@ def _unless_unused(number: Expression) -> Expression:
 # -- API calls
 
 
-def _api_call(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _api_call(c: SourceColumns, context: DatabaseContext) -> _Columns:
     layer = LAYERS[c.source.name]
     return {
         **_interval(c, context),
         "pid": sa.func.nullif(c["processId"], 0),
         # Stored as a signed number of 32 bits, what is left of a pthread_t.
         "tid": c["threadId"].op("&")(_LOW_32_BITS),
-        "correlation_id": c["correlationId"],
         "layer": sa.literal_column(str(layer)),
         "name_id": context.names.call(c["cbid"], layer, careful=context.careful),
-        "result": c["returnValue"],
+        **c.renamed(correlation_id="correlationId", result="returnValue"),
     }
 
 
@@ -271,6 +259,11 @@ MARK, BEGIN, END = 1, 2, 4
 _HAS_COLOR = 2
 _PUSH_POP, _START_END, _MARK = 0, 1, 2
 
+
+def _integers(*names: str) -> list[sa.ColumnClause[int]]:
+    return [sa.column(name, sa.BigInteger) for name in names]
+
+
 # One row for each id, so that a number that is used twice does not double a range.
 _ENDS = (
     sa.text(
@@ -278,12 +271,7 @@ _ENDS = (
         FROM {SOURCE}.{MARKER}
         WHERE flags & {END} AND typeof(timestamp) = 'integer' GROUP BY id"""
     )
-    .columns(
-        sa.column("id", sa.BigInteger),
-        sa.column("ended_at", sa.BigInteger),
-        sa.column("object", sa.LargeBinary),
-        sa.column("kind", sa.BigInteger),
-    )
+    .columns(*_integers("id", "ended_at", "kind"), sa.column("object", sa.LargeBinary))
     .subquery("ending")
 )
 _LOOKS = (
@@ -293,25 +281,19 @@ _LOOKS = (
         max(CASE WHEN typeof(category) = 'integer' THEN category END) AS category
         FROM {SOURCE}.{MARKER_DATA} GROUP BY id"""
     )
-    .columns(
-        sa.column("id", sa.BigInteger),
-        sa.column("color", sa.BigInteger),
-        sa.column("category", sa.BigInteger),
-    )
+    .columns(*_integers("id", "color", "category"))
     .subquery("looks")
 )
 
 
-def _range(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _range(c: SourceColumns, context: DatabaseContext) -> _Columns:
     # By the row where it begins, joined with the one where it ends.
     careful, looks = context.careful, _LOOKS.c if context.has_looks else None
     time, kind, ending = c["timestamp"], c["objectKind"], _ENDS.c
     start = _moment(time, context)
     has_end = c["flags"].op("&")(BEGIN) != 0
-    tid, end_tid = (
-        _object_number(c["objectId"], 1, kind),
-        _object_number(ending.object, 1, ending.kind),
-    )
+    tid = _object_number(c["objectId"], 1, kind)
+    end_tid = _object_number(ending.object, 1, ending.kind)
     other_thread = has_end & (_thread(ending.object) != _thread(c["objectId"]))
     closed = has_end & (ending.ended_at >= time)
     if careful:
@@ -347,7 +329,7 @@ def _with_ends(c: SourceColumns, context: DatabaseContext) -> sa.FromClause:
 # -- directives and overhead
 
 
-def _directive(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _directive(c: SourceColumns, context: DatabaseContext) -> _Columns:
     return {
         **_interval(c, context),
         "pid": sa.func.nullif(c["cuProcessId"], 0),
@@ -358,7 +340,7 @@ def _directive(c: SourceColumns, context: DatabaseContext) -> dict[str, Expressi
     }
 
 
-def _momentary_directive(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _momentary_directive(c: SourceColumns, context: DatabaseContext) -> _Columns:
     values = _directive(c, context)
     dur: Expression = sa.literal_column("0")
     if not context.careful:
@@ -368,19 +350,7 @@ def _momentary_directive(c: SourceColumns, context: DatabaseContext) -> dict[str
     return {**values, "start_ns": sa.case((timed, start)), "dur_ns": sa.case((timed, dur))}
 
 
-def _is_lasting(c: SourceColumns, context: DatabaseContext) -> Expression:
-    return ~directives.is_moment(c)
-
-
-def _is_moment(c: SourceColumns, context: DatabaseContext) -> Expression:
-    return directives.is_moment(c)
-
-
-def _with_names(c: SourceColumns, context: DatabaseContext) -> sa.FromClause:
-    return directives.join_names(c, context.construct_ids)
-
-
-def _overhead(c: SourceColumns, context: DatabaseContext) -> dict[str, Expression]:
+def _overhead(c: SourceColumns, context: DatabaseContext) -> _Columns:
     kind, owner = c["overheadKind"], c["objectKind"]
     return {
         **_interval(c, context),
@@ -401,13 +371,14 @@ EVENTS = {
 
 _CALL_NEEDS = frozenset({"start", "end", "processId", "threadId", "cbid"})
 _GPU_NEEDS = frozenset({"start", "end", "deviceId"})
+_OVERHEAD_NEEDS = frozenset({"start", "end", "overheadKind", "objectKind", "objectId"})
 
 _DIRECTIVES = DatabaseMapping(
     "operator",
     directives.OPENACC_DATA,
     _directive,
     frozenset({"start", "end", "eventKind", "cuProcessId", "cuThreadId"}),
-    join=_with_names,
+    join=lambda c, context: directives.join_names(c, context.construct_ids),
     alias=directives.ALIAS,
     own_fact=Fact.DIRECTIVES,
 )
@@ -439,22 +410,21 @@ MAPPINGS = (
         end="timestamp",
         events=EVENTS[MARKER],
     ),
-    DatabaseMapping(
-        "overhead",
-        OVERHEAD,
-        _overhead,
-        frozenset({"start", "end", "overheadKind", "objectKind", "objectId"}),
-    ),
+    DatabaseMapping("overhead", OVERHEAD, _overhead, _OVERHEAD_NEEDS),
     *(
         replace(_DIRECTIVES, source=source)
         for source in directives.SOURCES
         if source != directives.OPENACC_DATA
     ),
-    replace(_DIRECTIVES, where=_is_lasting, events=f"NOT ({directives.MOMENTS})"),
+    replace(
+        _DIRECTIVES,
+        where=lambda c, context: ~directives.is_moment(c),
+        events=f"NOT ({directives.MOMENTS})",
+    ),
     replace(
         _DIRECTIVES,
         columns=_momentary_directive,
-        where=_is_moment,
+        where=lambda c, context: directives.is_moment(c),
         events=directives.MOMENTS,
         end="start",
     ),
@@ -466,23 +436,10 @@ EVENT_SOURCES = tuple(dict.fromkeys(mapping.source for mapping in MAPPINGS))
 FACTS = {mapping.source: mapping.fact for mapping in MAPPINGS}
 """Source table -> what a profile holds if it was recorded."""
 
-CHECKS = CellChecks(
-    required=frozenset(
-        {
-            "start",
-            "end",
-            "timestamp",
-            "processId",
-            "threadId",
-            "cuProcessId",
-            "cuThreadId",
-            "deviceId",
-            "counterKind",
-            "srcId",
-            "dstId",
-            "flags",
-            "id",
-        }
-    ),
+CHECKS = sqlite_mapping.CellChecks(
+    required=frozenset((
+        "start", "end", "timestamp", "processId", "threadId", "cuProcessId", "cuThreadId", "deviceId",
+        "counterKind", "srcId", "dstId", "flags", "id",
+    )),
     not_numbers=frozenset({"objectId"}),
-)
+)  # fmt: skip
