@@ -7,10 +7,12 @@ decoded; those of others wait in files, and become recordings of their own.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from nsysconv.importers.contract import (
     Options,
     too_many_recordings_error,
 )
-from nsysconv.importers.kineto import PYTHON_FUNCTIONS
+from nsysconv.importers.kineto import ADVICE, POSSIBLE, PYTHON_FUNCTIONS
 from nsysconv.importers.kineto import notes as trace_notes
 from nsysconv.importers.kineto.arrays import (
     GPU_TABLES,
@@ -39,12 +41,11 @@ from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.processes import ProcessDiedError
 from nsysconv.store.filesystem import private_folder
-from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
+from nsysconv.store.recording import Batches, ProfileAttributes, Recording, Summary
 
 _SECOND_NS = 1_000_000_000
 # Times of day in ns are larger than this since 2001, and no relative time is.
 _TIME_OF_DAY_NS = 10**18
-_GPU_FACTS = (Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS)
 _TABLES_WITHOUT_PID = (*GPU_TABLES, "sync", "collective", "overhead")
 
 TableRows = tuple[str, ColumnArrays, list[str]]
@@ -54,19 +55,12 @@ TableRows = tuple[str, ColumnArrays, list[str]]
 class KinetoReader:
     """Reads one trace file, once, while the batches of its first recording are used up."""
 
-    def __init__(
-        self,
-        probe: Probe,
-        options: Options,
-        possible: frozenset[Fact],
-        advice: Mapping[Fact, str],
-    ) -> None:
-        """Prepare to read; `possible` facts and `advice` are those of the importer."""
+    def __init__(self, probe: Probe, options: Options) -> None:
+        """Prepare to read."""
         self._probe = probe
+        self._options = options
         self._python_functions = PYTHON_FUNCTIONS in options.include
-        self._processes = options.processes
-        self._possible = possible
-        self._advice = dict(advice)
+        self._advice = dict(ADVICE)
         self._trace = Trace(probe.readable)
         self._metadata = Metadata()
         self._findings = Chunk()  # of all chunks, without their rows
@@ -82,10 +76,10 @@ class KinetoReader:
     def recordings(self) -> Iterator[Recording]:
         """Yield the recording of the first process, then those of the other processes in the file."""
         with private_folder() as self._folder:
-            yield Recording(self._main_batches(), possible=self._possible)
+            yield Recording(self._main_batches(), possible=POSSIBLE)
             for pid, spool in self._spools.items():
                 batches = self._spooled_batches(spool, pid)
-                yield Recording(batches, possible=self._possible, one_of_several=True)
+                yield Recording(batches, possible=POSSIBLE, one_of_several=True)
 
     # -- rows
 
@@ -102,9 +96,8 @@ class KinetoReader:
             yield index.add("memcpy", self._with_copy_bytes(columns), names, self._progress)
         self._finish_reading()
         notes += self._notes(index)
-        yield from self._small_tables(index)
-        part = _part(self._main_pid) if self._spools else ""
-        return self._summary(index, notes, part)
+        yield from index.rows(self._findings, self._metadata, is_merged=bool(self._spools))
+        return self._summary(index, notes, f"pid{self._main_pid}" if self._spools else "")
 
     def _spooled_batches(self, spool: Spool, pid: int) -> Batches:
         index = RecordingIndex()
@@ -112,24 +105,14 @@ class KinetoReader:
             if table == "memcpy":
                 columns = self._with_copy_bytes(columns)
             yield index.add(table, columns, names, self._progress)
-        yield from self._small_tables(index)
-        notes = [trace_notes.merged_processes(1 + len(self._spools))]
-        return self._summary(index, notes, _part(pid))
+        yield from index.rows(self._findings, self._metadata, is_merged=True)
+        return self._summary(index, [self._merged_note()], f"pid{pid}")
 
-    def _small_tables(self, index: RecordingIndex) -> Iterator[Batch]:
-        findings = self._findings
-        # The rank in the metadata of a merged file is that of one process, of which is unknown.
-        metadata = self._metadata if not self._spools else Metadata(host=self._metadata.host)
-        yield rows_of(schema.device, index.device_rows(self._metadata, findings.sm_counts))
-        yield rows_of(
-            schema.process, index.process_rows(findings.process_names, findings.ranks, metadata)
-        )
-        yield rows_of(schema.thread, index.thread_rows(findings.thread_names))
-        yield rows_of(schema.stream, index.stream_rows())
-        yield rows_of(schema.name, index.name_rows())
+    def _merged_note(self) -> Note:
+        return replace(trace_notes.MERGED_PROCESSES, count=1 + len(self._spools))
 
     def _chunks(self) -> Iterator[tuple[Chunk, dict[str, ColumnArrays]]]:
-        workers = worker_count(self._probe.size, self._probe.head, self._processes)
+        workers = worker_count(self._probe.size, self._probe.head, self._options.processes)
         with decode_chunks(self._trace, workers, python_functions=self._python_functions) as chunks:
             try:
                 first = list(islice(chunks, 1))
@@ -145,11 +128,11 @@ class KinetoReader:
 
     def _tables_of(self, chunk: Chunk) -> dict[str, ColumnArrays]:
         bounds = first_and_last_start(chunk, self._zero if self._bounds else None)
-        if bounds is not None and self._bounds is None:
-            self._zero = _whole_second(bounds[0])
-            self._bounds = bounds
-        elif bounds is not None and self._bounds is not None:
-            self._bounds = min(bounds[0], self._bounds[0]), max(bounds[1], self._bounds[1])
+        if bounds is not None:
+            first, last = self._bounds or bounds
+            if self._bounds is None:
+                self._zero = _whole_second(first)
+            self._bounds = min(bounds[0], first), max(bounds[1], last)
         tables = tables_of(chunk, self._zero)
         self._findings.add_findings(chunk)
         return tables
@@ -165,8 +148,7 @@ class KinetoReader:
             early: Spool | None = None  # GPU rows before the first row that names a process
             for chunk, tables in self._chunks():
                 if self._main_pid is None and not chunk.pids:
-                    if early is None:
-                        early = Spool(stack.enter_context(private_folder()) / "early.rows")
+                    early = early or Spool(stack.enter_context(private_folder()) / "early.rows")
                     for table, columns in tables.items():
                         early.add(table, columns, chunk.names)
                     continue
@@ -252,13 +234,14 @@ class KinetoReader:
             elif not self._has_accelerator_work:
                 yield NO_GPU_WORK
             if self._has_accelerator_work:
-                self._advice |= dict.fromkeys(_GPU_FACTS, trace_notes.NOT_CONVERTED)
+                self._advice |= dict.fromkeys(trace_notes.GPU_FACTS, trace_notes.NOT_CONVERTED)
         if self._spools:
-            yield trace_notes.merged_processes(1 + len(self._spools))
-        devices = index.device_rows(self._metadata, findings.sm_counts)
-        unnamed = [row for row in devices if "name" not in row]
-        if unnamed:
-            yield trace_notes.unnamed_devices(len(unnamed))
+            yield self._merged_note()
+        if unnamed := [row for row in self._device_rows(index) if "name" not in row]:
+            yield replace(trace_notes.UNNAMED_DEVICES, count=len(unnamed))
+
+    def _device_rows(self, index: RecordingIndex) -> list[dict[str, Any]]:
+        return index.device_rows(self._metadata, self._findings.sm_counts)
 
     @property
     def _has_accelerator_work(self) -> bool:
@@ -303,15 +286,15 @@ class KinetoReader:
     def _facts(self, index: RecordingIndex) -> frozenset[Fact]:
         counts = index.row_counts
         facts = {
-            item.fact
-            for name, item in schema.EVENT_TABLES.items()
+            fact
+            for name, fact in schema.EVENT_TABLES.items()
             if counts[name] and name != "operator"
         }
         on_gpu = _has_gpu_rows(index)
         # Without launches, no GPU rows means no GPU work, which is known then.
         idle = counts["api_call"] and not _has_launches(index) and not self._has_accelerator_work
         if on_gpu or idle:
-            facts.update(_GPU_FACTS)
+            facts |= trace_notes.GPU_FACTS
         if counts["api_call"]:
             facts.add(Fact.THREADS)
             if on_gpu:
@@ -326,7 +309,7 @@ class KinetoReader:
             facts.add(Fact.RANKS)
         if self._zero_utc_ns() is not None:
             facts.add(Fact.UTC)
-        devices = index.device_rows(self._metadata, self._findings.sm_counts)
+        devices = self._device_rows(index)
         if devices and all("name" in row for row in devices):
             facts.add(Fact.DEVICES)
         return frozenset(facts)
@@ -362,10 +345,6 @@ def _has_gpu_rows(index: RecordingIndex) -> bool:
 def _has_launches(index: RecordingIndex) -> bool:
     texts = {number: text for text, number in index.names.items()}
     return any("Launch" in texts[i] or "Memcpy" in texts[i] for i in index.api_names)
-
-
-def _part(pid: int | None) -> str:
-    return f"pid{pid}"
 
 
 def _whole_second(time_ns: int) -> int:
