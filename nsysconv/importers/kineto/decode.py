@@ -8,10 +8,10 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
 
@@ -98,29 +98,27 @@ def _start_worker(path: Path, python_functions: bool) -> Decode:
 
 
 def _decoder_of(file: BufferedReader, python_functions: bool) -> Decode:
-    decoder = Decoder(python_functions=python_functions)
-    return lambda chunk: decoder.decode(chunk.read(file), chunk.offset)
+    return lambda chunk: decode_text(
+        chunk.read(file), chunk.offset, python_functions=python_functions
+    )
 
 
-class Decoder:
-    """Decodes chunks of one trace, about `batch_bytes` of text at a time."""
+def decode_text(
+    text: bytes, offset: int, *, python_functions: bool, batch_bytes: int = _BATCH_BYTES
+) -> Chunk:
+    """Return the rows of a text of whole events, which begins at byte `offset` of the trace.
 
-    def __init__(self, *, python_functions: bool, batch_bytes: int = _BATCH_BYTES) -> None:
-        """Prepare to decode; Python functions become rows only if asked for."""
-        self._python_functions = python_functions
-        self._batch_bytes = batch_bytes
-
-    def decode(self, text: bytes, offset: int) -> Chunk:
-        """Return the rows of a text of whole events, which begins at byte `offset` of the trace."""
-        chunk = Chunk()
-        builder = RowBuilder(chunk)
-        for low, high in batch_bounds(text, self._batch_bytes):
-            batch = _decode_batch(memoryview(text)[low:high], offset + low, chunk)
-            builder.add(batch, python_functions=self._python_functions)
-            # Its memory serves the next one while it is still in the cache.
-            del batch
-        builder.finish()
-        return chunk
+    About `batch_bytes` are decoded at a time. Python functions become rows only if asked for.
+    """
+    chunk = Chunk()
+    builder = RowBuilder(chunk)
+    for low, high in batch_bounds(text, batch_bytes):
+        batch = _decode_batch(memoryview(text)[low:high], offset + low, chunk)
+        builder.add(batch, python_functions=python_functions)
+        # Its memory serves the next one while it is still in the cache.
+        del batch
+    builder.finish()
+    return chunk
 
 
 def batch_bounds(text: bytes, size: int) -> Iterator[tuple[int, int]]:
@@ -147,17 +145,14 @@ def _decode_batch(part: memoryview, offset: int, chunk: Chunk) -> EventBatch:
 
 def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
     """Decode events whose category may be unknown, and text that may be no JSON; note repairs."""
-    text, non_numbers, arrays = b"[%b]" % part, 0, 0
-    for attempt in range(2):
-        try:
-            events = decode_events(text)
-        except _UNREADABLE:
-            if attempt == 0:
-                text, non_numbers = replace_non_numbers(text)
-                text, arrays = join_arrays(text)
-                if non_numbers or arrays:
-                    continue
-            break
+    text = b"[%b]" % part
+    with suppress(*_UNREADABLE):
+        events = decode_events(text)
+        return EventBatch(events, _spelled_in(text, events), offset)
+    text, non_numbers = replace_non_numbers(text)
+    text, arrays = join_arrays(text)
+    with suppress(*_UNREADABLE):
+        events = decode_events(text)
         chunk.note("no number", non_numbers, offset)
         chunk.note(FURTHER_ARRAY, arrays, offset)
         return EventBatch(events, _spelled_in(text, events), offset)
@@ -173,14 +168,12 @@ def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
 
 
 def _spelled_in(text: bytes, events: list[Event]) -> SpelledBy:
-    """Return what gives the times of these events as they are spelled; the text is decoded once more."""
-    times_of: dict[int, SpelledTimes] = {}
+    @cache
+    def times() -> dict[int, SpelledTimes]:
+        return dict(zip(map(id, events), decode_times(text), strict=True))
 
     def spelled(some: Sequence[Event], name: str) -> Sequence[bytes]:
-        if not times_of:
-            ids = map(id, events)
-            times_of.update(zip(ids, decode_times(text), strict=True))
-        return [bytes(getattr(times_of[id(event)], name)) for event in some]
+        return [bytes(getattr(times()[id(event)], name)) for event in some]
 
     return spelled
 
@@ -210,30 +203,24 @@ def repair_events(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
 
 
 def _repair_event(text: bytes) -> tuple[Event | None, str]:
-    try:
+    with suppress(*_UNREADABLE):
         return decode_event(text), ""
-    except _UNREADABLE:
-        pass
-    damage: Counter[str] = Counter()
     text, non_numbers = replace_non_numbers(text)
-    damage["no number"] += non_numbers
     characters = text.decode("utf-8", "replace")
-    damage["no UTF-8"] += characters.count("\N{REPLACEMENT CHARACTER}") - text.count(
-        b"\xef\xbf\xbd"
-    )
+    replaced = characters.count("\N{REPLACEMENT CHARACTER}") - text.count(b"\xef\xbf\xbd")
+    damage = "no number" if non_numbers else "no UTF-8" if replaced > 0 else ""
     # Decimal keeps times exact.
     fields = parse_object(characters, Decimal)
     if fields is None:
         characters, backslashes = _LONE_BACKSLASH.subn(r"\\\\", characters)
-        damage["lone backslash"] += backslashes
+        damage = damage or ("lone backslash" if backslashes else "")
         fields = parse_object(characters, Decimal)
     if fields is None:
-        damage["unescaped quote"] += 1
+        damage = damage or "unescaped quote"
         fields = parse_object(_escape_quotes(characters), Decimal)
     if fields is None:
         return None, "unreadable"
-    kinds = [kind for kind, count in damage.items() if count > 0]
-    return _event_of(fields), kinds[0] if kinds else "control character"
+    return _event_of(fields), damage or "control character"
 
 
 def _escape_quotes(text: str) -> str:

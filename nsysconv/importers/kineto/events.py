@@ -103,35 +103,23 @@ decode_events = msgspec.json.Decoder(list[Event]).decode
 decode_times = msgspec.json.Decoder(list[SpelledTimes]).decode
 decode_event = msgspec.json.Decoder(Event).decode
 
-# Category, in small letters -> kind of its events. Old spellings beside the new ones.
-CATEGORIES = {
-    "kernel": "kernel",
-    "gpu_memcpy": "memcpy",
-    "memcpy": "memcpy",
-    "gpu_memset": "memset",
-    "memset": "memset",
-    "cuda_runtime": "runtime",
-    "hip_runtime": "runtime",
-    "runtime": "runtime",
-    "xpu_runtime": "runtime",
-    "mtia_runtime": "runtime",
-    "glow_runtime": "runtime",
-    "privateuse1_runtime": "runtime",
-    "cuda_driver": "driver",
-    "xpu_driver": "driver",
-    "privateuse1_driver": "driver",
-    "cpu_op": "operator",
-    "operator": "operator",
-    "hpu_op": "operator",
-    "user_annotation": "annotation",
-    "user": "annotation",
-    "python_function": "python",
-    "python": "python",
-    "cuda_sync": "sync",
-    "xpu_sync": "sync",
-    "overhead": "overhead",
-    "cpu_instant_event": "instant",
+_RUNTIMES = ("cuda", "hip", "xpu", "mtia", "glow", "privateuse1")
+# Kind of events -> their categories, in small letters: old spellings beside the new ones.
+_CATEGORIES_OF_KIND = {
+    "kernel": ["kernel"],
+    "memcpy": ["gpu_memcpy", "memcpy"],
+    "memset": ["gpu_memset", "memset"],
+    "runtime": ["runtime", *(f"{device}_runtime" for device in _RUNTIMES)],
+    "driver": ["cuda_driver", "xpu_driver", "privateuse1_driver"],
+    "operator": ["cpu_op", "operator", "hpu_op"],
+    "annotation": ["user_annotation", "user"],
+    "python": ["python_function", "python"],
+    "sync": ["cuda_sync", "xpu_sync"],
+    "overhead": ["overhead"],
+    "instant": ["cpu_instant_event"],
 }
+CATEGORIES = {word: kind for kind, words in _CATEGORIES_OF_KIND.items() for word in words}
+"""The kind of events of each category."""
 # Drawn beside the events that they repeat: counting them as work would count it twice.
 PASSED_OVER = frozenset(
     {
@@ -168,10 +156,9 @@ DRIVER_OVERHEAD = frozenset(
 )
 # ROCm wrote copies as kernels until March 2024.
 OLD_COPIES = {
-    "CopyHostToDevice": "HtoD",
-    "CopyDeviceToHost": "DtoH",
-    "CopyDeviceToDevice": "DtoD",
-    "CopyHostToHost": "HtoH",
+    f"Copy{source}To{target}": f"{source[0]}to{target[0]}"
+    for source in ("Host", "Device")
+    for target in ("Host", "Device")
 }
 OLD_SET = "FillBuffer"
 COMMUNICATION_OPERATOR = "record_param_comms"
@@ -211,9 +198,7 @@ _ARGS_OF_KIND = {
     "memcpy": (*_MEMSET_ARGS, "from_device", "to_device"),
     "memset": _MEMSET_ARGS,
     "sync": (*_GPU_ARGS, "event_id"),
-    "instant": (
-        *("memory_device", "memory_type", "memory_bytes", "address", "allocated", "reserved"),
-    ),
+    "instant": ("memory_device", "memory_type", "memory_bytes", "address", "allocated", "reserved"),
     "annotation": (),
     "overhead": (),
 }
@@ -332,18 +317,18 @@ def _assign_by_args(
     events: list[Event], kinds: dict[str, list[Event]], chunk: Chunk, key: str, offset: int
 ) -> None:
     """Assign events of an unknown category by their arguments; note those left out under `key`."""
-    assigned = 0
+    left_out = 0
     for event in events:
         args = event.args
-        if event.ph == "X" and isinstance(args.stream, int) and args.stream >= 0:
-            if args.device is not None:
-                kinds["kernel"].append(event)
-                assigned += 1
-        elif event.ph == "X" and (args.cbid is not None or args.cid is not None):
+        on_gpu = isinstance(args.stream, int) and args.stream >= 0
+        if event.ph == "X" and on_gpu and args.device is not None:
+            kinds["kernel"].append(event)
+        elif event.ph == "X" and not on_gpu and (args.cbid is not None or args.cid is not None):
             kinds["runtime"].append(event)
-            assigned += 1
-    chunk.note("category assumed", assigned, offset)
-    chunk.note(key, len(events) - assigned, offset)
+        else:
+            left_out += 1
+    chunk.note("category assumed", len(events) - left_out, offset)
+    chunk.note(key, left_out, offset)
 
 
 def _read_metadata(events: list[Event], chunk: Chunk) -> None:

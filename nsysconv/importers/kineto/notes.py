@@ -5,74 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsysconv.facts import Fact
+from nsysconv.importers.kineto import POSSIBLE
 from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, Chunk
 from nsysconv.importers.kineto.trace import Metadata, Trace
 from nsysconv.notes import Note, Severity
+from nsysconv.schema import EVENT_TABLES
 
-_TIMED = frozenset(
-    {
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.API_CALLS,
-        Fact.OPERATORS,
-        Fact.RANGES,
-        Fact.SYNCS,
-        Fact.OVERHEAD,
-        Fact.MEMORY_EVENTS,
-        Fact.COLLECTIVES,
-    }
-)
+GPU_FACTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
+_TIMED = POSSIBLE.intersection(EVENT_TABLES.values())
 _INFO, _APPROXIMATED, _DROPPED = Severity.INFO, Severity.APPROXIMATED, Severity.DROPPED
-# Key of Chunk.counts -> slug, severity and text.
+# Slug and severity of what is counted -> key of Chunk.counts -> text.
 _COUNTED = {
-    "no number": ("json-repaired", _INFO, "values like inf or N/A are not recorded"),
-    "no UTF-8": ("json-repaired", _INFO, "bytes of names that are no UTF-8 were replaced"),
-    "lone backslash": ("json-repaired", _INFO, "events with lone backslashes were repaired"),
-    "unescaped quote": ("json-repaired", _INFO, "events with unescaped quotes were repaired"),
-    "control character": (
-        "json-repaired",
-        _INFO,
-        "events with raw control characters were repaired",
-    ),
-    "unreadable": (
-        "event-unreadable",
-        _DROPPED,
-        "events that are no JSON and could not be repaired were left out",
-    ),
-    "no time stamp": ("wrong-type", _DROPPED, "events whose time is no number were left out"),
-    "no duration": ("wrong-type", _DROPPED, "events whose duration is no number were left out"),
-    "negative duration": (
-        "negative-duration",
-        _DROPPED,
-        "events that end before they start were left out",
-    ),
-    "impossible time": (
-        "impossible-time",
-        _DROPPED,
-        "events more than 104 days away from the first were left out",
-    ),
-    FURTHER_ARRAY: (
-        "events-in-two-arrays",
-        _APPROXIMATED,
-        "the trace names traceEvents more than once; the events of all were read, where most programs "
-        "read the last only; what stands between them was not",
-    ),
-    "category assumed": (
-        "category-assumed",
-        _APPROXIMATED,
-        "rows of categories that this version does not know were taken for kernels or API calls",
-    ),
-    "category unknown": (
-        "category-unknown",
-        _INFO,
-        "rows of categories that this version does not know were left out",
-    ),
-    "python functions": (
-        "python-functions-left-out",
-        _INFO,
-        "Python functions were left out; --include python_functions reads them",
-    ),
+    ("json-repaired", _INFO): {
+        "no number": "values like inf or N/A are not recorded",
+        "no UTF-8": "bytes of names that are no UTF-8 were replaced",
+        "lone backslash": "events with lone backslashes were repaired",
+        "unescaped quote": "events with unescaped quotes were repaired",
+        "control character": "events with raw control characters were repaired",
+    },
+    ("event-unreadable", _DROPPED): {
+        "unreadable": "events that are no JSON and could not be repaired were left out",
+    },
+    ("wrong-type", _DROPPED): {
+        "no time stamp": "events whose time is no number were left out",
+        "no duration": "events whose duration is no number were left out",
+    },
+    ("negative-duration", _DROPPED): {
+        "negative duration": "events that end before they start were left out",
+    },
+    ("impossible-time", _DROPPED): {
+        "impossible time": "events more than 104 days away from the first were left out",
+    },
+    ("events-in-two-arrays", _APPROXIMATED): {
+        FURTHER_ARRAY: "the trace names traceEvents more than once; the events of all were read, where "
+        "most programs read the last only; what stands between them was not",
+    },
+    ("category-assumed", _APPROXIMATED): {
+        "category assumed": "rows of categories that this version does not know were taken for kernels "
+        "or API calls",
+    },
+    ("category-unknown", _INFO): {
+        "category unknown": "rows of categories that this version does not know were left out",
+    },
+    ("python-functions-left-out", _INFO): {
+        "python functions": "Python functions were left out; --include python_functions reads them",
+    },
+}
+_NOTES_OF_COUNTED = {
+    key: (slug, severity, text)
+    for (slug, severity), texts in _COUNTED.items()
+    for key, text in texts.items()
 }
 _FACTS_OF_COUNTED = {
     "python functions": frozenset({Fact.PYTHON_FUNCTIONS}),
@@ -102,7 +84,20 @@ LOST_GPU_WORK = Note(
     "gpu-activity-missing",
     _DROPPED,
     "API calls put work on a GPU, but no GPU work was recorded",
-    facts=frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
+    facts=GPU_FACTS,
+)
+MERGED_PROCESSES = Note(
+    "process-assumed",
+    _APPROXIMATED,
+    "several processes are merged in this file; GPU rows were given to the process whose rows "
+    "stand before them",
+    facts=GPU_FACTS | {Fact.API_LINKS},
+)
+UNNAMED_DEVICES = Note(
+    "device-unnamed",
+    _APPROXIMATED,
+    "devices that the trace does not describe have no name",
+    facts=frozenset({Fact.DEVICES}),
 )
 _METADATA = Note(
     "metadata-unreadable",
@@ -118,7 +113,7 @@ NOT_CONVERTED = "The trace is of an accelerator whose events nsysconv does not c
 def counted(findings: Chunk) -> Iterator[Note]:
     """Yield notes on what was counted while chunks were decoded, each with the offset of the first."""
     for key, count in findings.counts.items():
-        slug, severity, text = _COUNTED.get(key) or (
+        slug, severity, text = _NOTES_OF_COUNTED.get(key) or (
             "accelerator-left-out",
             _DROPPED,
             f"events of an accelerator that nsysconv does not convert (category "
@@ -150,26 +145,3 @@ def damage(trace: Trace, file_size: int, metadata: Metadata) -> Iterator[Note]:
         yield Note("event-unreadable", _DROPPED, text, metadata.further_events, facts=_TIMED)
     if metadata.damaged and trace.lost_bytes is None:
         yield _METADATA
-
-
-def merged_processes(count: int) -> Note:
-    """Return the note on a file that holds the traces of several processes."""
-    return Note(
-        "process-assumed",
-        _APPROXIMATED,
-        "several processes are merged in this file; GPU rows were given to the process whose rows "
-        "stand before them",
-        count,
-        facts=frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_LINKS}),
-    )
-
-
-def unnamed_devices(count: int) -> Note:
-    """Return the note on devices that the trace does not describe."""
-    return Note(
-        "device-unnamed",
-        _APPROXIMATED,
-        "devices that the trace does not describe have no name",
-        count,
-        facts=frozenset({Fact.DEVICES}),
-    )

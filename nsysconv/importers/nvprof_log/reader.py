@@ -12,7 +12,6 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
-from nsysconv.importers.nsys_stats.survey import count_tables
 from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, Run
 from nsysconv.importers.nvprof_log.totals import Counters, Totals
 from nsysconv.importers.nvprof_log.trace import NvprofTraceRows, TraceReader
@@ -28,8 +27,7 @@ from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recordin
 _EVENT_FACTS = {
     NvprofTable.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
     NvprofTable.API_TRACE: frozenset({Fact.API_CALLS}),
-    NvprofTable.COUNTERS: frozenset({Fact.METRICS}),
-    NvprofTable.COUNTER_TRACE: frozenset({Fact.METRICS}),
+    **dict.fromkeys((NvprofTable.COUNTERS, NvprofTable.COUNTER_TRACE), frozenset({Fact.METRICS})),
 }
 # What it records that nvprof found nothing.
 _NO_DATA_FACTS = {
@@ -41,20 +39,12 @@ _CUT_OUT = "Cut what nsys stats printed out of the file, and import it from a fi
 
 
 @dataclass(frozen=True)
-class LogFile:
-    """One log and what is in it; `nsys_tables` counts tables of nsys stats, which are not read."""
+class LogPart:
+    """One run's tables in one file."""
 
     probe: Probe
     path: Path
     survey: LogSurvey
-    nsys_tables: Counter[str]
-
-
-@dataclass(frozen=True)
-class LogPart:
-    """One run's tables in one file."""
-
-    file: LogFile
     run: Run
 
 
@@ -66,14 +56,13 @@ def read_recordings(
     Raises InputError for files that hold nothing to import.
     """
     with utf8_files(probes) as paths:
-        files = [_surveyed(probe, path) for probe, path in zip(probes, paths, strict=True)]
-        runs = [
-            [LogPart(file, run) for run in file.survey.runs if run.tables or run.no_data]
-            for file in files
-        ]
-        for file, parts in zip(files, runs, strict=True):
-            _refuse_empty(file, parts)
-        recordings = _joined(runs)
+        files = []
+        for probe, path in zip(probes, paths, strict=True):
+            survey = LogSurvey(path)
+            runs = [run for run in survey.runs if run.tables or run.no_data]
+            files.append([LogPart(probe, path, survey, run) for run in runs])
+            _refuse_empty(probe, survey)
+        recordings = _joined(files)
         if len(recordings) > MAX_RECORDINGS:
             raise too_many_recordings_error(str(probes[0].origin))
         firsts = [parts[0] for parts in recordings]
@@ -86,23 +75,18 @@ def read_recordings(
             )
 
 
-def _surveyed(probe: Probe, path: Path) -> LogFile:
-    survey = LogSurvey(path)
-    return LogFile(probe, path, survey, count_tables(path) if survey.has_nsys else Counter())
-
-
-def _refuse_empty(file: LogFile, parts: Sequence[LogPart]) -> None:
-    if any(part.run.tables for part in parts):
+def _refuse_empty(probe: Probe, survey: LogSurvey) -> None:
+    runs, written = survey.runs, survey.written
+    if any(run.tables for run in runs):
         return
-    runs, written = file.survey.runs, file.survey.written
     hints = [note.text for run in runs for note in message_notes(run.messages)]
     not_read = sorted({table for run in runs for table in run.not_read})
-    if file.nsys_tables:
+    if survey.nsys_tables:
         hints.append(_CUT_OUT)
-        not_read += [f"{table} of nsys stats" for table in file.nsys_tables]
+        not_read += [f"{table} of nsys stats" for table in survey.nsys_tables]
     if written:
         hints.insert(0, f"Import what nvprof wrote: {', '.join(written)}.")
-    if parts and not file.nsys_tables:
+    if any(run.no_data for run in runs) and not survey.nsys_tables:
         reason = "nvprof profiled nothing: no kernels and no API calls"
     elif not_read:
         reason = f"the log holds only what nsysconv does not read: {', '.join(not_read)}"
@@ -112,16 +96,16 @@ def _refuse_empty(file: LogFile, parts: Sequence[LogPart]) -> None:
         reason = "the log ends before its first table"
     raise InputError(
         reason,
-        where=str(file.probe.origin),
+        where=str(probe.origin),
         hint="\n".join(dict.fromkeys(hints))
         or "Run the program on a GPU that nvprof supports, or record with nsys profile.",
     )
 
 
 def _joined(files: Sequence[Sequence[LogPart]]) -> list[list[LogPart]]:
-    """Return the parts of each recording: what the files hold of one run of one process."""
+    # What the files hold of one run of one process is a recording.
     if all(len(parts) == 1 for parts in files):
-        return [[part for parts in files for part in parts]]
+        return [[part for (part,) in files]]
     recordings: dict[tuple[int | None, int], list[LogPart]] = {}
     for parts in files:
         runs: Counter[int | None] = Counter()
@@ -175,12 +159,13 @@ class PrintedRecording:
         for part in self._parts:
             yield from self._traces(part, rows)
             for table in part.run.tables:
-                self._facts |= _EVENT_FACTS.get(table.header.kind, frozenset())
-                if table.header.kind is NvprofTable.SUMMARY:
+                kind = table.header.kind
+                self._facts |= _EVENT_FACTS.get(kind, frozenset())
+                if kind is NvprofTable.SUMMARY:
                     totals.add_summary(table)
-                elif table.header.kind is NvprofTable.UNIFIED_MEMORY:
+                elif kind is NvprofTable.UNIFIED_MEMORY:
                     rows.tally.counts["fault"] += totals.add_unified_memory(table)
-                elif table.header.kind in (NvprofTable.COUNTERS, NvprofTable.COUNTER_TRACE):
+                elif kind not in TRACES:
                     counters.add(table)
             if not any(table.header.kind in TRACES for table in part.run.tables):
                 self._facts.update(*(_NO_DATA_FACTS[kind] for kind in part.run.no_data))
@@ -209,14 +194,14 @@ class PrintedRecording:
         for table in part.run.tables:
             if table.header.kind not in TRACES:
                 continue
-            reader = TraceReader(part.file.probe, part.file.path, table)
+            reader = TraceReader(part.probe, part.path, table)
             only_calls = table.header.kind is NvprofTable.API_TRACE
             for cells, end in reader.cells():
                 done = f"{end >> _MIB:,} MiB of rows"
                 yield from rows.batches(cells, only_calls=only_calls, done=done)
             if "Unified Memory" in table.header.columns:
                 self._facts.add(Fact.UNIFIED_MEMORY)
-            self._notes += reader.rejected.notes(part.file.survey.unfinished)
+            self._notes += reader.rejected.notes(part.survey.unfinished)
             if count := reader.unitless:
                 text = "a table's row of units is missing: its times were taken as nanoseconds"
                 where, severity = f"line {table.line}", Severity.APPROXIMATED
@@ -228,7 +213,7 @@ class PrintedRecording:
             for table, count in part.run.not_read.items():
                 text = f"{table} has no table in a store yet and was not read"
                 yield Note("rows-not-read", Severity.INFO, text, count)
-            if tables := part.file.nsys_tables:
+            if tables := part.survey.nsys_tables:
                 text = f"tables of nsys stats in the same file were left out: {', '.join(tables)}"
                 yield Note("mixed-output", Severity.DROPPED, text, tables.total())
         if ids.symbols_only:

@@ -10,12 +10,12 @@ from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers.nvprof_log.survey import (
     API,
+    DEVICE,
     GPU,
+    KERNEL,
     NvprofTable,
     PrintedTable,
     RangeScope,
-    device_in,
-    kernel_in,
     spelled,
 )
 from nsysconv.importers.printed.quantities import (
@@ -35,14 +35,13 @@ Cells = Mapping[str, str]
 _GAP = re.compile(r"\s{2,}")
 
 
-def _split(text: str, table: PrintedTable, splits: int = 0) -> list[str] | None:
-    """Return the cells of a line, None if it does not have the header's columns.
-
-    `splits` limits into how many cells more than one text is split; 0 for no limit.
-    """
+def _cells(text: str, table: PrintedTable, splits: int = 0) -> dict[str, str] | None:
+    # None for a line without the header's columns. `splits`: how often a text is split; 0 for no limit.
     delimiter, columns = table.header.delimiter, table.header.columns
     cells = csv_cells(text, delimiter) if delimiter else _GAP.split(text.strip(), splits)
-    return cells if cells is not None and len(cells) == len(columns) else None
+    if cells is None or len(cells) != len(columns):
+        return None
+    return dict(zip(columns, (cell.strip() for cell in cells), strict=True))
 
 
 # -- totals
@@ -98,18 +97,14 @@ class Totals(PrintedTotals):
         columns = table.header.columns
         for line, text in table.lines:
             if table.header.delimiter:
-                cells = _split(text, table)
+                cells = _cells(text, table)
                 if cells is None:
                     self.unread.append(line)
                     continue
                 # A cell's own unit goes before its column's.
-                yield (
-                    line,
-                    {
-                        name: cell.strip() + (table.units.get(name, "") if _is_bare(cell) else "")
-                        for name, cell in zip(columns, cells, strict=True)
-                    },
-                )
+                bare = {name: cell for name, cell in cells.items() if _is_bare(cell)}
+                units = {name: cell + table.units.get(name, "") for name, cell in bare.items()}
+                yield line, cells | units
             elif match := _LINE.match(text):
                 groups = (cell or "" for cell in match.groups())
                 yield line, dict(zip(_LINE_COLUMNS, groups, strict=True))
@@ -173,20 +168,16 @@ class Totals(PrintedTotals):
         """Add rows of totals of unified memory; return how many rows are no migrations."""
         kind, others, device = "unified_memory", 0, table.device
         for line, text in table.lines:
-            parts = _split(text, table, len(table.header.columns) - 1)
-            if parts is None:
+            cells = _cells(text, table, len(table.header.columns) - 1)
+            if cells is None:
                 self.unread.append(line)
                 continue
-            cells = dict(zip(table.header.columns, (part.strip() for part in parts), strict=True))
             device = cells.get("Device") or device
             name = cells.get("Name") or cells.get("", "")
-            count, total = (
-                parse_digits(cells.get("Count", "")),
-                spelled(cells.get("Total Size", "")),
-            )
             if name not in _MIGRATIONS:
                 others += 1
                 continue
+            count, total = parse_digits(cells["Count"]), spelled(cells["Total Size"])
             if count is None or total is None:
                 self.unread.append(line)
                 continue
@@ -272,17 +263,17 @@ class Counters:
 
     def _add_launches(self, table: PrintedTable) -> None:
         # A row per launch, with a column for each metric or event.
-        names = [name for name in table.header.columns if name not in _LAUNCH_COLUMNS]
+        columns, delimiter = table.header.columns, table.header.delimiter
+        names = [name for name in columns if name not in _LAUNCH_COLUMNS]
         for line, text in table.lines:
-            cells = _split(text, table) if table.header.delimiter else None
-            if cells is None:
+            cells = csv_cells(text, delimiter) if delimiter else None
+            if cells is None or len(cells) != len(columns):
                 self._unread.append(line)
                 continue
-            row = dict(zip(table.header.columns, cells, strict=True))
+            row = dict(zip(columns, cells, strict=True))
             for name in names:
-                value = row[name]
-                if value.strip():
-                    values = {"value_min": value, "value_max": value, "value_avg": value}
+                if row[name].strip():
+                    values = dict.fromkeys(("value_min", "value_max", "value_avg"), row[name])
                     self._put(_METRIC, row, name, 1, values)
 
     def _put(self, kind: int, cells: Cells, name: str, count: int, texts: Cells) -> None:
@@ -313,7 +304,7 @@ class Counters:
         return self._ids.label(text.strip()) if text and text.strip() else None
 
     def _value(self, text: str) -> tuple[int, float | None]:
-        """Return the code of the unit and the value in it; None for what is no number."""
+        # The code of the unit, and the value in it; None for what is no number.
         text = text.strip()
         level = _LEVEL.match(text)
         if level:
@@ -339,18 +330,13 @@ class Counters:
 
 
 def _rows_by_kernel(table: PrintedTable) -> Iterator[tuple[int, Cells | None]]:
-    """Yield the rows of a table by kernel, None for lines that are none."""
-    # Text names device and kernel in lines above the rows.
+    # None for lines that are no rows. Text names device and kernel in lines above the rows.
     above = {"Device": table.device} if table.device else {}
     for line, text in table.lines:
-        if (device := device_in(text)) is not None:
-            above = {"Device": device}
-        elif (kernel := kernel_in(text)) is not None:
-            above = {**above, "Kernel": kernel}
+        if device := DEVICE.match(text):
+            above = {"Device": device[1]}
+        elif kernel := KERNEL.match(text):
+            above = {**above, "Kernel": kernel[1]}
         else:
-            cells = _split(text, table)
-            if cells is None:
-                yield line, None
-                continue
-            row = dict(zip(table.header.columns, (cell.strip() for cell in cells), strict=True))
-            yield line, {**above, **row}
+            row = _cells(text, table)
+            yield line, None if row is None else {**above, **row}
