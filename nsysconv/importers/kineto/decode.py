@@ -17,7 +17,6 @@ from pathlib import Path
 
 import msgspec
 
-from nsysconv.cores import cores
 from nsysconv.importers.kineto.builder import EventBatch, RowBuilder, SpelledBy
 from nsysconv.importers.kineto.events import (
     NO_ARGS,
@@ -39,6 +38,7 @@ from nsysconv.importers.kineto.trace import (
     parse_object,
     replace_non_numbers,
 )
+from nsysconv.launch import cores
 from nsysconv.processes import Processes
 
 # Below this, starting processes takes longer than decoding.
