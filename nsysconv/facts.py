@@ -16,7 +16,7 @@ class Fact(StrEnum):
 
     label: str
 
-    def __new__(cls, value: str, label: str) -> Self:
+    def __new__(cls, value: str, label: str = "") -> Self:
         """Return the member with its label."""
         member = str.__new__(cls, value)
         member._value_, member.label = value, label

@@ -43,10 +43,7 @@ _SYNC_TID = 1_000_000
 
 
 def tables_of(chunk: Chunk, zero: int) -> dict[str, ColumnArrays]:
-    """Return the rows of a chunk by table, with times counted from `zero` (ns).
-
-    Rows without a time that a store keeps are left out, and noted in the chunk.
-    """
+    """Return a chunk's rows by table, times counted from `zero` (ns); note those that no store keeps."""
     tables = {}
     for table, packed in chunk.tables.items():
         columns = {name: _array(values, packed.count) for name, values in packed.columns.items()}
@@ -102,7 +99,6 @@ def _nanoseconds_of_part(unit: TimeUnit, values: bytes) -> Array:
 
 
 def _derive_columns(table: str, columns: ColumnArrays) -> None:
-    """Replace columns that follow from several values of a row, and values that mean null."""
     # Made-up traces have process 0; no process has that number.
     columns["pid"] = _zero_as_null(columns["pid"])
     if "graph_node_id" in columns:
@@ -126,7 +122,6 @@ def _zero_as_null(values: Array) -> Array:
 
 
 def _with_times(chunk: Chunk, packed: PackedRows, zero: int, columns: ColumnArrays) -> ColumnArrays:
-    """Return the columns with `start_ns` and `dur_ns`, without the rows whose time cannot be kept."""
     start = nanoseconds(packed.starts)
     dur = nanoseconds(packed.durations) if packed.durations else None
     durations = {} if dur is None else {"dur_ns": dur}
@@ -169,10 +164,7 @@ def _can_all_be_kept(start: Array, dur: Array | None, zero: int) -> bool:
 
 @dataclass
 class RecordingIndex:
-    """Ids of the names of one recording, and which processes, threads, devices and streams it has.
-
-    `row_counts`: rows by table; `end_ns`: the end of the last event.
-    """
+    """Ids of one recording's names; its processes, threads, devices, streams, counts of rows and end."""
 
     names: dict[str, int] = field(default_factory=dict)
     api_names: set[int] = field(default_factory=set)
@@ -195,7 +187,6 @@ class RecordingIndex:
         return ArrayRows(table, columns, progress)
 
     def _intern(self, indices: Array, names: list[str]) -> tuple[Array, set[int]]:
-        """Return indices into `names` as ids, and the set of these; other names get no id."""
         if (indices == MISSING).all():
             return indices, set()
         indices = np.where(indices == MISSING, len(names), indices)
@@ -279,8 +270,8 @@ class RecordingIndex:
 
 
 def _distinct(*columns: Array) -> set[tuple[int, ...]]:
-    """Return the distinct rows of columns, without those that hold a null."""
-    # Most rows equal the row before them, and making Python's numbers of all takes longer than comparing.
+    # Without rows that hold a null. Most rows equal the row before them, and making Python's numbers of
+    # all takes longer than comparing.
     differs = np.zeros(len(columns[0]), bool)
     differs[:1] = True
     for column in columns:

@@ -360,10 +360,7 @@ def distinct(values: Sequence[Any]) -> set[Any]:
 
 @lru_cache(_CACHED_NAMES)
 def copy_codes(name: object) -> tuple[int, int, int]:
-    """Return the codes of a copy's direction and of the kinds of memory it reads and writes.
-
-    MISSING for kinds that the name does not say.
-    """
+    """Return the codes of a copy's direction and of the memory it reads and writes, or MISSING."""
     match = _COPY.search(OLD_COPIES.get(str(name), str(name)))
     direction, source, target = match.groups() if match else ("Unknown", None, None)
     return (

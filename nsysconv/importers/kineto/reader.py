@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -144,23 +143,20 @@ class KinetoReader:
     # -- processes
 
     def _rows_of_first_process(self) -> Iterator[TableRows]:
-        with ExitStack() as stack:
-            early: Spool | None = None  # GPU rows before the first row that names a process
-            for chunk, tables in self._chunks():
-                if self._main_pid is None and not chunk.pids:
-                    early = early or Spool(stack.enter_context(private_folder()) / "early.rows")
-                    for table, columns in tables.items():
-                        early.add(table, columns, chunk.names)
-                    continue
-                if self._main_pid is None:
-                    self._main_pid = self._current_pid = chunk.pids[0]
-                    if early is not None:
-                        yield from map(self._with_pid, early.rows())
-                yield from self._split_by_process(chunk, tables)
-                if chunk.last_pid != MISSING:
-                    self._current_pid = chunk.last_pid
-            if self._main_pid is None and early is not None:
-                yield from early.rows()
+        early = Spool(self._folder / "early.rows")  # on a GPU, before a row that names a process
+        for chunk, tables in self._chunks():
+            if self._main_pid is None and not chunk.pids:
+                for table, columns in tables.items():
+                    early.add(table, columns, chunk.names)
+                continue
+            if self._main_pid is None:
+                self._main_pid = self._current_pid = chunk.pids[0]
+                yield from map(self._with_pid, early.rows())
+            yield from self._split_by_process(chunk, tables)
+            if chunk.last_pid != MISSING:
+                self._current_pid = chunk.last_pid
+        if self._main_pid is None:
+            yield from early.rows()
 
     def _split_by_process(
         self, chunk: Chunk, tables: dict[str, ColumnArrays]

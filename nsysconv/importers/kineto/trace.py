@@ -55,10 +55,7 @@ _MARGIN = 4
 
 @dataclass(frozen=True)
 class ChunkText:
-    """The text of some whole events, by its place in the (inflated) content of the file.
-
-    `text` is None where it can be read from the file itself.
-    """
+    """Whole events by their place in the (inflated) content; `text` is None if the file has it."""
 
     offset: int
     length: int
@@ -97,10 +94,7 @@ class Trace:
     _buffer: bytes = b""  # content behind `offset`
 
     def chunks(self) -> Iterator[ChunkText]:
-        """Yield texts of whole events, separated by commas, in the order of the file.
-
-        Raises InputError where no event ends for longer than events are.
-        """
+        """Yield texts of whole events, in order. Raises InputError where none ends for a long time."""
         with self.path.open("rb") as file:
             is_gzip = _is_gzip(file)
             self._blocks = self._inflate(file) if is_gzip else _read_blocks(file)
@@ -294,18 +288,14 @@ def replace_non_numbers(text: bytes) -> tuple[bytes, int]:
 
 def parse_object(text: str, parse_float: Any = float) -> dict[str, Any] | None:
     """Return the JSON object that a text spells, None if it spells none."""
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(text, strict=False, parse_float=parse_float)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else None
+    return None
 
 
 def join_arrays(text: bytes) -> tuple[bytes, int]:
-    """Return a text of events in which the arrays of events of one object are joined to one.
-
-    The second value is the number of joints.
-    """
+    """Return a text with the arrays of events of one object joined to one, and the number of joints."""
     parts, done = [], 0
     for begin in EVENTS_KEY.finditer(text):
         ends = deque(_ARRAY_END.finditer(text, done, begin.start() + 1), _HEADS_TRIED)
@@ -329,7 +319,7 @@ def _read_blocks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _last_border(text: bytes) -> tuple[int, int] | None:
-    """Return where the last event but one ends and where the last one begins."""
+    # Where the last event but one ends and where the last one begins.
     window = _WINDOW_BYTES
     while True:
         low = max(len(text) - window, 0)
@@ -360,7 +350,7 @@ def _decode(text: bytes) -> str:
 
 
 def _end_before(text: bytes, limit: int) -> re.Match[bytes] | None:
-    """Return the end of the array of events before `limit`: the text behind it completes an object."""
+    # The end of the array of events before `limit`: the text behind it completes an object.
     ends = deque(_ARRAY_END.finditer(text, 0, limit), _HEADS_TRIED)
     candidates = ((end, text[end.end() :].lstrip(_SPACE + b",")) for end in ends)
     # Not where another trace follows, whose own first arrays end there.
@@ -369,7 +359,7 @@ def _end_before(text: bytes, limit: int) -> re.Match[bytes] | None:
 
 
 def _further_array(text: bytes) -> int | None:
-    """Return where, behind the end of an array of events, another array of the same object begins."""
+    # Where, behind the end of an array of events, another array of the same object begins.
     if not text.lstrip(_SPACE + b",").startswith(b"]"):
         return None
     between = text[text.index(b"]") + 1 :].lstrip(_SPACE + b",")
@@ -379,14 +369,12 @@ def _further_array(text: bytes) -> int | None:
 
 
 def _object_length(text: bytes) -> int | None:
-    """Return the length of the JSON object that a text begins with, white space before it included."""
+    # Of the JSON object that a text begins with, white space before it included.
     characters = text.decode("latin-1")  # one for each byte
     skipped = len(characters) - len(characters.lstrip())
-    try:
-        _, end = json.JSONDecoder(strict=False).raw_decode(characters, skipped)
-    except (ValueError, RecursionError):
-        return None
-    return end
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.JSONDecoder(strict=False).raw_decode(characters, skipped)[1]
+    return None
 
 
 _NUMBERS = ("schemaVersion", "baseTimeNanoseconds", "cupti_version", "cuda_driver_version")
@@ -408,9 +396,8 @@ _THREADS_PER_SM = ("maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor")
 class Metadata:
     """What a trace says of itself outside its events: by allow-list, because environments are there, too.
 
-    `devices`: columns of the table `device` by the id that the trace gives them. `damaged`: number of
-    texts that are not JSON as a whole. `further_events`: number of events outside the array that was
-    read.
+    `devices`: rows of the table `device` by the trace's ids. `damaged`: number of texts that are no JSON
+    as a whole. `further_events`: number of events outside the array that was read.
     """
 
     numbers: dict[str, int] = field(default_factory=dict)

@@ -51,10 +51,7 @@ class LogPart:
 def read_recordings(
     probes: Sequence[Probe], possible: frozenset[Fact], advice: Mapping[Fact, str]
 ) -> Iterator[Recording]:
-    """Yield the recordings of one file, or those that several files make together.
-
-    Raises InputError for files that hold nothing to import.
-    """
+    """Yield the recordings of files. Raises InputError for files that hold nothing to import."""
     with utf8_files(probes) as paths:
         files = []
         for probe, path in zip(probes, paths, strict=True):

@@ -50,10 +50,7 @@ def step_of(text: str) -> Fraction | None:
 
 
 def spelled(text: str, unit: str = "") -> ValueRange | None:
-    """Return the value of a cell; None if it is no number of a known unit.
-
-    The cell's own unit goes before that of its column, `unit`.
-    """
+    """Return a cell's value in its own unit, or its column's; None if it is no number of a known unit."""
     scaled = _scaled(text, unit)
     if scaled is None:
         return None
@@ -89,7 +86,7 @@ def _scaled(text: str, unit: str) -> tuple[int, int, int] | None:
 
 
 def _digits(text: str) -> tuple[int, int] | None:
-    """Return the digits of a number, and the power of ten of the last of them."""
+    # The digits of a number, and the power of ten of the last of them.
     # Of `,` and `.` the last is the decimal sign, unless it occurs more than once.
     number, _, power = text.lower().partition("e")
     comma, point = number.rfind(","), number.rfind(".")

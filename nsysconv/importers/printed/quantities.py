@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, floor
 
 from nsysconv import codes
 from nsysconv.facts import Fact
@@ -40,15 +41,13 @@ class ValueRange:
     @property
     def integer(self) -> int:
         """Return the integer in the middle of those inside; without one, the nearest."""
-        first = -(-self.low.numerator // self.low.denominator)
-        last = self.high.numerator // self.high.denominator
+        first, last = ceil(self.low), floor(self.high)
         return (first + last) // 2 if first <= last else round(self.middle)
 
     @property
     def is_exact(self) -> bool:
         """Return whether it holds no more than one integer."""
-        first = -(-self.low.numerator // self.low.denominator)
-        return self.high < first + 1
+        return self.high < ceil(self.low) + 1
 
     def times(self, count: int) -> ValueRange:
         """Return the range of the sum of `count` such values."""
@@ -56,15 +55,10 @@ class ValueRange:
 
 
 def intersection(ranges: Iterable[ValueRange]) -> ValueRange | None:
-    """Return what all ranges leave possible, or None without any.
-
-    A range that contradicts the earlier ones is ignored.
-    """
+    """Return what all ranges leave possible, or None; one that contradicts earlier ones is ignored."""
     result: ValueRange | None = None
     for other in ranges:
-        if result is None:
-            result = other
-            continue
+        result = result or other
         low, high = max(result.low, other.low), min(result.high, other.high)
         if low <= high:
             result = ValueRange(low, high)
@@ -72,19 +66,14 @@ def intersection(ranges: Iterable[ValueRange]) -> ValueRange | None:
 
 
 def shares_incomplete(shares: Sequence[ValueRange | None]) -> bool:
-    """Return whether a table's shares, in percent, show that rows of it are missing.
-
-    One share that could not be read (None) leaves that open: False.
-    """
+    """Return whether a table's shares, in percent, show that rows are missing; a None leaves it open."""
     values = [share for share in shares if share is not None]
     if len(values) < len(shares) or not any(share.middle for share in values):
         # If the total is no time at all, all shares are printed as 0.
         return False
-    if all(share.middle.denominator == 1 for share in values):
-        # Where the locale has decimal commas, nsys of 2020 and 2021 cuts decimals: 27.9 is 27,0.
-        most = sum(share.middle + 1 for share in values)
-    else:
-        most = sum(share.high for share in values)
+    # Where the locale has decimal commas, nsys of 2020 and 2021 cuts decimals: 27.9 is 27,0.
+    are_cut = all(share.middle.denominator == 1 for share in values)
+    most = sum(share.middle + 1 if are_cut else share.high for share in values)
     return most + _SLACK_PCT < _WHOLE_PCT
 
 

@@ -129,8 +129,7 @@ class TraceCells:
 
     def step(self, role: str, rows: Array) -> Array:
         """Return the steps in which a quantity is spelled in these rows."""
-        steps: Array = np.broadcast_to(self.steps[role], self.count)[rows]
-        return steps
+        return np.broadcast_to(self.steps[role], self.count)[rows]
 
 
 def read_csv(
@@ -214,10 +213,7 @@ class TraceTally:
     rounded: int = 0
 
     def times(self, start: Array, dur: Array, event: Array) -> tuple[Columns, Array]:
-        """Return the columns of times, and a mask of the rows that can be placed in time.
-
-        `start` and `dur` are in ns, NaN for none; `event` is the mask of rows that a table holds.
-        """
+        """Return columns of times (ns), and which rows can be placed; `event`: rows that a table holds."""
         start, dur = np.rint(start), np.rint(dur)
         unplaced = event & (np.isnan(start) | np.isnan(dur))
         far = event & ((np.abs(start) > schema.TIME_LIMIT_NS) | (dur > schema.TIME_LIMIT_NS))
@@ -284,10 +280,7 @@ class TraceRows(ABC):
 
     @abstractmethod
     def kinds(self, cells: TraceCells, *, only_calls: bool) -> Array:
-        """Return what each row is about, as codes of RowKind.
-
-        `only_calls`: the trace holds API calls and nothing else.
-        """
+        """Return what each row is about, as codes of RowKind; `only_calls`: all are API calls."""
 
     @abstractmethod
     def direction(self, name: str) -> int:
