@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter, itemgetter
@@ -63,16 +64,15 @@ _MOST_SMS = 10_000
 _PID_LIMIT = 1 << 62
 
 
+@dataclass
 class EventBatch:
-    """Events in the order of their text, which begins at byte `offset` of the trace."""
+    """Events, whose text begins at byte `offset` of the trace; `spelled` returns that of their times."""
 
-    def __init__(self, events: Sequence[Event], spelled: SpelledBy, offset: int) -> None:
-        """Take events; `spelled` returns the text of their times."""
-        self.events = events
-        self.offset = offset
-        self._spelled = spelled
-        self._pid = MISSING
-        self._pid_of: dict[int, int] | None = None  # by id(event); None: all events have _pid
+    events: Sequence[Event]
+    spelled: SpelledBy
+    offset: int
+    _pid: int = MISSING
+    _pid_of: dict[int, int] | None = None  # by id(event); None: all events have _pid
 
     def assign_pids(self, on_threads: Sequence[Sequence[Event]], pid: int) -> tuple[list[int], int]:
         """Assign to each event the process that was named last, by itself or by an event before it.
@@ -104,11 +104,11 @@ class EventBatch:
 
     def starts(self, events: Sequence[Event]) -> PackedTimes:
         """Return when some of the events begin."""
-        return pack_times([event.ts for event in events], lambda: self._spelled(events, "ts"))
+        return pack_times([event.ts for event in events], lambda: self.spelled(events, "ts"))
 
     def durations(self, events: Sequence[Event]) -> PackedTimes:
         """Return how long some of the events last."""
-        return pack_times([event.dur for event in events], lambda: self._spelled(events, "dur"))
+        return pack_times([event.dur for event in events], lambda: self.spelled(events, "dur"))
 
 
 class RowBuilder:
@@ -155,10 +155,8 @@ class RowBuilder:
 
     def finish(self) -> None:
         """Store all rows that were added in the chunk."""
-        self._chunk.names = [
-            name if isinstance(name, str) else name.decode("utf-8", "replace")
-            for name in self._name_ids
-        ]
+        ids = self._name_ids
+        self._chunk.names = [n if isinstance(n, str) else n.decode("utf-8", "replace") for n in ids]
         self._chunk.last_pid = self._pid
         self._chunk.tables = {table: parts.join() for table, parts in self._tables.items()}
 

@@ -25,7 +25,6 @@ from nsysconv.importers.contract import (
     too_many_recordings_error,
 )
 from nsysconv.importers.kineto import ADVICE, POSSIBLE, PYTHON_FUNCTIONS
-from nsysconv.importers.kineto import notes as trace_notes
 from nsysconv.importers.kineto.arrays import (
     GPU_TABLES,
     ColumnArrays,
@@ -37,7 +36,7 @@ from nsysconv.importers.kineto.decode import decode_chunks, worker_count
 from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, MISSING, Chunk
 from nsysconv.importers.kineto.trace import Metadata, Trace
 from nsysconv.importers.probe import Probe
-from nsysconv.notes import Note
+from nsysconv.notes import Note, Severity
 from nsysconv.processes import ProcessDiedError
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.recording import Batches, ProfileAttributes, Recording, Summary
@@ -108,7 +107,7 @@ class KinetoReader:
         return self._summary(index, [self._merged_note()], f"pid{pid}")
 
     def _merged_note(self) -> Note:
-        return replace(trace_notes.MERGED_PROCESSES, count=1 + len(self._spools))
+        return replace(_MERGED_PROCESSES, count=1 + len(self._spools))
 
     def _chunks(self) -> Iterator[tuple[Chunk, dict[str, ColumnArrays]]]:
         workers = worker_count(self._probe.size, self._probe.head, self._options.processes)
@@ -216,25 +215,25 @@ class KinetoReader:
 
     def _notes(self, index: RecordingIndex) -> Iterator[Note]:
         findings = self._findings
-        yield from trace_notes.counted(findings)
-        yield from trace_notes.damage(self._trace, self._probe.size, self._metadata)
+        yield from _counted_notes(findings)
+        yield from _damage_notes(self._trace, self._probe.size, self._metadata)
         if index.row_counts["api_call"]:
-            yield trace_notes.PARTIAL_API
+            yield _PARTIAL_API
         if findings.event_count and not findings.has_fractions:
-            yield trace_notes.COARSE_TIMES
+            yield _COARSE_TIMES
         if self._zero_utc_ns() is None:
-            yield trace_notes.NO_BASE
+            yield _NO_BASE
         if not _has_gpu_rows(index):
             if _has_launches(index):
-                yield trace_notes.LOST_GPU_WORK
+                yield _LOST_GPU_WORK
             elif not self._has_accelerator_work:
                 yield NO_GPU_WORK
             if self._has_accelerator_work:
-                self._advice |= dict.fromkeys(trace_notes.GPU_FACTS, trace_notes.NOT_CONVERTED)
+                self._advice |= dict.fromkeys(_GPU_FACTS, _NOT_CONVERTED)
         if self._spools:
             yield self._merged_note()
         if unnamed := [row for row in self._device_rows(index) if "name" not in row]:
-            yield replace(trace_notes.UNNAMED_DEVICES, count=len(unnamed))
+            yield replace(_UNNAMED_DEVICES, count=len(unnamed))
 
     def _device_rows(self, index: RecordingIndex) -> list[dict[str, Any]]:
         return index.device_rows(self._metadata, self._findings.sm_counts)
@@ -290,7 +289,7 @@ class KinetoReader:
         # Without launches, no GPU rows means no GPU work, which is known then.
         idle = counts["api_call"] and not _has_launches(index) and not self._has_accelerator_work
         if on_gpu or idle:
-            facts |= trace_notes.GPU_FACTS
+            facts |= _GPU_FACTS
         if counts["api_call"]:
             facts.add(Fact.THREADS)
             if on_gpu:
@@ -345,3 +344,138 @@ def _has_launches(index: RecordingIndex) -> bool:
 
 def _whole_second(time_ns: int) -> int:
     return time_ns // _SECOND_NS * _SECOND_NS
+
+
+# -- notes on what was repaired, left out or assumed
+
+_GPU_FACTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
+_TIMED = POSSIBLE.intersection(schema.EVENT_TABLES.values())
+_INFO, _APPROXIMATED, _DROPPED = Severity.INFO, Severity.APPROXIMATED, Severity.DROPPED
+# Slug and severity of what is counted -> key of Chunk.counts -> text.
+_COUNTED = {
+    ("json-repaired", _INFO): {
+        "no number": "values like inf or N/A are not recorded",
+        "no UTF-8": "bytes of names that are no UTF-8 were replaced",
+        "lone backslash": "events with lone backslashes were repaired",
+        "unescaped quote": "events with unescaped quotes were repaired",
+        "control character": "events with raw control characters were repaired",
+    },
+    ("event-unreadable", _DROPPED): {
+        "unreadable": "events that are no JSON and could not be repaired were left out",
+    },
+    ("wrong-type", _DROPPED): {
+        "no time stamp": "events whose time is no number were left out",
+        "no duration": "events whose duration is no number were left out",
+    },
+    ("negative-duration", _DROPPED): {
+        "negative duration": "events that end before they start were left out",
+    },
+    ("impossible-time", _DROPPED): {
+        "impossible time": "events more than 104 days away from the first were left out",
+    },
+    ("events-in-two-arrays", _APPROXIMATED): {
+        FURTHER_ARRAY: "the trace names traceEvents more than once; the events of all were read, where "
+        "most programs read the last only; what stands between them was not",
+    },
+    ("category-assumed", _APPROXIMATED): {
+        "category assumed": "rows of categories that this version does not know were taken for kernels "
+        "or API calls",
+    },
+    ("category-unknown", _INFO): {
+        "category unknown": "rows of categories that this version does not know were left out",
+    },
+    ("python-functions-left-out", _INFO): {
+        "python functions": "Python functions were left out; --include python_functions reads them",
+    },
+}
+_NOTES_OF_COUNTED = {
+    key: (slug, severity, text)
+    for (slug, severity), texts in _COUNTED.items()
+    for key, text in texts.items()
+}
+_FACTS_OF_COUNTED = {
+    "python functions": frozenset({Fact.PYTHON_FUNCTIONS}),
+    "category assumed": frozenset({Fact.KERNELS, Fact.API_CALLS}),
+}
+
+_PARTIAL_API = Note(
+    "api-calls-partial",
+    _INFO,
+    "PyTorch leaves out API calls (cudaGetDevice, cudaSetDevice, cudaGetLastError, event calls, most of "
+    "the driver): sums of API time are smaller than those of other profilers",
+    facts=frozenset({Fact.API_CALLS}),
+)
+_COARSE_TIMES = Note(
+    "coarse-times",
+    _INFO,
+    "times are whole microseconds: shorter operations take 0 or 1 us",
+    facts=_TIMED,
+)
+_NO_BASE = Note(
+    "no-time-base",
+    _INFO,
+    "the trace's times count from an unknown moment (its end, where the base stands, is missing)",
+    facts=frozenset({Fact.UTC}),
+)
+_LOST_GPU_WORK = Note(
+    "gpu-activity-missing",
+    _DROPPED,
+    "API calls put work on a GPU, but no GPU work was recorded",
+    facts=_GPU_FACTS,
+)
+_MERGED_PROCESSES = Note(
+    "process-assumed",
+    _APPROXIMATED,
+    "several processes are merged in this file; GPU rows were given to the process whose rows "
+    "stand before them",
+    facts=_GPU_FACTS | {Fact.API_LINKS},
+)
+_UNNAMED_DEVICES = Note(
+    "device-unnamed",
+    _APPROXIMATED,
+    "devices that the trace does not describe have no name",
+    facts=frozenset({Fact.DEVICES}),
+)
+_METADATA = Note(
+    "metadata-unreadable",
+    _APPROXIMATED,
+    "what the trace says of itself is no JSON; what is known by name was read from it",
+    facts=frozenset({Fact.DEVICES, Fact.RANKS, Fact.UTC}),
+)
+# Advice on how to record GPU work where an accelerator's work was left out.
+_NOT_CONVERTED = "The trace is of an accelerator whose events nsysconv does not convert."
+
+
+def _counted_notes(findings: Chunk) -> Iterator[Note]:
+    for key, count in findings.counts.items():
+        slug, severity, text = _NOTES_OF_COUNTED.get(key) or (
+            "accelerator-left-out",
+            _DROPPED,
+            f"events of an accelerator that nsysconv does not convert (category "
+            f"{key.removeprefix(ACCELERATOR)}) were left out: its work is in no table",
+        )
+        offset = findings.first_offsets.get(key)
+        where = "" if offset is None else f"byte {offset:,}"
+        yield Note(slug, severity, text, count, where, _FACTS_OF_COUNTED.get(key, _TIMED))
+
+
+def _damage_notes(trace: Trace, file_size: int, metadata: Metadata) -> Iterator[Note]:
+    if trace.gzip_damage:
+        text = f"the compressed data is damaged ({trace.gzip_damage}); what follows is missing"
+        where = f"byte {trace.offset:,} of the content"
+        yield Note("trace-truncated", _DROPPED, text, 1, where, _TIMED)
+    elif trace.lost_bytes is not None:
+        text = (
+            f"the file ends early; {trace.lost_bytes:,} bytes of an unfinished event were left out, "
+            "and what would have followed is missing"
+        )
+        yield Note("trace-truncated", _DROPPED, text, 1, f"byte {trace.offset:,}", _TIMED)
+    if trace.trailing_offset is not None:
+        size = file_size - trace.trailing_offset
+        text = f"{size:,} bytes behind the compressed trace are no gzip and were left out"
+        yield Note("trailing-data", _DROPPED, text, 1, f"byte {trace.trailing_offset:,}", _TIMED)
+    if metadata.further_events:
+        text = "events of a second traceEvents were left out"
+        yield Note("event-unreadable", _DROPPED, text, metadata.further_events, facts=_TIMED)
+    if metadata.damaged and trace.lost_bytes is None:
+        yield _METADATA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
+from nsysconv.importers.nvprof_log import ADVICE, POSSIBLE
 from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, Run
 from nsysconv.importers.nvprof_log.totals import Counters, Totals
 from nsysconv.importers.nvprof_log.trace import NvprofTraceRows, TraceReader
@@ -48,9 +49,7 @@ class LogPart:
     run: Run
 
 
-def read_recordings(
-    probes: Sequence[Probe], possible: frozenset[Fact], advice: Mapping[Fact, str]
-) -> Iterator[Recording]:
+def read_recordings(probes: Sequence[Probe]) -> Iterator[Recording]:
     """Yield the recordings of files. Raises InputError for files that hold nothing to import."""
     with utf8_files(probes) as paths:
         files = []
@@ -66,8 +65,8 @@ def read_recordings(
         for parts in recordings:
             name = _name_of(parts[0], firsts) if recordings[1:] else ""
             yield Recording(
-                PrintedRecording(parts, probes, name).batches(advice),
-                possible=possible - _needless(parts),
+                PrintedRecording(parts, probes, name).batches(),
+                possible=POSSIBLE - _needless(parts),
                 one_of_several=bool(name),
             )
 
@@ -149,7 +148,7 @@ class PrintedRecording:
             self._notes.append(Note("joined-runs", Severity.APPROXIMATED, text, 1, "", facts))
         self._facts: set[Fact] = set()
 
-    def batches(self, advice: Mapping[Fact, str]) -> Batches:
+    def batches(self) -> Batches:
         """Yield all rows; return the summary. Raises InputError for a text that only quotes a table."""
         ids = IdRegistry(demangler(), next(iter(self._pids), None))
         rows, totals, counters = NvprofTraceRows(ids), Totals(ids), Counters(ids)
@@ -182,7 +181,7 @@ class PrintedRecording:
         return Summary(
             attributes=ProfileAttributes(recording_ns=rows.end_ns or None),
             facts=frozenset(self._facts),
-            advice=advice,
+            advice=ADVICE,
             notes=tuple(self._notes),
             part=self._name,
         )

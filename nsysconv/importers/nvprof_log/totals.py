@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from nsysconv import codes
 from nsysconv.facts import Fact
@@ -64,13 +65,11 @@ _CONSTRUCTS = {
 _MIGRATIONS = {"Host To Device": "HtoD", "Device To Host": "DtoH", "Device To Device": "DtoD"}
 
 
+@dataclass
 class Totals(PrintedTotals):
     """Collect rows of `aggregate` from the summaries of one recording."""
 
-    def __init__(self, ids: IdRegistry) -> None:
-        """Start without rows."""
-        super().__init__(ids)
-        self._unknown_types: Counter[str] = Counter()
+    _unknown_types: Counter[str] = field(default_factory=Counter)
 
     def add_summary(self, table: PrintedTable) -> None:
         """Add a summary's rows."""
@@ -236,15 +235,14 @@ def split_number(name: str) -> tuple[str, int | None]:
     return (match.group(1), int(match.group(2))) if match else (name, None)
 
 
+@dataclass
 class Counters:
-    """Collect rows of `metric_sample` of one recording."""
+    """Collect rows of `metric_sample` of one recording; `ids` numbers their names and devices."""
 
-    def __init__(self, ids: IdRegistry) -> None:
-        """Start without rows; `ids` numbers their names and devices."""
-        self.rows: list[Row] = []
-        self._ids = ids
-        self._unread: list[int] = []
-        self._overflows = 0
+    ids: IdRegistry
+    rows: list[Row] = field(default_factory=list)
+    _unread: list[int] = field(default_factory=list)
+    _overflows: int = 0
 
     def add(self, table: PrintedTable) -> None:
         """Add a table's rows."""
@@ -285,14 +283,14 @@ class Counters:
         device = cells.get("Device")
         self.rows.append(
             {
-                "pid": self._ids.pid,
-                "device_id": self._ids.device(device) if device else None,
+                "pid": self.ids.pid,
+                "device_id": self.ids.device(device) if device else None,
                 "context_id": self._label(cells.get("Context")),
                 "stream_id": self._label(cells.get("Stream")),
                 "correlation_id": number if correlation is None else correlation,
-                "name_id": self._ids.name(name),
-                "description_id": self._ids.name(description) if description else None,
-                "kernel_name_id": self._ids.kernel(kernel)[0] if kernel else None,
+                "name_id": self.ids.name(name),
+                "description_id": self.ids.name(description) if description else None,
+                "kernel_name_id": self.ids.kernel(kernel)[0] if kernel else None,
                 "kind": kind,
                 "unit": unit,
                 "execution_count": count,
@@ -301,7 +299,7 @@ class Counters:
         )
 
     def _label(self, text: str | None) -> int | None:
-        return self._ids.label(text.strip()) if text and text.strip() else None
+        return self.ids.label(text.strip()) if text and text.strip() else None
 
     def _value(self, text: str) -> tuple[int, float | None]:
         # The code of the unit, and the value in it; None for what is no number.

@@ -6,7 +6,7 @@ Totals of a table become rows of `aggregate` here; each is as exact as its cells
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
 
@@ -113,22 +113,21 @@ class RoundedSums:
         return value.integer
 
 
+@dataclass
 class PrintedTotals:
     """Collect rows of `aggregate` of one recording, and what its notes are about.
 
-    `times` and `sizes` are the sums that are not exact, by fact; `unread` the lines that look like rows
-    and are none; `incomplete` the header lines of tables of which rows are missing.
+    `ids` numbers names and devices. `times` and `sizes` are the sums that are not exact, by fact; `unread`
+    the lines that look like rows and are none; `incomplete` the header lines of tables that lack rows.
     """
 
-    def __init__(self, ids: IdRegistry) -> None:
-        """Start without rows; `ids` numbers their names and devices."""
-        self.ids = ids
-        self.rows: list[Row] = []
-        self.facts: set[Fact] = set()
-        self.times: dict[Fact, RoundedSums] = {}
-        self.sizes: dict[Fact, RoundedSums] = {}
-        self.unread: list[int] = []
-        self.incomplete: list[int] = []
+    ids: IdRegistry
+    rows: list[Row] = field(default_factory=list)
+    facts: set[Fact] = field(default_factory=set)
+    times: dict[Fact, RoundedSums] = field(default_factory=dict)
+    sizes: dict[Fact, RoundedSums] = field(default_factory=dict)
+    unread: list[int] = field(default_factory=list)
+    incomplete: list[int] = field(default_factory=list)
 
     def put(self, kind: str, values: Row) -> None:
         """Add a row of a kind of codes.AGGREGATE_KINDS."""

@@ -129,7 +129,8 @@ class TraceCells:
 
     def step(self, role: str, rows: Array) -> Array:
         """Return the steps in which a quantity is spelled in these rows."""
-        return np.broadcast_to(self.steps[role], self.count)[rows]
+        steps: Array = np.broadcast_to(self.steps[role], self.count)[rows]
+        return steps
 
 
 def read_csv(
@@ -213,7 +214,7 @@ class TraceTally:
     rounded: int = 0
 
     def times(self, start: Array, dur: Array, event: Array) -> tuple[Columns, Array]:
-        """Return columns of times (ns), and which rows can be placed; `event`: rows that a table holds."""
+        """Return columns of times (ns), and which rows have a place; `event`: rows that a table holds."""
         start, dur = np.rint(start), np.rint(dur)
         unplaced = event & (np.isnan(start) | np.isnan(dur))
         far = event & ((np.abs(start) > schema.TIME_LIMIT_NS) | (dur > schema.TIME_LIMIT_NS))
@@ -263,20 +264,20 @@ class TraceTally:
 # -- rows of event tables
 
 
+@dataclass
 class TraceRows(ABC):
     """Convert the cells of one recording's traces into rows of event tables.
 
-    `tally` holds what was left out, guessed or rounded, `counts` the rows of each table, `end_ns` the
-    last end of a row. `without_pid` counts rows whose process is not in their table.
+    `ids` numbers names, devices and streams; `tally` holds what was left out, guessed or rounded, `counts`
+    the rows of each table, `end_ns` the last end of a row. `without_pid` counts rows whose process is not
+    in their table.
     """
 
-    def __init__(self, ids: IdRegistry) -> None:
-        """Start without rows; `ids` numbers names, devices and streams."""
-        self.ids = ids
-        self.tally = TraceTally()
-        self.counts: Counter[str] = Counter()
-        self.end_ns = 0
-        self.without_pid = 0
+    ids: IdRegistry
+    tally: TraceTally = field(default_factory=TraceTally)
+    counts: Counter[str] = field(default_factory=Counter)
+    end_ns: int = 0
+    without_pid: int = 0
 
     @abstractmethod
     def kinds(self, cells: TraceCells, *, only_calls: bool) -> Array:
