@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from queue import SimpleQueue
-from types import TracebackType
 from typing import IO, Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -76,12 +75,7 @@ class Processes(Generic[Item, Result]):
         """Return the pool."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Kill all workers and what they started, and wait for them."""
         # In this order: no thread takes up a further item when its process is killed. Idle processes
         # would end by themselves, but run a garbage collection over all they have loaded first.

@@ -157,7 +157,7 @@ def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
         chunk.note(FURTHER_ARRAY, arrays, offset)
         return EventBatch(events, _spelled_in(text, events), offset)
     events = []
-    for start, length, event, damage in repair_events(part):
+    for start, length, event, damage in _repair_events(part):
         if damage:
             # What is damaged may be the border between two events.
             lost = part.count(_PHASE, start, start + length) if event is None else 1
@@ -183,11 +183,8 @@ def _spelled_as_decoded(events: Sequence[Event], name: str) -> Sequence[bytes]:
     return [str(getattr(event, name)).encode("utf-8", "replace") for event in events]
 
 
-def repair_events(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
-    """Yield the events of a damaged text one by one: offset, length, event, and what was wrong with it.
-
-    The event is None where nothing helped; the damage is empty where nothing was wrong.
-    """
+def _repair_events(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
+    # Offset, length, event, and what was wrong with it: None where nothing helped, "" where nothing was.
     starts = [0, *(match.end() for match in EVENT_BORDER.finditer(text))]
     ends = [*(match.start() + 1 for match in EVENT_BORDER.finditer(text)), len(text)]
     first = 0

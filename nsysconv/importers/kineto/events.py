@@ -227,7 +227,7 @@ def _event_type(category: str, value_types: dict[str, Any]) -> Any:
     fields: list[tuple[str, Any, Any]] = []
     if category in CATEGORIES:
         names = dict.fromkeys(_ARGS_OF_KIND[CATEGORIES[category]])
-        if accelerator(category):
+        if _accelerator(category):
             names |= {"device": None}  # distinguishes its own lanes from processes
         json_names = dict(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
         args = msgspec.defstruct(
@@ -249,11 +249,9 @@ def _event_type(category: str, value_types: dict[str, Any]) -> Any:
     )
 
 
-def accelerator(category: str) -> str | None:
-    """Return the name under which a lower-case category of an accelerator is reported, None for others.
-
-    Those that are not known as a whole are reported by their prefix: what follows may be anything.
-    """
+def _accelerator(category: str) -> str | None:
+    # The name under which it is reported: those that are not known as a whole by their prefix, because
+    # what follows may be anything. None for categories of no accelerator.
     if category in ACCELERATOR_WORK:
         return category
     return next((f"{name}*" for name in ACCELERATORS if category.startswith(name)), None)
@@ -289,14 +287,14 @@ def classify(events: Sequence[Event], chunk: Chunk, offset: int) -> dict[str, li
         elif word == "kernel":
             _assign_kernels(members, kinds)
         elif word in CATEGORIES:
-            if name := accelerator(word):
+            if name := _accelerator(word):
                 # An event in a lane of its device has the device's number for a process.
                 calls = [e for e in members if e.args.device is None or e.args.device != e.pid]
                 chunk.note(f"{ACCELERATOR}{name}", len(members) - len(calls), offset)
                 members = calls
             kinds[CATEGORIES[word]] += members
         elif word not in PASSED_OVER:
-            name = accelerator(word)
+            name = _accelerator(word)
             key = f"{ACCELERATOR}{name}" if name else "category unknown"
             _assign_by_args(members, kinds, chunk, key, offset)
     return kinds

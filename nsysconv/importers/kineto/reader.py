@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import ExitStack, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ class KinetoReader:
         self._main_pid: int | None = None
         self._current_pid = MISSING
         self._folder: Path
-        self._spools: dict[int, Spool] = {}  # rows of processes other than the first
+        self._spools: dict[int, _Spool] = {}  # rows of processes other than the first
 
     def recordings(self) -> Iterator[Recording]:
         """Yield the recording of the first process, then those of the other processes in the file."""
@@ -97,17 +97,15 @@ class KinetoReader:
         yield from index.rows(self._findings, self._metadata, is_merged=bool(self._spools))
         return self._summary(index, notes, f"pid{self._main_pid}" if self._spools else "")
 
-    def _spooled_batches(self, spool: Spool, pid: int) -> Batches:
+    def _spooled_batches(self, spool: _Spool, pid: int) -> Batches:
         index = RecordingIndex()
         for table, columns, names in spool.rows():
             if table == "memcpy":
                 columns = self._with_copy_bytes(columns)
             yield index.add(table, columns, names, self._progress)
         yield from index.rows(self._findings, self._metadata, is_merged=True)
-        return self._summary(index, [self._merged_note()], f"pid{pid}")
-
-    def _merged_note(self) -> Note:
-        return replace(_MERGED_PROCESSES, count=1 + len(self._spools))
+        notes = [_note("process assumed", 1 + len(self._spools))]
+        return self._summary(index, notes, f"pid{pid}")
 
     def _chunks(self) -> Iterator[tuple[Chunk, dict[str, ColumnArrays]]]:
         workers = worker_count(self._probe.size, self._probe.head, self._options.processes)
@@ -142,20 +140,23 @@ class KinetoReader:
     # -- processes
 
     def _rows_of_first_process(self) -> Iterator[TableRows]:
-        early = Spool(self._folder / "early.rows")  # on a GPU, before a row that names a process
-        for chunk, tables in self._chunks():
-            if self._main_pid is None and not chunk.pids:
-                for table, columns in tables.items():
-                    early.add(table, columns, chunk.names)
-                continue
-            if self._main_pid is None:
-                self._main_pid = self._current_pid = chunk.pids[0]
-                yield from map(self._with_pid, early.rows())
-            yield from self._split_by_process(chunk, tables)
-            if chunk.last_pid != MISSING:
-                self._current_pid = chunk.last_pid
-        if self._main_pid is None:
-            yield from early.rows()
+        with ExitStack() as stack:
+            early: _Spool | None = None  # GPU rows before the first row that names a process
+            for chunk, tables in self._chunks():
+                if self._main_pid is None and not chunk.pids:
+                    early = early or _Spool(stack.enter_context(private_folder()) / "early.rows")
+                    for table, columns in tables.items():
+                        early.add(table, columns, chunk.names)
+                    continue
+                if self._main_pid is None:
+                    self._main_pid = self._current_pid = chunk.pids[0]
+                    if early is not None:
+                        yield from map(self._with_pid, early.rows())
+                yield from self._split_by_process(chunk, tables)
+                if chunk.last_pid != MISSING:
+                    self._current_pid = chunk.last_pid
+            if self._main_pid is None and early is not None:
+                yield from early.rows()
 
     def _split_by_process(
         self, chunk: Chunk, tables: dict[str, ColumnArrays]
@@ -181,11 +182,11 @@ class KinetoReader:
             columns = {**columns, "pid": np.where(unknown, self._current_pid, columns["pid"])}
         return table, columns, names
 
-    def _spool(self, pid: int) -> Spool:
+    def _spool(self, pid: int) -> _Spool:
         if pid not in self._spools:
             if len(self._spools) + 1 >= MAX_RECORDINGS:
                 raise too_many_recordings_error(str(self._probe.origin))
-            self._spools[pid] = Spool(self._folder / f"{pid}.rows")
+            self._spools[pid] = _Spool(self._folder / f"{pid}.rows")
         return self._spools[pid]
 
     def _with_copy_bytes(self, columns: ColumnArrays) -> ColumnArrays:
@@ -218,22 +219,22 @@ class KinetoReader:
         yield from _counted_notes(findings)
         yield from _damage_notes(self._trace, self._probe.size, self._metadata)
         if index.row_counts["api_call"]:
-            yield _PARTIAL_API
+            yield _note("api calls partial")
         if findings.event_count and not findings.has_fractions:
-            yield _COARSE_TIMES
+            yield _note("coarse times")
         if self._zero_utc_ns() is None:
-            yield _NO_BASE
+            yield _note("no time base")
         if not _has_gpu_rows(index):
             if _has_launches(index):
-                yield _LOST_GPU_WORK
+                yield _note("gpu activity missing")
             elif not self._has_accelerator_work:
                 yield NO_GPU_WORK
             if self._has_accelerator_work:
                 self._advice |= dict.fromkeys(_GPU_FACTS, _NOT_CONVERTED)
         if self._spools:
-            yield self._merged_note()
+            yield _note("process assumed", 1 + len(self._spools))
         if unnamed := [row for row in self._device_rows(index) if "name" not in row]:
-            yield replace(_UNNAMED_DEVICES, count=len(unnamed))
+            yield _note("device unnamed", len(unnamed))
 
     def _device_rows(self, index: RecordingIndex) -> list[dict[str, Any]]:
         return index.device_rows(self._metadata, self._findings.sm_counts)
@@ -310,27 +311,20 @@ class KinetoReader:
         return frozenset(facts)
 
 
-class Spool:
-    """Rows in a file, to be read after the first recording is written."""
-
+class _Spool:
+    # Rows in a file, in the order in which they were added.
     def __init__(self, path: Path) -> None:
-        """Make an empty file at `path`."""
         self._path = path
         path.touch()
 
     def add(self, table: str, columns: ColumnArrays, names: list[str]) -> None:
-        """Append rows."""
         with self._path.open("ab") as file:
             pickle.dump((table, columns, names), file)
 
     def rows(self) -> Iterator[TableRows]:
-        """Yield the rows in the order in which they were added."""
-        with self._path.open("rb") as file:
+        with self._path.open("rb") as file, suppress(EOFError):
             while True:
-                try:
-                    yield pickle.load(file)
-                except EOFError:
-                    return
+                yield pickle.load(file)
 
 
 def _has_gpu_rows(index: RecordingIndex) -> bool:
@@ -351,112 +345,97 @@ def _whole_second(time_ns: int) -> int:
 _GPU_FACTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
 _TIMED = POSSIBLE.intersection(schema.EVENT_TABLES.values())
 _INFO, _APPROXIMATED, _DROPPED = Severity.INFO, Severity.APPROXIMATED, Severity.DROPPED
-# Slug and severity of what is counted -> key of Chunk.counts -> text.
-_COUNTED = {
-    ("json-repaired", _INFO): {
-        "no number": "values like inf or N/A are not recorded",
-        "no UTF-8": "bytes of names that are no UTF-8 were replaced",
-        "lone backslash": "events with lone backslashes were repaired",
-        "unescaped quote": "events with unescaped quotes were repaired",
-        "control character": "events with raw control characters were repaired",
-    },
-    ("event-unreadable", _DROPPED): {
-        "unreadable": "events that are no JSON and could not be repaired were left out",
-    },
-    ("wrong-type", _DROPPED): {
-        "no time stamp": "events whose time is no number were left out",
-        "no duration": "events whose duration is no number were left out",
-    },
-    ("negative-duration", _DROPPED): {
-        "negative duration": "events that end before they start were left out",
-    },
-    ("impossible-time", _DROPPED): {
-        "impossible time": "events more than 104 days away from the first were left out",
-    },
-    ("events-in-two-arrays", _APPROXIMATED): {
-        FURTHER_ARRAY: "the trace names traceEvents more than once; the events of all were read, where "
-        "most programs read the last only; what stands between them was not",
-    },
-    ("category-assumed", _APPROXIMATED): {
-        "category assumed": "rows of categories that this version does not know were taken for kernels "
-        "or API calls",
-    },
-    ("category-unknown", _INFO): {
-        "category unknown": "rows of categories that this version does not know were left out",
-    },
-    ("python-functions-left-out", _INFO): {
-        "python functions": "Python functions were left out; --include python_functions reads them",
-    },
+# Severity and text of each note. The keys are those of Chunk.counts, and further ones of this module.
+_TEXTS = {
+    "no number": (_INFO, "values like inf or N/A are not recorded"),
+    "no UTF-8": (_INFO, "bytes of names that are no UTF-8 were replaced"),
+    "lone backslash": (_INFO, "events with lone backslashes were repaired"),
+    "unescaped quote": (_INFO, "events with unescaped quotes were repaired"),
+    "control character": (_INFO, "events with raw control characters were repaired"),
+    "unreadable": (_DROPPED, "events that are no JSON and could not be repaired were left out"),
+    "second array": (_DROPPED, "events of a second traceEvents were left out"),
+    "no time stamp": (_DROPPED, "events whose time is no number were left out"),
+    "no duration": (_DROPPED, "events whose duration is no number were left out"),
+    "negative duration": (_DROPPED, "events that end before they start were left out"),
+    "impossible time": (_DROPPED, "events more than 104 days away from the first were left out"),
+    FURTHER_ARRAY: (
+        _APPROXIMATED,
+        "the trace names traceEvents more than once; the events of all were read, where most programs "
+        "read the last only; what stands between them was not",
+    ),
+    "category assumed": (
+        _APPROXIMATED,
+        "rows of categories that this version does not know were taken for kernels or API calls",
+    ),
+    "category unknown": (_INFO, "rows of categories that this version does not know were left out"),
+    "python functions": (
+        _INFO,
+        "Python functions were left out; --include python_functions reads them",
+    ),
+    "api calls partial": (
+        _INFO,
+        "PyTorch leaves out API calls (cudaGetDevice, cudaSetDevice, cudaGetLastError, event calls, most "
+        "of the driver): sums of API time are smaller than those of other profilers",
+    ),
+    "coarse times": (_INFO, "times are whole microseconds: shorter operations take 0 or 1 us"),
+    "no time base": (
+        _INFO,
+        "the trace's times count from an unknown moment (its end, where the base stands, is missing)",
+    ),
+    "gpu activity missing": (_DROPPED, "API calls put work on a GPU, but no GPU work was recorded"),
+    "process assumed": (
+        _APPROXIMATED,
+        "several processes are merged in this file; GPU rows were given to the process whose rows "
+        "stand before them",
+    ),
+    "device unnamed": (_APPROXIMATED, "devices that the trace does not describe have no name"),
+    "metadata unreadable": (
+        _APPROXIMATED,
+        "what the trace says of itself is no JSON; what is known by name was read from it",
+    ),
 }
-_NOTES_OF_COUNTED = {
-    key: (slug, severity, text)
-    for (slug, severity), texts in _COUNTED.items()
-    for key, text in texts.items()
+# The slug of others is their key, with hyphens.
+_SLUGS = {
+    **dict.fromkeys(("no number", "no UTF-8", "lone backslash"), "json-repaired"),
+    **dict.fromkeys(("unescaped quote", "control character"), "json-repaired"),
+    **dict.fromkeys(("unreadable", "second array"), "event-unreadable"),
+    **dict.fromkeys(("no time stamp", "no duration"), "wrong-type"),
+    FURTHER_ARRAY: "events-in-two-arrays",
+    "python functions": "python-functions-left-out",
 }
-_FACTS_OF_COUNTED = {
-    "python functions": frozenset({Fact.PYTHON_FUNCTIONS}),
+# What a note touches; others touch all rows with times.
+_TOUCHED_FACTS = {
     "category assumed": frozenset({Fact.KERNELS, Fact.API_CALLS}),
+    "python functions": frozenset({Fact.PYTHON_FUNCTIONS}),
+    "api calls partial": frozenset({Fact.API_CALLS}),
+    "no time base": frozenset({Fact.UTC}),
+    "gpu activity missing": _GPU_FACTS,
+    "process assumed": _GPU_FACTS | {Fact.API_LINKS},
+    "device unnamed": frozenset({Fact.DEVICES}),
+    "metadata unreadable": frozenset({Fact.DEVICES, Fact.RANKS, Fact.UTC}),
 }
-
-_PARTIAL_API = Note(
-    "api-calls-partial",
-    _INFO,
-    "PyTorch leaves out API calls (cudaGetDevice, cudaSetDevice, cudaGetLastError, event calls, most of "
-    "the driver): sums of API time are smaller than those of other profilers",
-    facts=frozenset({Fact.API_CALLS}),
-)
-_COARSE_TIMES = Note(
-    "coarse-times",
-    _INFO,
-    "times are whole microseconds: shorter operations take 0 or 1 us",
-    facts=_TIMED,
-)
-_NO_BASE = Note(
-    "no-time-base",
-    _INFO,
-    "the trace's times count from an unknown moment (its end, where the base stands, is missing)",
-    facts=frozenset({Fact.UTC}),
-)
-_LOST_GPU_WORK = Note(
-    "gpu-activity-missing",
-    _DROPPED,
-    "API calls put work on a GPU, but no GPU work was recorded",
-    facts=_GPU_FACTS,
-)
-_MERGED_PROCESSES = Note(
-    "process-assumed",
-    _APPROXIMATED,
-    "several processes are merged in this file; GPU rows were given to the process whose rows "
-    "stand before them",
-    facts=_GPU_FACTS | {Fact.API_LINKS},
-)
-_UNNAMED_DEVICES = Note(
-    "device-unnamed",
-    _APPROXIMATED,
-    "devices that the trace does not describe have no name",
-    facts=frozenset({Fact.DEVICES}),
-)
-_METADATA = Note(
-    "metadata-unreadable",
-    _APPROXIMATED,
-    "what the trace says of itself is no JSON; what is known by name was read from it",
-    facts=frozenset({Fact.DEVICES, Fact.RANKS, Fact.UTC}),
-)
 # Advice on how to record GPU work where an accelerator's work was left out.
 _NOT_CONVERTED = "The trace is of an accelerator whose events nsysconv does not convert."
 
 
+def _note(key: str, count: int = 1, where: str = "") -> Note:
+    severity, text = _TEXTS[key]
+    slug = _SLUGS.get(key, key.replace(" ", "-"))
+    return Note(slug, severity, text, count, where, _TOUCHED_FACTS.get(key, _TIMED))
+
+
 def _counted_notes(findings: Chunk) -> Iterator[Note]:
     for key, count in findings.counts.items():
-        slug, severity, text = _NOTES_OF_COUNTED.get(key) or (
-            "accelerator-left-out",
-            _DROPPED,
-            f"events of an accelerator that nsysconv does not convert (category "
-            f"{key.removeprefix(ACCELERATOR)}) were left out: its work is in no table",
-        )
         offset = findings.first_offsets.get(key)
         where = "" if offset is None else f"byte {offset:,}"
-        yield Note(slug, severity, text, count, where, _FACTS_OF_COUNTED.get(key, _TIMED))
+        if key.startswith(ACCELERATOR):
+            text = (
+                "events of an accelerator that nsysconv does not convert (category "
+                f"{key.removeprefix(ACCELERATOR)}) were left out: its work is in no table"
+            )
+            yield Note("accelerator-left-out", _DROPPED, text, count, where, _TIMED)
+        else:
+            yield _note(key, count, where)
 
 
 def _damage_notes(trace: Trace, file_size: int, metadata: Metadata) -> Iterator[Note]:
@@ -475,7 +454,6 @@ def _damage_notes(trace: Trace, file_size: int, metadata: Metadata) -> Iterator[
         text = f"{size:,} bytes behind the compressed trace are no gzip and were left out"
         yield Note("trailing-data", _DROPPED, text, 1, f"byte {trace.trailing_offset:,}", _TIMED)
     if metadata.further_events:
-        text = "events of a second traceEvents were left out"
-        yield Note("event-unreadable", _DROPPED, text, metadata.further_events, facts=_TIMED)
+        yield _note("second array", metadata.further_events)
     if metadata.damaged and trace.lost_bytes is None:
-        yield _METADATA
+        yield _note("metadata unreadable")

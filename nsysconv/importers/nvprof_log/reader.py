@@ -40,9 +40,8 @@ _CUT_OUT = "Cut what nsys stats printed out of the file, and import it from a fi
 
 
 @dataclass(frozen=True)
-class LogPart:
-    """One run's tables in one file."""
-
+class _LogPart:
+    # One run's tables in one file.
     probe: Probe
     path: Path
     survey: LogSurvey
@@ -56,7 +55,7 @@ def read_recordings(probes: Sequence[Probe]) -> Iterator[Recording]:
         for probe, path in zip(probes, paths, strict=True):
             survey = LogSurvey(path)
             runs = [run for run in survey.runs if run.tables or run.no_data]
-            files.append([LogPart(probe, path, survey, run) for run in runs])
+            files.append([_LogPart(probe, path, survey, run) for run in runs])
             _refuse_empty(probe, survey)
         recordings = _joined(files)
         if len(recordings) > MAX_RECORDINGS:
@@ -65,7 +64,7 @@ def read_recordings(probes: Sequence[Probe]) -> Iterator[Recording]:
         for parts in recordings:
             name = _name_of(parts[0], firsts) if recordings[1:] else ""
             yield Recording(
-                PrintedRecording(parts, probes, name).batches(),
+                _PrintedRecording(parts, probes, name).batches(),
                 possible=POSSIBLE - _needless(parts),
                 one_of_several=bool(name),
             )
@@ -98,11 +97,11 @@ def _refuse_empty(probe: Probe, survey: LogSurvey) -> None:
     )
 
 
-def _joined(files: Sequence[Sequence[LogPart]]) -> list[list[LogPart]]:
+def _joined(files: Sequence[Sequence[_LogPart]]) -> list[list[_LogPart]]:
     # What the files hold of one run of one process is a recording.
     if all(len(parts) == 1 for parts in files):
         return [[part for (part,) in files]]
-    recordings: dict[tuple[int | None, int], list[LogPart]] = {}
+    recordings: dict[tuple[int | None, int], list[_LogPart]] = {}
     for parts in files:
         runs: Counter[int | None] = Counter()
         for part in parts:
@@ -111,14 +110,14 @@ def _joined(files: Sequence[Sequence[LogPart]]) -> list[list[LogPart]]:
     return list(recordings.values())
 
 
-def _name_of(part: LogPart, parts: Sequence[LogPart]) -> str:
+def _name_of(part: _LogPart, parts: Sequence[_LogPart]) -> str:
     # By its process, and by its place among those of the same process.
     same = [other for other in parts if other.run.pid == part.run.pid]
     name = f"pid{part.run.pid}" if part.run.pid is not None else "run"
     return name if len(same) == 1 else f"{name}-{same.index(part) + 1}"
 
 
-def _needless(parts: Sequence[LogPart]) -> frozenset[Fact]:
+def _needless(parts: Sequence[_LogPart]) -> frozenset[Fact]:
     # Totals that nobody misses: the events themselves are there, or the log is no summary.
     kinds = {table.header.kind for part in parts for table in part.run.tables}
     needless = needless_totals(
@@ -129,11 +128,9 @@ def _needless(parts: Sequence[LogPart]) -> frozenset[Fact]:
     return needless
 
 
-class PrintedRecording:
-    """One recording on its way to the store."""
-
-    def __init__(self, parts: Sequence[LogPart], probes: Sequence[Probe], name: str) -> None:
-        """Take the tables of a recording; `name` is empty if it is all that the files hold."""
+class _PrintedRecording:
+    def __init__(self, parts: Sequence[_LogPart], probes: Sequence[Probe], name: str) -> None:
+        # `name` is empty if the recording is all that the files hold.
         self._parts = parts
         self._probes = probes
         self._name = name
@@ -149,7 +146,6 @@ class PrintedRecording:
         self._facts: set[Fact] = set()
 
     def batches(self) -> Batches:
-        """Yield all rows; return the summary. Raises InputError for a text that only quotes a table."""
         ids = IdRegistry(demangler(), next(iter(self._pids), None))
         rows, totals, counters = NvprofTraceRows(ids), Totals(ids), Counters(ids)
         for part in self._parts:
@@ -186,7 +182,7 @@ class PrintedRecording:
             part=self._name,
         )
 
-    def _traces(self, part: LogPart, rows: NvprofTraceRows) -> Iterator[Batch]:
+    def _traces(self, part: _LogPart, rows: NvprofTraceRows) -> Iterator[Batch]:
         for table in part.run.tables:
             if table.header.kind not in TRACES:
                 continue

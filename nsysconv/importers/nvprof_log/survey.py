@@ -385,7 +385,7 @@ class LogSurvey:
         elif not text.strip() or self._read_header(text):
             return
         elif text.strip() in _NO_DATA:
-            self._current_run().no_data.add(_NO_DATA[text.strip()])
+            self._run_of(None).no_data.add(_NO_DATA[text.strip()])
         elif has_table(raw):
             self._has_nsys, self._table = True, None
         elif device := DEVICE.match(text):
@@ -418,7 +418,7 @@ class LogSurvey:
         header = parse_header(text)
         if header is None:
             return False
-        run = self._current_run()
+        run = self._run_of(None)
         if header.kind is NvprofTable.CPU_SAMPLES:
             run.not_read["samples of the CPU"] += 1
             self._table = None
@@ -480,23 +480,17 @@ class LogSurvey:
         self._table, self._section, self._scope, self._device = None, "", None, None
 
     def _run_of(self, pid: int | None) -> Run:
-        if pid is None:
-            return self._current_run()
-        return self._runs_by_pid.get(pid) or self._new_run(pid)
-
-    def _current_run(self) -> Run:
-        return self._run or self._new_run(None)
+        run = self._run if pid is None else self._runs_by_pid.get(pid)
+        return run or self._new_run(pid)
 
     def _new_run(self, pid: int | None) -> Run:
-        last = self.runs[-1] if self.runs else None
-        if pid is not None and last is not None and last.pid is None and not last.tables:
-            # What came before the process had a number.
-            run = last
-            run.pid = pid
-        else:
+        run = self.runs[-1] if self.runs else None
+        if run is None or run.pid is not None or run.tables or pid is None:
             run = Run(pid)
             self.runs.append(run)
         if pid is not None:
+            # What came before the process had a number is of the same run.
+            run.pid = pid
             self._runs_by_pid[pid] = run
         self._run = self._run or run
         return run

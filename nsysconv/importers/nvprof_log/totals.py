@@ -225,6 +225,7 @@ _VALUES = {"value_min": "Min", "value_max": "Max", "value_avg": "Avg", "value_su
 _NUMBER, _PERCENT, _BYTES, _RATE, _LEVELS = (
     codes.METRIC_UNITS.index(word) for word in ("number", "%", "bytes", "bytes/s", "level")
 )
+_UNITS_BY_END = {"%": _PERCENT, "/s": _RATE, "B": _BYTES}
 _METRIC, _EVENT = range(len(codes.METRIC_KINDS))
 _LAUNCH_COLUMNS = ("Device", "Context", "Stream", "Kernel", "Correlation_ID")
 
@@ -311,12 +312,8 @@ class Counters:
         if value is None:
             self._overflows += "OVERFLOW" in text.upper()
             return _NUMBER, None
-        number = float(value.middle)
-        if text.endswith("%"):
-            return _PERCENT, number
-        if text.endswith("/s"):
-            return _RATE, number
-        return (_BYTES if text.endswith("B") else _NUMBER), number
+        unit = next((code for end, code in _UNITS_BY_END.items() if text.endswith(end)), _NUMBER)
+        return unit, float(value.middle)
 
     def notes(self) -> Iterator[Note]:
         """Yield what was left out."""

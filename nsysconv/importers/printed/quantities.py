@@ -99,14 +99,12 @@ def totals_fact(kind: str) -> Fact:
 
 
 @dataclass
-class RoundedSums:
-    """How many sums are not known to the ns or byte, and the coarsest step in which they are spelled."""
-
+class _RoundedSums:
+    # How many sums are not known to the ns or byte, and the coarsest step in which they are spelled.
     count: int = 0
     step: Fraction = Fraction(0)
 
     def add(self, value: ValueRange) -> int:
-        """Return the integer that a sum means, and count it if it could be several."""
         if not value.is_exact:
             self.count += 1
             self.step = max(self.step, value.step)
@@ -117,15 +115,15 @@ class RoundedSums:
 class PrintedTotals:
     """Collect rows of `aggregate` of one recording, and what its notes are about.
 
-    `ids` numbers names and devices. `times` and `sizes` are the sums that are not exact, by fact; `unread`
-    the lines that look like rows and are none; `incomplete` the header lines of tables that lack rows.
+    `ids` numbers names and devices. `times` and `sizes` are the sums that are not exact, by fact,
+    `unread` lines that look like rows and are none, `incomplete` header lines of tables that lack rows.
     """
 
     ids: IdRegistry
     rows: list[Row] = field(default_factory=list)
     facts: set[Fact] = field(default_factory=set)
-    times: dict[Fact, RoundedSums] = field(default_factory=dict)
-    sizes: dict[Fact, RoundedSums] = field(default_factory=dict)
+    times: dict[Fact, _RoundedSums] = field(default_factory=dict)
+    sizes: dict[Fact, _RoundedSums] = field(default_factory=dict)
     unread: list[int] = field(default_factory=list)
     incomplete: list[int] = field(default_factory=list)
 
@@ -136,12 +134,12 @@ class PrintedTotals:
 
     def sum_ns(self, kind: str, total: ValueRange | None) -> int | None:
         """Return a sum of times as an integer, None if it is not recorded."""
-        sums = self.times.setdefault(totals_fact(kind), RoundedSums())
+        sums = self.times.setdefault(totals_fact(kind), _RoundedSums())
         return None if total is None else sums.add(total)
 
     def sum_bytes(self, kind: str, total: ValueRange | None) -> int | None:
         """Return a sum of sizes as an integer, None if it is not recorded."""
-        sums = self.sizes.setdefault(totals_fact(kind), RoundedSums())
+        sums = self.sizes.setdefault(totals_fact(kind), _RoundedSums())
         return None if total is None else sums.add(total)
 
     def rounding_notes(self, sizes: str) -> Iterator[Note]:

@@ -268,9 +268,8 @@ class TraceTally:
 class TraceRows(ABC):
     """Convert the cells of one recording's traces into rows of event tables.
 
-    `ids` numbers names, devices and streams; `tally` holds what was left out, guessed or rounded, `counts`
-    the rows of each table, `end_ns` the last end of a row. `without_pid` counts rows whose process is not
-    in their table.
+    `ids` numbers names, devices and streams. `tally` holds what was left out, guessed or rounded;
+    `counts` rows by table; `end_ns` the last end of a row; `without_pid` rows whose table has no process.
     """
 
     ids: IdRegistry
