@@ -179,7 +179,7 @@ class RowBuilder:
 
     def _api_calls(self, events: list[Event], args: list[Args], layer: int) -> PackedColumns:
         columns = {
-            **self._on_thread(events),
+            **_integers(events, pid="pid", tid="tid"),
             "correlation_id": pack_integers([a.correlation for a in args]),
             "layer": pack_constant(layer, len(events)),
             "name_id": self._names(events),
@@ -237,7 +237,7 @@ class RowBuilder:
     def _collective_calls(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
             **dict.fromkeys(_GPU_COLUMNS, pack_constant(MISSING, len(events))),
-            **self._on_thread(events),
+            **_integers(events, pid="pid", tid="tid"),
             "kind": pack_constant(_CALL, len(events)),
             **self._collective(args),
         }
@@ -251,9 +251,8 @@ class RowBuilder:
             "in_elements": pack_integers(sent),
             "out_elements": pack_integers(received),
             "group_id": self._optional_names([a.group for a in args]),
-            "group_size": pack_integers([a.group_size for a in args]),
             "group_ranks_id": self._optional_names([a.group_ranks for a in args]),
-            "sequence_number": pack_integers([a.collective_number for a in args]),
+            **_integers(args, group_size="group_size", sequence_number="collective_number"),
         }
 
     def _copies(self, events: list[Event], args: list[Args]) -> PackedColumns:
@@ -283,7 +282,7 @@ class RowBuilder:
     def _operators(self, events: list[Event], args: list[Args], kind: int) -> PackedColumns:
         shapes = [a.shapes if a.shapes is not None else a.shapes_old for a in args]
         return {
-            **self._on_thread(events),
+            **_integers(events, pid="pid", tid="tid"),
             "kind": pack_constant(kind, len(events)),
             "name_id": self._names(events),
             "sequence_number": pack_integers([a.sequence for a in args]),
@@ -293,7 +292,7 @@ class RowBuilder:
 
     def _ranges(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
-            **self._on_thread(events),
+            **_integers(events, pid="pid", tid="tid"),
             **_constants(events, kind=_PUSH_POP, domain_id=0),
             "name_id": self._names(events),
         }
@@ -309,19 +308,13 @@ class RowBuilder:
 
     def _memory_events(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
-            **self._on_thread(events),
+            **_integers(events, pid="pid", tid="tid"),
             **_integers(args, memory_type="memory_type", device_id="memory_device"),
             **_integers(args, address="address", bytes="memory_bytes"),
             **_integers(args, allocated_bytes="allocated", reserved_bytes="reserved"),
         }
 
     # -- columns that several tables have
-
-    def _on_thread(self, events: list[Event]) -> PackedColumns:
-        return {
-            "pid": pack_integers([event.pid for event in events]),
-            "tid": pack_integers([event.tid for event in events]),
-        }
 
     def _on_gpu(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
@@ -402,10 +395,10 @@ def _collective_calls(events: list[Event]) -> list[Event]:
     return _with_collective(_named(COMMUNICATION_OPERATOR, events))
 
 
-def _integers(args: list[Args], **attributes: str) -> PackedColumns:
+def _integers(objects: Sequence[object], **attributes: str) -> PackedColumns:
     # Attribute by column.
     return {
-        column: pack_integers([*map(attrgetter(attribute), args)])
+        column: pack_integers([*map(attrgetter(attribute), objects)])
         for column, attribute in attributes.items()
     }
 

@@ -123,21 +123,9 @@ CATEGORIES = {word: kind for kind, words in _CATEGORIES_OF_KIND.items() for word
 # Drawn beside the events that they repeat: counting them as work would count it twice.
 PASSED_OVER = frozenset(
     {
-        "gpu_user_annotation",
-        "ac2g",
-        "async",
-        "async_cpu_to_gpu",
-        "async_gpu",
-        "fwdbwd",
-        "forward_backward",
-        "trace",
-        "cuda_event",
-        "external_correlation",
-        "cuda_profiler_range",
-        "collective_comm",
-        "mtia_counters",
-        "hardware_counters",
-        "xpu_scope_profiler",
+        *("ac2g", "async", "async_cpu_to_gpu", "async_gpu", "fwdbwd", "forward_backward"),
+        *("gpu_user_annotation", "external_correlation", "collective_comm", "cuda_event", "trace"),
+        *("mtia_counters", "hardware_counters", "cuda_profiler_range", "xpu_scope_profiler"),
     }
 )
 # Categories of accelerators' work, which is in no table of ours: those that libkineto and its forks name

@@ -43,12 +43,6 @@ _LARGEST = 1 << 62
 _GROUP = 3
 
 
-def step_of(text: str) -> Fraction | None:
-    """Return what the last digit of a number is worth, in any language's spelling; None for others."""
-    number = _digits(text)
-    return None if number is None else Fraction(10) ** number[1]
-
-
 def spelled(text: str, unit: str = "") -> ValueRange | None:
     """Return a cell's value in its own unit, or its column's; None if it is no number of a known unit."""
     scaled = _scaled(text, unit)

@@ -16,7 +16,6 @@ from nsysconv.importers.nvprof_log.survey import (
     KERNEL,
     NvprofTable,
     PrintedTable,
-    RangeScope,
     spelled,
 )
 from nsysconv.importers.printed.quantities import (
@@ -147,21 +146,17 @@ class Totals(PrintedTotals):
         fact = totals_fact(kind)
         self.facts |= GPU_TOTALS if fact in GPU_TOTALS else {fact}
         row = {**columns, "pid": self.ids.pid, "range_name_id": None}
-        if table.scope is not None:
-            row |= self._scope_columns(kind, table.scope)
+        if (scope := table.scope) is not None:
+            row["tid"] = scope.tid
+            if scope.tid is not None and self.ids.pid is not None:
+                self.ids.thread(self.ids.pid, scope.tid)
+            if scope.domain is not None:
+                row["domain_id"] = self.ids.domain(scope.domain)
+            if kind != "range" and scope.range is not None:
+                row["range_name_id"] = self.ids.name(scope.range)
         if table.device is not None:
             row["device_id"] = self.ids.device(table.device)
         self.put(kind, row)
-
-    def _scope_columns(self, kind: str, scope: RangeScope) -> Row:
-        columns: Row = {"tid": scope.tid}
-        if scope.tid is not None and self.ids.pid is not None:
-            self.ids.thread(self.ids.pid, scope.tid)
-        if scope.domain is not None:
-            columns["domain_id"] = self.ids.domain(scope.domain)
-        if kind != "range" and scope.range is not None:
-            columns["range_name_id"] = self.ids.name(scope.range)
-        return columns
 
     def add_unified_memory(self, table: PrintedTable) -> int:
         """Add rows of totals of unified memory; return how many rows are no migrations."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from nsysconv import codes
-from nsysconv.importers.nvprof_log.survey import UNITS, PrintedTable, measured, spelled, step_of
+from nsysconv.importers.nvprof_log.survey import UNITS, PrintedTable, measured, spelled
 from nsysconv.importers.nvprof_log.totals import split_number
 from nsysconv.importers.printed.registry import api_layer
 from nsysconv.importers.printed.text import RejectedLines, RowSpan, csv_cells, parse_digits
@@ -135,12 +135,10 @@ class TraceReader:
         for line in sample.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]:
             row = self._row(line.decode("utf-8", "replace").rstrip("\r")) or {}
             for role in QUANTITIES:
-                cell = row.get(role, "")
-                usual = "." in cell and set(cell) <= _USUAL_CHARACTERS
-                step = step_of(cell) if usual else None
-                if step is not None and self._units.get(role) in UNITS:
-                    size = float(step) * self._scales[role]
-                    self._steps[role] = max(size, self._steps.get(role, 0.0))
+                cell, unit = row.get(role, ""), self._units.get(role)
+                usual = "." in cell and set(cell) <= _USUAL_CHARACTERS and unit in UNITS
+                if usual and (value := measured(cell, unit or "")):
+                    self._steps[role] = max(value[1], self._steps.get(role, 0.0))
 
     def _piece(self, span: RowSpan) -> list[TraceCells]:
         data = self._read(span, span.end)
