@@ -214,8 +214,10 @@ class Report:
         return [dict(zip(names, row, strict=True)) for row in self.tuples()]
 
     def tuples(self) -> Iterator[tuple[Value, ...]]:
-        """Iterate over the rows in the order of the declared columns; null and NaN are None."""
-        # A few thousand at a time: a long listing is never in memory as objects.
+        """Iterate over the rows in the order of the declared columns; null and NaN are None.
+
+        Rows are converted a few thousand at a time, so that a long listing is never in memory as objects.
+        """
         if self.table is None:
             return iter(())
         columns = [_python_values(self.table.column(column.name)) for column in self.columns]
