@@ -148,6 +148,14 @@ def _thread() -> tuple[sa.Column[int], sa.Column[int]]:
     )
 
 
+def _gpu_interval(what: str) -> tuple[sa.schema.SchemaItem, ...]:
+    return (*_interval_of(what), *_where_on_gpu())
+
+
+def _thread_interval(what: str) -> tuple[sa.schema.SchemaItem, ...]:
+    return (*_interval_of(what), *_thread())
+
+
 run = sa.Table(
     "run",
     metadata,
@@ -322,8 +330,7 @@ api_call = _event_table(
     "api_call",
     Fact.API_CALLS,
     "One call of the GPU runtime's or driver's API.",
-    *_interval_of("the call"),
-    *_thread(),
+    *_thread_interval("the call"),
     _column(
         "correlation_id",
         "Shared with the GPU operations it launched; unique per process only; 0 or null: none.",
@@ -337,8 +344,7 @@ kernel = _event_table(
     "kernel",
     Fact.KERNELS,
     "One execution of a kernel on a device.",
-    *_interval_of("the kernel"),
-    *_where_on_gpu(),
+    *_gpu_interval("the kernel"),
     _green_context(),
     _column("name_id", "Demangled name, `name.id`."),
     _column("short_name_id", "Name without arguments and scopes, `name.id`."),
@@ -369,8 +375,7 @@ memcpy = _event_table(
     "memcpy",
     Fact.MEMCPYS,
     "One explicit copy of memory (migrations of unified memory are in unified_memory_event).",
-    *_interval_of("the copy"),
-    *_where_on_gpu(),
+    *_gpu_interval("the copy"),
     _green_context(),
     _column("bytes", "Bytes copied.", Unit.BYTES),
     _column("direction", "From where to where.", codes=codes.DIRECTIONS),
@@ -385,8 +390,7 @@ memset = _event_table(
     "memset",
     Fact.MEMSETS,
     "One setting of memory to a value.",
-    *_interval_of("the set"),
-    *_where_on_gpu(),
+    *_gpu_interval("the set"),
     _green_context(),
     _column("bytes", "Bytes set.", Unit.BYTES),
     _column("memory_kind", "Kind of memory.", codes=codes.MEMORY_KINDS),
@@ -398,8 +402,7 @@ unified_memory_event = _event_table(
     "unified_memory_event",
     Fact.UNIFIED_MEMORY,
     "One migration of unified memory.",
-    *_interval_of("the migration"),
-    *_where_on_gpu(),
+    *_gpu_interval("the migration"),
     _column("bytes", "Bytes moved.", Unit.BYTES),
     _column("direction", "From where to where.", codes=codes.DIRECTIONS),
     _column(
@@ -414,8 +417,7 @@ graph_launch = _event_table(
     "graph_launch",
     Fact.GRAPH_LAUNCHES,
     "One launch of a graph that the source recorded as a single interval.",
-    *_interval_of("the graph"),
-    *_where_on_gpu(),
+    *_gpu_interval("the graph"),
     _column("graph_id", "The graph."),
     _column("graph_exec_id", "The instantiated graph."),
 )
@@ -435,8 +437,7 @@ sync = _event_table(
     "sync",
     Fact.SYNCS,
     "One synchronisation as the device saw it. Not GPU work.",
-    *_interval_of("the wait"),
-    *_where_on_gpu(),
+    *_gpu_interval("the wait"),
     _column("event_id", "The event waited for; null: none."),
     _column(
         "sync_type",
@@ -465,8 +466,7 @@ operator = _event_table(
     Fact.OPERATORS,
     "One operator of the framework, construct of a directive, or call of a library, on a "
     "thread; they nest.",
-    *_interval_of("the operator"),
-    *_thread(),
+    *_thread_interval("the operator"),
     _column(
         "kind",
         "operator: of the framework (`aten::mm`); python_function: a call in the Python code, "
@@ -484,8 +484,7 @@ collective = _event_table(
     "collective",
     Fact.COLLECTIVES,
     "One collective communication of one process, as called or as run.",
-    *_interval_of("it"),
-    *_where_on_gpu(),
+    *_gpu_interval("it"),
     _column("tid", "The thread that called it, `thread.tid`; null for the kernel."),
     _column(
         "kind",
@@ -522,8 +521,7 @@ osrt_call = _event_table(
     "osrt_call",
     Fact.OSRT_CALLS,
     "One call of the operating system's runtime libraries, imported on request.",
-    *_interval_of("the call"),
-    *_thread(),
+    *_thread_interval("the call"),
     _column("name_id", "The function, `name.id`."),
     _column("result", "What it returned, as the source gives it."),
     _column("nesting_level", "Calls of this kind that it was made from; 0: none.", Unit.COUNT),
@@ -533,8 +531,7 @@ mpi_call = _event_table(
     "mpi_call",
     Fact.MPI_CALLS,
     "One call of MPI.",
-    *_interval_of("the call"),
-    *_thread(),
+    *_thread_interval("the call"),
     _column(
         "kind",
         "p2p: sends to or receives from one rank; collective: of all ranks of a communicator; "
@@ -571,8 +568,7 @@ overhead = _event_table(
     "overhead",
     Fact.OVERHEAD,
     "One interval that was not the program's own work.",
-    *_interval_of("the overhead"),
-    *_thread(),
+    *_thread_interval("the overhead"),
     _column(
         "kind",
         "profiler: the profiler's own work; driver: work of the driver that the profiler "

@@ -179,7 +179,7 @@ class RowBuilder:
 
     def _api_calls(self, events: list[Event], args: list[Args], layer: int) -> PackedColumns:
         columns = {
-            **_integers(events, pid="pid", tid="tid"),
+            **_on_thread(events),
             "correlation_id": pack_integers([a.correlation for a in args]),
             "layer": pack_constant(layer, len(events)),
             "name_id": self._names(events),
@@ -237,7 +237,7 @@ class RowBuilder:
     def _collective_calls(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
             **dict.fromkeys(_GPU_COLUMNS, pack_constant(MISSING, len(events))),
-            **_integers(events, pid="pid", tid="tid"),
+            **_on_thread(events),
             "kind": pack_constant(_CALL, len(events)),
             **self._collective(args),
         }
@@ -282,7 +282,7 @@ class RowBuilder:
     def _operators(self, events: list[Event], args: list[Args], kind: int) -> PackedColumns:
         shapes = [a.shapes if a.shapes is not None else a.shapes_old for a in args]
         return {
-            **_integers(events, pid="pid", tid="tid"),
+            **_on_thread(events),
             "kind": pack_constant(kind, len(events)),
             "name_id": self._names(events),
             "sequence_number": pack_integers([a.sequence for a in args]),
@@ -292,7 +292,7 @@ class RowBuilder:
 
     def _ranges(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
-            **_integers(events, pid="pid", tid="tid"),
+            **_on_thread(events),
             **_constants(events, kind=_PUSH_POP, domain_id=0),
             "name_id": self._names(events),
         }
@@ -308,7 +308,7 @@ class RowBuilder:
 
     def _memory_events(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
-            **_integers(events, pid="pid", tid="tid"),
+            **_on_thread(events),
             **_integers(args, memory_type="memory_type", device_id="memory_device"),
             **_integers(args, address="address", bytes="memory_bytes"),
             **_integers(args, allocated_bytes="allocated", reserved_bytes="reserved"),
@@ -395,10 +395,16 @@ def _collective_calls(events: list[Event]) -> list[Event]:
     return _with_collective(_named(COMMUNICATION_OPERATOR, events))
 
 
-def _integers(objects: Sequence[object], **attributes: str) -> PackedColumns:
+def _on_thread(events: list[Event]) -> PackedColumns:
+    # Most events of a trace are on threads, and comprehensions take less time than `_integers`.
+    pids, tids = [event.pid for event in events], [event.tid for event in events]
+    return {"pid": pack_integers(pids), "tid": pack_integers(tids)}
+
+
+def _integers(args: list[Args], **attributes: str) -> PackedColumns:
     # Attribute by column.
     return {
-        column: pack_integers([*map(attrgetter(attribute), objects)])
+        column: pack_integers([*map(attrgetter(attribute), args)])
         for column, attribute in attributes.items()
     }
 

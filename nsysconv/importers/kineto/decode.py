@@ -106,10 +106,7 @@ def _decoder_of(file: BufferedReader, python_functions: bool) -> Decode:
 def decode_text(
     text: bytes, offset: int, *, python_functions: bool, batch_bytes: int = _BATCH_BYTES
 ) -> Chunk:
-    """Return the rows of a text of whole events, which begins at byte `offset` of the trace.
-
-    About `batch_bytes` are decoded at a time. Python functions become rows only if asked for.
-    """
+    """Return the rows of whole events, whose text begins at byte `offset` and is decoded in batches."""
     chunk = Chunk()
     builder = RowBuilder(chunk)
     for low, high in batch_bounds(text, batch_bytes):

@@ -79,10 +79,7 @@ def encoded_column(column: pa.DictionaryArray) -> EncodedTexts:
 
 
 def map_texts(texts: EncodedTexts | None, rows: Array, number: Callable[[str], int]) -> Array:
-    """Return the number of each of these rows' texts; MISSING for none, or without the column.
-
-    `number` is called once per text, in order of their codes, and never for unused ones.
-    """
+    """Return the number of each row's text, by a call per used text, in order; MISSING for no text."""
     if texts is None:
         return np.full(len(rows), MISSING)
     row_codes = texts.codes[rows]
