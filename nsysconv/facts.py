@@ -8,84 +8,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Self
 
 
 class Fact(StrEnum):
     """A kind of information. The value is what the store keeps; `label` is what people read."""
 
-    KERNELS = "kernels"
-    MEMCPYS = "memcpys"
-    MEMSETS = "memsets"
-    UNIFIED_MEMORY = "unified_memory"
-    GRAPH_LAUNCHES = "graph_launches"
-    GRAPH_NODES = "graph_nodes"
-    API_CALLS = "api_calls"
-    API_LINKS = "api_links"
-    SYNCS = "syncs"
-    RANGES = "ranges"
-    OPERATORS = "operators"
-    PYTHON_FUNCTIONS = "python_functions"
-    COLLECTIVES = "collectives"
-    MEMORY_EVENTS = "memory_events"
-    DIRECTIVES = "directives"
-    LIBRARY_CALLS = "library_calls"
-    MPI_CALLS = "mpi_calls"
-    OSRT_CALLS = "osrt_calls"
-    PAGE_FAULTS = "page_faults"
-    KERNEL_TOTALS = "kernel_totals"
-    MEMORY_TOTALS = "memory_totals"
-    API_TOTALS = "api_totals"
-    UNIFIED_MEMORY_TOTALS = "unified_memory_totals"
-    RANGE_TOTALS = "range_totals"
-    DIRECTIVE_TOTALS = "directive_totals"
-    OSRT_TOTALS = "osrt_totals"
-    METRICS = "metrics"
-    OVERHEAD = "overhead"
-    THREADS = "threads"
-    DEVICES = "devices"
-    RANKS = "ranks"
-    UTC = "utc"
+    label: str
 
-    @property
-    def label(self) -> str:
-        """Return the fact in a few words, as messages and tables show it."""
-        return _LABELS[self]
+    def __new__(cls, value: str, label: str = "") -> Self:
+        """Return the member with its label."""
+        member = str.__new__(cls, value)
+        member._value_, member.label = value, label
+        return member
 
-
-_LABELS: dict[Fact, str] = {
-    Fact.KERNELS: "kernel events",
-    Fact.MEMCPYS: "memory copies",
-    Fact.MEMSETS: "memory sets",
-    Fact.UNIFIED_MEMORY: "unified-memory migrations",
-    Fact.GRAPH_LAUNCHES: "graph launches as intervals",
-    Fact.GRAPH_NODES: "graph nodes",
-    Fact.API_CALLS: "API calls",
-    Fact.API_LINKS: "links from API calls to GPU operations",
-    Fact.SYNCS: "synchronisations",
-    Fact.RANGES: "ranges (NVTX, user annotations)",
-    Fact.OPERATORS: "operators of the framework",
-    Fact.PYTHON_FUNCTIONS: "Python functions",
-    Fact.COLLECTIVES: "collective communication",
-    Fact.MEMORY_EVENTS: "memory taken and given back",
-    Fact.DIRECTIVES: "constructs of OpenACC and OpenMP",
-    Fact.LIBRARY_CALLS: "calls of cuBLAS and cuDNN",
-    Fact.MPI_CALLS: "MPI calls",
-    Fact.OSRT_CALLS: "calls of the operating system's runtime libraries",
-    Fact.PAGE_FAULTS: "page faults on unified memory",
-    Fact.KERNEL_TOTALS: "totals of kernels by name",
-    Fact.MEMORY_TOTALS: "totals of copies and memory sets",
-    Fact.API_TOTALS: "totals of API calls by name",
-    Fact.UNIFIED_MEMORY_TOTALS: "totals of unified-memory migrations",
-    Fact.RANGE_TOTALS: "totals of ranges by name",
-    Fact.DIRECTIVE_TOTALS: "totals of constructs of OpenACC and OpenMP by name",
-    Fact.OSRT_TOTALS: "totals of calls of the operating system's runtime libraries by name",
-    Fact.METRICS: "metrics and events that hardware counters measured",
-    Fact.OVERHEAD: "profiler overhead",
-    Fact.THREADS: "threads of API calls",
-    Fact.DEVICES: "device properties",
-    Fact.RANKS: "ranks of processes",
-    Fact.UTC: "time of day (UTC) of the profile's zero",
-}
+    KERNELS = "kernels", "kernel events"
+    MEMCPYS = "memcpys", "memory copies"
+    MEMSETS = "memsets", "memory sets"
+    UNIFIED_MEMORY = "unified_memory", "unified-memory migrations"
+    GRAPH_LAUNCHES = "graph_launches", "graph launches as intervals"
+    GRAPH_NODES = "graph_nodes", "graph nodes"
+    API_CALLS = "api_calls", "API calls"
+    API_LINKS = "api_links", "links from API calls to GPU operations"
+    SYNCS = "syncs", "synchronisations"
+    RANGES = "ranges", "ranges (NVTX, user annotations)"
+    OPERATORS = "operators", "operators of the framework"
+    PYTHON_FUNCTIONS = "python_functions", "Python functions"
+    COLLECTIVES = "collectives", "collective communication"
+    MEMORY_EVENTS = "memory_events", "memory taken and given back"
+    DIRECTIVES = "directives", "constructs of OpenACC and OpenMP"
+    LIBRARY_CALLS = "library_calls", "calls of cuBLAS and cuDNN"
+    MPI_CALLS = "mpi_calls", "MPI calls"
+    OSRT_CALLS = "osrt_calls", "calls of the operating system's runtime libraries"
+    PAGE_FAULTS = "page_faults", "page faults on unified memory"
+    KERNEL_TOTALS = "kernel_totals", "totals of kernels by name"
+    MEMORY_TOTALS = "memory_totals", "totals of copies and memory sets"
+    API_TOTALS = "api_totals", "totals of API calls by name"
+    UNIFIED_MEMORY_TOTALS = "unified_memory_totals", "totals of unified-memory migrations"
+    RANGE_TOTALS = "range_totals", "totals of ranges by name"
+    DIRECTIVE_TOTALS = "directive_totals", "totals of constructs of OpenACC and OpenMP by name"
+    OSRT_TOTALS = (
+        "osrt_totals",
+        "totals of calls of the operating system's runtime libraries by name",
+    )
+    METRICS = "metrics", "metrics and events that hardware counters measured"
+    OVERHEAD = "overhead", "profiler overhead"
+    THREADS = "threads", "threads of API calls"
+    DEVICES = "devices", "device properties"
+    RANKS = "ranks", "ranks of processes"
+    UTC = "utc", "time of day (UTC) of the profile's zero"
 
 
 def in_order(facts: Iterable[Fact]) -> list[Fact]:

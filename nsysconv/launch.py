@@ -1,4 +1,4 @@
-"""A program's place in its job, from the variables that launchers and batch systems set.
+"""A program's place in its job, from the variables that launchers and batch systems set, and its cores.
 
 Environments hold tokens and passwords. Only the variables named here are read, and of these only
 values of the expected shape.
@@ -6,9 +6,12 @@ values of the expected shape.
 
 from __future__ import annotations
 
+import os
 import re
+from collections import ChainMap
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
+from itertools import chain
 
 
 @dataclass(frozen=True)
@@ -27,50 +30,27 @@ class Launch:
     job: str | None = None
 
 
-@dataclass(frozen=True)
-class _Launcher:
-    """The variables that a launcher sets. Without the variable `mark` it did not start this process."""
-
-    rank: str
-    local_rank: str = ""
-    world_size: str = ""
-    local_size: str = ""
-    node: str = ""
-    mark: str = ""
-
-
-# The innermost first: torchrun under srun numbers its own processes, and so does mpirun inside the
-# step of a batch script. Anyone may have set RANK, so every launcher but Slurm goes before it (people
-# set it from SLURM_PROCID, and then both are the same).
+_COMM_WORLD_PARTS = ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")
+# Of each launcher the variable without which it did not start this process, if there is one, and those of
+# rank, local rank, world size, local size and node. The innermost first: torchrun under srun numbers its
+# own processes, and so does mpirun inside the step of a batch script. Anyone may have set RANK, so every
+# launcher but Slurm goes before it (people set it from SLURM_PROCID, and then both are the same).
 _LAUNCHERS = (
-    _Launcher(
-        "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID"
-    ),
-    _Launcher(
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
-    ),
-    _Launcher(
-        "MV2_COMM_WORLD_RANK",
-        "MV2_COMM_WORLD_LOCAL_RANK",
-        "MV2_COMM_WORLD_SIZE",
-        "MV2_COMM_WORLD_LOCAL_SIZE",
-    ),
-    _Launcher("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_SIZE"),
-    _Launcher("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS"),  # MPICH, Intel MPI
-    _Launcher("PMI_RANK", "PMI_LOCAL_RANK", "PMI_SIZE", "PMI_LOCAL_SIZE"),  # Cray MPICH
-    _Launcher("PALS_RANKID", "PALS_LOCAL_RANKID", "", "PALS_LOCAL_SIZE", "PALS_NODEID"),
-    _Launcher("PMIX_RANK"),
-    _Launcher("FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE"),
-    _Launcher("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    ("TORCHELASTIC_RUN_ID", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
+    ("", *(f"OMPI_COMM_WORLD_{part}" for part in _COMM_WORLD_PARTS)),
+    ("", *(f"MV2_COMM_WORLD_{part}" for part in _COMM_WORLD_PARTS)),
+    ("", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_SIZE"),
+    ("", "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS"),  # MPICH, Intel MPI
+    ("", "PMI_RANK", "PMI_LOCAL_RANK", "PMI_SIZE", "PMI_LOCAL_SIZE"),  # Cray MPICH
+    ("", "PALS_RANKID", "PALS_LOCAL_RANKID", "", "PALS_LOCAL_SIZE", "PALS_NODEID"),
+    ("", "PMIX_RANK"),
+    ("", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE"),
+    ("", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     # A batch script is task 0, too, but not one of a step's tasks.
-    _Launcher(
-        "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "", "SLURM_NODEID", "SLURM_STEP_ID"
-    ),
-    _Launcher("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "", "SLURM_NODEID", "SLURM_STEP_ID"),
+    ("SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "", "SLURM_NODEID"),
+    ("SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "", "SLURM_NODEID"),
 )
+_NUMBERED_PARTS = ("rank", "local_rank", "world_size", "local_size", "node")
 # Their daemons are tasks of a step on some nodes and not on others: no step is the run's.
 _WITH_DAEMONS = ("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "MPI_LOCALRANKID")
 
@@ -89,14 +69,7 @@ VALUE = r"[\w.\[\]:-]{1,64}"
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _WORD = re.compile(VALUE, re.ASCII)
 
-VARIABLES = frozenset(
-    {
-        *(getattr(launcher, part.name) for launcher in _LAUNCHERS for part in fields(launcher)),
-        *_JOB_NUMBERS,
-        *_JOB_WORDS,
-    }
-    - {""}
-)
+VARIABLES = frozenset({*chain(*_LAUNCHERS), *_JOB_NUMBERS, *_JOB_WORDS} - {""})
 """The names of the only variables that are read."""
 
 
@@ -105,33 +78,19 @@ def launch_of(environment: Mapping[str, str]) -> Launch:
 
     The innermost launcher counts; what it does not set is taken from others that set the same rank.
     """
-    places = [_place(launcher, environment) for launcher in _LAUNCHERS]
-    ranked = [place for place in places if place is not None]
-    if not ranked:
-        return Launch(job=_job(environment))
-    first, *others = ranked
-    for other in others:
-        if other.rank == first.rank:
-            missing = {
-                part.name: getattr(other, part.name)
-                for part in fields(Launch)
-                if getattr(first, part.name) is None
-            }
-            first = replace(first, **missing)
-    return replace(first, job=_job(environment))
+    places = [place for names in _LAUNCHERS if (place := _place(names, environment))]
+    same = [place for place in places if place["rank"] == places[0]["rank"]]
+    return Launch(**ChainMap(*same), job=_job(environment))
 
 
-def _place(launcher: _Launcher, environment: Mapping[str, str]) -> Launch | None:
-    rank = _number(environment, launcher.rank)
-    if rank is None or (launcher.mark and launcher.mark not in environment):
-        return None
-    return Launch(
-        rank,
-        _number(environment, launcher.local_rank),
-        _number(environment, launcher.world_size),
-        _number(environment, launcher.local_size),
-        _number(environment, launcher.node),
-    )
+def _place(launcher: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, int]:
+    mark, *names = launcher
+    numbers = {
+        part: number
+        for part, name in zip(_NUMBERED_PARTS, names, strict=False)
+        if (number := _number(environment, name)) is not None
+    }
+    return numbers if "rank" in numbers and (not mark or mark in environment) else {}
 
 
 def _job(environment: Mapping[str, str]) -> str | None:
@@ -165,3 +124,10 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
 def _value(environment: Mapping[str, str], name: str, shape: re.Pattern[str]) -> str | None:
     value = environment.get(name, "")
     return value if shape.fullmatch(value) else None
+
+
+def cores() -> int:
+    """Return how many cores this process may use: inside a batch job, those of the job."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -70,31 +70,30 @@ def _depths(text: str) -> list[int]:
     return depths
 
 
+def _places(text: str, mark: str) -> list[int]:
+    # Where the mark is outside of brackets.
+    return [i for i, depth in enumerate(_depths(text)) if not depth and text.startswith(mark, i)]
+
+
 def _without_parameters(name: str) -> str:
-    if not name.endswith(")"):
-        return name
-    depths = _depths(name)
-    start = max((i for i, c in enumerate(name) if c == "(" and depths[i] == 0), default=0)
+    start = max(_places(name, "("), default=0) if name.endswith(")") else 0
     return name[:start] if start and not name[:start].endswith("operator") else name
 
 
 def _without_return_type(name: str) -> str:
-    depths = _depths(name)
-    if any(c == "," and depths[i] == 0 for i, c in enumerate(name)):
-        return name  # a list of words, no function
-    spaces = [i for i, c in enumerate(name) if c == " " and depths[i] == 0]
-    return name[spaces[-1] + 1 :] if spaces and "operator" not in name else name
+    spaces = _places(name, " ")
+    # With a comma it is a list of words, no function.
+    is_function = not _places(name, ",") and "operator" not in name
+    return name[spaces[-1] + 1 :] if spaces and is_function else name
 
 
 def _without_namespaces(name: str) -> str:
-    depths = _depths(name)
-    cuts = [i for i in range(1, len(name)) if name[i - 1 : i + 1] == "::" and depths[i] == 0]
-    return name[cuts[-1] + 1 :] if cuts else name
+    cuts = _places(name, "::")
+    return name[cuts[-1] + 2 :] if cuts else name
 
 
 def _with_short_arguments(name: str, width: int) -> str:
-    depths = _depths(name)
-    start = next((i for i, c in enumerate(name) if c == "<" and depths[i] == 0), None)
+    start = next(iter(_places(name, "<")), None)
     if len(name) <= width or not start or not name.endswith(">"):
         return name
     room = max(width - start - 2, 1)

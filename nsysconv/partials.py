@@ -6,6 +6,7 @@ process of another container lives cannot be asked, so its files are kept for an
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import re
@@ -43,7 +44,7 @@ def building(path: Path) -> Iterator[Path]:
 def sweep(path: Path) -> None:
     """Remove what killed processes of this host left of building `path`."""
     prefix = _prefix(path)
-    for left in path.parent.glob(f"{_literal(prefix)}*{_SUFFIX}*"):
+    for left in path.parent.glob(f"{glob.escape(prefix)}*{_SUFFIX}*"):
         _remove_left(left, left.name[len(prefix) :])
 
 
@@ -115,7 +116,3 @@ def _remove(partial: Path) -> None:
             _remove(entry)
     with suppress(OSError):
         partial.rmdir()
-
-
-def _literal(text: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in text)

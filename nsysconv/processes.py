@@ -16,11 +16,10 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from queue import SimpleQueue
-from types import TracebackType
 from typing import IO, Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -34,19 +33,8 @@ class ProcessDiedError(Exception):
 
 
 class _Process(subprocess.Popen[bytes]):
-    """A worker process that leads a group of its own; what it starts ends with it."""
-
-    def __init__(self) -> None:
-        """Start the process; it waits for its first message."""
-        super().__init__(
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            process_group=0,
-        )
-
     def kill(self) -> None:
-        """Kill the process group, unless the process was waited for: its number may be another's then."""
+        # With the group goes what it started. Once it was waited for, its number may be another's.
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -56,8 +44,9 @@ def _start() -> _Process:
     # Ctrl-C reaches all processes of a terminal. This process ends the workers by closing their pipes;
     # they inherit a blocked SIGINT, because they could not ignore it before Python has started.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    command, pipe = [sys.executable, "-m", __name__], subprocess.PIPE
     try:
-        return _Process()
+        return _Process(command, stdin=pipe, stdout=pipe, process_group=0)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -86,12 +75,7 @@ class Processes(Generic[Item, Result]):
         """Return the pool."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Kill all workers and what they started, and wait for them."""
         # In this order: no thread takes up a further item when its process is killed. Idle processes
         # would end by themselves, but run a garbage collection over all they have loaded first.
@@ -115,15 +99,13 @@ class Processes(Generic[Item, Result]):
         """
         begun = (self._threads.submit(self._result, item, lost) for item in items)
         waiting = deque(islice(begun, self._count + 1))
-        return self._results(waiting, begun)
 
-    @staticmethod
-    def _results(
-        waiting: deque[Future[Result]], begun: Iterator[Future[Result]]
-    ) -> Iterator[Result]:
-        while waiting:
-            yield waiting.popleft().result()
-            waiting.extend(islice(begun, 1))
+        def results() -> Iterator[Result]:
+            while waiting:
+                yield waiting.popleft().result()
+                waiting.extend(islice(begun, 1))
+
+        return results()
 
     def _next(self) -> _Process:
         process = _start()
@@ -146,16 +128,12 @@ class Processes(Generic[Item, Result]):
         self._free.put(process)
         if answer is None and lost is not None and not self._ended:
             return lost(item)
-        return _result_of(answer)  # type: ignore[no-any-return]
-
-
-def _result_of(answer: bytes | None) -> Any:
-    if answer is None:
-        raise ProcessDiedError
-    result, error = pickle.loads(answer)
-    if error is not None:
-        raise error
-    return result
+        if answer is None:
+            raise ProcessDiedError
+        result, error = pickle.loads(answer)
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
 
 
 def _close(process: _Process) -> None:
@@ -190,15 +168,12 @@ def main() -> None:
     with os.fdopen(os.dup(0), "rb") as items, os.fdopen(os.dup(1), "wb") as results:
         os.dup2(nothing, 0)
         os.dup2(2, 1)
-        _serve(items, results)
+        if (begin := _received(items)) is not None:
+            make, arguments = pickle.loads(begin)
+            _serve(make(*arguments), items, results)
 
 
-def _serve(items: IO[bytes], results: IO[bytes]) -> None:
-    begin = _received(items)
-    if begin is None:
-        return
-    make, arguments = pickle.loads(begin)
-    work = make(*arguments)
+def _serve(work: Callable[[Any], Any], items: IO[bytes], results: IO[bytes]) -> None:
     with contextlib.suppress(BrokenPipeError):
         while (item := _received(items)) is not None:
             # The list is the only reference: popping it frees the message once it is unpickled.

@@ -37,20 +37,13 @@ def is_systemwide(error: OSError) -> bool:
 
 def reason_of(error: OSError) -> str:
     """Return why the system refused, in words."""
-    if error.errno in _REFUSALS:
-        return _REFUSALS[error.errno][0]
-    return error.strerror or str(error)
+    return _REFUSALS.get(error.errno or 0, (error.strerror or str(error), ""))[0]
 
 
 def refusal_error(error: OSError, where: str, hint: str = "") -> UsageError:
-    """Return the error for a file or folder that could not be opened or written.
-
-    `hint` is used where the reason has none of its own.
-    """
-    if error.errno in _REFUSALS:
-        what, hint = _REFUSALS[error.errno]
-        return UsageError(what, where=where, hint=hint)
-    return UsageError(f"cannot be written: {reason_of(error)}", where=where, hint=hint)
+    """Return the error for what could not be written; `hint` is for reasons without one of their own."""
+    what, hint = _REFUSALS.get(error.errno or 0, (f"cannot be written: {reason_of(error)}", hint))
+    return UsageError(what, where=where, hint=hint)
 
 
 def write_failure(path: Path, *others: Path) -> OSError | None:

@@ -74,9 +74,8 @@ class Column:
         """Return the type of the column's values."""
         if self.unit is Unit.TEXT:
             return "text"
-        return (
-            "float" if self.real or self.unit in (Unit.PCT, Unit.BYTES_PER_S, Unit.REAL) else "int"
-        )
+        is_real = self.real or self.unit in (Unit.PCT, Unit.BYTES_PER_S, Unit.REAL)
+        return "float" if is_real else "int"
 
     @property
     def is_extreme(self) -> bool:
@@ -199,9 +198,8 @@ class Report:
         """Return the rows as an Arrow table of the declared columns; none if nothing was recorded."""
         if self.table is None:
             return build_table(self.columns, {column.name: [] for column in self.columns})
-        plain = [_ARROW[column.kind] for column in self.columns]
-        names = [column.name for column in self.columns]
-        return self.table.cast(pa.schema(list(zip(names, plain, strict=True))))
+        plain = [(column.name, _ARROW[column.kind]) for column in self.columns]
+        return self.table.cast(pa.schema(plain))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a DataFrame of Arrow-backed columns: integers with nulls stay integers."""
@@ -255,12 +253,12 @@ def concatenated(reports: Sequence[Report]) -> Report:
     if len(reports) == 1:
         return first
     recorded = [report for report in reports if report.table is not None]
-    missing = dict.fromkeys(name for report in reports for name in report.not_recorded)
+    header = merged_header(reports)
     return replace(
-        merged_header(reports),
+        header,
         table=pa.concat_tables([report.table for report in recorded]) if recorded else None,
         uncut=_uncut(recorded),
-        not_recorded=() if recorded else tuple(missing),
+        not_recorded=() if recorded else header.not_recorded,
         row_count=sum(report.row_count for report in reports),
     )
 
@@ -271,10 +269,10 @@ def merged_header(reports: Sequence[Report]) -> Report:
     if len(reports) == 1:
         return first
     silent = [report for report in reports if report.not_recorded]
+    missing = tuple(dict.fromkeys(name for report in silent for name in report.not_recorded))
     notes = [note for report in reports for note in report.notes]
     if 0 < len(silent) < len(reports):
-        names = ", ".join(dict.fromkeys(name for report in silent for name in report.not_recorded))
-        text = f"profiles that did not record {names}; they are not in this table"
+        text = f"profiles that did not record {', '.join(missing)}; they are not in this table"
         where = silent[0].profiles[0].label if silent[0].profiles else ""
         notes.append(Note("not-recorded-by-some", Severity.INFO, text, len(silent), where))
     return replace(
@@ -284,9 +282,7 @@ def merged_header(reports: Sequence[Report]) -> Report:
         profiles=tuple(ref for report in reports for ref in report.profiles),
         slice=common_slice(reports),
         notes=tuple(merged(notes)),
-        not_recorded=tuple(
-            dict.fromkeys(name for report in silent for name in report.not_recorded)
-        ),
+        not_recorded=missing,
         advice=tuple(dict.fromkeys(line for report in reports for line in report.advice)),
         row_count=0,
     )
@@ -335,9 +331,7 @@ def report_table(
 
 def _dictionary_encoded(texts: Sequence[Any] | np.ndarray) -> pa.DictionaryArray:
     places: dict[str, int] = {}
-    indices = [
-        MISSING if text is None else places.setdefault(str(text), len(places)) for text in texts
-    ]
+    indices = [None if t is None else places.setdefault(str(t), len(places)) for t in texts]
     return pa.DictionaryArray.from_arrays(array_of(indices, "int"), _text(list(places)))
 
 
@@ -387,19 +381,11 @@ def array_of(values: Sequence[Any] | np.ndarray, kind: Kind) -> pa.Array:
     """Return the values as an Arrow array; MISSING, NaN and None become null."""
     if kind == "text":
         return _text(values)
-    if kind == "int":
-        ints = (
-            np.array([MISSING if v is None else v for v in values], np.int64)
-            if isinstance(values, list | tuple)
-            else np.ascontiguousarray(values, np.int64)
-        )
-        return numbers(ints, ints != MISSING, "int")
-    floats = (
-        np.array([np.nan if v is None else v for v in values], np.float64)
-        if isinstance(values, list | tuple)
-        else np.ascontiguousarray(values, np.float64)
-    )
-    return numbers(floats, ~np.isnan(floats), "float")
+    null, numpy_type = (MISSING, np.int64) if kind == "int" else (np.nan, np.float64)
+    if isinstance(values, list | tuple):
+        values = [null if v is None else v for v in values]
+    array = np.ascontiguousarray(values, numpy_type)
+    return numbers(array, array != MISSING if kind == "int" else ~np.isnan(array), kind)
 
 
 def numbers(values: np.ndarray, valid: np.ndarray, kind: Kind) -> pa.Array:
@@ -411,8 +397,7 @@ def numbers(values: np.ndarray, valid: np.ndarray, kind: Kind) -> pa.Array:
 def _text(values: Sequence[str | None] | np.ndarray) -> pa.Array:
     # Arrow text is UTF-8, which has no lone surrogates: they are spelled out.
     encoded = [b"" if v is None else str(v).encode("utf-8", "backslashreplace") for v in values]
-    offsets = np.zeros(len(encoded) + 1, np.int32)
-    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     valid = np.array([v is not None for v in values], bool)
     bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]

@@ -7,7 +7,7 @@ profile's zero (`profile.zero_utc_ns` says when that was, where the source knows
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,9 +31,18 @@ VERSIONS: dict[int, str] = {
 
 metadata = sa.MetaData()
 
+EVENT_TABLES: dict[str, Fact] = {}
+"""The tables with many rows, whose profiles are contiguous, each with the fact that a profile holds if
+its rows were recorded. All other tables are small."""
+
+GPU_OP_TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "graph_launch")
+"""The event tables whose rows are GPU operations."""
 
 # STRICT tables know INTEGER only; elsewhere 64 bits have to be asked for.
 INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+# SQLite knows REAL; elsewhere that has 32 bits only.
+_REAL: sa.types.TypeEngine[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
+_TYPES: dict[Unit, sa.types.TypeEngine[Any]] = {Unit.TEXT: sa.Text(), Unit.REAL: _REAL}
 
 
 def _column(
@@ -42,56 +51,45 @@ def _column(
     unit: Unit = Unit.ID,
     *,
     required: bool = False,
+    key: bool = False,
     codes: tuple[str, ...] = (),
-) -> sa.Column[int]:
-    info = {"unit": unit, "codes": codes}
-    return sa.Column(name, INTEGER, nullable=not required, comment=comment, info=info)
-
-
-def _real(name: str, comment: str) -> sa.Column[float]:
-    # SQLite knows REAL; elsewhere that has 32 bits only.
-    kind: sa.types.TypeEngine[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
-    return sa.Column(name, kind, comment=comment, info={"unit": Unit.REAL})
-
-
-def _text(name: str, comment: str, *, required: bool = False) -> sa.Column[str]:
-    return sa.Column(
-        name, sa.Text, nullable=not required, comment=comment, info={"unit": Unit.TEXT}
-    )
-
-
-def _row_id() -> sa.Column[int]:
-    # SQLite makes an INTEGER PRIMARY KEY the rowid itself: no index, and the engine assigns it.
-    return sa.Column(
-        "id",
-        INTEGER,
-        primary_key=True,
-        comment="Row number, assigned by the database; a profile's rows are contiguous.",
-        info={"unit": Unit.ID},
-    )
-
-
-def _profile_id(*, key: bool = False) -> sa.Column[int]:
-    return sa.Column(
-        "profile_id",
-        INTEGER,
-        nullable=False,
-        primary_key=key,
-        autoincrement=False,
-        comment="The profile, `profile.id`.",
-        info={"unit": Unit.ID},
-    )
-
-
-def _key(name: str, comment: str) -> sa.Column[int]:
+) -> sa.Column[Any]:
     return sa.Column(
         name,
-        INTEGER,
-        primary_key=True,
+        _TYPES.get(unit, INTEGER),
+        nullable=not required and not key,
+        primary_key=key,
         autoincrement=False,
         comment=comment,
-        info={"unit": Unit.ID},
+        info={"unit": unit, "codes": codes},
     )
+
+
+_text = partial(_column, unit=Unit.TEXT)
+_real = partial(_column, unit=Unit.REAL)
+_key = partial(_column, key=True)
+
+
+def _row_id(
+    comment: str = "Row number, assigned by the database; a profile's rows are contiguous.",
+) -> sa.Column[int]:
+    # SQLite makes an INTEGER PRIMARY KEY the rowid itself: no index, and the engine assigns it.
+    return sa.Column("id", INTEGER, primary_key=True, comment=comment, info={"unit": Unit.ID})
+
+
+def _profile_id(*, key: bool = False) -> sa.Column[Any]:
+    return _column("profile_id", "The profile, `profile.id`.", required=True, key=key)
+
+
+def _profile_table(
+    name: str, comment: str, *columns: sa.schema.SchemaItem, **options: Any
+) -> sa.Table:
+    return sa.Table(name, metadata, _profile_id(key=True), *columns, comment=comment, **options)
+
+
+def _event_table(name: str, fact: Fact, comment: str, *columns: sa.schema.SchemaItem) -> sa.Table:
+    EVENT_TABLES[name] = fact
+    return sa.Table(name, metadata, _row_id(), _profile_id(), *columns, comment=comment)
 
 
 TIME_LIMIT_NS = 1 << 53
@@ -111,19 +109,17 @@ _HAS_TIME = (_START != _ZERO) | (_DURATION != _ZERO)
 _IS_PROCESS = _PID != _ZERO
 
 
-def _in_time() -> sa.CheckConstraint:
-    return sa.CheckConstraint(_IN_TIME)
-
-
-def _checks() -> tuple[sa.CheckConstraint, ...]:
-    return tuple(map(sa.CheckConstraint, (_IN_TIME, _NOT_NEGATIVE, _HAS_TIME, _IS_PROCESS)))
-
-
-def _interval(what: str) -> tuple[sa.schema.SchemaItem, ...]:
+def _interval(start: str, duration: str) -> tuple[sa.schema.SchemaItem, ...]:
     return (
-        _column("start_ns", f"When {what} began; null: not recorded.", Unit.NS),
-        _column("dur_ns", f"How long {what} took; null: not recorded.", Unit.NS),
-        *_checks(),
+        _column("start_ns", start, Unit.NS),
+        _column("dur_ns", duration, Unit.NS),
+        *map(sa.CheckConstraint, (_IN_TIME, _NOT_NEGATIVE, _HAS_TIME, _IS_PROCESS)),
+    )
+
+
+def _interval_of(what: str) -> tuple[sa.schema.SchemaItem, ...]:
+    return _interval(
+        f"When {what} began; null: not recorded.", f"How long {what} took; null: not recorded."
     )
 
 
@@ -141,10 +137,8 @@ def _where_on_gpu() -> tuple[sa.Column[int], ...]:
 
 
 def _green_context() -> sa.Column[int]:
-    return _column(
-        "green_context_id",
-        "The green context it ran in, `context.context_id`; 0 or null: none.",
-    )
+    what = "The green context it ran in, `context.context_id`; 0 or null: none."
+    return _column("green_context_id", what)
 
 
 def _thread() -> tuple[sa.Column[int], sa.Column[int]]:
@@ -154,10 +148,18 @@ def _thread() -> tuple[sa.Column[int], sa.Column[int]]:
     )
 
 
+def _gpu_interval(what: str) -> tuple[sa.schema.SchemaItem, ...]:
+    return (*_interval_of(what), *_where_on_gpu())
+
+
+def _thread_interval(what: str) -> tuple[sa.schema.SchemaItem, ...]:
+    return (*_interval_of(what), *_thread())
+
+
 run = sa.Table(
     "run",
     metadata,
-    sa.Column("id", INTEGER, primary_key=True, comment="Row number.", info={"unit": Unit.ID}),
+    _row_id("Row number."),
     _text("label", "Name of the run, unique in the store.", required=True),
     _text("job", "The batch job it was, `process.job`; null: none known."),
     comment="One execution of a program (a job): the profiles that were recorded of it.",
@@ -166,13 +168,7 @@ run = sa.Table(
 profile = sa.Table(
     "profile",
     metadata,
-    sa.Column(
-        "id",
-        INTEGER,
-        primary_key=True,
-        comment="Number of the profile in this store.",
-        info={"unit": Unit.ID},
-    ),
+    _row_id("Number of the profile in this store."),
     _column("run_id", "The run it belongs to, `run.id`.", required=True),
     _text("label", "Name of the profile, unique in the store.", required=True),
     _text(
@@ -196,48 +192,34 @@ profile = sa.Table(
     comment="One recording: what was read from one file, or from one part of it.",
 )
 
-profile_fact = sa.Table(
+profile_fact = _profile_table(
     "profile_fact",
-    metadata,
-    _profile_id(key=True),
-    sa.Column(
-        "fact",
-        sa.Text,
-        primary_key=True,
-        comment="A kind of information.",
-        info={"unit": Unit.TEXT},
-    ),
+    "Whether a profile holds one kind of information that its source may hold.",
+    _text("fact", "A kind of information.", key=True),
     _column(
         "held",
         "1: this profile holds it (there may still be no rows); 0: not recorded.",
         required=True,
     ),
     _text("advice", "How to record it next time, where the importer knows."),
-    comment="Whether a profile holds one kind of information that its source may hold.",
 )
 
-profile_tag = sa.Table(
+profile_tag = _profile_table(
     "profile_tag",
-    metadata,
-    _profile_id(key=True),
-    sa.Column("key", sa.Text, primary_key=True, comment="What is told.", info={"unit": Unit.TEXT}),
+    "One tag of a profile: what the user of the import wanted kept with it.",
+    _text("key", "What is told.", key=True),
     _text("value", "What the user said of it.", required=True),
-    comment="One tag of a profile: what the user of the import wanted kept with it.",
 )
 
-extent = sa.Table(
+extent = _profile_table(
     "extent",
-    metadata,
-    _profile_id(key=True),
-    sa.Column(
-        "table_name", sa.Text, primary_key=True, comment="An event table.", info={"unit": Unit.TEXT}
-    ),
+    "Where one profile's rows stand in one event table: contiguous from first_id to last_id.",
+    _text("table_name", "An event table.", key=True),
     _column("first_id", "First row id.", required=True),
     _column("last_id", "Last row id.", required=True),
     _column("row_count", "Rows in between.", Unit.COUNT, required=True),
     _column("pid", "The process of all of them; null: not known to be one."),
     _column("device_id", "The device of all of them; null: not known to be one."),
-    comment="Where one profile's rows stand in one event table: contiguous from first_id to last_id.",
 )
 
 note = sa.Table(
@@ -254,23 +236,20 @@ note = sa.Table(
     comment="One caveat about a profile's rows: something dropped, guessed or repaired.",
 )
 
-name = sa.Table(
+name = _profile_table(
     "name",
-    metadata,
-    _profile_id(key=True),
+    "One name that an imported row refers to.",
     _key("id", "Number of the name, as the source numbers it."),
     _text("text", "The name as the source spells it.", required=True),
     _text(
         "plain", "An API function's name without version and stream-mode suffixes; null for others."
     ),
-    comment="One name that an imported row refers to.",
     sqlite_with_rowid=False,
 )
 
-device = sa.Table(
+device = _profile_table(
     "device",
-    metadata,
-    _profile_id(key=True),
+    "One GPU as far as the profile can tell GPUs apart.",
     _key("device_id", "Number of the device, unique in the profile."),
     _column("ordinal", "The CUDA ordinal by which processes address it."),
     _column("pid", "The process that the ordinal belongs to; null: every process uses the same."),
@@ -286,13 +265,11 @@ device = sa.Table(
     _column("max_blocks_per_sm", "Resident blocks an SM can hold.", Unit.COUNT),
     _column("max_registers_per_sm", "Registers of an SM.", Unit.COUNT),
     _column("max_shared_bytes_per_sm", "Shared memory of an SM.", Unit.BYTES),
-    comment="One GPU as far as the profile can tell GPUs apart.",
 )
 
-process = sa.Table(
+process = _profile_table(
     "process",
-    metadata,
-    _profile_id(key=True),
+    "One process with at least one imported event.",
     _key("pid", "Process number."),
     _text("name", "Name of the program."),
     _column("rank", "MPI or torchrun rank; null: none known."),
@@ -300,73 +277,60 @@ process = sa.Table(
     _column("world_size", "Number of ranks of the run.", Unit.COUNT),
     _text("host", "Host it ran on."),
     _text("job", "Batch system and number of the job, such as `slurm 1234.0`; null: none known."),
-    comment="One process with at least one imported event.",
 )
 
-thread = sa.Table(
+thread = _profile_table(
     "thread",
-    metadata,
-    _profile_id(key=True),
+    "One thread with at least one imported event.",
     _key("pid", "Process number."),
     _key("tid", "Thread number."),
     _text("name", "Name of the thread."),
     _column("priority", "Its priority, as the source gives it."),
-    comment="One thread with at least one imported event.",
 )
 
-context = sa.Table(
+context = _profile_table(
     "context",
-    metadata,
-    _profile_id(key=True),
+    "One context of one process.",
     _key("pid", "Process number."),
     _key("context_id", "Number of the context in its process."),
     _column("device_id", "The device it lives on, `device.device_id`."),
     _column("null_stream_id", "Its default stream."),
     _column("parent_context_id", "The context a green context was made from."),
     _column("is_green", "1: a green context (a share of the device)."),
-    comment="One context of one process.",
 )
 
-stream = sa.Table(
+stream = _profile_table(
     "stream",
-    metadata,
-    _profile_id(key=True),
+    "One stream of one process.",
     _key("pid", "Process number."),
     _key("context_id", "The context it belongs to."),
     _key("stream_id", "Number of the stream in its process."),
     _column("priority", "Priority; lower numbers are served first."),
     _text("name", "Name the program gave it."),
-    comment="One stream of one process.",
 )
 
-domain = sa.Table(
+domain = _profile_table(
     "domain",
-    metadata,
-    _profile_id(key=True),
+    "One named domain of ranges.",
     _key("pid", "Process number."),
     _key("domain_id", "Number of the domain in its process; 0 is the default domain."),
     _text("name", "Name of the domain.", required=True),
-    comment="One named domain of ranges.",
 )
 
-category = sa.Table(
+category = _profile_table(
     "category",
-    metadata,
-    _profile_id(key=True),
+    "One named category of ranges.",
     _key("pid", "Process number."),
     _key("domain_id", "The domain it belongs to."),
     _key("category_id", "Number of the category in its domain."),
     _text("name", "Name of the category.", required=True),
-    comment="One named category of ranges.",
 )
 
-api_call = sa.Table(
+api_call = _event_table(
     "api_call",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the call"),
-    *_thread(),
+    Fact.API_CALLS,
+    "One call of the GPU runtime's or driver's API.",
+    *_thread_interval("the call"),
     _column(
         "correlation_id",
         "Shared with the GPU operations it launched; unique per process only; 0 or null: none.",
@@ -374,26 +338,19 @@ api_call = sa.Table(
     _column("layer", "0 runtime, 1 driver.", codes=codes.API_LAYERS),
     _column("name_id", "The function's symbol, `name.id`; `name.plain` is its documented name."),
     _column("result", "What it returned; 0 is success."),
-    comment="One call of the GPU runtime's or driver's API.",
 )
 
-kernel = sa.Table(
+kernel = _event_table(
     "kernel",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the kernel"),
-    *_where_on_gpu(),
+    Fact.KERNELS,
+    "One execution of a kernel on a device.",
+    *_gpu_interval("the kernel"),
     _green_context(),
     _column("name_id", "Demangled name, `name.id`."),
     _column("short_name_id", "Name without arguments and scopes, `name.id`."),
     _column("mangled_name_id", "Symbol, `name.id`."),
-    _column("grid_x", "Blocks in x.", Unit.COUNT),
-    _column("grid_y", "Blocks in y.", Unit.COUNT),
-    _column("grid_z", "Blocks in z.", Unit.COUNT),
-    _column("block_x", "Threads of a block in x.", Unit.COUNT),
-    _column("block_y", "Threads of a block in y.", Unit.COUNT),
-    _column("block_z", "Threads of a block in z.", Unit.COUNT),
+    *(_column(f"grid_{axis}", f"Blocks in {axis}.", Unit.COUNT) for axis in "xyz"),
+    *(_column(f"block_{axis}", f"Threads of a block in {axis}.", Unit.COUNT) for axis in "xyz"),
     _column("registers_per_thread", "Registers of a thread.", Unit.COUNT),
     _column("static_shared_bytes", "Shared memory of a block fixed at compile time.", Unit.BYTES),
     _column("dynamic_shared_bytes", "Shared memory of a block asked for at launch.", Unit.BYTES),
@@ -412,16 +369,13 @@ kernel = sa.Table(
         "graph_node_id",
         "The graph node it came from, `graph_node.graph_node_id`; 0 or null: no graph.",
     ),
-    comment="One execution of a kernel on a device.",
 )
 
-memcpy = sa.Table(
+memcpy = _event_table(
     "memcpy",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the copy"),
-    *_where_on_gpu(),
+    Fact.MEMCPYS,
+    "One explicit copy of memory (migrations of unified memory are in unified_memory_event).",
+    *_gpu_interval("the copy"),
     _green_context(),
     _column("bytes", "Bytes copied.", Unit.BYTES),
     _column("direction", "From where to where.", codes=codes.DIRECTIONS),
@@ -430,31 +384,25 @@ memcpy = sa.Table(
     _column("peer_device_id", "The other device of a peer copy, `device.device_id`."),
     _column("copy_count", "Copies that one batched call merged into this row.", Unit.COUNT),
     _column("graph_node_id", "The graph node it came from; 0 or null: no graph."),
-    comment="One explicit copy of memory (migrations of unified memory are in unified_memory_event).",
 )
 
-memset = sa.Table(
+memset = _event_table(
     "memset",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the set"),
-    *_where_on_gpu(),
+    Fact.MEMSETS,
+    "One setting of memory to a value.",
+    *_gpu_interval("the set"),
     _green_context(),
     _column("bytes", "Bytes set.", Unit.BYTES),
     _column("memory_kind", "Kind of memory.", codes=codes.MEMORY_KINDS),
     _column("value", "The value written."),
     _column("graph_node_id", "The graph node it came from; 0 or null: no graph."),
-    comment="One setting of memory to a value.",
 )
 
-unified_memory_event = sa.Table(
+unified_memory_event = _event_table(
     "unified_memory_event",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the migration"),
-    *_where_on_gpu(),
+    Fact.UNIFIED_MEMORY,
+    "One migration of unified memory.",
+    *_gpu_interval("the migration"),
     _column("bytes", "Bytes moved.", Unit.BYTES),
     _column("direction", "From where to where.", codes=codes.DIRECTIONS),
     _column(
@@ -463,58 +411,46 @@ unified_memory_event = sa.Table(
         "3 speculative prefetch, 4 eviction, 5 access counters; 0 unknown.",
     ),
     _column("address", "Virtual address of the first page."),
-    comment="One migration of unified memory.",
 )
 
-graph_launch = sa.Table(
+graph_launch = _event_table(
     "graph_launch",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the graph"),
-    *_where_on_gpu(),
+    Fact.GRAPH_LAUNCHES,
+    "One launch of a graph that the source recorded as a single interval.",
+    *_gpu_interval("the graph"),
     _column("graph_id", "The graph."),
     _column("graph_exec_id", "The instantiated graph."),
-    comment="One launch of a graph that the source recorded as a single interval.",
 )
 
-graph_node = sa.Table(
+graph_node = _event_table(
     "graph_node",
-    metadata,
-    _row_id(),
-    _profile_id(),
+    Fact.GRAPH_NODES,
+    "The creation of one node of a graph.",
     _column("start_ns", "When it was created.", Unit.NS),
     *_thread(),
     _column("graph_node_id", "Number of the node in its process."),
     _column("original_graph_node_id", "The node it was cloned from; 0 or null: none."),
     _column("name_id", "What made it, `name.id`."),
-    comment="The creation of one node of a graph.",
 )
 
-sync = sa.Table(
+sync = _event_table(
     "sync",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the wait"),
-    *_where_on_gpu(),
+    Fact.SYNCS,
+    "One synchronisation as the device saw it. Not GPU work.",
+    *_gpu_interval("the wait"),
     _column("event_id", "The event waited for; null: none."),
     _column(
         "sync_type",
         "The source's own number for the kind of wait. Its meaning changed between "
         "releases: tell the kind from the name of the call (v_sync).",
     ),
-    comment="One synchronisation as the device saw it. Not GPU work.",
 )
 
-range_ = sa.Table(
+range_ = _event_table(
     "range",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    _column("start_ns", "When it began.", Unit.NS),
-    _column("dur_ns", "How long it was open; null: never closed, or a mark.", Unit.NS),
-    *_checks(),
+    Fact.RANGES,
+    "One range or mark that the program put around its own work (NVTX, user annotations).",
+    *_interval("When it began.", "How long it was open; null: never closed, or a mark."),
     *_thread(),
     _column("end_tid", "The thread that closed it, if another."),
     _column("kind", "push_pop (nests on its thread), start_end, or mark.", codes=codes.RANGE_KINDS),
@@ -523,16 +459,14 @@ range_ = sa.Table(
     _column("color", "ARGB colour."),
     _column("name_id", "Its message where it was registered, `name.id`."),
     _text("text", "Its message where it was not registered."),
-    comment="One range or mark that the program put around its own work (NVTX, user annotations).",
 )
 
-operator = sa.Table(
+operator = _event_table(
     "operator",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the operator"),
-    *_thread(),
+    Fact.OPERATORS,
+    "One operator of the framework, construct of a directive, or call of a library, on a "
+    "thread; they nest.",
+    *_thread_interval("the operator"),
     _column(
         "kind",
         "operator: of the framework (`aten::mm`); python_function: a call in the Python code, "
@@ -544,17 +478,13 @@ operator = sa.Table(
     _column("sequence_number", "Shared by a forward operator and its backward operators."),
     _column("shapes_id", "Shapes of its inputs as the source spells them, `name.id`."),
     _column("types_id", "Types of its inputs as the source spells them, `name.id`."),
-    comment="One operator of the framework, construct of a directive, or call of a library, on a "
-    "thread; they nest.",
 )
 
-collective = sa.Table(
+collective = _event_table(
     "collective",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("it"),
-    *_where_on_gpu(),
+    Fact.COLLECTIVES,
+    "One collective communication of one process, as called or as run.",
+    *_gpu_interval("it"),
     _column("tid", "The thread that called it, `thread.tid`; null for the kernel."),
     _column(
         "kind",
@@ -569,16 +499,14 @@ collective = sa.Table(
     _column("group_size", "Ranks in the group.", Unit.COUNT),
     _column("group_ranks_id", "The ranks as the source spells them, `name.id`."),
     _column("sequence_number", "Number of the collective in its group, the same on every rank."),
-    comment="One collective communication of one process, as called or as run.",
 )
 
-memory_event = sa.Table(
+memory_event = _event_table(
     "memory_event",
-    metadata,
-    _row_id(),
-    _profile_id(),
+    Fact.MEMORY_EVENTS,
+    "One block of memory that the program or its framework took or gave back.",
     _column("start_ns", "When it happened; null: not recorded.", Unit.NS),
-    _in_time(),
+    sa.CheckConstraint(_IN_TIME),
     *_thread(),
     _column("device_id", "The device whose memory it is, `device.device_id`; null: the host's."),
     _column("context_id", "The process's context, `context.context_id`."),
@@ -587,29 +515,23 @@ memory_event = sa.Table(
     _column("bytes", "Size of the block; negative where it was freed.", Unit.BYTES),
     _column("allocated_bytes", "In use on that device afterwards.", Unit.BYTES),
     _column("reserved_bytes", "Held by the framework's allocator afterwards.", Unit.BYTES),
-    comment="One block of memory that the program or its framework took or gave back.",
 )
 
-osrt_call = sa.Table(
+osrt_call = _event_table(
     "osrt_call",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the call"),
-    *_thread(),
+    Fact.OSRT_CALLS,
+    "One call of the operating system's runtime libraries, imported on request.",
+    *_thread_interval("the call"),
     _column("name_id", "The function, `name.id`."),
     _column("result", "What it returned, as the source gives it."),
     _column("nesting_level", "Calls of this kind that it was made from; 0: none.", Unit.COUNT),
-    comment="One call of the operating system's runtime libraries, imported on request.",
 )
 
-mpi_call = sa.Table(
+mpi_call = _event_table(
     "mpi_call",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the call"),
-    *_thread(),
+    Fact.MPI_CALLS,
+    "One call of MPI.",
+    *_thread_interval("the call"),
     _column(
         "kind",
         "p2p: sends to or receives from one rank; collective: of all ranks of a communicator; "
@@ -623,15 +545,13 @@ mpi_call = sa.Table(
     _column("bytes", "Bytes sent or received; of a collective, sent.", Unit.BYTES),
     _column("recv_bytes", "Bytes that a collective received.", Unit.BYTES),
     _column("communicator_id", "The communicator's handle in its process."),
-    comment="One call of MPI.",
 )
 
-page_fault = sa.Table(
+page_fault = _event_table(
     "page_fault",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the fault"),
+    Fact.PAGE_FAULTS,
+    "One page fault on unified memory, or several that the source merged.",
+    *_interval_of("the fault"),
     _column("pid", "The process, `process.pid`."),
     _column("device_id", "The device that faulted, `device.device_id`; null: a CPU."),
     _column("kind", "Whether a CPU or a GPU faulted.", codes=codes.PAGE_FAULT_KINDS),
@@ -642,16 +562,13 @@ page_fault = sa.Table(
     _column("module_id", "The program or library that it is in, `name.id`."),
     _column("source_file_id", "Its source file, `name.id`."),
     _column("source_line", "Its line there."),
-    comment="One page fault on unified memory, or several that the source merged.",
 )
 
-overhead = sa.Table(
+overhead = _event_table(
     "overhead",
-    metadata,
-    _row_id(),
-    _profile_id(),
-    *_interval("the overhead"),
-    *_thread(),
+    Fact.OVERHEAD,
+    "One interval that was not the program's own work.",
+    *_thread_interval("the overhead"),
     _column(
         "kind",
         "profiler: the profiler's own work; driver: work of the driver that the profiler "
@@ -659,16 +576,15 @@ overhead = sa.Table(
         codes=codes.OVERHEAD_KINDS,
     ),
     _column("name_id", "What it was, `name.id`."),
-    comment="One interval that was not the program's own work.",
 )
 
-metric_sample = sa.Table(
+metric_sample = _event_table(
     "metric_sample",
-    metadata,
-    _row_id(),
-    _profile_id(),
+    Fact.METRICS,
+    "One metric or event of hardware counters, over executions of a kernel or at one time; or "
+    "what a monitor of the GPU read at one time.",
     _column("start_ns", "When it was sampled; null: measured over executions.", Unit.NS),
-    _in_time(),
+    sa.CheckConstraint(_IN_TIME),
     *_where_on_gpu(),
     _column("name_id", "Name of the metric or event, `name.id`."),
     _column("description_id", "What it is, `name.id`."),
@@ -688,14 +604,11 @@ metric_sample = sa.Table(
     _real("value_max", "Greatest."),
     _real("value_avg", "Mean."),
     _real("value_sum", "Sum; null: the source does not tell it."),
-    comment="One metric or event of hardware counters, over executions of a kernel or at one time; or "
-    "what a monitor of the GPU read at one time.",
 )
 
-aggregate = sa.Table(
+aggregate = _profile_table(
     "aggregate",
-    metadata,
-    _profile_id(key=True),
+    "Totals of one name, from a source that records totals only.",
     _key("id", "Number of the row in its profile."),
     _column(
         "kind",
@@ -736,44 +649,7 @@ aggregate = sa.Table(
     _real("bytes_med", "Median of their bytes, as far as the source spells it."),
     _real("bytes_stddev", "Sample standard deviation of their bytes, likewise."),
     sa.CheckConstraint(_IS_PROCESS),
-    comment="Totals of one name, from a source that records totals only.",
 )
-
-
-@dataclass(frozen=True)
-class EventTable:
-    """An event table and the fact that a profile holds if it was recorded."""
-
-    table: sa.Table
-    fact: Fact
-
-
-EVENT_TABLES: dict[str, EventTable] = {
-    item.table.name: item
-    for item in (
-        EventTable(api_call, Fact.API_CALLS),
-        EventTable(kernel, Fact.KERNELS),
-        EventTable(memcpy, Fact.MEMCPYS),
-        EventTable(memset, Fact.MEMSETS),
-        EventTable(unified_memory_event, Fact.UNIFIED_MEMORY),
-        EventTable(graph_launch, Fact.GRAPH_LAUNCHES),
-        EventTable(graph_node, Fact.GRAPH_NODES),
-        EventTable(sync, Fact.SYNCS),
-        EventTable(range_, Fact.RANGES),
-        EventTable(operator, Fact.OPERATORS),
-        EventTable(collective, Fact.COLLECTIVES),
-        EventTable(memory_event, Fact.MEMORY_EVENTS),
-        EventTable(osrt_call, Fact.OSRT_CALLS),
-        EventTable(mpi_call, Fact.MPI_CALLS),
-        EventTable(page_fault, Fact.PAGE_FAULTS),
-        EventTable(overhead, Fact.OVERHEAD),
-        EventTable(metric_sample, Fact.METRICS),
-    )
-}
-"""The tables with many rows, whose profiles are contiguous. All others are small."""
-
-GPU_OP_TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "graph_launch")
-"""The event tables whose rows are GPU operations."""
 
 
 def event_columns(table: sa.Table) -> tuple[str, ...]:

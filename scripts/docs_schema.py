@@ -61,7 +61,7 @@ def _schema_table(table: sa.Table) -> Iterator[str]:
     yield ""
     yield f"One row: {lower(table.comment or '')}"
     if table.name in schema.EVENT_TABLES:
-        fact = schema.EVENT_TABLES[table.name].fact
+        fact = schema.EVENT_TABLES[table.name]
         yield ""
         yield f"Recorded if the profile holds the fact `{fact}` ({fact.label})."
     yield ""

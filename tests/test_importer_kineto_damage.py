@@ -47,7 +47,7 @@ from nsysconv.importers import kineto
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto import arrays, decode, trace
-from nsysconv.importers.kineto.decode import Decoder, batch_bounds
+from nsysconv.importers.kineto.decode import batch_bounds, decode_text
 from nsysconv.importers.kineto.packed import MISSING, Chunk
 from nsysconv.importers.kineto.trace import EVENT_BORDER
 from nsysconv.importers.probe import Probe
@@ -562,8 +562,7 @@ def test_odd_content(tmp_path: Path, case: str) -> None:
 def test_pid_that_is_a_list_hides_no_other_process() -> None:
     """A kernel names no process: it is of the one whose call stands before it."""
     listed = CALL.replace(b'"pid": 42', b'"pid": [42]')
-    decoder = Decoder(python_functions=False)
-    chunk = decoder.decode(b",".join((CALL, listed, KERNEL)), 0)
+    chunk = decode_text(b",".join((CALL, listed, KERNEL)), 0, python_functions=False)
     assert arrays.tables_of(chunk, 0)["kernel"]["pid"].tolist() == [42]
 
 
@@ -571,7 +570,7 @@ def _decoded_one_by_one(*events: bytes, place: int = 0) -> Chunk:
     """A chunk of which every event is a batch of its own."""
     text = b",\n".join(events)
     assert len(list(batch_bounds(text, 100))) == len(events)
-    return Decoder(python_functions=False, batch_bytes=100).decode(text, place)
+    return decode_text(text, place, python_functions=False, batch_bytes=100)
 
 
 def test_gpu_rows_belong_to_process_of_rows_before() -> None:
@@ -580,7 +579,7 @@ def test_gpu_rows_belong_to_process_of_rows_before() -> None:
     text = b",\n".join((CALL, KERNEL, KERNEL, second, KERNEL, KERNEL, KERNEL, KERNEL))
     parts = [text[low:high] for low, high in batch_bounds(text, 200)]
     assert parts[1] == b",\n".join((KERNEL, second))
-    chunk = Decoder(python_functions=False, batch_bytes=200).decode(text, 0)
+    chunk = decode_text(text, 0, python_functions=False, batch_bytes=200)
     assert arrays.tables_of(chunk, 0)["kernel"]["pid"].tolist() == [42, 42, 44, 44, 44, 44]
     assert chunk.pids == [42, 44]
 
@@ -603,7 +602,7 @@ def test_damage_in_later_batch_is_noted_with_its_offset() -> None:
 
 def test_python_functions_are_counted() -> None:
     function = CALL.replace(b"cuda_runtime", b"python_function")
-    chunk = Decoder(python_functions=False).decode(b",".join([function] * 5), 0)
+    chunk = decode_text(b",".join([function] * 5), 0, python_functions=False)
     assert chunk.counts == {"python functions": 5}
 
 
@@ -627,7 +626,7 @@ def test_name_that_looks_like_event_border_does_not_split_event(tmp_path: Path) 
 def test_times_of_a_repaired_event_are_exact() -> None:
     """A double holds none of these."""
     event = KERNEL.replace(b"1.000", b"1711964723456789.123").replace(b'"k"', rb'"C:\qk"')
-    chunk = Decoder(python_functions=False).decode(event, 0)
+    chunk = decode_text(event, 0, python_functions=False)
     assert chunk.counts == {"lone backslash": 1}
     assert arrays.nanoseconds(chunk.tables["kernel"].starts).tolist() == [1711964723456789123]
 
@@ -637,7 +636,7 @@ def test_event_at_0_without_duration_has_no_time(start: bytes) -> None:
     """Also where that is the second from which times count."""
     event = KERNEL.replace(b"1.000", start).replace(b"2.000", b"0.000")
     later = KERNEL.replace(b"1.000", b"3000001.000")
-    chunk = Decoder(python_functions=False).decode(event + b",\n" + later, 0)
+    chunk = decode_text(event + b",\n" + later, 0, python_functions=False)
     rows = arrays.tables_of(chunk, 3_000_000_000)["kernel"]
     assert rows["start_ns"].tolist() == [MISSING, 1000]
     assert rows["dur_ns"].tolist() == [MISSING, 2000]

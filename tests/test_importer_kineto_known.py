@@ -13,7 +13,7 @@ from conftest import FIXTURES, REAL_TRACES, few, real
 
 from nsysconv.importers.kineto import decode
 from nsysconv.importers.kineto.arrays import tables_of
-from nsysconv.importers.kineto.decode import Decoder
+from nsysconv.importers.kineto.decode import decode_text
 from nsysconv.importers.kineto.events import (
     CATEGORIES,
     PASSED_OVER,
@@ -71,11 +71,10 @@ def contents_of(chunk: Chunk) -> dict[str, Any]:
 
 
 def require_the_same(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = Decoder(python_functions=True)
     assert len(decode_known_events(b"[%b]" % text)) == len(decode_events(b"[%b]" % text))
-    found = contents_of(decoder.decode(text, 0))
+    found = contents_of(decode_text(text, 0, python_functions=True))
     monkeypatch.setattr(decode, "decode_known_events", decode_events)
-    assert found == contents_of(decoder.decode(text, 0))
+    assert found == contents_of(decode_text(text, 0, python_functions=True))
 
 
 @pytest.mark.parametrize(
@@ -126,12 +125,12 @@ def test_an_unknown_category_beside_known_ones() -> None:
     text = b",".join(
         json.dumps({**kernel, "cat": cat}).encode() for cat in ("kernel", "new_kernel")
     )
-    chunk = Decoder(python_functions=False).decode(text, 0)
+    chunk = decode_text(text, 0, python_functions=False)
     assert tables_of(chunk, 0)["kernel"]["start_ns"].tolist() == [5000, 5000]
     assert chunk.counts == {"category assumed": 1}
 
 
 def test_bytes_that_are_no_utf8_are_noted_in_skipped_events() -> None:
     text = b'{"ph": "X", "cat": "gpu_user_annotation", "name": "a\xff", "ts": 5, "dur": 2}'
-    chunk = Decoder(python_functions=False).decode(text, 0)
+    chunk = decode_text(text, 0, python_functions=False)
     assert chunk.counts == {"no UTF-8": 1}

@@ -76,8 +76,8 @@ def check(profile: api.OpenProfile, name: str) -> None:
         report = profile.report(name)
     except NotRecorded as error:
         assert set(error.missing) == (module.needs | module.any_of) - profile.profile.facts != set()
-        held = [table for table, event in schema.EVENT_TABLES.items()
-                if event.fact in error.missing and profile.profile.row_count(table)]  # fmt: skip
+        held = [table for table, fact in schema.EVENT_TABLES.items()
+                if fact in error.missing and profile.profile.row_count(table)]  # fmt: skip
         assert held == []
         return
     assert profile.profile.facts >= module.needs or profile.profile.facts & module.totals

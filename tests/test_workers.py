@@ -17,9 +17,9 @@ import pytest
 from nsysconv import processes as processes_module
 from nsysconv.api import workers as workers_module
 from nsysconv.api.workers import workers
-from nsysconv.cores import cores
 from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.facts import Fact
+from nsysconv.launch import cores
 from nsysconv.processes import ProcessDiedError, Processes
 
 HERE = Path(__file__).parent

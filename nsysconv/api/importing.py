@@ -35,11 +35,11 @@ from nsysconv.api.profile_file import (
 )
 from nsysconv.api.targets import Say, Target, Words, check_existing, several, silent
 from nsysconv.api.workers import Workers, workers
-from nsysconv.cores import cores
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.nsys_report import is_report
 from nsysconv.importers.probe import Probe
+from nsysconv.launch import cores
 from nsysconv.partials import building
 from nsysconv.phases import phase
 from nsysconv.store.address import Url

@@ -20,12 +20,12 @@ from typing import Any
 from nsysconv import record, schema
 from nsysconv.api.inputs import Input
 from nsysconv.api.targets import Say, silent
-from nsysconv.cores import cores
 from nsysconv.errors import InputError, NsysconvError, StrictError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
+from nsysconv.launch import cores
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.store.filesystem import private_folder

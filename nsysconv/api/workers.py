@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from nsysconv.cores import cores
 from nsysconv.errors import InputError
+from nsysconv.launch import cores
 from nsysconv.processes import ProcessDiedError, Processes
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from nsysconv.cores import cores
 from nsysconv.errors import UsageError
+from nsysconv.launch import cores
 from nsysconv.names import escaped, escaped_lines
 from nsysconv.refusals import reason_of
 

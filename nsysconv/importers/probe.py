@@ -23,8 +23,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from nsysconv.cores import cores
 from nsysconv.errors import InputError
+from nsysconv.launch import cores
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.refusals import is_systemwide, open_files_failure, reason_of, refusal_error

@@ -151,7 +151,7 @@ class TableMapping(Generic[ContextT]):
     @property
     def fact(self) -> Fact:
         """Return the fact that a profile holds if these rows were recorded."""
-        return self.own_fact or schema.EVENT_TABLES[self.target].fact
+        return self.own_fact or schema.EVENT_TABLES[self.target]
 
     def select(self, columns: SourceColumns, context: ContextT) -> sa.Select[Any]:
         """Return the rows as a select over the attached source, columns named as ours."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from nsysconv.cores import cores
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact, in_order
+from nsysconv.launch import cores
 from nsysconv.notes import Note, merged
 from nsysconv.phases import phase
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result

@@ -20,9 +20,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
-from nsysconv.cores import cores
 from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.facts import Fact
+from nsysconv.launch import cores
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef

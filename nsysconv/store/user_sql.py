@@ -20,8 +20,8 @@ def views() -> dict[str, sa.SelectBase]:
     operations.
     """
     result: dict[str, sa.SelectBase] = {
-        f"v_{name.rstrip('_')}": _resolved(event.table)
-        for name, event in schema.EVENT_TABLES.items()
+        f"v_{name.rstrip('_')}": _resolved(schema.metadata.tables[name])
+        for name in schema.EVENT_TABLES
     }
     result["v_sync"] = _sync()
     result["v_gpu_op"] = _gpu_ops()

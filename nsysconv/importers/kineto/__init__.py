@@ -20,41 +20,14 @@ NAME = "kineto"
 VERSION = 1
 TITLE = "PyTorch Kineto trace"
 
-GUARANTEED: frozenset[Fact] = frozenset()
-POSSIBLE = frozenset(
-    {
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.SYNCS,
-        Fact.RANGES,
-        Fact.OPERATORS,
-        Fact.PYTHON_FUNCTIONS,
-        Fact.COLLECTIVES,
-        Fact.MEMORY_EVENTS,
-        Fact.OVERHEAD,
-        Fact.THREADS,
-        Fact.DEVICES,
-        Fact.RANKS,
-        Fact.UTC,
-    }
-)
 _CUDA = "Record with `torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])`."
 _CPU = "Record with `ProfilerActivity.CPU` among the activities."
 ADVICE: Mapping[Fact, str] = {
-    Fact.KERNELS: _CUDA,
-    Fact.MEMCPYS: _CUDA,
-    Fact.MEMSETS: _CUDA,
-    Fact.API_CALLS: _CUDA,
-    Fact.API_LINKS: _CUDA,
-    Fact.THREADS: _CUDA,
-    Fact.OVERHEAD: _CUDA,
-    Fact.DEVICES: _CUDA,
+    **dict.fromkeys((Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS), _CUDA),
+    **dict.fromkeys((Fact.API_CALLS, Fact.API_LINKS, Fact.THREADS), _CUDA),
+    **dict.fromkeys((Fact.OVERHEAD, Fact.DEVICES), _CUDA),
     Fact.SYNCS: "Record with `_ExperimentalConfig(enable_cuda_sync_events=True)`, PyTorch 2.1 or later.",
-    Fact.RANGES: _CPU,
-    Fact.OPERATORS: _CPU,
+    **dict.fromkeys((Fact.RANGES, Fact.OPERATORS), _CPU),
     Fact.PYTHON_FUNCTIONS: "Record with `with_stack=True`, and import with "
     "`--include python_functions`.",
     Fact.COLLECTIVES: "Record a distributed job with PyTorch 2.2 or later and `record_shapes=True`.",
@@ -62,6 +35,8 @@ ADVICE: Mapping[Fact, str] = {
     Fact.RANKS: "Initialise `torch.distributed` before the profiler starts.",
     Fact.UTC: "The trace's end is missing; record again.",
 }
+GUARANTEED: frozenset[Fact] = frozenset()
+POSSIBLE = frozenset(ADVICE)
 JOINS = False
 PYTHON_FUNCTIONS = "python_functions"
 INCLUDABLE: Mapping[str, str] = {
@@ -71,11 +46,9 @@ INCLUDABLE: Mapping[str, str] = {
 _BEGINNING_BYTES = 1 << 20
 _CATEGORY = re.compile(rb'"cat"\s*:\s*"([^"]*)"')
 _OTHER_PROGRAMS_CATEGORIES = {"user", "python", "runtime", "operator", "kernel"}
-_METADATA_KEYS = (
-    b'"schemaVersion"',
-    b'"deviceProperties"',
-    b'"baseTimeNanoseconds"',
-    b'"distributedInfo"',
+_METADATA_KEYS = tuple(
+    b'"%b"' % key
+    for key in (b"schemaVersion", b"deviceProperties", b"baseTimeNanoseconds", b"distributedInfo")
 )
 _PHASE = re.compile(rb'"ph"\s*:\s*"')
 _AUTOGRAD = re.compile(rb'"pid"\s*:\s*"(?:CPU|CUDA) functions"')
@@ -127,4 +100,4 @@ def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None
     """Yield one recording per file; several where traces of several processes were merged."""
     from nsysconv.importers.kineto.reader import KinetoReader
 
-    yield from KinetoReader(probes[0], options, POSSIBLE, ADVICE).recordings()
+    yield from KinetoReader(probes[0], options).recordings()

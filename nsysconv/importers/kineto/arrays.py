@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from nsysconv import schema
 from nsysconv.importers.kineto.packed import (
     BEYOND,
     MISSING,
@@ -25,8 +27,7 @@ from nsysconv.importers.kineto.packed import (
 )
 from nsysconv.importers.kineto.trace import Metadata
 from nsysconv.names import plain_api_name
-from nsysconv.schema import TIME_LIMIT_NS
-from nsysconv.store.recording import ArrayRows
+from nsysconv.store.recording import ArrayRows, ArrowRows, rows_of
 
 Array = np.ndarray
 ColumnArrays = dict[str, Array]
@@ -42,10 +43,7 @@ _SYNC_TID = 1_000_000
 
 
 def tables_of(chunk: Chunk, zero: int) -> dict[str, ColumnArrays]:
-    """Return the rows of a chunk by table, with times counted from `zero` (ns).
-
-    Rows without a time that a store keeps are left out, and noted in the chunk.
-    """
+    """Return a chunk's rows by table, times counted from `zero` (ns); note those that no store keeps."""
     tables = {}
     for table, packed in chunk.tables.items():
         columns = {name: _array(values, packed.count) for name, values in packed.columns.items()}
@@ -67,12 +65,12 @@ def first_and_last_start(chunk: Chunk, zero: int | None) -> tuple[int, int] | No
 
     Times of 0, which are none, and times too far from `zero` to be kept do not count.
     """
-    bounds = []
-    for column in (*(packed.starts for packed in chunk.tables.values()), chunk.left_out_starts):
-        times = nanoseconds(column) if column else np.empty(0, np.int64)
+    bounds: list[int] = []
+    columns = [*(packed.starts for packed in chunk.tables.values()), chunk.left_out_starts]
+    for times in map(nanoseconds, filter(None, columns)):
         times = times[times > 0]
         if zero is not None:
-            times = times[np.abs(times - zero) <= TIME_LIMIT_NS]
+            times = times[np.abs(times - zero) <= schema.TIME_LIMIT_NS]
         if len(times):
             bounds += [int(times.min()), int(times.max())]
     return (min(bounds), max(bounds)) if bounds else None
@@ -87,20 +85,20 @@ def _array(values: bytes, count: int) -> Array:
 def _nanoseconds_of_part(unit: TimeUnit, values: bytes) -> Array:
     if unit is TimeUnit.NS:
         return np.frombuffer(values, np.int64)
+    result: Array
     if unit is TimeUnit.WHOLE_US:
-        whole: Array = np.frombuffer(values, np.int64) * _NS_PER_US
-        return whole
+        result = np.frombuffer(values, np.int64) * _NS_PER_US
+        return result
     # The product of a double and 1000 may be rounded to the wrong nanosecond; that of its fraction is
     # not.
     us = np.frombuffer(values, np.float64)
     below = np.floor(us)
-    fraction = np.rint((us - below) * _NS_PER_US)
-    exact: Array = below.astype(np.int64) * _NS_PER_US + fraction.astype(np.int64)
-    return exact
+    result = below.astype(np.int64) * _NS_PER_US
+    result += np.rint((us - below) * _NS_PER_US).astype(np.int64)
+    return result
 
 
 def _derive_columns(table: str, columns: ColumnArrays) -> None:
-    """Replace columns that follow from several values of a row, and values that mean null."""
     # Made-up traces have process 0; no process has that number.
     columns["pid"] = _zero_as_null(columns["pid"])
     if "graph_node_id" in columns:
@@ -124,7 +122,6 @@ def _zero_as_null(values: Array) -> Array:
 
 
 def _with_times(chunk: Chunk, packed: PackedRows, zero: int, columns: ColumnArrays) -> ColumnArrays:
-    """Return the columns with `start_ns` and `dur_ns`, without the rows whose time cannot be kept."""
     start = nanoseconds(packed.starts)
     dur = nanoseconds(packed.durations) if packed.durations else None
     durations = {} if dur is None else {"dur_ns": dur}
@@ -140,11 +137,11 @@ def _with_times(chunk: Chunk, packed: PackedRows, zero: int, columns: ColumnArra
     keep = start > BEYOND
     note("no time stamp", ~keep)
     timeless, start = start == 0, start - zero
-    far = np.abs(start) > TIME_LIMIT_NS
+    far = np.abs(start) > schema.TIME_LIMIT_NS
     if dur is not None:
         note("no duration", (dur == MISSING) & keep)
         keep &= dur != MISSING
-        far |= (dur > TIME_LIMIT_NS) | (dur == BEYOND)
+        far |= (dur > schema.TIME_LIMIT_NS) | (dur == BEYOND)
         negative = (dur < 0) & (dur > BEYOND)
         note("negative duration", negative & keep)
         keep &= ~negative
@@ -160,27 +157,23 @@ def _with_times(chunk: Chunk, packed: PackedRows, zero: int, columns: ColumnArra
 
 
 def _can_all_be_kept(start: Array, dur: Array | None, zero: int) -> bool:
-    if not 0 <= zero < start.min() <= start.max() <= zero + TIME_LIMIT_NS:
+    if not 0 <= zero < start.min() <= start.max() <= zero + schema.TIME_LIMIT_NS:
         return False
-    return dur is None or bool(0 <= dur.min() <= dur.max() <= TIME_LIMIT_NS)
+    return dur is None or bool(0 <= dur.min() <= dur.max() <= schema.TIME_LIMIT_NS)
 
 
+@dataclass
 class RecordingIndex:
-    """Ids of the names of one recording, and which processes, threads, devices and streams it has.
+    """Ids of one recording's names; its processes, threads, devices, streams, counts of rows and end."""
 
-    `row_counts`: rows by table; `end_ns`: the end of the last event.
-    """
-
-    def __init__(self) -> None:
-        """Start without rows."""
-        self.names: dict[str, int] = {}
-        self.api_names: set[int] = set()
-        self.pids: set[int] = set()
-        self.threads: set[tuple[int, ...]] = set()
-        self.devices: set[int] = set()
-        self.streams: set[tuple[int, ...]] = set()
-        self.row_counts: Counter[str] = Counter()
-        self.end_ns: int | None = None
+    names: dict[str, int] = field(default_factory=dict)
+    api_names: set[int] = field(default_factory=set)
+    pids: set[int] = field(default_factory=set)
+    threads: set[tuple[int, ...]] = field(default_factory=set)
+    devices: set[int] = field(default_factory=set)
+    streams: set[tuple[int, ...]] = field(default_factory=set)
+    row_counts: Counter[str] = field(default_factory=Counter)
+    end_ns: int | None = None
 
     def add(self, table: str, columns: ColumnArrays, names: list[str], progress: str) -> ArrayRows:
         """Return rows whose NAME_COLUMNS index `names` as the store's, with this recording's name ids."""
@@ -194,7 +187,6 @@ class RecordingIndex:
         return ArrayRows(table, columns, progress)
 
     def _intern(self, indices: Array, names: list[str]) -> tuple[Array, set[int]]:
-        """Return indices into `names` as ids, and the set of these; other names get no id."""
         if (indices == MISSING).all():
             return indices, set()
         indices = np.where(indices == MISSING, len(names), indices)
@@ -227,14 +219,12 @@ class RecordingIndex:
             self.end_ns = last if self.end_ns is None else max(self.end_ns, last)
 
     def device_rows(self, metadata: Metadata, sm_counts: Mapping[int, int]) -> list[dict[str, Any]]:
-        """Return rows of the devices with GPU operations.
-
-        A device is described under its own number. ROCm numbers devices otherwise than it describes them:
-        where all descriptions are equal, they hold for any device.
-        """
+        """Return rows of the devices with GPU operations, each described under its own number."""
+        # ROCm numbers devices otherwise than it describes them: equal descriptions hold for any device.
         described = list(metadata.devices.values())
-        is_one = bool(described) and all(row == described[0] for row in described)
-        shared = described[0] if is_one else {}
+        shared = (
+            described[0] if described and described.count(described[0]) == len(described) else {}
+        )
         rows = []
         for device in sorted(self.devices):
             row = {"device_id": device, "ordinal": device, **metadata.devices.get(device, shared)}
@@ -243,54 +233,45 @@ class RecordingIndex:
             rows.append(row)
         return rows
 
-    def process_rows(
-        self, names: Mapping[int, str], ranks: Mapping[int, int], metadata: Metadata
-    ) -> list[dict[str, Any]]:
-        """Return rows of the processes with events.
+    def rows(self, findings: Chunk, metadata: Metadata, *, is_merged: bool) -> Iterator[ArrowRows]:
+        """Yield the rows of the small tables; `is_merged`: the trace has other recordings, too.
 
-        The trace's own rank is that of its only process; `ranks` are those of merged traces, by process.
+        The trace's own rank is that of its only process; `findings.ranks` are those of merged traces.
         """
-        only = len(self.pids) == 1
-        return [
+        yield rows_of(schema.device, self.device_rows(metadata, findings.sm_counts))
+        # In a merged trace it is the rank of any of the processes.
+        only = metadata if len(self.pids) == 1 and not is_merged else Metadata()
+        processes = [
             {
                 "pid": pid,
-                "name": names.get(pid),
-                "rank": metadata.rank if only and metadata.rank is not None else ranks.get(pid),
-                "world_size": metadata.world_size if only else None,
+                "name": findings.process_names.get(pid),
+                "rank": findings.ranks.get(pid) if only.rank is None else only.rank,
+                "world_size": only.world_size,
                 "host": metadata.host,
             }
             for pid in sorted(self.pids)
         ]
-
-    def thread_rows(self, names: Mapping[tuple[int, ...], str]) -> list[dict[str, Any]]:
-        """Return rows of the threads with events."""
-        return [
-            {"pid": pid, "tid": tid, "name": names.get((pid, tid))}
+        yield rows_of(schema.process, processes)
+        threads = [
+            {"pid": pid, "tid": tid, "name": findings.thread_names.get((pid, tid))}
             for pid, tid in sorted(self.threads)
         ]
-
-    def stream_rows(self) -> list[dict[str, Any]]:
-        """Return rows of the streams with GPU operations."""
-        return [
+        yield rows_of(schema.thread, threads)
+        streams = [
             {"pid": pid, "context_id": context, "stream_id": stream}
             for pid, context, stream in sorted(self.streams)
         ]
-
-    def name_rows(self) -> list[dict[str, Any]]:
-        """Return rows of the names that rows refer to."""
-        return [
-            {
-                "id": number,
-                "text": text,
-                "plain": plain_api_name(text) if number in self.api_names else None,
-            }
-            for text, number in self.names.items()
+        yield rows_of(schema.stream, streams)
+        names = [
+            {"id": i, "text": text, "plain": plain_api_name(text) if i in self.api_names else None}
+            for text, i in self.names.items()
         ]
+        yield rows_of(schema.name, names)
 
 
 def _distinct(*columns: Array) -> set[tuple[int, ...]]:
-    """Return the distinct rows of columns, without those that hold a null."""
-    # Most rows equal the row before them, and making Python's numbers of all takes longer than comparing.
+    # Without rows that hold a null. Most rows equal the row before them, and making Python's numbers of
+    # all takes longer than comparing.
     differs = np.zeros(len(columns[0]), bool)
     differs[:1] = True
     for column in columns:

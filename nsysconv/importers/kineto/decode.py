@@ -8,16 +8,15 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
 
 import msgspec
 
-from nsysconv.cores import cores
 from nsysconv.importers.kineto.builder import EventBatch, RowBuilder, SpelledBy
 from nsysconv.importers.kineto.events import (
     NO_ARGS,
@@ -39,6 +38,7 @@ from nsysconv.importers.kineto.trace import (
     parse_object,
     replace_non_numbers,
 )
+from nsysconv.launch import cores
 from nsysconv.processes import Processes
 
 # Below this, starting processes takes longer than decoding.
@@ -98,29 +98,24 @@ def _start_worker(path: Path, python_functions: bool) -> Decode:
 
 
 def _decoder_of(file: BufferedReader, python_functions: bool) -> Decode:
-    decoder = Decoder(python_functions=python_functions)
-    return lambda chunk: decoder.decode(chunk.read(file), chunk.offset)
+    return lambda chunk: decode_text(
+        chunk.read(file), chunk.offset, python_functions=python_functions
+    )
 
 
-class Decoder:
-    """Decodes chunks of one trace, about `batch_bytes` of text at a time."""
-
-    def __init__(self, *, python_functions: bool, batch_bytes: int = _BATCH_BYTES) -> None:
-        """Prepare to decode; Python functions become rows only if asked for."""
-        self._python_functions = python_functions
-        self._batch_bytes = batch_bytes
-
-    def decode(self, text: bytes, offset: int) -> Chunk:
-        """Return the rows of a text of whole events, which begins at byte `offset` of the trace."""
-        chunk = Chunk()
-        builder = RowBuilder(chunk)
-        for low, high in batch_bounds(text, self._batch_bytes):
-            batch = _decode_batch(memoryview(text)[low:high], offset + low, chunk)
-            builder.add(batch, python_functions=self._python_functions)
-            # Its memory serves the next one while it is still in the cache.
-            del batch
-        builder.finish()
-        return chunk
+def decode_text(
+    text: bytes, offset: int, *, python_functions: bool, batch_bytes: int = _BATCH_BYTES
+) -> Chunk:
+    """Return the rows of whole events, whose text begins at byte `offset` and is decoded in batches."""
+    chunk = Chunk()
+    builder = RowBuilder(chunk)
+    for low, high in batch_bounds(text, batch_bytes):
+        batch = _decode_batch(memoryview(text)[low:high], offset + low, chunk)
+        builder.add(batch, python_functions=python_functions)
+        # Its memory serves the next one while it is still in the cache.
+        del batch
+    builder.finish()
+    return chunk
 
 
 def batch_bounds(text: bytes, size: int) -> Iterator[tuple[int, int]]:
@@ -147,22 +142,19 @@ def _decode_batch(part: memoryview, offset: int, chunk: Chunk) -> EventBatch:
 
 def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
     """Decode events whose category may be unknown, and text that may be no JSON; note repairs."""
-    text, non_numbers, arrays = b"[%b]" % part, 0, 0
-    for attempt in range(2):
-        try:
-            events = decode_events(text)
-        except _UNREADABLE:
-            if attempt == 0:
-                text, non_numbers = replace_non_numbers(text)
-                text, arrays = join_arrays(text)
-                if non_numbers or arrays:
-                    continue
-            break
+    text = b"[%b]" % part
+    with suppress(*_UNREADABLE):
+        events = decode_events(text)
+        return EventBatch(events, _spelled_in(text, events), offset)
+    text, non_numbers = replace_non_numbers(text)
+    text, arrays = join_arrays(text)
+    with suppress(*_UNREADABLE):
+        events = decode_events(text)
         chunk.note("no number", non_numbers, offset)
         chunk.note(FURTHER_ARRAY, arrays, offset)
         return EventBatch(events, _spelled_in(text, events), offset)
     events = []
-    for start, length, event, damage in repair_events(part):
+    for start, length, event, damage in _repair_events(part):
         if damage:
             # What is damaged may be the border between two events.
             lost = part.count(_PHASE, start, start + length) if event is None else 1
@@ -173,14 +165,12 @@ def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
 
 
 def _spelled_in(text: bytes, events: list[Event]) -> SpelledBy:
-    """Return what gives the times of these events as they are spelled; the text is decoded once more."""
-    times_of: dict[int, SpelledTimes] = {}
+    @cache
+    def times() -> dict[int, SpelledTimes]:
+        return dict(zip(map(id, events), decode_times(text), strict=True))
 
     def spelled(some: Sequence[Event], name: str) -> Sequence[bytes]:
-        if not times_of:
-            ids = map(id, events)
-            times_of.update(zip(ids, decode_times(text), strict=True))
-        return [bytes(getattr(times_of[id(event)], name)) for event in some]
+        return [bytes(getattr(times()[id(event)], name)) for event in some]
 
     return spelled
 
@@ -190,11 +180,8 @@ def _spelled_as_decoded(events: Sequence[Event], name: str) -> Sequence[bytes]:
     return [str(getattr(event, name)).encode("utf-8", "replace") for event in events]
 
 
-def repair_events(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
-    """Yield the events of a damaged text one by one: offset, length, event, and what was wrong with it.
-
-    The event is None where nothing helped; the damage is empty where nothing was wrong.
-    """
+def _repair_events(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
+    # Offset, length, event, and what was wrong with it: None where nothing helped, "" where nothing was.
     starts = [0, *(match.end() for match in EVENT_BORDER.finditer(text))]
     ends = [*(match.start() + 1 for match in EVENT_BORDER.finditer(text)), len(text)]
     first = 0
@@ -210,30 +197,24 @@ def repair_events(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
 
 
 def _repair_event(text: bytes) -> tuple[Event | None, str]:
-    try:
+    with suppress(*_UNREADABLE):
         return decode_event(text), ""
-    except _UNREADABLE:
-        pass
-    damage: Counter[str] = Counter()
     text, non_numbers = replace_non_numbers(text)
-    damage["no number"] += non_numbers
     characters = text.decode("utf-8", "replace")
-    damage["no UTF-8"] += characters.count("\N{REPLACEMENT CHARACTER}") - text.count(
-        b"\xef\xbf\xbd"
-    )
+    replaced = characters.count("\N{REPLACEMENT CHARACTER}") - text.count(b"\xef\xbf\xbd")
+    damage = "no number" if non_numbers else "no UTF-8" if replaced > 0 else ""
     # Decimal keeps times exact.
     fields = parse_object(characters, Decimal)
     if fields is None:
         characters, backslashes = _LONE_BACKSLASH.subn(r"\\\\", characters)
-        damage["lone backslash"] += backslashes
+        damage = damage or ("lone backslash" if backslashes else "")
         fields = parse_object(characters, Decimal)
     if fields is None:
-        damage["unescaped quote"] += 1
+        damage = damage or "unescaped quote"
         fields = parse_object(_escape_quotes(characters), Decimal)
     if fields is None:
         return None, "unreadable"
-    kinds = [kind for kind, count in damage.items() if count > 0]
-    return _event_of(fields), kinds[0] if kinds else "control character"
+    return _event_of(fields), damage or "control character"
 
 
 def _escape_quotes(text: str) -> str:

@@ -103,53 +103,29 @@ decode_events = msgspec.json.Decoder(list[Event]).decode
 decode_times = msgspec.json.Decoder(list[SpelledTimes]).decode
 decode_event = msgspec.json.Decoder(Event).decode
 
-# Category, in small letters -> kind of its events. Old spellings beside the new ones.
-CATEGORIES = {
-    "kernel": "kernel",
-    "gpu_memcpy": "memcpy",
-    "memcpy": "memcpy",
-    "gpu_memset": "memset",
-    "memset": "memset",
-    "cuda_runtime": "runtime",
-    "hip_runtime": "runtime",
-    "runtime": "runtime",
-    "xpu_runtime": "runtime",
-    "mtia_runtime": "runtime",
-    "glow_runtime": "runtime",
-    "privateuse1_runtime": "runtime",
-    "cuda_driver": "driver",
-    "xpu_driver": "driver",
-    "privateuse1_driver": "driver",
-    "cpu_op": "operator",
-    "operator": "operator",
-    "hpu_op": "operator",
-    "user_annotation": "annotation",
-    "user": "annotation",
-    "python_function": "python",
-    "python": "python",
-    "cuda_sync": "sync",
-    "xpu_sync": "sync",
-    "overhead": "overhead",
-    "cpu_instant_event": "instant",
+_RUNTIMES = ("cuda", "hip", "xpu", "mtia", "glow", "privateuse1")
+# Kind of events -> their categories, in small letters: old spellings beside the new ones.
+_CATEGORIES_OF_KIND = {
+    "kernel": ["kernel"],
+    "memcpy": ["gpu_memcpy", "memcpy"],
+    "memset": ["gpu_memset", "memset"],
+    "runtime": ["runtime", *(f"{device}_runtime" for device in _RUNTIMES)],
+    "driver": ["cuda_driver", "xpu_driver", "privateuse1_driver"],
+    "operator": ["cpu_op", "operator", "hpu_op"],
+    "annotation": ["user_annotation", "user"],
+    "python": ["python_function", "python"],
+    "sync": ["cuda_sync", "xpu_sync"],
+    "overhead": ["overhead"],
+    "instant": ["cpu_instant_event"],
 }
+CATEGORIES = {word: kind for kind, words in _CATEGORIES_OF_KIND.items() for word in words}
+"""The kind of events of each category."""
 # Drawn beside the events that they repeat: counting them as work would count it twice.
 PASSED_OVER = frozenset(
     {
-        "gpu_user_annotation",
-        "ac2g",
-        "async",
-        "async_cpu_to_gpu",
-        "async_gpu",
-        "fwdbwd",
-        "forward_backward",
-        "trace",
-        "cuda_event",
-        "external_correlation",
-        "cuda_profiler_range",
-        "collective_comm",
-        "mtia_counters",
-        "hardware_counters",
-        "xpu_scope_profiler",
+        *("ac2g", "async", "async_cpu_to_gpu", "async_gpu", "fwdbwd", "forward_backward"),
+        *("gpu_user_annotation", "external_correlation", "collective_comm", "cuda_event", "trace"),
+        *("mtia_counters", "hardware_counters", "cuda_profiler_range", "xpu_scope_profiler"),
     }
 )
 # Categories of accelerators' work, which is in no table of ours: those that libkineto and its forks name
@@ -168,10 +144,9 @@ DRIVER_OVERHEAD = frozenset(
 )
 # ROCm wrote copies as kernels until March 2024.
 OLD_COPIES = {
-    "CopyHostToDevice": "HtoD",
-    "CopyDeviceToHost": "DtoH",
-    "CopyDeviceToDevice": "DtoD",
-    "CopyHostToHost": "HtoH",
+    f"Copy{source}To{target}": f"{source[0]}to{target[0]}"
+    for source in ("Host", "Device")
+    for target in ("Host", "Device")
 }
 OLD_SET = "FillBuffer"
 COMMUNICATION_OPERATOR = "record_param_comms"
@@ -211,9 +186,7 @@ _ARGS_OF_KIND = {
     "memcpy": (*_MEMSET_ARGS, "from_device", "to_device"),
     "memset": _MEMSET_ARGS,
     "sync": (*_GPU_ARGS, "event_id"),
-    "instant": (
-        *("memory_device", "memory_type", "memory_bytes", "address", "allocated", "reserved"),
-    ),
+    "instant": ("memory_device", "memory_type", "memory_bytes", "address", "allocated", "reserved"),
     "annotation": (),
     "overhead": (),
 }
@@ -242,7 +215,7 @@ def _event_type(category: str, value_types: dict[str, Any]) -> Any:
     fields: list[tuple[str, Any, Any]] = []
     if category in CATEGORIES:
         names = dict.fromkeys(_ARGS_OF_KIND[CATEGORIES[category]])
-        if accelerator(category):
+        if _accelerator(category):
             names |= {"device": None}  # distinguishes its own lanes from processes
         json_names = dict(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
         args = msgspec.defstruct(
@@ -264,11 +237,9 @@ def _event_type(category: str, value_types: dict[str, Any]) -> Any:
     )
 
 
-def accelerator(category: str) -> str | None:
-    """Return the name under which a lower-case category of an accelerator is reported, None for others.
-
-    Those that are not known as a whole are reported by their prefix: what follows may be anything.
-    """
+def _accelerator(category: str) -> str | None:
+    # The name under which it is reported: those that are not known as a whole by their prefix, because
+    # what follows may be anything. None for categories of no accelerator.
     if category in ACCELERATOR_WORK:
         return category
     return next((f"{name}*" for name in ACCELERATORS if category.startswith(name)), None)
@@ -304,14 +275,14 @@ def classify(events: Sequence[Event], chunk: Chunk, offset: int) -> dict[str, li
         elif word == "kernel":
             _assign_kernels(members, kinds)
         elif word in CATEGORIES:
-            if name := accelerator(word):
+            if name := _accelerator(word):
                 # An event in a lane of its device has the device's number for a process.
                 calls = [e for e in members if e.args.device is None or e.args.device != e.pid]
                 chunk.note(f"{ACCELERATOR}{name}", len(members) - len(calls), offset)
                 members = calls
             kinds[CATEGORIES[word]] += members
         elif word not in PASSED_OVER:
-            name = accelerator(word)
+            name = _accelerator(word)
             key = f"{ACCELERATOR}{name}" if name else "category unknown"
             _assign_by_args(members, kinds, chunk, key, offset)
     return kinds
@@ -332,18 +303,18 @@ def _assign_by_args(
     events: list[Event], kinds: dict[str, list[Event]], chunk: Chunk, key: str, offset: int
 ) -> None:
     """Assign events of an unknown category by their arguments; note those left out under `key`."""
-    assigned = 0
+    left_out = 0
     for event in events:
         args = event.args
-        if event.ph == "X" and isinstance(args.stream, int) and args.stream >= 0:
-            if args.device is not None:
-                kinds["kernel"].append(event)
-                assigned += 1
-        elif event.ph == "X" and (args.cbid is not None or args.cid is not None):
+        on_gpu = isinstance(args.stream, int) and args.stream >= 0
+        if event.ph == "X" and on_gpu and args.device is not None:
+            kinds["kernel"].append(event)
+        elif event.ph == "X" and not on_gpu and (args.cbid is not None or args.cid is not None):
             kinds["runtime"].append(event)
-            assigned += 1
-    chunk.note("category assumed", assigned, offset)
-    chunk.note(key, len(events) - assigned, offset)
+        else:
+            left_out += 1
+    chunk.note("category assumed", len(events) - left_out, offset)
+    chunk.note(key, left_out, offset)
 
 
 def _read_metadata(events: list[Event], chunk: Chunk) -> None:
@@ -375,10 +346,7 @@ def distinct(values: Sequence[Any]) -> set[Any]:
 
 @lru_cache(_CACHED_NAMES)
 def copy_codes(name: object) -> tuple[int, int, int]:
-    """Return the codes of a copy's direction and of the kinds of memory it reads and writes.
-
-    MISSING for kinds that the name does not say.
-    """
+    """Return the codes of a copy's direction and of the memory it reads and writes, or MISSING."""
     match = _COPY.search(OLD_COPIES.get(str(name), str(name)))
     direction, source, target = match.groups() if match else ("Unknown", None, None)
     return (

@@ -161,10 +161,7 @@ def parse_integers(values: Sequence[Any]) -> list[int]:
 
 
 def pack_first_integers(*choices: Callable[[], Sequence[Any]]) -> bytes:
-    """Return, per row, the first of several values that is a whole number, as `pack_integers` does.
-
-    A choice is only called if the choices before it lack a value in some row.
-    """
+    """Return per row the first whole number of several choices; each is only called if one is missing."""
     values = choices[0]()
     column = _try_pack("q", values)
     if column is not None:
@@ -219,7 +216,7 @@ def _pack_int64(values: Sequence[int]) -> bytes:
 
 
 def _try_pack(code: str, values: Sequence[Any]) -> bytes | None:
-    """Return the values packed as int64 ("q") or double ("d"), None if one of them is of another type."""
+    # As int64 ("q") or double ("d"); None if one of them is of another type.
     try:
         return pack(f"{len(values)}{code}", *values)
     except (StructError, OverflowError):
@@ -227,8 +224,8 @@ def _try_pack(code: str, values: Sequence[Any]) -> bytes | None:
 
 
 def _are_exact(column: bytes, values: Sequence[Any]) -> bool:
-    """Return whether each double of a packed column of microseconds is nearest to one nanosecond only."""
-    # Comparing the values themselves takes three times as long as packing them.
+    # Whether each double of a column of microseconds is nearest to one nanosecond only. Comparing the
+    # values themselves takes three times as long as packing them.
     first = column[_FIRST::VALUE_BYTES]
     if not first.translate(None, _BELOW_33):
         return True

@@ -7,10 +7,11 @@ decoded; those of others wait in files, and become recordings of their own.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +24,7 @@ from nsysconv.importers.contract import (
     Options,
     too_many_recordings_error,
 )
-from nsysconv.importers.kineto import PYTHON_FUNCTIONS
-from nsysconv.importers.kineto import notes as trace_notes
+from nsysconv.importers.kineto import ADVICE, POSSIBLE, PYTHON_FUNCTIONS
 from nsysconv.importers.kineto.arrays import (
     GPU_TABLES,
     ColumnArrays,
@@ -36,15 +36,14 @@ from nsysconv.importers.kineto.decode import decode_chunks, worker_count
 from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, MISSING, Chunk
 from nsysconv.importers.kineto.trace import Metadata, Trace
 from nsysconv.importers.probe import Probe
-from nsysconv.notes import Note
+from nsysconv.notes import Note, Severity
 from nsysconv.processes import ProcessDiedError
 from nsysconv.store.filesystem import private_folder
-from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
+from nsysconv.store.recording import Batches, ProfileAttributes, Recording, Summary
 
 _SECOND_NS = 1_000_000_000
 # Times of day in ns are larger than this since 2001, and no relative time is.
 _TIME_OF_DAY_NS = 10**18
-_GPU_FACTS = (Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS)
 _TABLES_WITHOUT_PID = (*GPU_TABLES, "sync", "collective", "overhead")
 
 TableRows = tuple[str, ColumnArrays, list[str]]
@@ -54,19 +53,12 @@ TableRows = tuple[str, ColumnArrays, list[str]]
 class KinetoReader:
     """Reads one trace file, once, while the batches of its first recording are used up."""
 
-    def __init__(
-        self,
-        probe: Probe,
-        options: Options,
-        possible: frozenset[Fact],
-        advice: Mapping[Fact, str],
-    ) -> None:
-        """Prepare to read; `possible` facts and `advice` are those of the importer."""
+    def __init__(self, probe: Probe, options: Options) -> None:
+        """Prepare to read."""
         self._probe = probe
+        self._options = options
         self._python_functions = PYTHON_FUNCTIONS in options.include
-        self._processes = options.processes
-        self._possible = possible
-        self._advice = dict(advice)
+        self._advice = dict(ADVICE)
         self._trace = Trace(probe.readable)
         self._metadata = Metadata()
         self._findings = Chunk()  # of all chunks, without their rows
@@ -77,15 +69,15 @@ class KinetoReader:
         self._main_pid: int | None = None
         self._current_pid = MISSING
         self._folder: Path
-        self._spools: dict[int, Spool] = {}  # rows of processes other than the first
+        self._spools: dict[int, _Spool] = {}  # rows of processes other than the first
 
     def recordings(self) -> Iterator[Recording]:
         """Yield the recording of the first process, then those of the other processes in the file."""
         with private_folder() as self._folder:
-            yield Recording(self._main_batches(), possible=self._possible)
+            yield Recording(self._main_batches(), possible=POSSIBLE)
             for pid, spool in self._spools.items():
                 batches = self._spooled_batches(spool, pid)
-                yield Recording(batches, possible=self._possible, one_of_several=True)
+                yield Recording(batches, possible=POSSIBLE, one_of_several=True)
 
     # -- rows
 
@@ -102,34 +94,21 @@ class KinetoReader:
             yield index.add("memcpy", self._with_copy_bytes(columns), names, self._progress)
         self._finish_reading()
         notes += self._notes(index)
-        yield from self._small_tables(index)
-        part = _part(self._main_pid) if self._spools else ""
-        return self._summary(index, notes, part)
+        yield from index.rows(self._findings, self._metadata, is_merged=bool(self._spools))
+        return self._summary(index, notes, f"pid{self._main_pid}" if self._spools else "")
 
-    def _spooled_batches(self, spool: Spool, pid: int) -> Batches:
+    def _spooled_batches(self, spool: _Spool, pid: int) -> Batches:
         index = RecordingIndex()
         for table, columns, names in spool.rows():
             if table == "memcpy":
                 columns = self._with_copy_bytes(columns)
             yield index.add(table, columns, names, self._progress)
-        yield from self._small_tables(index)
-        notes = [trace_notes.merged_processes(1 + len(self._spools))]
-        return self._summary(index, notes, _part(pid))
-
-    def _small_tables(self, index: RecordingIndex) -> Iterator[Batch]:
-        findings = self._findings
-        # The rank in the metadata of a merged file is that of one process, of which is unknown.
-        metadata = self._metadata if not self._spools else Metadata(host=self._metadata.host)
-        yield rows_of(schema.device, index.device_rows(self._metadata, findings.sm_counts))
-        yield rows_of(
-            schema.process, index.process_rows(findings.process_names, findings.ranks, metadata)
-        )
-        yield rows_of(schema.thread, index.thread_rows(findings.thread_names))
-        yield rows_of(schema.stream, index.stream_rows())
-        yield rows_of(schema.name, index.name_rows())
+        yield from index.rows(self._findings, self._metadata, is_merged=True)
+        notes = [_note("process assumed", 1 + len(self._spools))]
+        return self._summary(index, notes, f"pid{pid}")
 
     def _chunks(self) -> Iterator[tuple[Chunk, dict[str, ColumnArrays]]]:
-        workers = worker_count(self._probe.size, self._probe.head, self._processes)
+        workers = worker_count(self._probe.size, self._probe.head, self._options.processes)
         with decode_chunks(self._trace, workers, python_functions=self._python_functions) as chunks:
             try:
                 first = list(islice(chunks, 1))
@@ -145,11 +124,11 @@ class KinetoReader:
 
     def _tables_of(self, chunk: Chunk) -> dict[str, ColumnArrays]:
         bounds = first_and_last_start(chunk, self._zero if self._bounds else None)
-        if bounds is not None and self._bounds is None:
-            self._zero = _whole_second(bounds[0])
-            self._bounds = bounds
-        elif bounds is not None and self._bounds is not None:
-            self._bounds = min(bounds[0], self._bounds[0]), max(bounds[1], self._bounds[1])
+        if bounds is not None:
+            first, last = self._bounds or bounds
+            if self._bounds is None:
+                self._zero = _whole_second(first)
+            self._bounds = min(bounds[0], first), max(bounds[1], last)
         tables = tables_of(chunk, self._zero)
         self._findings.add_findings(chunk)
         return tables
@@ -162,11 +141,10 @@ class KinetoReader:
 
     def _rows_of_first_process(self) -> Iterator[TableRows]:
         with ExitStack() as stack:
-            early: Spool | None = None  # GPU rows before the first row that names a process
+            early: _Spool | None = None  # GPU rows before the first row that names a process
             for chunk, tables in self._chunks():
                 if self._main_pid is None and not chunk.pids:
-                    if early is None:
-                        early = Spool(stack.enter_context(private_folder()) / "early.rows")
+                    early = early or _Spool(stack.enter_context(private_folder()) / "early.rows")
                     for table, columns in tables.items():
                         early.add(table, columns, chunk.names)
                     continue
@@ -204,11 +182,11 @@ class KinetoReader:
             columns = {**columns, "pid": np.where(unknown, self._current_pid, columns["pid"])}
         return table, columns, names
 
-    def _spool(self, pid: int) -> Spool:
+    def _spool(self, pid: int) -> _Spool:
         if pid not in self._spools:
             if len(self._spools) + 1 >= MAX_RECORDINGS:
                 raise too_many_recordings_error(str(self._probe.origin))
-            self._spools[pid] = Spool(self._folder / f"{pid}.rows")
+            self._spools[pid] = _Spool(self._folder / f"{pid}.rows")
         return self._spools[pid]
 
     def _with_copy_bytes(self, columns: ColumnArrays) -> ColumnArrays:
@@ -238,27 +216,28 @@ class KinetoReader:
 
     def _notes(self, index: RecordingIndex) -> Iterator[Note]:
         findings = self._findings
-        yield from trace_notes.counted(findings)
-        yield from trace_notes.damage(self._trace, self._probe.size, self._metadata)
+        yield from _counted_notes(findings)
+        yield from _damage_notes(self._trace, self._probe.size, self._metadata)
         if index.row_counts["api_call"]:
-            yield trace_notes.PARTIAL_API
+            yield _note("api calls partial")
         if findings.event_count and not findings.has_fractions:
-            yield trace_notes.COARSE_TIMES
+            yield _note("coarse times")
         if self._zero_utc_ns() is None:
-            yield trace_notes.NO_BASE
+            yield _note("no time base")
         if not _has_gpu_rows(index):
             if _has_launches(index):
-                yield trace_notes.LOST_GPU_WORK
+                yield _note("gpu activity missing")
             elif not self._has_accelerator_work:
                 yield NO_GPU_WORK
             if self._has_accelerator_work:
-                self._advice |= dict.fromkeys(_GPU_FACTS, trace_notes.NOT_CONVERTED)
+                self._advice |= dict.fromkeys(_GPU_FACTS, _NOT_CONVERTED)
         if self._spools:
-            yield trace_notes.merged_processes(1 + len(self._spools))
-        devices = index.device_rows(self._metadata, findings.sm_counts)
-        unnamed = [row for row in devices if "name" not in row]
-        if unnamed:
-            yield trace_notes.unnamed_devices(len(unnamed))
+            yield _note("process assumed", 1 + len(self._spools))
+        if unnamed := [row for row in self._device_rows(index) if "name" not in row]:
+            yield _note("device unnamed", len(unnamed))
+
+    def _device_rows(self, index: RecordingIndex) -> list[dict[str, Any]]:
+        return index.device_rows(self._metadata, self._findings.sm_counts)
 
     @property
     def _has_accelerator_work(self) -> bool:
@@ -303,15 +282,15 @@ class KinetoReader:
     def _facts(self, index: RecordingIndex) -> frozenset[Fact]:
         counts = index.row_counts
         facts = {
-            item.fact
-            for name, item in schema.EVENT_TABLES.items()
+            fact
+            for name, fact in schema.EVENT_TABLES.items()
             if counts[name] and name != "operator"
         }
         on_gpu = _has_gpu_rows(index)
         # Without launches, no GPU rows means no GPU work, which is known then.
         idle = counts["api_call"] and not _has_launches(index) and not self._has_accelerator_work
         if on_gpu or idle:
-            facts.update(_GPU_FACTS)
+            facts |= _GPU_FACTS
         if counts["api_call"]:
             facts.add(Fact.THREADS)
             if on_gpu:
@@ -326,33 +305,26 @@ class KinetoReader:
             facts.add(Fact.RANKS)
         if self._zero_utc_ns() is not None:
             facts.add(Fact.UTC)
-        devices = index.device_rows(self._metadata, self._findings.sm_counts)
+        devices = self._device_rows(index)
         if devices and all("name" in row for row in devices):
             facts.add(Fact.DEVICES)
         return frozenset(facts)
 
 
-class Spool:
-    """Rows in a file, to be read after the first recording is written."""
-
+class _Spool:
+    # Rows in a file, in the order in which they were added.
     def __init__(self, path: Path) -> None:
-        """Make an empty file at `path`."""
         self._path = path
         path.touch()
 
     def add(self, table: str, columns: ColumnArrays, names: list[str]) -> None:
-        """Append rows."""
         with self._path.open("ab") as file:
             pickle.dump((table, columns, names), file)
 
     def rows(self) -> Iterator[TableRows]:
-        """Yield the rows in the order in which they were added."""
-        with self._path.open("rb") as file:
+        with self._path.open("rb") as file, suppress(EOFError):
             while True:
-                try:
-                    yield pickle.load(file)
-                except EOFError:
-                    return
+                yield pickle.load(file)
 
 
 def _has_gpu_rows(index: RecordingIndex) -> bool:
@@ -364,9 +336,124 @@ def _has_launches(index: RecordingIndex) -> bool:
     return any("Launch" in texts[i] or "Memcpy" in texts[i] for i in index.api_names)
 
 
-def _part(pid: int | None) -> str:
-    return f"pid{pid}"
-
-
 def _whole_second(time_ns: int) -> int:
     return time_ns // _SECOND_NS * _SECOND_NS
+
+
+# -- notes on what was repaired, left out or assumed
+
+_GPU_FACTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
+_TIMED = POSSIBLE.intersection(schema.EVENT_TABLES.values())
+_INFO, _APPROXIMATED, _DROPPED = Severity.INFO, Severity.APPROXIMATED, Severity.DROPPED
+# Severity and text of each note. The keys are those of Chunk.counts, and further ones of this module.
+_TEXTS = {
+    "no number": (_INFO, "values like inf or N/A are not recorded"),
+    "no UTF-8": (_INFO, "bytes of names that are no UTF-8 were replaced"),
+    "lone backslash": (_INFO, "events with lone backslashes were repaired"),
+    "unescaped quote": (_INFO, "events with unescaped quotes were repaired"),
+    "control character": (_INFO, "events with raw control characters were repaired"),
+    "unreadable": (_DROPPED, "events that are no JSON and could not be repaired were left out"),
+    "second array": (_DROPPED, "events of a second traceEvents were left out"),
+    "no time stamp": (_DROPPED, "events whose time is no number were left out"),
+    "no duration": (_DROPPED, "events whose duration is no number were left out"),
+    "negative duration": (_DROPPED, "events that end before they start were left out"),
+    "impossible time": (_DROPPED, "events more than 104 days away from the first were left out"),
+    FURTHER_ARRAY: (
+        _APPROXIMATED,
+        "the trace names traceEvents more than once; the events of all were read, where most programs "
+        "read the last only; what stands between them was not",
+    ),
+    "category assumed": (
+        _APPROXIMATED,
+        "rows of categories that this version does not know were taken for kernels or API calls",
+    ),
+    "category unknown": (_INFO, "rows of categories that this version does not know were left out"),
+    "python functions": (
+        _INFO,
+        "Python functions were left out; --include python_functions reads them",
+    ),
+    "api calls partial": (
+        _INFO,
+        "PyTorch leaves out API calls (cudaGetDevice, cudaSetDevice, cudaGetLastError, event calls, most "
+        "of the driver): sums of API time are smaller than those of other profilers",
+    ),
+    "coarse times": (_INFO, "times are whole microseconds: shorter operations take 0 or 1 us"),
+    "no time base": (
+        _INFO,
+        "the trace's times count from an unknown moment (its end, where the base stands, is missing)",
+    ),
+    "gpu activity missing": (_DROPPED, "API calls put work on a GPU, but no GPU work was recorded"),
+    "process assumed": (
+        _APPROXIMATED,
+        "several processes are merged in this file; GPU rows were given to the process whose rows "
+        "stand before them",
+    ),
+    "device unnamed": (_APPROXIMATED, "devices that the trace does not describe have no name"),
+    "metadata unreadable": (
+        _APPROXIMATED,
+        "what the trace says of itself is no JSON; what is known by name was read from it",
+    ),
+}
+# The slug of others is their key, with hyphens.
+_SLUGS = {
+    **dict.fromkeys(("no number", "no UTF-8", "lone backslash"), "json-repaired"),
+    **dict.fromkeys(("unescaped quote", "control character"), "json-repaired"),
+    **dict.fromkeys(("unreadable", "second array"), "event-unreadable"),
+    **dict.fromkeys(("no time stamp", "no duration"), "wrong-type"),
+    FURTHER_ARRAY: "events-in-two-arrays",
+    "python functions": "python-functions-left-out",
+}
+# What a note touches; others touch all rows with times.
+_TOUCHED_FACTS = {
+    "category assumed": frozenset({Fact.KERNELS, Fact.API_CALLS}),
+    "python functions": frozenset({Fact.PYTHON_FUNCTIONS}),
+    "api calls partial": frozenset({Fact.API_CALLS}),
+    "no time base": frozenset({Fact.UTC}),
+    "gpu activity missing": _GPU_FACTS,
+    "process assumed": _GPU_FACTS | {Fact.API_LINKS},
+    "device unnamed": frozenset({Fact.DEVICES}),
+    "metadata unreadable": frozenset({Fact.DEVICES, Fact.RANKS, Fact.UTC}),
+}
+# Advice on how to record GPU work where an accelerator's work was left out.
+_NOT_CONVERTED = "The trace is of an accelerator whose events nsysconv does not convert."
+
+
+def _note(key: str, count: int = 1, where: str = "") -> Note:
+    severity, text = _TEXTS[key]
+    slug = _SLUGS.get(key, key.replace(" ", "-"))
+    return Note(slug, severity, text, count, where, _TOUCHED_FACTS.get(key, _TIMED))
+
+
+def _counted_notes(findings: Chunk) -> Iterator[Note]:
+    for key, count in findings.counts.items():
+        offset = findings.first_offsets.get(key)
+        where = "" if offset is None else f"byte {offset:,}"
+        if key.startswith(ACCELERATOR):
+            text = (
+                "events of an accelerator that nsysconv does not convert (category "
+                f"{key.removeprefix(ACCELERATOR)}) were left out: its work is in no table"
+            )
+            yield Note("accelerator-left-out", _DROPPED, text, count, where, _TIMED)
+        else:
+            yield _note(key, count, where)
+
+
+def _damage_notes(trace: Trace, file_size: int, metadata: Metadata) -> Iterator[Note]:
+    if trace.gzip_damage:
+        text = f"the compressed data is damaged ({trace.gzip_damage}); what follows is missing"
+        where = f"byte {trace.offset:,} of the content"
+        yield Note("trace-truncated", _DROPPED, text, 1, where, _TIMED)
+    elif trace.lost_bytes is not None:
+        text = (
+            f"the file ends early; {trace.lost_bytes:,} bytes of an unfinished event were left out, "
+            "and what would have followed is missing"
+        )
+        yield Note("trace-truncated", _DROPPED, text, 1, f"byte {trace.offset:,}", _TIMED)
+    if trace.trailing_offset is not None:
+        size = file_size - trace.trailing_offset
+        text = f"{size:,} bytes behind the compressed trace are no gzip and were left out"
+        yield Note("trailing-data", _DROPPED, text, 1, f"byte {trace.trailing_offset:,}", _TIMED)
+    if metadata.further_events:
+        yield _note("second array", metadata.further_events)
+    if metadata.damaged and trace.lost_bytes is None:
+        yield _note("metadata unreadable")

@@ -55,10 +55,7 @@ _MARGIN = 4
 
 @dataclass(frozen=True)
 class ChunkText:
-    """The text of some whole events: its offset in the (inflated) content of the file, and its length.
-
-    `text` is None where it can be read from the file itself.
-    """
+    """Whole events by their place in the (inflated) content; `text` is None if the file has it."""
 
     offset: int
     length: int
@@ -72,6 +69,7 @@ class ChunkText:
         return file.read(self.length)
 
 
+@dataclass
 class Trace:
     """Cuts a trace file into chunks. Its attributes are complete once `chunks` is used up.
 
@@ -83,25 +81,20 @@ class Trace:
     only that.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Prepare to cut the file at `path`, which is opened later."""
-        self.path = path
-        self.head = b""
-        self.tail = b""
-        self.is_list = False
-        self.lost_bytes: int | None = None
-        self.gzip_damage = ""
-        self.trailing_offset: int | None = None
-        self.events_found = False
-        self.further_arrays = 0
-        self.offset = 0
-        self._buffer = b""  # content behind `offset`
+    path: Path
+    head: bytes = b""
+    tail: bytes = b""
+    is_list: bool = False
+    lost_bytes: int | None = None
+    gzip_damage: str = ""
+    trailing_offset: int | None = None
+    events_found: bool = False
+    further_arrays: int = 0
+    offset: int = 0
+    _buffer: bytes = b""  # content behind `offset`
 
     def chunks(self) -> Iterator[ChunkText]:
-        """Yield texts of whole events, separated by commas, in the order of the file.
-
-        Raises InputError where no event ends for longer than events are.
-        """
+        """Yield texts of whole events, in order. Raises InputError where none ends for a long time."""
         with self.path.open("rb") as file:
             is_gzip = _is_gzip(file)
             self._blocks = self._inflate(file) if is_gzip else _read_blocks(file)
@@ -176,15 +169,11 @@ class Trace:
 
     def _fill(self, size: int) -> bool:
         """Fill the buffer up to `size` bytes; return whether the file ends before."""
-        blocks = [self._buffer]
-        length = len(self._buffer)
-        while length < size:
-            block = next(self._blocks, None)
-            if block is None:
-                break
-            blocks.append(block)
+        parts, length = [self._buffer], len(self._buffer)
+        while length < size and (block := next(self._blocks, None)) is not None:
+            parts.append(block)
             length += len(block)
-        self._buffer = b"".join(blocks)
+        self._buffer = b"".join(parts)
         return length < size
 
     def _read_head(self) -> bool:
@@ -287,12 +276,9 @@ def read_beginning(path: Path, size: int) -> bytes:
     """Return the first `size` bytes of a file's content, inflated if it is gzip; damage ends it early."""
     trace = Trace(path)
     with path.open("rb") as file:
-        text = b""
-        for block in trace._inflate(file) if _is_gzip(file) else _read_blocks(file):
-            text += block
-            if len(text) >= size:
-                break
-        return text[:size]
+        trace._blocks = trace._inflate(file) if _is_gzip(file) else _read_blocks(file)
+        trace._fill(size)
+        return trace._buffer[:size]
 
 
 def replace_non_numbers(text: bytes) -> tuple[bytes, int]:
@@ -302,18 +288,14 @@ def replace_non_numbers(text: bytes) -> tuple[bytes, int]:
 
 def parse_object(text: str, parse_float: Any = float) -> dict[str, Any] | None:
     """Return the JSON object that a text spells, None if it spells none."""
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(text, strict=False, parse_float=parse_float)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else None
+    return None
 
 
 def join_arrays(text: bytes) -> tuple[bytes, int]:
-    """Return a text of events in which the arrays of events of one object are joined to one.
-
-    The second value is the number of joints.
-    """
+    """Return a text with the arrays of events of one object joined to one, and the number of joints."""
     parts, done = [], 0
     for begin in EVENTS_KEY.finditer(text):
         ends = deque(_ARRAY_END.finditer(text, done, begin.start() + 1), _HEADS_TRIED)
@@ -337,7 +319,7 @@ def _read_blocks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _last_border(text: bytes) -> tuple[int, int] | None:
-    """Return where the last event but one ends and where the last one begins."""
+    # Where the last event but one ends and where the last one begins.
     window = _WINDOW_BYTES
     while True:
         low = max(len(text) - window, 0)
@@ -352,11 +334,8 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
 
 
 def _is_likely_outer(match: re.Match[bytes]) -> bool:
-    """Return whether a key in damaged text is where profilers write their own.
-
-    That is first on its line, or behind another value; a key that begins an object inside of a line was
-    written by the program.
-    """
+    # In damaged text, whether a key is where profilers write their own: first on its line, or behind
+    # another value. A key that begins an object inside of a line was written by the program.
     before = match.string[: match.start()]
     line = before[before.rfind(b"\n") + 1 :]
     return (len(line) <= _MARGIN and not line.strip()) or before.rstrip().endswith(b",")
@@ -371,7 +350,7 @@ def _decode(text: bytes) -> str:
 
 
 def _end_before(text: bytes, limit: int) -> re.Match[bytes] | None:
-    """Return the end of the array of events before `limit`: the text behind it completes an object."""
+    # The end of the array of events before `limit`: the text behind it completes an object.
     ends = deque(_ARRAY_END.finditer(text, 0, limit), _HEADS_TRIED)
     candidates = ((end, text[end.end() :].lstrip(_SPACE + b",")) for end in ends)
     # Not where another trace follows, whose own first arrays end there.
@@ -380,7 +359,7 @@ def _end_before(text: bytes, limit: int) -> re.Match[bytes] | None:
 
 
 def _further_array(text: bytes) -> int | None:
-    """Return where, behind the end of an array of events, another array of the same object begins."""
+    # Where, behind the end of an array of events, another array of the same object begins.
     if not text.lstrip(_SPACE + b",").startswith(b"]"):
         return None
     between = text[text.index(b"]") + 1 :].lstrip(_SPACE + b",")
@@ -390,14 +369,12 @@ def _further_array(text: bytes) -> int | None:
 
 
 def _object_length(text: bytes) -> int | None:
-    """Return the length of the JSON object that a text begins with, white space before it included."""
+    # Of the JSON object that a text begins with, white space before it included.
     characters = text.decode("latin-1")  # one for each byte
     skipped = len(characters) - len(characters.lstrip())
-    try:
-        _, end = json.JSONDecoder(strict=False).raw_decode(characters, skipped)
-    except (ValueError, RecursionError):
-        return None
-    return end
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.JSONDecoder(strict=False).raw_decode(characters, skipped)[1]
+    return None
 
 
 _NUMBERS = ("schemaVersion", "baseTimeNanoseconds", "cupti_version", "cuda_driver_version")
@@ -419,9 +396,8 @@ _THREADS_PER_SM = ("maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor")
 class Metadata:
     """What a trace says of itself outside its events: by allow-list, because environments are there, too.
 
-    `devices`: columns of the table `device` by the id that the trace gives them. `damaged`: number of
-    texts that are not JSON as a whole. `further_events`: number of events outside the array that was
-    read.
+    `devices`: rows of the table `device` by the trace's ids. `damaged`: number of texts that are no JSON
+    as a whole. `further_events`: number of events outside the array that was read.
     """
 
     numbers: dict[str, int] = field(default_factory=dict)
@@ -444,16 +420,13 @@ class Metadata:
         self._add_values(values)
 
     def _add_values(self, values: Mapping[str, Any]) -> None:
-        events = values.get("traceEvents")
-        self.further_events += len(events) if isinstance(events, list) else 0
-        for name in _NUMBERS:
-            value = values.get(name)
-            if _fits(value):
-                self.numbers[name] = int(value)
-        if isinstance(values.get("roctracer_version"), str):
-            self.roctracer = _replace_surrogates(values["roctracer_version"])
-        if isinstance(values.get("host_name"), str):
-            self.host = _replace_surrogates(values["host_name"])
+        if isinstance(events := values.get("traceEvents"), list):
+            self.further_events += len(events)
+        self.numbers |= {name: int(values[name]) for name in _NUMBERS if _fits(values.get(name))}
+        if isinstance(version := values.get("roctracer_version"), str):
+            self.roctracer = _replace_surrogates(version)
+        if isinstance(host := values.get("host_name"), str):
+            self.host = _replace_surrogates(host)
         distributed = values.get("distributedInfo")
         if isinstance(distributed, str):
             distributed = parse_object(_decode(distributed.encode("utf-8", "replace")))
@@ -476,9 +449,7 @@ class Metadata:
     def driver_version(self) -> str | None:
         """Return the newest CUDA that the driver supports: 12040 is 12.4."""
         number = self.numbers.get("cuda_driver_version")
-        if number is None:
-            return None
-        return f"CUDA {number // 1000}.{number % 1000 // 10}"
+        return None if number is None else f"CUDA {number // 1000}.{number % 1000 // 10}"
 
 
 def _parse_known_keys(text: str) -> dict[str, Any]:
@@ -496,12 +467,10 @@ def _device_row(properties: Mapping[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     if isinstance(properties.get("name"), str):
         row["name"] = _replace_surrogates(properties["name"])
-    for name, column in _DEVICE_NUMBERS.items():
-        if _fits(properties.get(name)):
-            row[column] = properties[name]
+    numbers = {name: value for name, value in properties.items() if _fits(value)}
+    row |= {column: numbers[name] for name, column in _DEVICE_NUMBERS.items() if name in numbers}
+    threads = next((numbers[name] for name in _THREADS_PER_SM if name in numbers), None)
     warp = properties.get("warpSize")
-    limits = (properties[name] for name in _THREADS_PER_SM if _fits(properties.get(name)))
-    threads = next(limits, None)
     if threads is not None and isinstance(warp, int) and warp > 0:
         row["max_warps_per_sm"] = threads // warp
     return row

@@ -74,4 +74,4 @@ def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None
     """Yield a recording for each run of each process, or the one that several files make together."""
     from nsysconv.importers.nvprof_log.reader import read_recordings
 
-    yield from read_recordings(probes, POSSIBLE, ADVICE)
+    yield from read_recordings(probes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
-from nsysconv.importers.nsys_stats.survey import count_tables
+from nsysconv.importers.nvprof_log import ADVICE, POSSIBLE
 from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, Run
 from nsysconv.importers.nvprof_log.totals import Counters, Totals
 from nsysconv.importers.nvprof_log.trace import NvprofTraceRows, TraceReader
@@ -28,8 +28,7 @@ from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recordin
 _EVENT_FACTS = {
     NvprofTable.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
     NvprofTable.API_TRACE: frozenset({Fact.API_CALLS}),
-    NvprofTable.COUNTERS: frozenset({Fact.METRICS}),
-    NvprofTable.COUNTER_TRACE: frozenset({Fact.METRICS}),
+    **dict.fromkeys((NvprofTable.COUNTERS, NvprofTable.COUNTER_TRACE), frozenset({Fact.METRICS})),
 }
 # What it records that nvprof found nothing.
 _NO_DATA_FACTS = {
@@ -41,68 +40,48 @@ _CUT_OUT = "Cut what nsys stats printed out of the file, and import it from a fi
 
 
 @dataclass(frozen=True)
-class LogFile:
-    """One log and what is in it; `nsys_tables` counts tables of nsys stats, which are not read."""
-
+class _LogPart:
+    # One run's tables in one file.
     probe: Probe
     path: Path
     survey: LogSurvey
-    nsys_tables: Counter[str]
-
-
-@dataclass(frozen=True)
-class LogPart:
-    """One run's tables in one file."""
-
-    file: LogFile
     run: Run
 
 
-def read_recordings(
-    probes: Sequence[Probe], possible: frozenset[Fact], advice: Mapping[Fact, str]
-) -> Iterator[Recording]:
-    """Yield the recordings of one file, or those that several files make together.
-
-    Raises InputError for files that hold nothing to import.
-    """
+def read_recordings(probes: Sequence[Probe]) -> Iterator[Recording]:
+    """Yield the recordings of files. Raises InputError for files that hold nothing to import."""
     with utf8_files(probes) as paths:
-        files = [_surveyed(probe, path) for probe, path in zip(probes, paths, strict=True)]
-        runs = [
-            [LogPart(file, run) for run in file.survey.runs if run.tables or run.no_data]
-            for file in files
-        ]
-        for file, parts in zip(files, runs, strict=True):
-            _refuse_empty(file, parts)
-        recordings = _joined(runs)
+        files = []
+        for probe, path in zip(probes, paths, strict=True):
+            survey = LogSurvey(path)
+            runs = [run for run in survey.runs if run.tables or run.no_data]
+            files.append([_LogPart(probe, path, survey, run) for run in runs])
+            _refuse_empty(probe, survey)
+        recordings = _joined(files)
         if len(recordings) > MAX_RECORDINGS:
             raise too_many_recordings_error(str(probes[0].origin))
         firsts = [parts[0] for parts in recordings]
         for parts in recordings:
             name = _name_of(parts[0], firsts) if recordings[1:] else ""
             yield Recording(
-                PrintedRecording(parts, probes, name).batches(advice),
-                possible=possible - _needless(parts),
+                _PrintedRecording(parts, probes, name).batches(),
+                possible=POSSIBLE - _needless(parts),
                 one_of_several=bool(name),
             )
 
 
-def _surveyed(probe: Probe, path: Path) -> LogFile:
-    survey = LogSurvey(path)
-    return LogFile(probe, path, survey, count_tables(path) if survey.has_nsys else Counter())
-
-
-def _refuse_empty(file: LogFile, parts: Sequence[LogPart]) -> None:
-    if any(part.run.tables for part in parts):
+def _refuse_empty(probe: Probe, survey: LogSurvey) -> None:
+    runs, written = survey.runs, survey.written
+    if any(run.tables for run in runs):
         return
-    runs, written = file.survey.runs, file.survey.written
     hints = [note.text for run in runs for note in message_notes(run.messages)]
     not_read = sorted({table for run in runs for table in run.not_read})
-    if file.nsys_tables:
+    if survey.nsys_tables:
         hints.append(_CUT_OUT)
-        not_read += [f"{table} of nsys stats" for table in file.nsys_tables]
+        not_read += [f"{table} of nsys stats" for table in survey.nsys_tables]
     if written:
         hints.insert(0, f"Import what nvprof wrote: {', '.join(written)}.")
-    if parts and not file.nsys_tables:
+    if any(run.no_data for run in runs) and not survey.nsys_tables:
         reason = "nvprof profiled nothing: no kernels and no API calls"
     elif not_read:
         reason = f"the log holds only what nsysconv does not read: {', '.join(not_read)}"
@@ -112,17 +91,17 @@ def _refuse_empty(file: LogFile, parts: Sequence[LogPart]) -> None:
         reason = "the log ends before its first table"
     raise InputError(
         reason,
-        where=str(file.probe.origin),
+        where=str(probe.origin),
         hint="\n".join(dict.fromkeys(hints))
         or "Run the program on a GPU that nvprof supports, or record with nsys profile.",
     )
 
 
-def _joined(files: Sequence[Sequence[LogPart]]) -> list[list[LogPart]]:
-    """Return the parts of each recording: what the files hold of one run of one process."""
+def _joined(files: Sequence[Sequence[_LogPart]]) -> list[list[_LogPart]]:
+    # What the files hold of one run of one process is a recording.
     if all(len(parts) == 1 for parts in files):
-        return [[part for parts in files for part in parts]]
-    recordings: dict[tuple[int | None, int], list[LogPart]] = {}
+        return [[part for (part,) in files]]
+    recordings: dict[tuple[int | None, int], list[_LogPart]] = {}
     for parts in files:
         runs: Counter[int | None] = Counter()
         for part in parts:
@@ -131,14 +110,14 @@ def _joined(files: Sequence[Sequence[LogPart]]) -> list[list[LogPart]]:
     return list(recordings.values())
 
 
-def _name_of(part: LogPart, parts: Sequence[LogPart]) -> str:
+def _name_of(part: _LogPart, parts: Sequence[_LogPart]) -> str:
     # By its process, and by its place among those of the same process.
     same = [other for other in parts if other.run.pid == part.run.pid]
     name = f"pid{part.run.pid}" if part.run.pid is not None else "run"
     return name if len(same) == 1 else f"{name}-{same.index(part) + 1}"
 
 
-def _needless(parts: Sequence[LogPart]) -> frozenset[Fact]:
+def _needless(parts: Sequence[_LogPart]) -> frozenset[Fact]:
     # Totals that nobody misses: the events themselves are there, or the log is no summary.
     kinds = {table.header.kind for part in parts for table in part.run.tables}
     needless = needless_totals(
@@ -149,11 +128,9 @@ def _needless(parts: Sequence[LogPart]) -> frozenset[Fact]:
     return needless
 
 
-class PrintedRecording:
-    """One recording on its way to the store."""
-
-    def __init__(self, parts: Sequence[LogPart], probes: Sequence[Probe], name: str) -> None:
-        """Take the tables of a recording; `name` is empty if it is all that the files hold."""
+class _PrintedRecording:
+    def __init__(self, parts: Sequence[_LogPart], probes: Sequence[Probe], name: str) -> None:
+        # `name` is empty if the recording is all that the files hold.
         self._parts = parts
         self._probes = probes
         self._name = name
@@ -168,19 +145,19 @@ class PrintedRecording:
             self._notes.append(Note("joined-runs", Severity.APPROXIMATED, text, 1, "", facts))
         self._facts: set[Fact] = set()
 
-    def batches(self, advice: Mapping[Fact, str]) -> Batches:
-        """Yield all rows; return the summary. Raises InputError for a text that only quotes a table."""
+    def batches(self) -> Batches:
         ids = IdRegistry(demangler(), next(iter(self._pids), None))
         rows, totals, counters = NvprofTraceRows(ids), Totals(ids), Counters(ids)
         for part in self._parts:
             yield from self._traces(part, rows)
             for table in part.run.tables:
-                self._facts |= _EVENT_FACTS.get(table.header.kind, frozenset())
-                if table.header.kind is NvprofTable.SUMMARY:
+                kind = table.header.kind
+                self._facts |= _EVENT_FACTS.get(kind, frozenset())
+                if kind is NvprofTable.SUMMARY:
                     totals.add_summary(table)
-                elif table.header.kind is NvprofTable.UNIFIED_MEMORY:
+                elif kind is NvprofTable.UNIFIED_MEMORY:
                     rows.tally.counts["fault"] += totals.add_unified_memory(table)
-                elif table.header.kind in (NvprofTable.COUNTERS, NvprofTable.COUNTER_TRACE):
+                elif kind not in TRACES:
                     counters.add(table)
             if not any(table.header.kind in TRACES for table in part.run.tables):
                 self._facts.update(*(_NO_DATA_FACTS[kind] for kind in part.run.no_data))
@@ -200,23 +177,23 @@ class PrintedRecording:
         return Summary(
             attributes=ProfileAttributes(recording_ns=rows.end_ns or None),
             facts=frozenset(self._facts),
-            advice=advice,
+            advice=ADVICE,
             notes=tuple(self._notes),
             part=self._name,
         )
 
-    def _traces(self, part: LogPart, rows: NvprofTraceRows) -> Iterator[Batch]:
+    def _traces(self, part: _LogPart, rows: NvprofTraceRows) -> Iterator[Batch]:
         for table in part.run.tables:
             if table.header.kind not in TRACES:
                 continue
-            reader = TraceReader(part.file.probe, part.file.path, table)
+            reader = TraceReader(part.probe, part.path, table)
             only_calls = table.header.kind is NvprofTable.API_TRACE
             for cells, end in reader.cells():
                 done = f"{end >> _MIB:,} MiB of rows"
                 yield from rows.batches(cells, only_calls=only_calls, done=done)
             if "Unified Memory" in table.header.columns:
                 self._facts.add(Fact.UNIFIED_MEMORY)
-            self._notes += reader.rejected.notes(part.file.survey.unfinished)
+            self._notes += reader.rejected.notes(part.survey.unfinished)
             if count := reader.unitless:
                 text = "a table's row of units is missing: its times were taken as nanoseconds"
                 where, severity = f"line {table.line}", Severity.APPROXIMATED
@@ -228,7 +205,7 @@ class PrintedRecording:
             for table, count in part.run.not_read.items():
                 text = f"{table} has no table in a store yet and was not read"
                 yield Note("rows-not-read", Severity.INFO, text, count)
-            if tables := part.file.nsys_tables:
+            if tables := part.survey.nsys_tables:
                 text = f"tables of nsys stats in the same file were left out: {', '.join(tables)}"
                 yield Note("mixed-output", Severity.DROPPED, text, tables.total())
         if ids.symbols_only:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nsysconv.importers.nsys_stats.survey import has_table
+from nsysconv.importers.nsys_stats.survey import count_tables, has_table
 from nsysconv.importers.printed.quantities import ValueRange
 from nsysconv.importers.printed.text import RowSpan, csv_cells
 
@@ -43,24 +43,14 @@ _LARGEST = 1 << 62
 _GROUP = 3
 
 
-def step_of(text: str) -> Fraction | None:
-    """Return what the last digit of a number is worth, in any language's spelling; None for others."""
-    number = _digits(text)
-    return None if number is None else Fraction(10) ** number[1]
-
-
 def spelled(text: str, unit: str = "") -> ValueRange | None:
-    """Return the value of a cell; None if it is no number of a known unit.
-
-    The cell's own unit goes before that of its column, `unit`.
-    """
+    """Return a cell's value in its own unit, or its column's; None if it is no number of a known unit."""
     scaled = _scaled(text, unit)
     if scaled is None:
         return None
     digits, scale, parts = scaled
-    return ValueRange(
-        Fraction((2 * digits - 1) * scale, 2 * parts), Fraction((2 * digits + 1) * scale, 2 * parts)
-    )
+    low, high = (Fraction((2 * digits + side) * scale, 2 * parts) for side in (-1, 1))
+    return ValueRange(low, high)
 
 
 def measured(text: str, unit: str = "") -> tuple[float, float] | None:
@@ -73,7 +63,7 @@ def measured(text: str, unit: str = "") -> tuple[float, float] | None:
 
 
 def _scaled(text: str, unit: str) -> tuple[int, int, int] | None:
-    """Return digits, scale and parts: the cell means digits * scale / parts."""
+    # Digits, scale and parts: the cell means digits * scale / parts.
     match = _VALUE.match(text)
     if match is None:
         return None
@@ -90,7 +80,7 @@ def _scaled(text: str, unit: str) -> tuple[int, int, int] | None:
 
 
 def _digits(text: str) -> tuple[int, int] | None:
-    """Return the digits of a number, and the power of ten of the last of them."""
+    # The digits of a number, and the power of ten of the last of them.
     # Of `,` and `.` the last is the decimal sign, unless it occurs more than once.
     number, _, power = text.lower().partition("e")
     comma, point = number.rfind(","), number.rfind(".")
@@ -217,8 +207,9 @@ _PROCESS = re.compile(r"NVPROF is profiling process (\d{1,10})")
 _THREAD = re.compile(r'\s*Thread "(.*)" \(id = (\d{1,18})\)\s*$')
 _DOMAIN = re.compile(r'\s*Domain "(.*)"\s*$')
 _RANGE = re.compile(r'\s*Range "(.*)"\s*$')
-_DEVICE = re.compile(r'\s*Device "(.*)"\s*$')
-_KERNEL = re.compile(r"\s+Kernel: (.*\S)\s*$")
+DEVICE = re.compile(r'\s*Device "(.*)"\s*$')
+KERNEL = re.compile(r"\s+Kernel: (.*\S)\s*$")
+"""Lines that name the device and the kernel of the rows below them."""
 _FAULTS = re.compile(r"\s*Total CPU Page faults: (\d{1,18})\b")
 _NO_DATA = {
     "No kernels were profiled.": NvprofTable.GPU_TRACE,
@@ -227,14 +218,8 @@ _NO_DATA = {
 GPU, API = "GPU activities", "API calls"
 _SECTIONS = {
     "Profiling result:": GPU,
-    "API calls:": API,
-    "OpenACC (excl):": "OpenACC (excl)",
-    "OpenACC (incl):": "OpenACC (incl)",
-    "OpenMP (incl):": "OpenMP (incl)",
-    "Unified Memory profiling result:": "",
-    "Event result:": "",
-    "Metric result:": "",
-    "NVTX result:": "",
+    **{f"{name}:": name for name in (API, "OpenACC (excl)", "OpenACC (incl)", "OpenMP (incl)")},
+    **{f"{name} result:": "" for name in ("Unified Memory profiling", "Event", "Metric", "NVTX")},
 }
 _NOT_READ = ("CPU profiling result", "Dependency Analysis", "System profiling result")
 # What a row of a small table of text looks like; whatever else comes there is the program's.
@@ -255,18 +240,6 @@ _ROW_STARTS = {
 }
 _LONGEST_LINE = 1 << 20
 _END_OF_LINE = ord("\n")
-
-
-def kernel_in(text: str) -> str | None:
-    """Return the kernel that a line above rows names, or None."""
-    match = _KERNEL.match(text)
-    return match.group(1) if match else None
-
-
-def device_in(text: str) -> str | None:
-    """Return the device that a line above rows names, or None."""
-    match = _DEVICE.match(text)
-    return match.group(1) if match else None
 
 
 # -- what a log holds
@@ -314,9 +287,9 @@ class Run:
 class LogSurvey:
     """What a log holds.
 
-    `unfinished` is the number of the last line if no newline ends it. `has_nsys`: the log holds tables
-    of nsys stats, too. `written` are files that nvprof wrote profiles into, without their folders; not
-    all if they are many.
+    `unfinished` is the number of the last line if no newline ends it. `nsys_tables` counts tables of nsys
+    stats, which are not read. `written` are files that nvprof wrote profiles into, without their folders;
+    not all if they are many.
     """
 
     def __init__(self, path: Path) -> None:
@@ -324,7 +297,8 @@ class LogSurvey:
         self.written: list[str] = []
         self.runs: list[Run] = []
         self.unfinished: int | None = None
-        self.has_nsys = False
+        self.nsys_tables: Counter[str] = Counter()
+        self._has_nsys = False
         self._run: Run | None = None
         self._runs_by_pid: dict[int, Run] = {}
         self._table: PrintedTable | None = None
@@ -335,6 +309,8 @@ class LogSurvey:
         self._line = 0
         with path.open("rb", buffering=0) as file:
             self._read(file)
+        if self._has_nsys:
+            self.nsys_tables = count_tables(path)
 
     def _read(self, file: io.FileIO) -> None:
         # One buffer serves the whole file, because fresh memory is slow; `held` bytes of it are filled.
@@ -353,7 +329,7 @@ class LogSurvey:
             self.unfinished = self._line
 
     def _read_lines(self, buffer: bytearray, limit: int, start: int) -> None:
-        """Read the lines in the buffer up to `limit`; `start` is its place in the file."""
+        # Up to `limit`; `start` is the buffer's place in the file.
         text = np.frombuffer(buffer, np.uint8, limit)
         begins = np.concatenate([[0], np.flatnonzero(text[:-1] == _END_OF_LINE) + 1, [limit]])
         first_bytes, count = text[begins[:-1]], len(begins) - 1
@@ -376,7 +352,7 @@ class LogSurvey:
             line = end
 
     def _next_other(self, others: Mapping[bool, np.ndarray], line: int) -> int:
-        """Return the first line, from this one on, that is no row of the open trace."""
+        # From this line on, the first that is no row of the open trace.
         table = self._table
         if table is None or table.header.kind not in TRACES:
             return line
@@ -403,17 +379,16 @@ class LogSurvey:
         elif not text.strip() or self._read_header(text):
             return
         elif text.strip() in _NO_DATA:
-            self._current_run().no_data.add(_NO_DATA[text.strip()])
+            self._run_of(None).no_data.add(_NO_DATA[text.strip()])
         elif has_table(raw):
-            self.has_nsys, self._table = True, None
-        elif (device := device_in(text)) is not None:
-            self._device = device
+            self._has_nsys, self._table = True, None
+        elif device := DEVICE.match(text):
+            self._device = device[1]
             self._keep(text)
         elif self._table is not None and not _FAULTS.match(text):
             self._read_row(self._table, text, start, end)
 
     def _read_row(self, table: PrintedTable, text: str, start: int, end: int) -> None:
-        """Read a line below a header that is nothing else."""
         header = table.header
         if header.delimiter:
             if not (table.lines or table.spans or table.units) and table.line == self._line - 1:
@@ -424,8 +399,8 @@ class LogSurvey:
                 self._add_span(RowSpan(start, end, self._line))
             elif header.delimiter in text:
                 self._keep(text)
-        elif _KERNEL.match(text) or (
-            header.kind in _TEXT_ROWS and _TEXT_ROWS[header.kind].match(text) is not None
+        elif KERNEL.match(text) or (
+            header.kind in _TEXT_ROWS and _TEXT_ROWS[header.kind].match(text)
         ):
             self._keep(text)
 
@@ -437,7 +412,7 @@ class LogSurvey:
         header = parse_header(text)
         if header is None:
             return False
-        run = self._current_run()
+        run = self._run_of(None)
         if header.kind is NvprofTable.CPU_SAMPLES:
             run.not_read["samples of the CPU"] += 1
             self._table = None
@@ -499,23 +474,17 @@ class LogSurvey:
         self._table, self._section, self._scope, self._device = None, "", None, None
 
     def _run_of(self, pid: int | None) -> Run:
-        if pid is None:
-            return self._current_run()
-        return self._runs_by_pid.get(pid) or self._new_run(pid)
-
-    def _current_run(self) -> Run:
-        return self._run or self._new_run(None)
+        run = self._run if pid is None else self._runs_by_pid.get(pid)
+        return run or self._new_run(pid)
 
     def _new_run(self, pid: int | None) -> Run:
-        last = self.runs[-1] if self.runs else None
-        if pid is not None and last is not None and last.pid is None and not last.tables:
-            # What came before the process had a number.
-            run = last
-            run.pid = pid
-        else:
+        run = self.runs[-1] if self.runs else None
+        if run is None or run.pid is not None or run.tables or pid is None:
             run = Run(pid)
             self.runs.append(run)
         if pid is not None:
+            # What came before the process had a number is of the same run.
+            run.pid = pid
             self._runs_by_pid[pid] = run
         self._run = self._run or run
         return run

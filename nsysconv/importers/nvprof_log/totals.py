@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers.nvprof_log.survey import (
     API,
+    DEVICE,
     GPU,
+    KERNEL,
     NvprofTable,
     PrintedTable,
-    RangeScope,
-    device_in,
-    kernel_in,
     spelled,
 )
 from nsysconv.importers.printed.quantities import (
@@ -35,14 +35,13 @@ Cells = Mapping[str, str]
 _GAP = re.compile(r"\s{2,}")
 
 
-def _split(text: str, table: PrintedTable, splits: int = 0) -> list[str] | None:
-    """Return the cells of a line, None if it does not have the header's columns.
-
-    `splits` limits into how many cells more than one text is split; 0 for no limit.
-    """
+def _cells(text: str, table: PrintedTable, splits: int = 0) -> dict[str, str] | None:
+    # None for a line without the header's columns. `splits`: how often a text is split; 0 for no limit.
     delimiter, columns = table.header.delimiter, table.header.columns
     cells = csv_cells(text, delimiter) if delimiter else _GAP.split(text.strip(), splits)
-    return cells if cells is not None and len(cells) == len(columns) else None
+    if cells is None or len(cells) != len(columns):
+        return None
+    return dict(zip(columns, (cell.strip() for cell in cells), strict=True))
 
 
 # -- totals
@@ -65,13 +64,11 @@ _CONSTRUCTS = {
 _MIGRATIONS = {"Host To Device": "HtoD", "Device To Host": "DtoH", "Device To Device": "DtoD"}
 
 
+@dataclass
 class Totals(PrintedTotals):
     """Collect rows of `aggregate` from the summaries of one recording."""
 
-    def __init__(self, ids: IdRegistry) -> None:
-        """Start without rows."""
-        super().__init__(ids)
-        self._unknown_types: Counter[str] = Counter()
+    _unknown_types: Counter[str] = field(default_factory=Counter)
 
     def add_summary(self, table: PrintedTable) -> None:
         """Add a summary's rows."""
@@ -98,18 +95,14 @@ class Totals(PrintedTotals):
         columns = table.header.columns
         for line, text in table.lines:
             if table.header.delimiter:
-                cells = _split(text, table)
+                cells = _cells(text, table)
                 if cells is None:
                     self.unread.append(line)
                     continue
                 # A cell's own unit goes before its column's.
-                yield (
-                    line,
-                    {
-                        name: cell.strip() + (table.units.get(name, "") if _is_bare(cell) else "")
-                        for name, cell in zip(columns, cells, strict=True)
-                    },
-                )
+                bare = {name: cell for name, cell in cells.items() if _is_bare(cell)}
+                units = {name: cell + table.units.get(name, "") for name, cell in bare.items()}
+                yield line, cells | units
             elif match := _LINE.match(text):
                 groups = (cell or "" for cell in match.groups())
                 yield line, dict(zip(_LINE_COLUMNS, groups, strict=True))
@@ -153,40 +146,32 @@ class Totals(PrintedTotals):
         fact = totals_fact(kind)
         self.facts |= GPU_TOTALS if fact in GPU_TOTALS else {fact}
         row = {**columns, "pid": self.ids.pid, "range_name_id": None}
-        if table.scope is not None:
-            row |= self._scope_columns(kind, table.scope)
+        if (scope := table.scope) is not None:
+            row["tid"] = scope.tid
+            if scope.tid is not None and self.ids.pid is not None:
+                self.ids.thread(self.ids.pid, scope.tid)
+            if scope.domain is not None:
+                row["domain_id"] = self.ids.domain(scope.domain)
+            if kind != "range" and scope.range is not None:
+                row["range_name_id"] = self.ids.name(scope.range)
         if table.device is not None:
             row["device_id"] = self.ids.device(table.device)
         self.put(kind, row)
-
-    def _scope_columns(self, kind: str, scope: RangeScope) -> Row:
-        columns: Row = {"tid": scope.tid}
-        if scope.tid is not None and self.ids.pid is not None:
-            self.ids.thread(self.ids.pid, scope.tid)
-        if scope.domain is not None:
-            columns["domain_id"] = self.ids.domain(scope.domain)
-        if kind != "range" and scope.range is not None:
-            columns["range_name_id"] = self.ids.name(scope.range)
-        return columns
 
     def add_unified_memory(self, table: PrintedTable) -> int:
         """Add rows of totals of unified memory; return how many rows are no migrations."""
         kind, others, device = "unified_memory", 0, table.device
         for line, text in table.lines:
-            parts = _split(text, table, len(table.header.columns) - 1)
-            if parts is None:
+            cells = _cells(text, table, len(table.header.columns) - 1)
+            if cells is None:
                 self.unread.append(line)
                 continue
-            cells = dict(zip(table.header.columns, (part.strip() for part in parts), strict=True))
             device = cells.get("Device") or device
             name = cells.get("Name") or cells.get("", "")
-            count, total = (
-                parse_digits(cells.get("Count", "")),
-                spelled(cells.get("Total Size", "")),
-            )
             if name not in _MIGRATIONS:
                 others += 1
                 continue
+            count, total = parse_digits(cells["Count"]), spelled(cells["Total Size"])
             if count is None or total is None:
                 self.unread.append(line)
                 continue
@@ -235,6 +220,7 @@ _VALUES = {"value_min": "Min", "value_max": "Max", "value_avg": "Avg", "value_su
 _NUMBER, _PERCENT, _BYTES, _RATE, _LEVELS = (
     codes.METRIC_UNITS.index(word) for word in ("number", "%", "bytes", "bytes/s", "level")
 )
+_UNITS_BY_END = {"%": _PERCENT, "/s": _RATE, "B": _BYTES}
 _METRIC, _EVENT = range(len(codes.METRIC_KINDS))
 _LAUNCH_COLUMNS = ("Device", "Context", "Stream", "Kernel", "Correlation_ID")
 
@@ -245,15 +231,14 @@ def split_number(name: str) -> tuple[str, int | None]:
     return (match.group(1), int(match.group(2))) if match else (name, None)
 
 
+@dataclass
 class Counters:
-    """Collect rows of `metric_sample` of one recording."""
+    """Collect rows of `metric_sample` of one recording; `ids` numbers their names and devices."""
 
-    def __init__(self, ids: IdRegistry) -> None:
-        """Start without rows; `ids` numbers their names and devices."""
-        self.rows: list[Row] = []
-        self._ids = ids
-        self._unread: list[int] = []
-        self._overflows = 0
+    ids: IdRegistry
+    rows: list[Row] = field(default_factory=list)
+    _unread: list[int] = field(default_factory=list)
+    _overflows: int = 0
 
     def add(self, table: PrintedTable) -> None:
         """Add a table's rows."""
@@ -272,17 +257,17 @@ class Counters:
 
     def _add_launches(self, table: PrintedTable) -> None:
         # A row per launch, with a column for each metric or event.
-        names = [name for name in table.header.columns if name not in _LAUNCH_COLUMNS]
+        columns, delimiter = table.header.columns, table.header.delimiter
+        names = [name for name in columns if name not in _LAUNCH_COLUMNS]
         for line, text in table.lines:
-            cells = _split(text, table) if table.header.delimiter else None
-            if cells is None:
+            cells = csv_cells(text, delimiter) if delimiter else None
+            if cells is None or len(cells) != len(columns):
                 self._unread.append(line)
                 continue
-            row = dict(zip(table.header.columns, cells, strict=True))
+            row = dict(zip(columns, cells, strict=True))
             for name in names:
-                value = row[name]
-                if value.strip():
-                    values = {"value_min": value, "value_max": value, "value_avg": value}
+                if row[name].strip():
+                    values = dict.fromkeys(("value_min", "value_max", "value_avg"), row[name])
                     self._put(_METRIC, row, name, 1, values)
 
     def _put(self, kind: int, cells: Cells, name: str, count: int, texts: Cells) -> None:
@@ -294,14 +279,14 @@ class Counters:
         device = cells.get("Device")
         self.rows.append(
             {
-                "pid": self._ids.pid,
-                "device_id": self._ids.device(device) if device else None,
+                "pid": self.ids.pid,
+                "device_id": self.ids.device(device) if device else None,
                 "context_id": self._label(cells.get("Context")),
                 "stream_id": self._label(cells.get("Stream")),
                 "correlation_id": number if correlation is None else correlation,
-                "name_id": self._ids.name(name),
-                "description_id": self._ids.name(description) if description else None,
-                "kernel_name_id": self._ids.kernel(kernel)[0] if kernel else None,
+                "name_id": self.ids.name(name),
+                "description_id": self.ids.name(description) if description else None,
+                "kernel_name_id": self.ids.kernel(kernel)[0] if kernel else None,
                 "kind": kind,
                 "unit": unit,
                 "execution_count": count,
@@ -310,10 +295,10 @@ class Counters:
         )
 
     def _label(self, text: str | None) -> int | None:
-        return self._ids.label(text.strip()) if text and text.strip() else None
+        return self.ids.label(text.strip()) if text and text.strip() else None
 
     def _value(self, text: str) -> tuple[int, float | None]:
-        """Return the code of the unit and the value in it; None for what is no number."""
+        # The code of the unit, and the value in it; None for what is no number.
         text = text.strip()
         level = _LEVEL.match(text)
         if level:
@@ -322,12 +307,8 @@ class Counters:
         if value is None:
             self._overflows += "OVERFLOW" in text.upper()
             return _NUMBER, None
-        number = float(value.middle)
-        if text.endswith("%"):
-            return _PERCENT, number
-        if text.endswith("/s"):
-            return _RATE, number
-        return (_BYTES if text.endswith("B") else _NUMBER), number
+        unit = next((code for end, code in _UNITS_BY_END.items() if text.endswith(end)), _NUMBER)
+        return unit, float(value.middle)
 
     def notes(self) -> Iterator[Note]:
         """Yield what was left out."""
@@ -339,18 +320,13 @@ class Counters:
 
 
 def _rows_by_kernel(table: PrintedTable) -> Iterator[tuple[int, Cells | None]]:
-    """Yield the rows of a table by kernel, None for lines that are none."""
-    # Text names device and kernel in lines above the rows.
+    # None for lines that are no rows. Text names device and kernel in lines above the rows.
     above = {"Device": table.device} if table.device else {}
     for line, text in table.lines:
-        if (device := device_in(text)) is not None:
-            above = {"Device": device}
-        elif (kernel := kernel_in(text)) is not None:
-            above = {**above, "Kernel": kernel}
+        if device := DEVICE.match(text):
+            above = {"Device": device[1]}
+        elif kernel := KERNEL.match(text):
+            above = {**above, "Kernel": kernel[1]}
         else:
-            cells = _split(text, table)
-            if cells is None:
-                yield line, None
-                continue
-            row = dict(zip(table.header.columns, (cell.strip() for cell in cells), strict=True))
-            yield line, {**above, **row}
+            row = _cells(text, table)
+            yield line, None if row is None else {**above, **row}

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from nsysconv import codes
-from nsysconv.importers.nvprof_log.survey import UNITS, PrintedTable, measured, spelled, step_of
+from nsysconv.importers.nvprof_log.survey import UNITS, PrintedTable, measured, spelled
 from nsysconv.importers.nvprof_log.totals import split_number
 from nsysconv.importers.printed.registry import api_layer
 from nsysconv.importers.printed.text import RejectedLines, RowSpan, csv_cells, parse_digits
@@ -43,33 +44,28 @@ from nsysconv.report import MISSING
 
 # Columns of CSV -> their roles; in text, grid and block are one column each.
 _ROLES = {
-    "Start": "start",
-    "Duration": "dur",
+    **{
+        name: name.lower()
+        for name in ("Start", "Throughput", "Device", "Context", "Stream", "Name")
+    },
     **{f"{name} {axis}": f"{name}_{axis}".lower() for name in ("Grid", "Block") for axis in "XYZ"},
+    "Duration": "dur",
     "Registers Per Thread": "registers",
     "Static SMem": "static",
     "Dynamic SMem": "dynamic",
     "Size": "bytes",
-    "Throughput": "throughput",
     "SrcMemType": "src_kind",
     "DstMemType": "dst_kind",
-    "Device": "device",
     "Src Dev": "src_device",
     "Dst Dev": "dst_device",
-    "Context": "context",
-    "Stream": "stream",
-    "Name": "name",
     "Correlation_ID": "correlation",
     "Unified Memory": "migrated",
     "Virtual Address": "address",
 }
-_INTEGERS = (
-    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "correlation",
-)  # fmt: skip
 _TRIPLES = {
-    "Grid Size": ("grid_x", "grid_y", "grid_z"),
-    "Block Size": ("block_x", "block_y", "block_z"),
+    f"{name} Size": [f"{name}_{axis}".lower() for axis in "XYZ"] for name in ("Grid", "Block")
 }
+_INTEGERS = (*chain(*_TRIPLES.values()), "registers", "correlation")
 _TRIPLE = re.compile(r"\((\d+) (\d+) (\d+)\)$")
 _GAP = re.compile(r"\s{2,}")
 _NAME_BEHIND_NAME = re.compile(r"\s{2,}\[Unified Memory ")
@@ -80,6 +76,12 @@ _SAMPLE_LINES = 200
 _USUAL_STEP = 1e-6
 _USUAL_CHARACTERS = frozenset("0123456789.")
 
+
+_ARROW_TYPES = {
+    **dict.fromkeys(QUANTITIES, pa.float64()),
+    **dict.fromkeys(_INTEGERS, pa.int64()),
+    "name": pa.string(),
+}
 
 # -- from printed rows to cells
 
@@ -133,16 +135,12 @@ class TraceReader:
         for line in sample.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]:
             row = self._row(line.decode("utf-8", "replace").rstrip("\r")) or {}
             for role in QUANTITIES:
-                cell = row.get(role, "")
-                usual = "." in cell and set(cell) <= _USUAL_CHARACTERS
-                step = step_of(cell) if usual else None
-                if step is not None and self._units.get(role) in UNITS:
-                    self._steps[role] = max(
-                        float(step) * self._scales[role], self._steps.get(role, 0.0)
-                    )
+                cell, unit = row.get(role, ""), self._units.get(role)
+                usual = "." in cell and set(cell) <= _USUAL_CHARACTERS and unit in UNITS
+                if usual and (value := measured(cell, unit or "")):
+                    self._steps[role] = max(value[1], self._steps.get(role, 0.0))
 
     def _piece(self, span: RowSpan) -> list[TraceCells]:
-        """Return the rows of a span: those that are parsed at once, then the odd ones."""
         data = self._read(span, span.end)
         if not data.isascii():
             data = data.decode("utf-8", "replace").encode()
@@ -155,21 +153,10 @@ class TraceReader:
     # -- many rows at once
 
     def _csv_cells(self, data: bytes, odd: list[str]) -> TraceCells | None:
-        """Return the rows of a piece of CSV, or None if a cell is not what nvprof writes there.
-
-        `odd` gets the rows with more or fewer cells.
-        """
-        types: dict[str, pa.DataType] = {}
-        for name in self.table.header.columns:
-            role = _ROLES.get(name, name)
-            if role in QUANTITIES:
-                types[role] = pa.float64()
-            elif role in _INTEGERS:
-                types[role] = pa.int64()
-            elif role == "name":
-                types[role] = pa.string()
-            else:
-                types[role] = pa.dictionary(pa.int32(), pa.string())
+        # None if a cell is not what nvprof writes there. `odd` gets the rows with more or fewer cells.
+        text = pa.dictionary(pa.int32(), pa.string())
+        roles = [_ROLES.get(name, name) for name in self.table.header.columns]
+        types = {role: _ARROW_TYPES.get(role, text) for role in roles}
 
         def skip(row: csv.InvalidRow) -> str:
             odd.append(row.text)
@@ -202,12 +189,10 @@ class TraceReader:
     # -- row by row
 
     def _row(self, line: str) -> dict[str, str] | None:
-        """Return the cells of a line that are not empty, or None if it lacks the header's columns."""
+        # The cells of a line that are not empty; None if it lacks the header's columns.
         columns = self.table.header.columns
         if self._delimiter:
-            cells = csv_cells(line, self._delimiter)
-            if cells is None:
-                return None
+            cells = csv_cells(line, self._delimiter) or []
         else:
             cells = _GAP.split(line.strip(), len(columns) - 1)
             if _NAME_BEHIND_NAME.search(cells[-1]):
@@ -221,18 +206,16 @@ class TraceReader:
             _ROLES.get(name, name): cell.strip() for name, cell in zip(columns, cells, strict=True)
         }
         for name, roles in _TRIPLES.items():
-            triple = _TRIPLE.match(row.pop(name, ""))
-            if triple:
+            if triple := _TRIPLE.match(row.pop(name, "")):
                 row.update(zip(roles, triple.groups(), strict=True))
         return {role: cell for role, cell in row.items() if cell not in EMPTY_CELLS}
 
     def _is_complete(self, row: Mapping[str, str]) -> bool:
         # It says when, how long and what; faults have no duration.
-        return "name" in row and all(
+        return {"name", "start"} <= row.keys() and all(
             measured(row[role], self._units.get(role, "")) is not None
-            if role in row
-            else role == "dur"
             for role in ("start", "dur")
+            if role in row
         )
 
     def _rows(self, first_line: int, lines: Iterable[tuple[int, str]]) -> Iterator[dict[str, str]]:
@@ -394,11 +377,9 @@ class NvprofTraceRows(TraceRows):
 
         def byte_count(text: str) -> int:
             value = spelled(text, unit)
-            if value is None:
-                return MISSING
-            if not value.is_exact:
+            if value is not None and not value.is_exact:
                 steps[value.integer] = float(value.step)
-            return value.integer
+            return MISSING if value is None else value.integer
 
         size = map_texts(cells.texts.get("migrated"), rows, byte_count)
         self.tally.rounded += int(np.isin(size, list(steps)).sum())

@@ -6,8 +6,9 @@ Totals of a table become rows of `aggregate` here; each is as exact as its cells
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from math import ceil, floor
 
 from nsysconv import codes
 from nsysconv.facts import Fact
@@ -40,15 +41,13 @@ class ValueRange:
     @property
     def integer(self) -> int:
         """Return the integer in the middle of those inside; without one, the nearest."""
-        first = -(-self.low.numerator // self.low.denominator)
-        last = self.high.numerator // self.high.denominator
+        first, last = ceil(self.low), floor(self.high)
         return (first + last) // 2 if first <= last else round(self.middle)
 
     @property
     def is_exact(self) -> bool:
         """Return whether it holds no more than one integer."""
-        first = -(-self.low.numerator // self.low.denominator)
-        return self.high < first + 1
+        return self.high < ceil(self.low) + 1
 
     def times(self, count: int) -> ValueRange:
         """Return the range of the sum of `count` such values."""
@@ -56,15 +55,10 @@ class ValueRange:
 
 
 def intersection(ranges: Iterable[ValueRange]) -> ValueRange | None:
-    """Return what all ranges leave possible, or None without any.
-
-    A range that contradicts the earlier ones is ignored.
-    """
+    """Return what all ranges leave possible, or None; one that contradicts earlier ones is ignored."""
     result: ValueRange | None = None
     for other in ranges:
-        if result is None:
-            result = other
-            continue
+        result = result or other
         low, high = max(result.low, other.low), min(result.high, other.high)
         if low <= high:
             result = ValueRange(low, high)
@@ -72,19 +66,14 @@ def intersection(ranges: Iterable[ValueRange]) -> ValueRange | None:
 
 
 def shares_incomplete(shares: Sequence[ValueRange | None]) -> bool:
-    """Return whether a table's shares, in percent, show that rows of it are missing.
-
-    One share that could not be read (None) leaves that open: False.
-    """
+    """Return whether a table's shares, in percent, show that rows are missing; a None leaves it open."""
     values = [share for share in shares if share is not None]
     if len(values) < len(shares) or not any(share.middle for share in values):
         # If the total is no time at all, all shares are printed as 0.
         return False
-    if all(share.middle.denominator == 1 for share in values):
-        # Where the locale has decimal commas, nsys of 2020 and 2021 cuts decimals: 27.9 is 27,0.
-        most = sum(share.middle + 1 for share in values)
-    else:
-        most = sum(share.high for share in values)
+    # Where the locale has decimal commas, nsys of 2020 and 2021 cuts decimals: 27.9 is 27,0.
+    are_cut = all(share.middle.denominator == 1 for share in values)
+    most = sum(share.middle + 1 if are_cut else share.high for share in values)
     return most + _SLACK_PCT < _WHOLE_PCT
 
 
@@ -110,36 +99,33 @@ def totals_fact(kind: str) -> Fact:
 
 
 @dataclass
-class RoundedSums:
-    """How many sums are not known to the ns or byte, and the coarsest step in which they are spelled."""
-
+class _RoundedSums:
+    # How many sums are not known to the ns or byte, and the coarsest step in which they are spelled.
     count: int = 0
     step: Fraction = Fraction(0)
 
     def add(self, value: ValueRange) -> int:
-        """Return the integer that a sum means, and count it if it could be several."""
         if not value.is_exact:
             self.count += 1
             self.step = max(self.step, value.step)
         return value.integer
 
 
+@dataclass
 class PrintedTotals:
     """Collect rows of `aggregate` of one recording, and what its notes are about.
 
-    `times` and `sizes` are the sums that are not exact, by fact; `unread` the lines that look like rows
-    and are none; `incomplete` the header lines of tables of which rows are missing.
+    `ids` numbers names and devices. `times` and `sizes` are the sums that are not exact, by fact,
+    `unread` lines that look like rows and are none, `incomplete` header lines of tables that lack rows.
     """
 
-    def __init__(self, ids: IdRegistry) -> None:
-        """Start without rows; `ids` numbers their names and devices."""
-        self.ids = ids
-        self.rows: list[Row] = []
-        self.facts: set[Fact] = set()
-        self.times: dict[Fact, RoundedSums] = {}
-        self.sizes: dict[Fact, RoundedSums] = {}
-        self.unread: list[int] = []
-        self.incomplete: list[int] = []
+    ids: IdRegistry
+    rows: list[Row] = field(default_factory=list)
+    facts: set[Fact] = field(default_factory=set)
+    times: dict[Fact, _RoundedSums] = field(default_factory=dict)
+    sizes: dict[Fact, _RoundedSums] = field(default_factory=dict)
+    unread: list[int] = field(default_factory=list)
+    incomplete: list[int] = field(default_factory=list)
 
     def put(self, kind: str, values: Row) -> None:
         """Add a row of a kind of codes.AGGREGATE_KINDS."""
@@ -148,12 +134,12 @@ class PrintedTotals:
 
     def sum_ns(self, kind: str, total: ValueRange | None) -> int | None:
         """Return a sum of times as an integer, None if it is not recorded."""
-        sums = self.times.setdefault(totals_fact(kind), RoundedSums())
+        sums = self.times.setdefault(totals_fact(kind), _RoundedSums())
         return None if total is None else sums.add(total)
 
     def sum_bytes(self, kind: str, total: ValueRange | None) -> int | None:
         """Return a sum of sizes as an integer, None if it is not recorded."""
-        sums = self.sizes.setdefault(totals_fact(kind), RoundedSums())
+        sums = self.sizes.setdefault(totals_fact(kind), _RoundedSums())
         return None if total is None else sums.add(total)
 
     def rounding_notes(self, sizes: str) -> Iterator[Note]:

@@ -70,18 +70,14 @@ class IdRegistry:
         """Return the id of a device: 0 for `Tesla T4 (0)`; without an ordinal, the next free id."""
         if text not in self._devices:
             match = _INDEXED.match(text)
-            name, ordinal = (match.group(1), int(match.group(2))) if match else (text, None)
-            wanted = ordinal if ordinal is not None else 0
-            number = self._next_free.get(wanted, wanted)
+            name, ordinal = (match[1], int(match[2])) if match else (text, None)
+            number = self._next_free.get(ordinal or 0, ordinal or 0)
             while number in self._device_rows:
                 number += 1
-            self._next_free[wanted] = number + 1
+            self._next_free[ordinal or 0] = number + 1
             self._devices[text] = number
-            self._device_rows[number] = {
-                "device_id": number,
-                "ordinal": ordinal,
-                "name": name or None,
-            }
+            row = {"device_id": number, "ordinal": ordinal, "name": name or None}
+            self._device_rows[number] = row
         return self._devices[text]
 
     def label(self, text: str) -> int:
@@ -105,8 +101,7 @@ class IdRegistry:
 
     def rows(self) -> Iterator[ArrowRows]:
         """Yield the rows of the small tables. A process gets no name: that is a command line."""
-        devices = [self._device_rows[number] for number in sorted(self._device_rows)]
-        yield rows_of(schema.device, devices)
+        yield rows_of(schema.device, [self._device_rows[i] for i in sorted(self._device_rows)])
         yield rows_of(schema.process, [{"pid": pid} for pid in sorted(self.pids)])
         threads = [
             {"pid": pid, "tid": tid, "name": self._threads[pid, tid]}
@@ -126,12 +121,8 @@ class IdRegistry:
         ]
         yield rows_of(schema.domain, [] if pid is None else domains)
         names = [
-            {
-                "id": number,
-                "text": text,
-                "plain": plain_api_name(text) if number in self._api_names else None,
-            }
-            for text, number in self._names.items()
+            {"id": i, "text": text, "plain": plain_api_name(text) if i in self._api_names else None}
+            for text, i in self._names.items()
         ]
         yield rows_of(schema.name, names)
 

@@ -59,10 +59,7 @@ def _utf8_file(probe: Probe, copy: Path) -> Path:
 
 
 def text_chunks(probe: Probe, overlap: int) -> Iterator[bytes]:
-    """Yield a file's text in UTF-8 in chunks that overlap by `overlap` bytes.
-
-    Of binary files, JSON and UTF-16 only the probed head is yielded.
-    """
+    """Yield a text as UTF-8 in overlapping chunks; of binary files, JSON and UTF-16 only the head."""
     encoding = encoding_of(probe.head)
     if encoding is not None:
         # Its first kilobytes hold a banner or header, unless a program wrote more than that before.
@@ -82,13 +79,10 @@ def text_chunks(probe: Probe, overlap: int) -> Iterator[bytes]:
 
 
 def refuse_quotations(probes: Sequence[Probe], rows: int) -> None:
-    """Raise InputError for documents that quote a table: without a readable row, or with an example.
-
-    A log may hold a single event, too; but then no Markdown is around it.
-    """
-    if rows >= _ROWS_OF_A_PROFILE:
-        return
-    if rows and not any(_FENCE.search(probe.head) for probe in probes):
+    """Raise InputError for documents that quote a table: without a readable row, or with an example."""
+    # A log may hold a single event, too; but then no Markdown is around it.
+    is_quoted = not rows or any(_FENCE.search(probe.head) for probe in probes)
+    if rows >= _ROWS_OF_A_PROFILE or not is_quoted:
         return
     content = "one row of it" if rows else "no row that can be read"
     raise InputError(
@@ -164,10 +158,7 @@ class RejectedLines:
             self.last = later.last
 
     def notes(self, unfinished: int | None) -> Iterator[Note]:
-        """Yield notes on rejected lines of a trace.
-
-        `unfinished` is the number of the file's last line if no newline ends it: that one was cut.
-        """
+        """Yield notes on rejected lines; `unfinished` is the file's last line if no newline ends it."""
         count = self.count
         if count and self.last == unfinished:
             yield truncation_note(self.last)

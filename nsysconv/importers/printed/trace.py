@@ -79,10 +79,7 @@ def encoded_column(column: pa.DictionaryArray) -> EncodedTexts:
 
 
 def map_texts(texts: EncodedTexts | None, rows: Array, number: Callable[[str], int]) -> Array:
-    """Return the number of each of these rows' texts; MISSING for none, or without the column.
-
-    `number` is called once per text, in order of their codes, and never for unused ones.
-    """
+    """Return the number of each row's text, by a call per used text, in order; MISSING for no text."""
     if texts is None:
         return np.full(len(rows), MISSING)
     row_codes = texts.codes[rows]
@@ -214,10 +211,7 @@ class TraceTally:
     rounded: int = 0
 
     def times(self, start: Array, dur: Array, event: Array) -> tuple[Columns, Array]:
-        """Return the columns of times, and a mask of the rows that can be placed in time.
-
-        `start` and `dur` are in ns, NaN for none; `event` is the mask of rows that a table holds.
-        """
+        """Return columns of times (ns), and which rows have a place; `event`: rows that a table holds."""
         start, dur = np.rint(start), np.rint(dur)
         unplaced = event & (np.isnan(start) | np.isnan(dur))
         far = event & ((np.abs(start) > schema.TIME_LIMIT_NS) | (dur > schema.TIME_LIMIT_NS))
@@ -267,27 +261,23 @@ class TraceTally:
 # -- rows of event tables
 
 
+@dataclass
 class TraceRows(ABC):
     """Convert the cells of one recording's traces into rows of event tables.
 
-    `tally` holds what was left out, guessed or rounded, `counts` the rows of each table, `end_ns` the
-    last end of a row. `without_pid` counts rows whose process is not in their table.
+    `ids` numbers names, devices and streams. `tally` holds what was left out, guessed or rounded;
+    `counts` rows by table; `end_ns` the last end of a row; `without_pid` rows whose table has no process.
     """
 
-    def __init__(self, ids: IdRegistry) -> None:
-        """Start without rows; `ids` numbers names, devices and streams."""
-        self.ids = ids
-        self.tally = TraceTally()
-        self.counts: Counter[str] = Counter()
-        self.end_ns = 0
-        self.without_pid = 0
+    ids: IdRegistry
+    tally: TraceTally = field(default_factory=TraceTally)
+    counts: Counter[str] = field(default_factory=Counter)
+    end_ns: int = 0
+    without_pid: int = 0
 
     @abstractmethod
     def kinds(self, cells: TraceCells, *, only_calls: bool) -> Array:
-        """Return what each row is about, as codes of RowKind.
-
-        `only_calls`: the trace holds API calls and nothing else.
-        """
+        """Return what each row is about, as codes of RowKind; `only_calls`: all are API calls."""
 
     @abstractmethod
     def direction(self, name: str) -> int:
