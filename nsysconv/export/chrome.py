@@ -80,7 +80,6 @@ def _open(path: Path, *, compressed: bool) -> Iterator[BinaryIO]:
 
 
 def _head(timelines: Sequence[Timeline], zero: int | None) -> bytes:
-    """Return the text before the events; with devices and rank, if there is only one profile."""
     head: dict[str, Any] = {"schemaVersion": 1, "displayTimeUnit": "ns", "deviceProperties": []}
     if zero is not None:
         head["baseTimeNanoseconds"] = zero
@@ -114,15 +113,11 @@ class _ChromeWriter:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._has_events = False
-        self._processes: set[int] = set()
         self._thread_names: dict[tuple[int, int], str] = {}
         self._ids: list[str] = []  # JSON of process and thread, by track
         self._id_texts = strings([])
 
     def add_process(self, process: TraceProcess) -> None:
-        if process.number in self._processes:
-            return
-        self._processes.add(process.number)
         for name, args in (
             ("process_name", {"name": process.name}),
             ("process_labels", {"labels": process.label}),
@@ -140,7 +135,6 @@ class _ChromeWriter:
         self._write_metadata("thread_sort_index", process.number, tid, {"sort_index": track.number})
 
     def finish(self) -> None:
-        """Write the names of threads: whatever their tracks were called, the last name counts."""
         for (pid, tid), name in self._thread_names.items():
             self._write_metadata("thread_name", pid, tid, {"name": name})
 
@@ -179,7 +173,6 @@ class _ChromeWriter:
         )  # fmt: skip
 
     def _encode_flows(self, block: EventBlock, time: Sequence[pa.Array]) -> pa.Array | None:
-        """Return the ends of arrows at rows, which have these times."""
         if block.flow_in is not None:
             phase, rows = '"ph":"f","bp":"e"', np.flatnonzero(block.flow_in != NO_FLOW)
             flow = block.flow_in[rows]
@@ -240,7 +233,6 @@ def _tid(track: Track, name: str) -> str:
 
 
 def _arguments(columns: Mapping[str, Any]) -> list[pa.Array]:
-    """Return `"label":value` per row, for each column that has values; null where a row has none."""
     return [
         _join(f"{_quote(label)}:", _json_values(values))
         for label, values in columns.items()
@@ -300,13 +292,11 @@ def _text(values: pa.Array) -> pa.Array:
 
 
 def _join(*parts: pa.Array | str) -> pa.Array:
-    """Return the parts of each row joined to one text; null where a part is null."""
     columns = (scalar(part) if isinstance(part, str) else part for part in parts)
     return pc.binary_join_element_wise(*columns, scalar(""))
 
 
 def _join_non_null(parts: Sequence[pa.Array], count: int) -> pa.Array:
-    """Return the parts of each of `count` rows joined by commas, without those that are null."""
     if not parts:
         return strings([""] * count)
     # Arrow's own way to leave nulls out leaves rows out that have nothing else.

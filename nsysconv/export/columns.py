@@ -6,7 +6,6 @@ Arrow arrays are made from buffers throughout: `pa.array` and `pa.scalar` would 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nsysconv.report import MISSING, values_of
+from nsysconv.store.connection import prefetched
 from nsysconv.store.read import Profile
 
 Array = np.ndarray
@@ -192,10 +192,7 @@ def _offsets(texts: pa.Array) -> Array:
 
 
 def row_slices(length: int, longest_name: int = 0) -> Iterator[slice]:
-    """Yield slices that cover 0..length-1 in order, of as many rows as are written at a time.
-
-    `longest_name`: how many characters the name of a row may have.
-    """
+    """Yield slices that cover 0..length-1, shorter where names may have many characters."""
     rows = max(min(_ROWS, _CHARACTERS // max(longest_name, 1)), 1)
     for low in range(0, length, rows):
         yield slice(low, min(low + rows, length))
@@ -209,7 +206,7 @@ class TableReader:
         constants = profile.constants(table)
         self._names = [name for name in names if name not in constants]
         self._constants = {name: constants[name] for name in names if name in constants}
-        self._batches = _prefetch(profile.batches(table, _ROWS, self._names))
+        self._batches = prefetched(map(_event_columns, profile.batches(table, _ROWS, self._names)))
         self._order = order
         self._done = 0
         self._read = 0
@@ -244,18 +241,7 @@ class TableReader:
         return {**columns, "row": rows}
 
 
-def _prefetch(batches: Iterator[pa.RecordBatch]) -> Iterator[EventColumns]:
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        future = pool.submit(_next_columns, batches)
-        while (columns := future.result()) is not None:
-            future = pool.submit(_next_columns, batches)
-            yield columns
-
-
-def _next_columns(batches: Iterator[pa.RecordBatch]) -> EventColumns | None:
-    batch = next(batches, None)
-    if batch is None:
-        return None
+def _event_columns(batch: pa.RecordBatch) -> EventColumns:
     return dict(zip(batch.schema.names, map(_from_arrow, batch.columns), strict=True))
 
 
@@ -268,7 +254,6 @@ def _from_arrow(values: pa.Array) -> Array | Coded:
 
 
 def _gather(name: str, parts: list[tuple[Array, Array, EventColumns]]) -> Any:
-    """Return a column of rows of several batches; a part: indices in the result, rows, the columns."""
     columns = [(places, rows, batch[name]) for places, rows, batch in parts]
     if len(columns) == 1:
         _, rows, column = columns[0]
