@@ -27,10 +27,7 @@ SCHEMES = ("postgresql://", "postgres://")
 
 @dataclass(frozen=True)
 class Url:
-    """The address of a database. As text it has no password in it, so it can be shown.
-
-    `secret` is the address as it was given.
-    """
+    """The address of a database. Its text hides passwords, `secret` is as it was given."""
 
     secret: str
 
@@ -89,10 +86,7 @@ def _shown_option(match: re.Match[str]) -> str:
 
 
 def split_url(text: str) -> tuple[Url, str | None]:
-    """Split ADDRESS[@WORD]: `@` is also in front of the host, the word is behind the database's name.
-
-    Raises UsageError where the address cannot be read.
-    """
+    """Split ADDRESS[@WORD], the word behind the database's name. Raises UsageError as Url."""
     match = _ADDRESS.match(text)
     if match is None or not (match["database"] or match["options"]):
         return Url(text), None

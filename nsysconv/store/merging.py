@@ -56,10 +56,7 @@ class StoredProfile:
 
 @contextmanager
 def stored_profiles(place: Location) -> Iterator[Iterator[StoredProfile]]:
-    """Open a store and yield its profiles, in their order, as recordings.
-
-    Raises InputError where it is no store or one of another version.
-    """
+    """Open a store and yield its profiles as recordings, in their order. Raises as `reading`."""
     with reading(place) as store:
         runs = _runs(store)
         yield (
@@ -110,7 +107,7 @@ def _recording(store: Store, profile: Profile, place: Location) -> Recording:
 
 
 def _batches(store: Store, profile: Profile, place: Location) -> Batches:
-    extents = store.extents(profile.id)
+    extents = profile.extents
     for table in schema.metadata.sorted_tables:
         if "profile_id" not in table.c or table in _MADE_ANEW:
             continue
@@ -122,7 +119,7 @@ def _batches(store: Store, profile: Profile, place: Location) -> Batches:
             else:
                 yield from _rows(profile, table, ("profile_id", "id"))
     # The rows were read under a lock, their extents before it.
-    if store.extents_now(profile.id) != extents:
+    if profile.current_extents() != extents:
         raise InputError(
             "the store was changed while it was read", where=str(place), hint="Import it again."
         )

@@ -85,10 +85,7 @@ class Runs:
     def place(
         self, member: RankInfo, belonging: RunMembership | None, home: int | None = None
     ) -> RunAssignment:
-        """Return the run that a profile belongs to; `home` is the run of the profile that it replaces.
-
-        Without a membership it gets a run of its own.
-        """
+        """Return a profile's run, one of its own without membership; `home`: a replaced one's."""
         job = member.job
         if belonging is None:
             return RunAssignment(None, job)
