@@ -33,36 +33,29 @@ class Profiler:
     default_name: str
 
 
-_OPTIONS = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
+_TABLES = tomllib.loads(Path(__file__).with_name("profilers.toml").read_text(encoding="utf-8"))
 
 
-def _options(profiler: str, kind: str) -> frozenset[str]:
-    names = _OPTIONS[profiler][kind].split()
-    return frozenset(name if name.startswith("-") else f"--{name}" for name in names)
+def _profiler_of(name: str) -> Profiler:
+    table = _TABLES[name]
+
+    def options(kind: str) -> frozenset[str]:
+        return frozenset(o if o.startswith("-") else f"--{o}" for o in table[kind].split())
+
+    return Profiler(
+        name,
+        tuple(table["words"]),
+        options("valued"),
+        options("flags"),
+        tuple(map(tuple, table["outputs"])),
+        tuple(table["overwrite"]),
+        tuple(table["suffixes"]),
+        table["adds_suffix"],
+        table["default_name"],
+    )
 
 
-NSYS = Profiler(
-    name="nsys",
-    words=("profile",),
-    valued=_options("nsys", "valued"),
-    flags=_options("nsys", "flags"),
-    outputs=(("-o", "--output"),),
-    overwrite=("-f", "--force-overwrite"),
-    suffixes=(".nsys-rep", ".qdrep"),
-    adds_suffix=True,
-    default_name="report",
-)
-NVPROF = Profiler(
-    name="nvprof",
-    words=(),
-    valued=_options("nvprof", "valued"),
-    flags=_options("nvprof", "flags"),
-    outputs=(("-o", "--export-profile"), ("--log-file",)),
-    overwrite=("-f", "--force-overwrite"),
-    suffixes=(".nvprof", ".nvvp", ".prof", ".sqlite", ".log", ".txt", ".csv"),
-    adds_suffix=False,
-    default_name="report.nvprof",
-)
+NSYS, NVPROF = _profiler_of("nsys"), _profiler_of("nvprof")
 _PROFILERS = {profiler.name: profiler for profiler in (NSYS, NVPROF)}
 _TRUE = ("true", "yes", "1")
 

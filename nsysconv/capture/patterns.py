@@ -36,11 +36,9 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.-]+", re.ASCII)
 
 def complete_pattern(pattern: str, suffixes: Sequence[str], launch: Launch, host: str) -> str:
     """Return a pattern unique among the processes of a job: with their ids, unless it has them."""
-    parts = _identifying_parts(pattern)
-    is_unique = "rank" in parts or bool(
-        parts & {"host", "node"} and parts & {"local rank", "process"}
-    )
-    if is_unique:
+    words = {part["variable"] or f"%{part['letter']}" for part in _PART.finditer(pattern)}
+    parts = {name for name, identifying in _IDENTIFYING.items() if words & identifying}
+    if "rank" in parts or (parts & {"host", "node"} and parts & {"local rank", "process"}):
         return pattern
     added = []
     if launch.job is not None and "job" not in parts:
@@ -87,14 +85,6 @@ def split_folder(pattern: str) -> tuple[str, str]:
             f"the output is a folder: {pattern!r}", hint="Name a file in it: -o FOLDER/NAME"
         )
     return str(path.parent), path.name
-
-
-def _identifying_parts(pattern: str) -> set[str]:
-    parts = set()
-    for part in _PART.finditer(pattern):
-        word = part["variable"] or f"%{part['letter']}"
-        parts |= {name for name, words in _IDENTIFYING.items() if word in words}
-    return parts
 
 
 def split_suffix(pattern: str, suffixes: Sequence[str]) -> tuple[str, str]:
