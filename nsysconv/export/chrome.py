@@ -8,8 +8,7 @@ row passes through Python.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -60,23 +59,18 @@ _DEVICE_KEYS = {
 def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Written:
     """Write one trace of all these profiles, or their slices; gzip where the options say so."""
     zero, shifts, notes = common_zero(timelines)
-    with _open(path, compressed=options.compressed) as file:
+    opened: BinaryIO = (
+        igzip.open(path, "wb", compresslevel=_LEVEL)  # type: ignore[no-untyped-call]
+        if options.compressed
+        else path.open("wb")
+    )
+    with opened as file:
         writer = _ChromeWriter(file)
         file.write(_head(timelines, zero))
         written = write_trace(timelines, shifts, writer)
         writer.finish()
         file.write(b"\n]}\n")
     return Written(written.counts, (*notes, *written.notes))
-
-
-@contextmanager
-def _open(path: Path, *, compressed: bool) -> Iterator[BinaryIO]:
-    if not compressed:
-        with path.open("wb") as file:
-            yield file
-        return
-    with igzip.open(path, "wb", compresslevel=_LEVEL) as packed:  # type: ignore[no-untyped-call]
-        yield packed
 
 
 def _head(timelines: Sequence[Timeline], zero: int | None) -> bytes:

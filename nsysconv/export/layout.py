@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from nsysconv import schema
-from nsysconv.export.columns import EventColumns, TableReader, int64_array, row_slices
+from nsysconv.export.columns import EventColumns, TableReader, row_slices
 from nsysconv.export.event_args import EventArgs, NameLookup
 from nsysconv.export.lanes import apart, nested, spread, time_order
 from nsysconv.export.tracks import EventKind, Track
@@ -257,14 +256,6 @@ class TraceLayout:
     def _pids_and_correlations(self, table: str, mask: Array) -> tuple[Array, Array]:
         columns = self._read(table, ("pid", "correlation_id"))
         return take(columns["pid"], mask), take(columns["correlation_id"], mask)
-
-
-def merge_by_time(written: Sequence[pa.Array], order: Array) -> pa.Array:
-    """Return what the rows of several blocks are written as, one value per row, in the order of time."""
-    if len(written) == 1:
-        result: pa.Array = written[0]
-        return result
-    return pa.concat_arrays(written).take(int64_array(order))
 
 
 def _number_keys(columns: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]]:

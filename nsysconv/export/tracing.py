@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from nsysconv import schema
-from nsysconv.export.columns import TableReader, row_slices
+from nsysconv.export.columns import TableReader, int64_array, row_slices
 from nsysconv.export.contract import Written
-from nsysconv.export.layout import EventBlock, TraceLayout, merge_by_time
+from nsysconv.export.layout import EventBlock, TraceLayout
 from nsysconv.export.tracks import (
     ON_DEVICES,
     ON_THREADS,
@@ -156,7 +156,10 @@ class _ProfileWriter:
 
     def _write_blocks(self, blocks: Sequence[EventBlock], order: Array) -> None:
         encoded, flows = zip(*(self.writer.encode_events(block) for block in blocks), strict=True)
-        self.writer.write(merge_by_time(encoded, order))
+        by_time = (
+            pa.concat_arrays(encoded).take(int64_array(order)) if len(encoded) > 1 else encoded[0]
+        )
+        self.writer.write(by_time)
         for arrows in flows:
             if arrows is not None:
                 self.writer.write(arrows)
