@@ -33,18 +33,18 @@ class Url:
 
     def __post_init__(self) -> None:
         """Raise UsageError where it cannot be read; the error does not show it."""
-        if _ADDRESS.fullmatch(self.secret) is None:
+        _ = self._parts
+
+    @cached_property
+    def _parts(self) -> dict[str, str]:
+        match = _ADDRESS.fullmatch(self.secret)
+        if match is None:
             raise UsageError(
                 "cannot be read as the address of a database",
                 where=self.secret.partition("://")[0] + "://" + _HIDDEN,
                 hint="postgresql://USER@HOST:PORT/DATABASE. In names and passwords / is written %2F, "
                 "@ is %40, : is %3A.",
             )
-
-    @cached_property
-    def _parts(self) -> dict[str, str]:
-        match = _ADDRESS.fullmatch(self.secret)
-        assert match is not None
         return match.groupdict("")
 
     @property

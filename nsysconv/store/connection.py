@@ -393,15 +393,11 @@ def prefetched(batches: Iterator[T]) -> Generator[T]:
 
 def without_nul(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the texts with U+FFFD for the character 0, which PostgreSQL does not store."""
-    if values.type != pa.string() or not any(map(_has_nul, values.chunks)):
+    data = [texts.buffers()[2] for texts in values.chunks if texts.type == pa.string()]
+    if all(not part or np.frombuffer(part, np.uint8).all() for part in data):
         return values
     texts = [None if t is None else t.replace("\0", "\ufffd") for t in values.to_pylist()]
     return pa.chunked_array([array_of(texts, "text")])
-
-
-def _has_nul(texts: pa.Array) -> bool:
-    data = texts.buffers()[2]
-    return data is not None and not np.frombuffer(data, np.uint8).all()
 
 
 def _readable(values: pa.Array) -> pa.Array:

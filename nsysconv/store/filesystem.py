@@ -210,11 +210,6 @@ def lock_file(store: Path) -> Path:
     return real.with_name(f".{real.name}.lock")
 
 
-def is_locked(store: Path) -> bool:
-    """Return whether a lock file says that somebody adds to a store on a network file system."""
-    return lock_file(store).exists()
-
-
 @contextmanager
 def lock_for_adding(store: Path, wait_s: float | None = None) -> Iterator[None]:
     """Keep other processes from adding to a store on a network file system; elsewhere SQLite does.

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from operator import itemgetter
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -303,7 +303,7 @@ class Profile:
         return own
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """An open store, read-only. Use as a context manager."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
@@ -313,16 +313,8 @@ class Store:
         self.place = self._connection.place
         self.lock = Lock()  # a connection is for one thread at a time
 
-    def __enter__(self) -> Self:
-        """Return the open store."""
-        return self
-
     def __exit__(self, *exception: object) -> None:
         """Close the store."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the store's connection."""
         self._connection.close()
 
     def profiles(self) -> list[Profile]:

@@ -159,9 +159,7 @@ def filter_batches(batches: Batches, keep: Callable[[Batch], bool]) -> Batches:
                 yield batch
 
 
-def shared_constants(
-    batches: Iterable[tuple[str, Mapping[str, int]]],
-) -> dict[str, dict[str, int]]:
+def shared_constants(batches: Iterable[tuple[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
     """Return by table the constants that all its batches share, each given as its table and its own."""
     shared: dict[str, dict[str, int]] = {}
     for table, constants in batches:

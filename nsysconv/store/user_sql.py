@@ -77,8 +77,7 @@ def _sync() -> sa.Select[Any]:
     first = (
         sa.select(*by_id, call.c.name_id)
         .join(
-            first_ids,
-            (first_ids.c.profile_id == call.c.profile_id) & (first_ids.c.id == call.c.id),
+            first_ids, (first_ids.c.profile_id == call.c.profile_id) & (first_ids.c.id == call.c.id)
         )
         .subquery("first")
     )

@@ -31,7 +31,7 @@ from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.refusals import open_files_failure, refusal_error
 from nsysconv.report import values_of
 from nsysconv.store.connection import Connection, check_version, select_columns, to_schema_types
-from nsysconv.store.filesystem import is_locked, network_file_system
+from nsysconv.store.filesystem import lock_file, network_file_system
 from nsysconv.store.sqlite import page_reader
 from nsysconv.store.user_sql import views
 
@@ -301,7 +301,7 @@ def open_for_reading(path: Path) -> SqliteConnection:
     """Open a store for reading."""
     # Read-write where that is allowed: only then can SQLite roll back what a killed writer left.
     modes = ["rw", "ro"]
-    if network_file_system(path) is not None and not is_locked(path):
+    if network_file_system(path) is not None and not lock_file(path).exists():
         # It may know no locks. Nobody writes, so none is needed.
         modes.append("ro&nolock=1")
     hold_descriptors()
