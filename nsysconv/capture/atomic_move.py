@@ -132,12 +132,6 @@ def _is_taken(folder: Path, stem: str, suffixes: Sequence[str], own: Path | None
     return any(name != own and os.path.lexists(name) for name in names)
 
 
-def put(source: Path, target: Path) -> None:
-    """Move a file to `target`, a name that its report has claimed. Raises OSError."""
-    with _copied(source, target.parent) as partial:
-        partial.replace(target)
-
-
 def _stems(stem: str) -> Iterator[str]:
     yield stem
     yield from (f"{stem}-{number}" for number in count(2))

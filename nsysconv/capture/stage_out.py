@@ -324,7 +324,7 @@ def _imported(
 def _put(report: _Report, path: Path, kind: str, context: StageOutContext) -> Path | None:
     target = context.plan.destination / (report.stem + path.suffix)
     try:
-        atomic_move.put(path, target)
+        atomic_move.put_other(path, target, overwrite=True)  # the report has claimed the name
     except OSError as error:
         report.problems.append(f"the {kind} could not be kept ({reason_of(error)})")
         return None

@@ -27,7 +27,6 @@ from nsysconv.export.columns import (
     has_any,
     int64_array,
     lengths,
-    plain_array,
     scalar,
     select,
     strings,
@@ -36,7 +35,7 @@ from nsysconv.export.contract import Options, Written
 from nsysconv.export.layout import NO_FLOW, EventBlock
 from nsysconv.export.tracing import CounterValues, common_zero, write_trace
 from nsysconv.export.tracks import NO_THREAD, TraceProcess, Track
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, numbers
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -237,8 +236,7 @@ def _arguments(columns: Mapping[str, Any]) -> list[pa.Array]:
 def _json_values(values: Any) -> pa.Array:
     if isinstance(values, Coded):
         texts = values.texts if isinstance(values, Json) else [_quote(t) for t in values.texts]
-        nulls = values.numbers < 0
-        return strings(texts).take(int64_array(values.numbers, nulls if nulls.any() else None))
+        return strings(texts).take(int64_array(values.numbers, values.numbers < 0))
     if isinstance(values, Triple):
         x, y, z = (_numbers(axis) for axis in (values.x, values.y, values.z))
         return _join("[", x, ",", y, ",", z, "]")
@@ -258,11 +256,9 @@ def _quote(text: str) -> str:
 def _numbers(values: Array) -> pa.Array:
     """Return whole numbers as text, null for MISSING; of other numbers those that are finite."""
     if values.dtype.kind == "f":
-        nulls = ~np.isfinite(values)
-        plain = np.where(nulls, 0.0, values) if nulls.any() else np.ascontiguousarray(values)
-        return _text(plain_array(plain, pa.float64(), nulls if nulls.any() else None))
-    nulls = values == MISSING
-    return _text(int64_array(values, nulls if nulls.any() else None))
+        finite = np.isfinite(values)
+        return _text(numbers(np.where(finite, values, 0.0), finite, "float"))
+    return _text(int64_array(values, values == MISSING))
 
 
 def _microseconds(ns: Array) -> tuple[pa.Array, pa.Array]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nsysconv.report import MISSING, values_of
+from nsysconv.report import MISSING, numbers, values_of
 from nsysconv.store.connection import prefetched
 from nsysconv.store.read import Profile
 
@@ -149,13 +149,8 @@ def _joined_buffers(texts: Sequence[bytes]) -> list[pa.Buffer | None]:
 
 def int64_array(values: Array, nulls: Array | None = None) -> pa.Array:
     """Return whole numbers as an Arrow array, null where the mask `nulls` is true."""
-    return plain_array(np.ascontiguousarray(values, np.int64), pa.int64(), nulls)
-
-
-def plain_array(values: Array, kind: pa.DataType, nulls: Array | None) -> pa.Array:
-    """Return contiguous values of 64 bits as an Arrow array of this type."""
-    bitmap = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(values)])
+    valid = np.ones(0, bool) if nulls is None else ~nulls
+    return numbers(np.ascontiguousarray(values, np.int64), valid, "int")
 
 
 @cache

@@ -64,25 +64,6 @@ class Section:
     tracks: list[Track]
 
 
-@dataclass(frozen=True)
-class _Selection:
-    """The drawn rows of a kind, None for all; `groups` index `keys`, each of which makes tracks."""
-
-    rows: Array | None
-    start: Array
-    dur: Array
-    groups: Array
-    keys: Sequence[tuple[int, ...]]
-
-    def groups_among(self, number_of: Mapping[tuple[int, ...], int]) -> Array:
-        numbers = np.array(
-            [number_of[key] for key in self.keys], np.min_scalar_type(len(number_of))
-        )
-        if len(numbers) == 1:
-            return np.broadcast_to(numbers[0], len(self.groups))
-        return take(numbers, self.groups)
-
-
 class TraceLayout:
     """The rows of one time line on tracks, cut to its slice.
 
@@ -101,16 +82,14 @@ class TraceLayout:
 
     def section(self, kinds: Sequence[EventKind], pid: int) -> Section:
         """Return the rows of these kinds that are a process's, on their tracks."""
-        selections = [self._select(kind, pid) for kind in kinds]
-        keys = sorted({key for selection in selections for key in selection.keys})
-        number_of = {key: index for index, key in enumerate(keys)}
-        group = _join([selection.groups_among(number_of) for selection in selections])
-        rows_of = [selection.rows for selection in selections]
-        sizes = [len(selection.groups) for selection in selections]
-        starts = [selection.start for selection in selections]
-        durs = [selection.dur for selection in selections]
+        selected = (self._select(kind, pid) for kind in kinds)
+        rows_of, starts, durs, groups_of, keys_of = map(list, zip(*selected, strict=True))
+        sizes = [len(groups) for groups in groups_of]
+        keys = sorted({key for some in keys_of for key in some})
+        numbered = zip(groups_of, keys_of, strict=True)
+        group = _join([_among(keys, groups, some) for groups, some in numbered])
         # Columns of millions of rows: each is freed as soon as it is joined.
-        selections.clear()
+        del groups_of, numbered
         start = _join(starts)
         dur = _join(durs)
         order = time_order(start, dur, sizes)
@@ -170,7 +149,10 @@ class TraceLayout:
             flow_in = self.flows.into(columns["pid"], columns["correlation_id"])
         return EventBlock(kind, track, start, dur, args, flows_out, flow_in)
 
-    def _select(self, kind: EventKind, pid: int) -> _Selection:
+    def _select(
+        self, kind: EventKind, pid: int
+    ) -> tuple[Array | None, Array, Array, Array, Sequence[tuple[int, ...]]]:
+        # The rows that are drawn, None for all of the table, their times, and groups, indices of keys.
         groups, keys, mask = self._group(kind, pid)
         start, dur = self._times(kind.table)
         timed = start != MISSING
@@ -185,7 +167,7 @@ class TraceLayout:
             dur = np.broadcast_to(np.int32(0), len(start))
         elif kind.table == schema.range_.name:
             dur = self.lookup.close(start, dur)
-        return _Selection(rows, start, dur, groups, keys)
+        return rows, start, dur, groups, keys
 
     def _group(self, kind: EventKind, pid: int) -> tuple[Array, list[tuple[int, ...]], Array]:
         names = ("pid", *kind.groups, *kind.mask_columns)
@@ -256,6 +238,17 @@ class TraceLayout:
     def _pids_and_correlations(self, table: str, mask: Array) -> tuple[Array, Array]:
         columns = self._read(table, ("pid", "correlation_id"))
         return take(columns["pid"], mask), take(columns["correlation_id"], mask)
+
+
+def _among(
+    every: Sequence[tuple[int, ...]], groups: Array, keys: Sequence[tuple[int, ...]]
+) -> Array:
+    # Groups as indices into the keys of all kinds.
+    number_of = {key: index for index, key in enumerate(every)}
+    numbers = np.array([number_of[key] for key in keys], np.min_scalar_type(len(every)))
+    if len(numbers) == 1:
+        return np.broadcast_to(numbers[0], len(groups))
+    return take(numbers, groups)
 
 
 def _number_keys(columns: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]]:

@@ -30,6 +30,9 @@ _EVENT_BATCH_ROWS = 2048
 # SQLite's driver takes a column's type from the first batch; small tables fit into one.
 _SMALL_BATCH_ROWS = 1 << 17
 
+# Raised from None: their own text may hold an address with its password.
+_DRIVER_ERRORS = (adbc.Error, pa.ArrowException, OSError)
+
 Sql = str | sa.ClauseElement
 """A statement, or its text in the words of the database at hand."""
 Row = dict[str, Any]
@@ -233,14 +236,14 @@ class Connection(ABC):
         batch_rows: int,
         translated: Callable[[BaseException], NsysconvError] | None = None,
     ) -> Iterator[adbc.AdbcStatement]:
-        # ADBC's own context manager hides the first error.
-        with (
-            translating(translated or self.translated),
-            closing(adbc.AdbcStatement(self._connection)) as statement,
-        ):
-            statement.set_options(**{self.BATCH_OPTION: str(batch_rows * self.BATCH_ROW)})
-            statement.set_sql_query(self.compiled(sql))
-            yield statement
+        try:
+            # ADBC's own context manager hides the first error.
+            with closing(adbc.AdbcStatement(self._connection)) as statement:
+                statement.set_options(**{self.BATCH_OPTION: str(batch_rows * self.BATCH_ROW)})
+                statement.set_sql_query(self.compiled(sql))
+                yield statement
+        except _DRIVER_ERRORS as error:
+            raise (translated or self.translated)(error) from None
 
 
 @contextmanager
@@ -248,8 +251,7 @@ def translating(translated: Callable[[BaseException], NsysconvError]) -> Iterato
     """Raise in place of what the driver raises what `translated` makes of it."""
     try:
         yield
-    except (adbc.Error, pa.ArrowException, OSError) as error:
-        # The driver's own text may hold an address with its password.
+    except _DRIVER_ERRORS as error:
         raise translated(error) from None
 
 
