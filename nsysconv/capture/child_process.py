@@ -261,7 +261,9 @@ def find_program(profiler: int, program: Sequence[str], proc: Path = PROC) -> in
     The topmost one below it that has the program's arguments; where none has (programs may rename
     themselves), the topmost that is no tool of the profiler's.
     """
-    children = _children(proc)
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _) in sorted(_processes(proc).items()):
+        children.setdefault(parent, []).append(pid)
     level = children.get(profiler, [])
     highest = None
     while level:
@@ -276,20 +278,11 @@ def find_program(profiler: int, program: Sequence[str], proc: Path = PROC) -> in
 
 def session_processes(session: int, proc: Path = PROC) -> list[int]:
     """Return the ids of the processes of a session, without zombies."""
-    return [
-        pid for pid, (_, own, state) in _processes(proc).items() if own == session and state != "Z"
-    ]
+    return [pid for pid, (_, own) in _processes(proc).items() if own == session]
 
 
-def _children(proc: Path) -> dict[int, list[int]]:
-    children: dict[int, list[int]] = {}
-    for pid, (parent, _, state) in sorted(_processes(proc).items()):
-        if state != "Z":
-            children.setdefault(parent, []).append(pid)
-    return children
-
-
-def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
+def _processes(proc: Path) -> dict[int, tuple[int, int]]:
+    # The parent and the session of each process, without zombies.
     processes = {}
     try:
         names = [name for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - thousands
@@ -300,7 +293,8 @@ def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
             stat = (proc / name / "stat").read_bytes()
             # The command is in parentheses and may hold any bytes.
             state, parent, _, session, *_ = stat.rpartition(b")")[2].split()
-            processes[int(name)] = int(parent), int(session), state.decode()
+            if state != b"Z":
+                processes[int(name)] = int(parent), int(session)
         except (OSError, ValueError):  # it has ended
             continue
     return processes

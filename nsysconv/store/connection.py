@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
 import adbc_driver_manager as adbc
@@ -92,12 +91,7 @@ class Connection(ABC):
         """Return the open connection."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Close the connection."""
         self.close()
 
@@ -134,7 +128,7 @@ class Connection(ABC):
 
     def execute(self, sql: Sql) -> None:
         """Run a statement and drop its rows."""
-        with self._statement(sql, _EVENT_BATCH_ROWS) as statement:
+        with self._statement(sql) as statement:
             statement.execute_update()
 
     def rows(self, sql: Sql) -> list[Row]:
@@ -173,7 +167,7 @@ class Connection(ABC):
         table = columns[0].table
         condition = self.within(table, profile_id, first_id, last_id)
         select = sa.select(*columns).where(condition).order_by(table.c.id)
-        with self._statement(select, _EVENT_BATCH_ROWS) as statement:
+        with self._statement(select) as statement:
             for batch in reader_of(statement):
                 yield [_int64(column) for column in batch.columns]
 
@@ -181,7 +175,7 @@ class Connection(ABC):
         """Return the rows of a query of an id and a text that is not null."""
         numbers_of_cells: dict[Any, int] = {}
         ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        with self._statement(sql, _EVENT_BATCH_ROWS) as statement:
+        with self._statement(sql) as statement:
             for batch in reader_of(statement):
                 if not batch.num_rows:
                     continue
@@ -202,12 +196,7 @@ class Connection(ABC):
         ):
             append = {adbc.INGEST_OPTION_MODE: adbc.INGEST_OPTION_MODE_APPEND}
             statement.set_options(**{adbc.INGEST_OPTION_TARGET_TABLE: table}, **append)
-            _run_with(statement, rows)
-
-    def execute_for(self, rows: pa.Table, sql: str) -> None:
-        """Run a statement once per row; the row's cells are the values of its parameters, in order."""
-        with self._statement(sql, _EVENT_BATCH_ROWS) as statement:
-            _run_with(statement, rows)
+            run_with(statement, rows)
 
     def insert(self, table: sa.Table, **values: object) -> None:
         """Insert one row."""
@@ -233,13 +222,14 @@ class Connection(ABC):
     def _statement(
         self,
         sql: Sql,
-        batch_rows: int,
+        batch_rows: int = 0,
         translated: Callable[[BaseException], NsysconvError] | None = None,
     ) -> Iterator[adbc.AdbcStatement]:
         try:
             # ADBC's own context manager hides the first error.
             with closing(adbc.AdbcStatement(self._connection)) as statement:
-                statement.set_options(**{self.BATCH_OPTION: str(batch_rows * self.BATCH_ROW)})
+                size = (batch_rows or _EVENT_BATCH_ROWS) * self.BATCH_ROW
+                statement.set_options(**{self.BATCH_OPTION: str(size)})
                 statement.set_sql_query(self.compiled(sql))
                 yield statement
         except _DRIVER_ERRORS as error:
@@ -311,7 +301,8 @@ def _cells(column: pa.Array) -> Iterator[Any]:
     return (raw[low:high] for low, high in pairwise(edges))
 
 
-def _run_with(statement: adbc.AdbcStatement, rows: pa.Table) -> None:
+def run_with(statement: adbc.AdbcStatement, rows: pa.Table) -> None:
+    """Run a statement once per row; the row's cells are the values of its parameters, in order."""
     handle = adbc.ArrowArrayStreamHandle()
     rows.to_reader()._export_to_c(handle.address)
     statement.bind_stream(handle)

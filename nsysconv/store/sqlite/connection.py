@@ -30,7 +30,13 @@ from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.refusals import open_files_failure, refusal_error
 from nsysconv.report import values_of
-from nsysconv.store.connection import Connection, check_version, select_columns, to_schema_types
+from nsysconv.store.connection import (
+    Connection,
+    check_version,
+    run_with,
+    select_columns,
+    to_schema_types,
+)
 from nsysconv.store.filesystem import lock_file, network_file_system
 from nsysconv.store.sqlite import page_reader
 from nsysconv.store.user_sql import views
@@ -191,10 +197,9 @@ class SqliteConnection(Connection):
         # makes several calls, which take longer than SQLite takes for it.
         cells = {name: _common(rows.column(name)) for name in rows.column_names}
         names = ", ".join(f'"{name}"' for name in cells)
-        self.execute_for(
-            rows.select([name for name, cell in cells.items() if cell == _BOUND]),
-            f'INSERT INTO "{table}" ({names}) VALUES ({", ".join(cells.values())})',
-        )
+        sql = f'INSERT INTO "{table}" ({names}) VALUES ({", ".join(cells.values())})'
+        with self._statement(sql) as statement:
+            run_with(statement, rows.select([name for name in cells if cells[name] == _BOUND]))
 
     def translated(self, error: BaseException) -> NsysconvError:
         """Return the error to raise for what SQLite said."""
