@@ -27,7 +27,10 @@ SCHEMES = ("postgresql://", "postgres://")
 
 @dataclass(frozen=True)
 class Url:
-    """The address of a database. Its text hides passwords, `secret` is as it was given."""
+    """The address of a database. As text it has no password in it, so it can be shown.
+
+    `secret` is the address as it was given.
+    """
 
     secret: str
 
