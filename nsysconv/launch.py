@@ -73,6 +73,11 @@ VARIABLES = frozenset({*chain(*_LAUNCHERS), *_JOB_NUMBERS, *_JOB_WORDS} - {""})
 """The names of the only variables that are read."""
 
 
+def variables_of(part: str) -> frozenset[str]:
+    """Return the variables that launchers set for a part of Launch, such as `local_rank`."""
+    return frozenset(getattr(launcher, part) for launcher in _LAUNCHERS) - {""}
+
+
 def launch_of(environment: Mapping[str, str]) -> Launch:
     """Return a process's place in its job, as the variables of its environment say.
 

@@ -45,7 +45,7 @@ def arrange_death(place: str | None) -> None:
     if place == "schema":  # a new store's tables are half made
         sqlite_writer.create_schema = _dying_after(sqlite_writer.create_schema)
     elif place == "extents":
-        write.Writer._write_extents = _dying_after(write.Writer._write_extents)  # type: ignore[method-assign]
+        write.add_extents = _dying_after(write.add_extents)
     elif place == "profile":  # all is written, nothing committed
         write.add_profile = _dying_after(write.add_profile)  # type: ignore[attr-defined]
     elif place == "publish":  # complete and closed, still under its own name

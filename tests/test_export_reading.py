@@ -16,7 +16,7 @@ from traces import document, exported
 from nsysconv import schema
 from nsysconv.export import columns, lanes, layout
 from nsysconv.export.event_args import NameLookup
-from nsysconv.export.tracing import BackgroundWriter
+from nsysconv.export.tracing import in_background
 from nsysconv.export.tracks import ON_DEVICES, ON_THREADS, OPS, EventKind
 from nsysconv.report import MISSING, values_of
 from nsysconv.store.location import reading
@@ -128,9 +128,9 @@ def test_firsts_are_the_first_rows_of_distinct_values(values: list[int]) -> None
 
 def test_background_tasks_run_in_order_in_one_thread() -> None:
     done: list[tuple[int, int]] = []
-    with BackgroundWriter() as writer:
+    with in_background() as submit:
         for number in range(7):
-            writer.submit(lambda number=number: done.append((number, threading.get_ident())))  # type: ignore[misc]
+            submit(lambda number=number: done.append((number, threading.get_ident())))  # type: ignore[misc]
     assert [number for number, _ in done] == list(range(7))
     assert len({thread for _, thread in done}) == 1
     assert done[0][1] != threading.get_ident()
@@ -143,10 +143,10 @@ def test_error_of_background_task_ends_the_others() -> None:
     def fails() -> None:
         raise OSError("no space")
 
-    with pytest.raises(OSError, match="no space"), BackgroundWriter() as writer:
-        writer.submit(fails)
+    with pytest.raises(OSError, match="no space"), in_background() as submit:
+        submit(fails)
         for number in range(9):
-            writer.submit(lambda number=number: done.append(number))  # type: ignore[misc]
+            submit(lambda number=number: done.append(number))  # type: ignore[misc]
     assert len(done) < 9
 
 
@@ -154,5 +154,5 @@ def test_last_background_task_is_awaited() -> None:
     def fails() -> None:
         raise OSError("no space")
 
-    with pytest.raises(OSError, match="no space"), BackgroundWriter() as writer:
-        writer.submit(fails)
+    with pytest.raises(OSError, match="no space"), in_background() as submit:
+        submit(fails)

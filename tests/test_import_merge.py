@@ -23,7 +23,7 @@ import nsysconv
 from nsysconv import schema
 from nsysconv.errors import InputError, UsageError
 from nsysconv.store.location import reading
-from nsysconv.store.read import Store
+from nsysconv.store.read import Profile
 
 SOURCES = [
     NSYS / "basic-3.25.0.sqlite",
@@ -161,7 +161,7 @@ def test_a_store_that_changes_while_it_is_read(
     parts: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copyfile(parts[0], tmp_path / "a.db")
-    monkeypatch.setattr("nsysconv.store.read.Store.extents_now", _two_answers())
+    monkeypatch.setattr("nsysconv.store.read.Profile.current_extents", _two_answers())
     (error,) = nsysconv.import_files([tmp_path / "a.db"], tmp_path / "job.db").errors
     assert isinstance(error, InputError)
     assert "changed while it was read" in str(error)
@@ -188,13 +188,13 @@ def test_a_store_cannot_change_between_its_rows_and_the_check(
     source = tmp_path / "a.db"
     shutil.copyfile(parts[0], source)
     told = [another_process_commits(source)]
-    true = Store.extents_now
+    true = Profile.current_extents
 
-    def and_another_process(store: Store, profile_id: int) -> dict[str, Any]:
+    def and_another_process(profile: Profile) -> dict[str, Any]:
         told.append(another_process_commits(source))
-        return true(store, profile_id)
+        return true(profile)
 
-    monkeypatch.setattr(Store, "extents_now", and_another_process)
+    monkeypatch.setattr(Profile, "current_extents", and_another_process)
     assert not nsysconv.import_files([source], tmp_path / "job.db").errors
     locked = "database is locked"
     assert told == ["committed", locked, locked]
@@ -208,10 +208,10 @@ def another_process_commits(store: Path) -> str:
 
 def _two_answers() -> Any:
     """What a store says of where rows stand: the second time they are gone."""
-    true, asked = Store.extents_now, itertools.count()
+    true, asked = Profile.current_extents, itertools.count()
 
-    def answer(store: Store, profile_id: int) -> dict[str, Any]:
-        found = true(store, profile_id)
+    def answer(profile: Profile) -> dict[str, Any]:
+        found = true(profile)
         return found if next(asked) == 0 else {}
 
     return answer

@@ -61,7 +61,7 @@ def on_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def held_by(store: Path, host: str, pid: int) -> None:
     own = filesystem._ourselves()
-    lock_file(store).write_text(f"{host} {pid} {own.space}")
+    lock_file(store).write_text(f"{host} {pid} {own.namespace}")
 
 
 def a_dead_process() -> int:

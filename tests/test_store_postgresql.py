@@ -140,7 +140,7 @@ def test_other_errors_are_postgresqls_own_words(offline: PostgresqlConnection) -
 
 def test_the_cause_of_an_error_is_not_shown(offline: PostgresqlConnection) -> None:
     """Python would print it with the error, and it may hold the address as it was given."""
-    with pytest.raises(NsysconvError) as caught, connections.ErrorTranslation(offline.translated):
+    with pytest.raises(NsysconvError) as caught, connections.translating(offline.translated):
         raise OSError("cannot use postgresql://me:pa55@host/db")
     assert caught.value.__suppress_context__
     assert caught.value.__cause__ is None

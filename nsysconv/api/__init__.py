@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nsysconv.api.profile_file import FileResult
     from nsysconv.api.profile_info import info, reports, runs, sql
     from nsysconv.api.reporting import report_on
-    from nsysconv.capture.session import Captured
+    from nsysconv.capture.stage_out import Captured
     from nsysconv.timeline.slices import Percent, Slice
 
 __all__ = [
@@ -57,7 +57,7 @@ _MODULES = {
     "nsysconv.api.open_profile": ("OpenProfile", "ShownReport", "open"),
     "nsysconv.api.html_report": ("page",),
     "nsysconv.api.reporting": ("report_on",),
-    "nsysconv.capture.session": ("Captured",),
+    "nsysconv.capture.stage_out": ("Captured",),
     "nsysconv.timeline.slices": ("Percent", "Slice"),
 }
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 
 from nsysconv.api.targets import Say, StrPath, Words, several, silent
-from nsysconv.capture.session import Captured, capture
-from nsysconv.capture.stage_out import KEEPS, CaptureOptions, ImportFailed
+from nsysconv.capture.session import capture
+from nsysconv.capture.stage_out import KEEPS, Captured, CaptureOptions, ImportFailed
 from nsysconv.errors import CaptureError, InUseError, NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.processes import ProcessDiedError, Processes

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count, filterfalse
 from pathlib import Path
 
 from nsysconv.errors import CaptureError
@@ -14,6 +15,7 @@ from nsysconv.partials import building
 from nsysconv.record import SUFFIX as RECORD_SUFFIX
 from nsysconv.record import Record
 from nsysconv.refusals import reason_of
+from nsysconv.store.filesystem import flush
 
 EXPORT_SUFFIX = ".sqlite"
 STORE_SUFFIX = ".db"
@@ -66,10 +68,7 @@ def make_scratch(root: Path) -> Path:
 
 
 def put_first_record(record: Record, folder: Path, stem: str) -> Path:
-    """Write a rank's first record under a name that nothing of another report has; return its path.
-
-    Raises OSError where it cannot be written.
-    """
+    """Write a rank's first record where no report has the name; return its path. Raises OSError."""
     while True:
         path = folder / (free_stem(folder, stem) + RECORD_SUFFIX)
         with suppress(FileExistsError):
@@ -91,31 +90,30 @@ def put_report(source: Path, folder: Path, *, overwrite: bool, own: Path | None 
     A name is taken where a report, an export, a store or a record of another rank has it; `own` is this
     rank's record. With `overwrite` the name is replaced. Returns the new path. Raises OSError.
     """
-    with _copied(source, folder) as partial:
-        if overwrite:
-            target = folder / source.name
-            partial.replace(target)
-            return target
-        for stem in _stems(source.stem):
-            if _is_taken(folder, stem, _OF_A_REPORT, own):
-                continue
-            target = folder / (stem + source.suffix)
-            with suppress(FileExistsError):
-                _give(partial, target)
-                return target
-    raise AssertionError("there is always another name")
+    return put_other(
+        source,
+        folder / source.name,
+        overwrite=overwrite,
+        is_taken=lambda stem: _is_taken(folder, stem, _OF_A_REPORT, own),
+    )
 
 
-def put_other(source: Path, target: Path, *, overwrite: bool) -> Path:
-    """Move any other file to `target` or, where that is taken, NAME-2 and so on; return the new path.
+def put_other(
+    source: Path,
+    target: Path,
+    *,
+    overwrite: bool,
+    is_taken: Callable[[str], bool] = lambda stem: False,
+) -> Path:
+    """Move any other file to `target`, or NAME-2 and so on; return the new path. Raises OSError.
 
-    Raises OSError.
+    No name is made of a stem that `is_taken`.
     """
     with _copied(source, target.parent) as partial:
         if overwrite:
             partial.replace(target)
             return target
-        for stem in _stems(target.stem):
+        for stem in filterfalse(is_taken, _stems(target.stem)):
             name = target.with_name(stem + target.suffix)
             with suppress(FileExistsError):
                 _give(partial, name)
@@ -124,10 +122,7 @@ def put_other(source: Path, target: Path, *, overwrite: bool) -> Path:
 
 
 def free_stem(folder: Path, stem: str, own: Path | None = None) -> str:
-    """Return a stem, this one or with a number, under which nothing of another report is there.
-
-    `own` is this rank's record.
-    """
+    """Return this stem or one with a number that no other report has; `own` is our record."""
     suffixes = (*_OF_A_REPORT, ".nsys-rep", ".qdrep")
     return next(free for free in _stems(stem) if not _is_taken(folder, free, suffixes, own))
 
@@ -137,18 +132,9 @@ def _is_taken(folder: Path, stem: str, suffixes: Sequence[str], own: Path | None
     return any(name != own and os.path.lexists(name) for name in names)
 
 
-def put(source: Path, target: Path) -> None:
-    """Move a file to `target`, a name that its report has claimed. Raises OSError."""
-    with _copied(source, target.parent) as partial:
-        partial.replace(target)
-
-
 def _stems(stem: str) -> Iterator[str]:
     yield stem
-    number = 1
-    while True:
-        number += 1
-        yield f"{stem}-{number}"
+    yield from (f"{stem}-{number}" for number in count(2))
 
 
 @contextmanager
@@ -158,11 +144,7 @@ def _copied(source: Path, folder: Path) -> Iterator[Path]:
             os.link(source, partial)
         except OSError:  # another file system, or one without links
             shutil.copyfile(source, partial)
-        descriptor = os.open(partial, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        flush(partial)
         yield partial
 
 

@@ -8,7 +8,6 @@ makes it end the program and finish; at last all is killed.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import select
@@ -16,11 +15,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path, PurePath
-from types import FrameType, TracebackType
+from types import FrameType
 
 from nsysconv.errors import CaptureError
 from nsysconv.refusals import reason_of
@@ -39,9 +39,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class ExitState:
-    """How a profiler ended: the exit status to pass on, the signal that killed the profiler itself, and
-    whether it was signalled to end.
-    """
+    """How a profiler ended: status to pass on, own signal, and if it was signalled to end."""
 
     status: int
     killed_by: int | None
@@ -87,48 +85,51 @@ class Escalation:
         return self.step
 
 
-class Signals:
-    """Takes signals for as long as its block runs; those that were ignored before stay ignored."""
+def not_ignored(numbers: Sequence[signal.Signals]) -> list[signal.Signals]:
+    """Return those of these signals that are not ignored now: the others are to stay so."""
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
-    def __init__(self, numbers: Sequence[signal.Signals]) -> None:
-        """Take these signals; those that are ignored now stay ignored."""
-        self._numbers = [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]
 
-    def __enter__(self) -> Signals:
-        """Install the handlers."""
-        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._fd_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        # With a handler, even one that does nothing, the status of children is kept for us, too.
-        numbers = [*self._numbers, signal.SIGCHLD]
-        self._before = {number: signal.signal(number, _nothing) for number in numbers}
-        return self
+@contextmanager
+def handling(
+    numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Have a handler take these signals within the block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Restore the handlers."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._fd_before)
-        os.close(self._read)
-        os.close(self._write)
 
-    def wait(self, seconds: float | None) -> list[signal.Signals]:
-        """Wait for signals, at most `seconds` (None: until one comes); return those received."""
-        if not select.select([self._read], [], [], seconds)[0]:
+Wait = Callable[[float | None], list[signal.Signals]]
+"""Waits so many seconds at most (None: until one comes) for signals and returns them."""
+
+
+@contextmanager
+def _receiving(numbers: Sequence[signal.Signals]) -> Iterator[Wait]:
+    read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    numbers = not_ignored(numbers)
+
+    def wait(seconds: float | None) -> list[signal.Signals]:
+        if not select.select([read], [], [], seconds)[0]:
             return []
         try:
-            received = os.read(self._read, 4096)
+            received = os.read(read, 4096)
         except BlockingIOError:
             return []
-        return [signal.Signals(n) for n in received if n in self._numbers]
+        return [signal.Signals(n) for n in received if n in numbers]
 
-
-def _nothing(number: int, frame: FrameType | None) -> None:
-    pass
+    fd_before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    try:
+        # With a handler, even one that does nothing, the status of children is kept for us, too.
+        with handling([*numbers, signal.SIGCHLD], lambda number, frame: None):
+            yield wait
+    finally:
+        signal.set_wakeup_fd(fd_before)
+        os.close(read)
+        os.close(write)
 
 
 def run(
@@ -143,21 +144,18 @@ def run(
     `grace_s` is how long the program may take to end. Raises CaptureError where it cannot start.
     """
     on_terminal = sys.stdin is not None and sys.stdin.isatty()
-    with Signals([*ENDING, *PASSED_ON]) as signals:
+    with _receiving([*ENDING, *PASSED_ON]) as wait:
         profiler = _started(command, environment, own_session=not on_terminal)
         running = _RunningProfiler(profiler, program, Escalation(grace_s), on_terminal, say)
         while profiler.poll() is None:
-            for number in signals.wait(running.patience()):
+            for number in wait(running.patience()):
                 running.take(number)
             running.on_time()
-        running.end_leftovers(signals)
-    code = profiler.returncode
-    killed_by = -code if code < 0 else None
-    return ExitState(
-        128 - code if code < 0 else code,
-        killed_by,
-        running.escalation.step is not Step.NOT_SIGNALLED,
-    )
+        running.end_leftovers(wait)
+    code, was_signalled = profiler.returncode, running.escalation.step is not Step.NOT_SIGNALLED
+    if code < 0:
+        return ExitState(128 - code, -code, was_signalled)
+    return ExitState(code, None, was_signalled)
 
 
 def _started(
@@ -172,18 +170,13 @@ def _started(
 
     try:
         return subprocess.Popen(
-            command,
-            env=environment,
-            start_new_session=own_session,
-            preexec_fn=end_with_parent,
+            command, env=environment, start_new_session=own_session, preexec_fn=end_with_parent
         )
     except OSError as error:
         raise CaptureError(f"it cannot be started: {reason_of(error)}", where=command[0]) from error
 
 
 class _RunningProfiler:
-    """A running profiler, and the signals it was sent."""
-
     def __init__(
         self,
         profiler: subprocess.Popen[bytes],
@@ -239,7 +232,7 @@ class _RunningProfiler:
             for pid in {self._profiler.pid, *self._left()}:
                 _send(pid, signal.SIGKILL)
 
-    def end_leftovers(self, signals: Signals) -> None:
+    def end_leftovers(self, wait: Wait) -> None:
         if self._profiler.returncode >= 0:
             return
         for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 1.0)):
@@ -247,14 +240,14 @@ class _RunningProfiler:
                 _send(pid, number)
             until = time.monotonic() + seconds
             while self._left() and time.monotonic() < until:
-                signals.wait(_LOOK_S)
+                wait(_LOOK_S)
 
     def _left(self) -> list[int]:
         return [] if self._on_terminal else session_processes(self._profiler.pid)
 
 
 def _send(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
@@ -268,7 +261,9 @@ def find_program(profiler: int, program: Sequence[str], proc: Path = PROC) -> in
     The topmost one below it that has the program's arguments; where none has (programs may rename
     themselves), the topmost that is no tool of the profiler's.
     """
-    children = _children(proc)
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _) in sorted(_processes(proc).items()):
+        children.setdefault(parent, []).append(pid)
     level = children.get(profiler, [])
     highest = None
     while level:
@@ -283,20 +278,11 @@ def find_program(profiler: int, program: Sequence[str], proc: Path = PROC) -> in
 
 def session_processes(session: int, proc: Path = PROC) -> list[int]:
     """Return the ids of the processes of a session, without zombies."""
-    return [
-        pid for pid, (_, own, state) in _processes(proc).items() if own == session and state != "Z"
-    ]
+    return [pid for pid, (_, own) in _processes(proc).items() if own == session]
 
 
-def _children(proc: Path) -> dict[int, list[int]]:
-    children: dict[int, list[int]] = {}
-    for pid, (parent, _, state) in sorted(_processes(proc).items()):
-        if state != "Z":
-            children.setdefault(parent, []).append(pid)
-    return children
-
-
-def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
+def _processes(proc: Path) -> dict[int, tuple[int, int]]:
+    # The parent and the session of each process, without zombies.
     processes = {}
     try:
         names = [name for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - thousands
@@ -307,7 +293,8 @@ def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
             stat = (proc / name / "stat").read_bytes()
             # The command is in parentheses and may hold any bytes.
             state, parent, _, session, *_ = stat.rpartition(b")")[2].split()
-            processes[int(name)] = int(parent), int(session), state.decode()
+            if state != b"Z":
+                processes[int(name)] = int(parent), int(session)
         except (OSError, ValueError):  # it has ended
             continue
     return processes

@@ -5,9 +5,10 @@ Nothing of a line is ever changed but the values of options that name the output
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from nsysconv.errors import CaptureError
 
@@ -32,90 +33,36 @@ class Profiler:
     default_name: str
 
 
-# `nsys profile --help` of 2019 to 2026. All but help take a value, most of them true or false.
-_NSYS_SHORT = "-b -c -d -e -f -n -o -p -s -t -w -x -y -Y"
-_NSYS_LONG = """
-accelerator-trace after-report-ready auto-report-name backtrace capture-range capture-range-end
-clock-frequency-changes command-file cpu-cluster-events cpu-core-events cpu-core-metrics
-cpu-socket-events cpu-socket-metrics cpuctxsw cuda-event-trace cuda-flush-interval cuda-graph-trace
-cuda-memory-usage cuda-trace-all-apis cuda-trace-scope cuda-um-cpu-page-faults
-cuda-um-gpu-page-faults cudabacktrace dask debug-symbols defer-report delay duration duration-frames
-dx-force-declare-adapter-removal-support dx12-gpu-workload dx12-wait-calls el1-sampling
-el1-sampling-config enable env-var etw-provider event-sample event-sampling-frequency
-event-sampling-interval export flush-on-cudaprofilerstop force-overwrite ftrace
-ftrace-keep-user-config gpu-metrics-device gpu-metrics-devices gpu-metrics-frequency gpu-metrics-set
-gpu-video-device gpuctxsw hotkey-capture ib-net-info-devices ib-net-info-files ib-net-info-output
-ib-switch-congestion-device ib-switch-congestion-devices ib-switch-congestion-nic-device
-ib-switch-congestion-percent ib-switch-congestion-threshold-high ib-switch-metrics-device
-ib-switch-metrics-devices ib-switch-metrics-nic-device inherit-environment injection-use-detours isr
-kill mpi-impl nic-metrics nvtx-capture nvtx-domain-exclude nvtx-domain-include opengl-gpu-workload
-os-events osrt-backtrace-depth osrt-backtrace-stack-size osrt-backtrace-threshold osrt-file-access
-osrt-threshold output process-scope python-backtrace python-functions-trace python-nvtx-annotations
-python-sampling python-sampling-frequency pytorch qnx-kernel-events qnx-kernel-events-mode
-resolve-symbols retain-etw-files run-as sample samples-per-backtrace sampling-frequency
-sampling-period sampling-trigger session-new show-output soc-metrics soc-metrics-frequency
-soc-metrics-set start-frame-index start-later stats stop-on-exit storage-devices storage-metrics
-system-wide trace trace-fork-before-exec vsync vulkan-gpu-workload wait wddm-additional-events
-wddm-backtraces xhv-trace xhv-trace-events
-"""
-
-_NVPROF_VALUED = """
-aggregate-mode annotate-mpi concurrent-kernels context-name continuous-sampling-interval
-cpu-profiling cpu-profiling-explain-ccff cpu-profiling-frequency cpu-profiling-max-depth
-cpu-profiling-mode cpu-profiling-percentage-threshold cpu-profiling-scope cpu-profiling-show-ccff
-cpu-profiling-show-library cpu-profiling-thread-mode cpu-profiling-unwind-stack cpu-thread-tracing
-demangling device-buffer-size device-cdp-buffer-size devices event-collection-mode events
-export-profile import-profile kernel-latency-timestamps kernels log-file metrics
-normalized-time-unit openacc-profiling openacc-summary-mode openmp-profiling pc-sampling-period
-process-name profile-api-trace profile-from-start profiling-semaphore-pool-size replay-mode
-skip-kernel-replay-save-restore source-level-analysis stream-name system-profiling timeout trace
-track-memory-allocations unified-memory-profiling
-"""
-_NVPROF_FLAGS = """
-analysis-metrics csv dependency-analysis force-overwrite help print-api-summary print-api-trace
-print-dependency-analysis-trace print-gpu-summary print-gpu-trace print-nvlink-topology
-print-openacc-constructs print-openacc-summary print-openacc-trace print-openmp-summary print-summary
-print-summary-per-gpu profile-all-processes profile-child-processes query-events query-metrics quiet
-version
-"""
+_TABLES = tomllib.loads(Path(__file__).with_name("profilers.toml").read_text(encoding="utf-8"))
 
 
-def _long(names: str) -> frozenset[str]:
-    return frozenset(f"--{name}" for name in names.split())
+def _profiler_of(name: str) -> Profiler:
+    table = _TABLES[name]
+
+    def options(kind: str) -> frozenset[str]:
+        return frozenset(o if o.startswith("-") else f"--{o}" for o in table[kind].split())
+
+    return Profiler(
+        name,
+        tuple(table["words"]),
+        options("valued"),
+        options("flags"),
+        tuple(map(tuple, table["outputs"])),
+        tuple(table["overwrite"]),
+        tuple(table["suffixes"]),
+        table["adds_suffix"],
+        table["default_name"],
+    )
 
 
-NSYS = Profiler(
-    name="nsys",
-    words=("profile",),
-    valued=_long(_NSYS_LONG) | frozenset(_NSYS_SHORT.split()),
-    flags=frozenset({"-h", "--help", "-v", "--version"}),
-    outputs=(("-o", "--output"),),
-    overwrite=("-f", "--force-overwrite"),
-    suffixes=(".nsys-rep", ".qdrep"),
-    adds_suffix=True,
-    default_name="report",
-)
-NVPROF = Profiler(
-    name="nvprof",
-    words=(),
-    valued=_long(_NVPROF_VALUED) | frozenset(["-a", "-e", "-i", "-m", "-o", "-t", "-u"]),
-    flags=_long(_NVPROF_FLAGS) | frozenset(["-f", "-h", "-s", "-V"]),
-    outputs=(("-o", "--export-profile"), ("--log-file",)),
-    overwrite=("-f", "--force-overwrite"),
-    suffixes=(".nvprof", ".nvvp", ".prof", ".sqlite", ".log", ".txt", ".csv"),
-    adds_suffix=False,
-    default_name="report.nvprof",
-)
+NSYS, NVPROF = _profiler_of("nsys"), _profiler_of("nvprof")
 _PROFILERS = {profiler.name: profiler for profiler in (NSYS, NVPROF)}
 _TRUE = ("true", "yes", "1")
 
 
 @dataclass(frozen=True)
 class Output:
-    """A value that names an output: `arguments[index]` is `head` + `value`.
-
-    `kind` is its option's place in the profiler's `outputs`: 0 for the report.
-    """
+    """A value that names an output: `arguments[index]` is `head` + `value`; `kind` 0: a report."""
 
     index: int
     head: str

@@ -11,36 +11,34 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from nsysconv.errors import CaptureError
-from nsysconv.launch import Launch
+from nsysconv.launch import Launch, variables_of
 
-RANK_VARIABLES = frozenset({
-    "RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "JSM_NAMESPACE_RANK", "PMI_RANK",
-    "PALS_RANKID", "PMIX_RANK", "FLUX_TASK_RANK", "SLURM_PROCID",
-})  # fmt: skip
-LOCAL_RANK_VARIABLES = frozenset({
-    "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-    "JSM_NAMESPACE_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID",
-    "SLURM_LOCALID",
-})  # fmt: skip
-NODE_VARIABLES = frozenset({"SLURM_NODEID", "GROUP_RANK", "PALS_NODEID"})
+RANK_VARIABLES = variables_of("rank")
+LOCAL_RANK_VARIABLES = variables_of("local_rank")
+NODE_VARIABLES = variables_of("node")
 JOB_VARIABLES = frozenset({
     "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_TASK_ID", "LSB_JOBID", "FLUX_JOB_ID", "PBS_JOBID",
 })  # fmt: skip
+
+# What identifies a process, and the variables or letters that stand for it.
+_IDENTIFYING = {
+    "rank": RANK_VARIABLES,
+    "local rank": LOCAL_RANK_VARIABLES,
+    "node": NODE_VARIABLES,
+    "job": JOB_VARIABLES,
+    "host": {"%h", "HOSTNAME", "SLURMD_NODENAME"},
+    "process": {"%p"},
+}
 
 _PART = re.compile(r"%(?:q\{(?P<variable>[^}]*)\}|(?P<letter>[hp%]))")
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+", re.ASCII)
 
 
 def complete_pattern(pattern: str, suffixes: Sequence[str], launch: Launch, host: str) -> str:
-    """Return the pattern made unique among the processes of a job, before a suffix of `suffixes`.
-
-    A pattern that already differs between ranks is not changed.
-    """
-    parts = _identifying_parts(pattern)
-    is_unique = "rank" in parts or bool(
-        parts & {"host", "node"} and parts & {"local rank", "process"}
-    )
-    if is_unique:
+    """Return a pattern unique among the processes of a job: with their ids, unless it has them."""
+    words = {part["variable"] or f"%{part['letter']}" for part in _PART.finditer(pattern)}
+    parts = {name for name, identifying in _IDENTIFYING.items() if words & identifying}
+    if "rank" in parts or (parts & {"host", "node"} and parts & {"local rank", "process"}):
         return pattern
     added = []
     if launch.job is not None and "job" not in parts:
@@ -49,7 +47,7 @@ def complete_pattern(pattern: str, suffixes: Sequence[str], launch: Launch, host
         added.append(f"rank{launch.rank}")
     elif launch.local_rank is not None:
         added += [_in_a_name(host), f"local{launch.local_rank}"]
-    stem, suffix = _split_suffix(pattern, suffixes)
+    stem, suffix = split_suffix(pattern, suffixes)
     return ".".join((stem, *added)) + suffix
 
 
@@ -79,11 +77,6 @@ def expand_pattern(pattern: str, environment: Mapping[str, str], host: str) -> s
     return _PART.sub(value, pattern)
 
 
-def escape_pattern(text: str) -> str:
-    """Return a pattern that expands to this text."""
-    return text.replace("%", "%%")
-
-
 def split_folder(pattern: str) -> tuple[str, str]:
     """Return the folder (`.` for none) and the name. Raises CaptureError for a folder alone."""
     path = PurePosixPath(pattern)
@@ -94,26 +87,8 @@ def split_folder(pattern: str) -> tuple[str, str]:
     return str(path.parent), path.name
 
 
-def _identifying_parts(pattern: str) -> set[str]:
-    parts = set()
-    for part in _PART.finditer(pattern):
-        variable, letter = part["variable"], part["letter"]
-        for part_name, variables in (
-            ("rank", RANK_VARIABLES),
-            ("local rank", LOCAL_RANK_VARIABLES),
-            ("node", NODE_VARIABLES),
-            ("job", JOB_VARIABLES),
-        ):
-            if variable in variables:
-                parts.add(part_name)
-        if letter == "h" or variable in ("HOSTNAME", "SLURMD_NODENAME"):
-            parts.add("host")
-        if letter == "p":
-            parts.add("process")
-    return parts
-
-
-def _split_suffix(pattern: str, suffixes: Sequence[str]) -> tuple[str, str]:
+def split_suffix(pattern: str, suffixes: Sequence[str]) -> tuple[str, str]:
+    """Return a name and its suffix, empty where it ends in none of these."""
     suffix = next((s for s in suffixes if pattern.endswith(s)), "")
     return pattern.removesuffix(suffix), suffix
 

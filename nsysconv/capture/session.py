@@ -13,13 +13,13 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 from nsysconv.capture import atomic_move, child_process, command, patterns, stage_out
 from nsysconv.capture.command import Line, Output
-from nsysconv.capture.stage_out import CaptureOptions, ImportFile, StageOutContext
+from nsysconv.capture.stage_out import Captured, CaptureOptions, ImportFile, StageOutContext
 from nsysconv.errors import CaptureError
 from nsysconv.launch import Launch, launch_of
 from nsysconv.record import Record
@@ -27,15 +27,6 @@ from nsysconv.refusals import reason_of
 
 _OWN_STREAMS = ("%1", "%2")
 """What nvprof takes for its stdout and stderr."""
-
-
-@dataclass(frozen=True)
-class Captured:
-    """What became of a capture: the program's exit status and, per report, its record as a file."""
-
-    exit_status: int
-    records: tuple[Path, ...] = ()
-    problems: tuple[str, ...] = field(default=())
 
 
 def capture(
@@ -89,11 +80,10 @@ def capture(
         context = StageOutContext(
             plan, line, profiler, child_environment, record, options, importing, say
         )
-        staged = stage_out.stage_reports(context, ended)
+        return stage_out.stage_reports(context, ended)
     except Exception as error:  # the program has run: its status is worth more than ours
         say(f"internal error: {type(error).__name__}: {error}; what there is, is in {plan.scratch}")
         return Captured(ended.status, (), ("internal error",))
-    return Captured(ended.status, staged.records, staged.problems)
 
 
 def _find_profiler(name: str, environment: Mapping[str, str]) -> str:
@@ -169,7 +159,7 @@ def _make_plan(
         temporary,
         tuple((made[output], places[output]) for output in in_order),
         tuple(
-            f"{patterns.escape_pattern(str(made[output]))}/{names[output]}"
+            f"{str(made[output]).replace('%', '%%')}/{names[output]}"
             if output in files
             else output.value
             for output in outputs
@@ -190,18 +180,14 @@ def _folder(name: str) -> Path:
 
 
 def _expected(name: str, environment: Mapping[str, str], host: str, suffixes: Sequence[str]) -> str:
-    name = name.removesuffix(next((s for s in suffixes if name.endswith(s)), ""))
-    name = name.replace("%p", str(os.getpid()))
+    name = patterns.split_suffix(name, suffixes)[0].replace("%p", str(os.getpid()))
     with suppress(CaptureError):
         name = patterns.expand_pattern(name, environment, host)
     return name.replace("/", "_")
 
 
 def replace_process(program: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """Replace this process by the program.
-
-    Raises ProgramNotFoundError and ProgramNotRunError.
-    """
+    """Replace this process by the program. Raises ProgramNotFoundError and ProgramNotRunError."""
     for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ"):  # Python ignores these, and programs inherit that
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
@@ -230,26 +216,14 @@ _TERM = re.compile(r"(rank|local|node)?(?:(\d{1,9})(?:-(\d{1,9}))?|%([1-9]\d{0,8
 _WORDS = {"rank": "rank", "local": "local rank", "node": "number of the node"}
 
 
-@dataclass(frozen=True)
-class _Term:
-    """Numbers of a kind: those of [first, last], or every one that `every` divides."""
-
-    kind: str
-    first: int = 0
-    last: int = 0
-    every: int | None = None
-
-    def holds(self, number: int) -> bool:
-        if self.every is not None:
-            return number % self.every == 0
-        return self.first <= number <= self.last
+_NO_END = 1 << 62
 
 
 @dataclass(frozen=True)
 class RankFilter:
-    """A choice of ranks: one of `any_of`, all of whose terms hold. None of them: every rank."""
+    """A choice of ranks: any of these lists of terms, all of which hold; no lists: every rank."""
 
-    any_of: tuple[tuple[_Term, ...], ...] = ()
+    any_of: tuple[tuple[tuple[str, range], ...], ...] = ()
 
     def __contains__(self, launch: object) -> bool:
         """Return whether a process is chosen. Raises CaptureError where its numbers are not known."""
@@ -257,16 +231,14 @@ class RankFilter:
         if not self.any_of:
             return True
         numbers = {"rank": launch.rank, "local": launch.local_rank, "node": launch.node}
-        for kind in {term.kind for terms in self.any_of for term in terms}:
+        for kind in {kind for terms in self.any_of for kind, _ in terms}:
             if numbers[kind] is None:
                 raise CaptureError(
                     f"--ranks asks for the {_WORDS[kind]}, which no variable of a launcher tells",
                     hint="Start it by srun, mpirun or the like; without --ranks every process is "
                     "profiled.",
                 )
-        return any(
-            all(term.holds(numbers[term.kind] or 0) for term in terms) for terms in self.any_of
-        )
+        return any(all(numbers[kind] in some for kind, some in terms) for terms in self.any_of)
 
 
 def parse_rank_filter(text: str | None) -> RankFilter:
@@ -282,7 +254,7 @@ def parse_rank_filter(text: str | None) -> RankFilter:
     )
 
 
-def _term(term: str, text: str) -> _Term:
+def _term(term: str, text: str) -> tuple[str, range]:
     match = _TERM.fullmatch(term.strip())
     if match is None:
         raise CaptureError(
@@ -292,5 +264,5 @@ def _term(term: str, text: str) -> _Term:
         )
     kind, first, last, every = match.groups()
     if every is not None:
-        return _Term(kind or "rank", every=int(every))
-    return _Term(kind or "rank", int(first), int(last if last is not None else first))
+        return kind or "rank", range(0, _NO_END, int(every))
+    return kind or "rank", range(int(first), int(last or first) + 1)

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 
 from nsysconv import record as records
 from nsysconv.capture import atomic_move
-from nsysconv.capture.child_process import ENDING, ExitState
+from nsysconv.capture.child_process import ENDING, ExitState, handling, not_ignored
 from nsysconv.capture.command import Line
 from nsysconv.partials import sweep_folder
 from nsysconv.record import Record
@@ -82,11 +82,6 @@ class Plan:
 
 @dataclass
 class _Report:
-    """A report on its way: on scratch, where it is kept now, and what is known of it.
-
-    What is kept of it, and its record, have `stem`.
-    """
-
     source: Path
     size_bytes: int
     stem: str
@@ -97,19 +92,17 @@ class _Report:
 
 
 @dataclass(frozen=True)
-class StagedReports:
-    """What was moved to where it is kept: the records, and all that went wrong."""
+class Captured:
+    """What became of a capture: the program's exit status and, per report, its record as a file."""
 
-    records: tuple[Path, ...]
-    problems: tuple[str, ...]
+    exit_status: int
+    records: tuple[Path, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class StageOutContext:
-    """What all steps of a stage-out need.
-
-    `profiler` is the file that ran, `record` what is known before.
-    """
+    """What all steps need: `profiler` is the file that ran, `record` what is known before."""
 
     plan: Plan
     line: Line
@@ -121,14 +114,15 @@ class StageOutContext:
     say: Callable[[str], None]
 
 
-def stage_reports(context: StageOutContext, ended: ExitState) -> StagedReports:
+def stage_reports(context: StageOutContext, ended: ExitState) -> Captured:
     """Move what the profiler left from scratch to where it is kept, then export and import it.
 
     Prints a line per report. Signals to end are deferred but while nsys exports and while files are
     imported.
     """
     plan, line, options = context.plan, context.line, context.options
-    with DeferredSignals(came=ended.was_signalled) as interruptions:
+    interruptions = _Interruptions(came=ended.was_signalled)
+    with handling(not_ignored(ENDING), interruptions.take):
         for folder in {folder for _, folder in plan.outputs}:
             sweep_folder(folder)
         reports = _reports(context)
@@ -157,7 +151,8 @@ def stage_reports(context: StageOutContext, ended: ExitState) -> StagedReports:
         if safe:
             shutil.rmtree(plan.scratch, ignore_errors=True)
     kept_records = tuple(path for path in written if path is not None)
-    return StagedReports(kept_records, tuple(p for report in reports for p in report.problems))
+    problems = tuple(problem for report in reports for problem in report.problems)
+    return Captured(ended.status, kept_records, problems)
 
 
 def _reports(context: StageOutContext) -> list[_Report]:
@@ -227,7 +222,7 @@ def _keep_others(context: StageOutContext, reports: list[_Report]) -> bool:
     return safe
 
 
-def _without(context: StageOutContext, ended: ExitState, safe: bool) -> StagedReports:
+def _without(context: StageOutContext, ended: ExitState, safe: bool) -> Captured:
     name = context.line.profiler.name
     if ended.killed_by is not None:
         why = f"{name} was killed (signal {ended.killed_by})"
@@ -244,7 +239,7 @@ def _without(context: StageOutContext, ended: ExitState, safe: bool) -> StagedRe
     context.say(f"{_who(context.record)}: {problems[0]}")
     if safe:
         shutil.rmtree(context.plan.scratch, ignore_errors=True)
-    return StagedReports((path,) if written else (), problems)
+    return Captured(ended.status, (path,) if written else (), problems)
 
 
 def _write(context: StageOutContext, report: _Report, pending: Sequence[str] = ()) -> Path | None:
@@ -273,12 +268,12 @@ def _is_refined(context: StageOutContext, report: _Report) -> bool:
     return asked and report.size_bytes > 0
 
 
-def _refine(context: StageOutContext, report: _Report, interruptions: DeferredSignals) -> None:
+def _refine(context: StageOutContext, report: _Report, interruptions: _Interruptions) -> None:
     if not _is_refined(context, report):
         return
     options = context.options
     try:
-        with interruptions.interruptible():
+        with interruptions.allowed():
             source = _exported(context, report)
         if source is None:
             return
@@ -287,7 +282,7 @@ def _refine(context: StageOutContext, report: _Report, interruptions: DeferredSi
             context.record.write(records.record_path(source))
         stores: list[str | None] = [*options.stores, *([None] if "store" in options.keep else [])]
         for store in stores:
-            with interruptions.interruptible():
+            with interruptions.allowed():
                 made = _imported(context, report, source, store)
             if made is not None:
                 report.store = _put(report, made, "store", context)
@@ -301,13 +296,8 @@ def _exported(context: StageOutContext, report: _Report) -> Path | None:
     target = report.source.with_suffix(atomic_move.EXPORT_SUFFIX)
     if not target.is_file():  # nsys profile --export=sqlite has just made it
         try:
-            export(
-                context.profiler,
-                report.source,
-                target,
-                context.environment,
-                context.options.timeout_s,
-            )
+            timeout_s = context.options.timeout_s
+            export(context.profiler, report.source, target, context.environment, timeout_s)
         except ExportError as error:
             report.problems.append(str(error))
             if error.words:
@@ -334,7 +324,7 @@ def _imported(
 def _put(report: _Report, path: Path, kind: str, context: StageOutContext) -> Path | None:
     target = context.plan.destination / (report.stem + path.suffix)
     try:
-        atomic_move.put(path, target)
+        atomic_move.put_other(path, target, overwrite=True)  # the report has claimed the name
     except OSError as error:
         report.problems.append(f"the {kind} could not be kept ({reason_of(error)})")
         return None
@@ -372,10 +362,7 @@ class ExportError(Exception):
 def export(
     nsys: str, report: Path, target: Path, environment: Mapping[str, str], timeout_s: float
 ) -> None:
-    """Have nsys export a report to `target`, a path that does not exist.
-
-    Raises ExportError; then there is no `target`.
-    """
+    """Have nsys export a report to `target`, a new path, or raise ExportError and leave none."""
     command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(report)]
     # A file takes what it says, not a pipe: a helper that outlives nsys would hold the pipe open.
     with tempfile.TemporaryFile(dir=target.parent) as said:
@@ -425,34 +412,14 @@ class Interrupted(BaseException):
     """A signal to end has come. No Exception: nothing but what asked for it may take it."""
 
 
-class DeferredSignals:
-    """Holds signals to end for as long as its block runs. `came` says whether there was one."""
-
-    def __init__(self, came: bool = False) -> None:
-        """Say whether a signal to end `came` before."""
-        self.came = came
+class _Interruptions:
+    def __init__(self, came: bool) -> None:
+        self._came = came
         self._breaking = False
 
-    def __enter__(self) -> DeferredSignals:
-        """Install the handlers."""
-        numbers = [n for n in ENDING if signal.getsignal(n) is not signal.SIG_IGN]
-        self._before = {number: signal.signal(number, self._take) for number in numbers}
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Restore the handlers."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
     @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Let a signal end this block: BrokenOff is raised, once."""
-        if self.came:
+    def allowed(self) -> Iterator[None]:
+        if self._came:
             raise Interrupted
         self._breaking = True
         try:
@@ -460,8 +427,8 @@ class DeferredSignals:
         finally:
             self._breaking = False
 
-    def _take(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
+    def take(self, number: int, frame: FrameType | None) -> None:
+        self._came = True
         if self._breaking:
             self._breaking = False
             raise Interrupted

@@ -19,7 +19,7 @@ from nsysconv.diff.rows import BOTH, RowPair
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Column
-from nsysconv.store.read import Row
+from nsysconv.store.connection import Row
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import STEP_RANGE, in_slice

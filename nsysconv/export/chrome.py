@@ -8,8 +8,7 @@ row passes through Python.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,7 +27,6 @@ from nsysconv.export.columns import (
     has_any,
     int64_array,
     lengths,
-    plain_array,
     scalar,
     select,
     strings,
@@ -37,7 +35,7 @@ from nsysconv.export.contract import Options, Written
 from nsysconv.export.layout import NO_FLOW, EventBlock
 from nsysconv.export.tracing import CounterValues, common_zero, write_trace
 from nsysconv.export.tracks import NO_THREAD, TraceProcess, Track
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, numbers
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -60,7 +58,12 @@ _DEVICE_KEYS = {
 def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Written:
     """Write one trace of all these profiles, or their slices; gzip where the options say so."""
     zero, shifts, notes = common_zero(timelines)
-    with _open(path, compressed=options.compressed) as file:
+    opened: BinaryIO = (
+        igzip.open(path, "wb", compresslevel=_LEVEL)  # type: ignore[no-untyped-call]
+        if options.compressed
+        else path.open("wb")
+    )
+    with opened as file:
         writer = _ChromeWriter(file)
         file.write(_head(timelines, zero))
         written = write_trace(timelines, shifts, writer)
@@ -69,18 +72,7 @@ def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Writt
     return Written(written.counts, (*notes, *written.notes))
 
 
-@contextmanager
-def _open(path: Path, *, compressed: bool) -> Iterator[BinaryIO]:
-    if not compressed:
-        with path.open("wb") as file:
-            yield file
-        return
-    with igzip.open(path, "wb", compresslevel=_LEVEL) as packed:  # type: ignore[no-untyped-call]
-        yield packed
-
-
 def _head(timelines: Sequence[Timeline], zero: int | None) -> bytes:
-    """Return the text before the events; with devices and rank, if there is only one profile."""
     head: dict[str, Any] = {"schemaVersion": 1, "displayTimeUnit": "ns", "deviceProperties": []}
     if zero is not None:
         head["baseTimeNanoseconds"] = zero
@@ -114,15 +106,11 @@ class _ChromeWriter:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._has_events = False
-        self._processes: set[int] = set()
         self._thread_names: dict[tuple[int, int], str] = {}
         self._ids: list[str] = []  # JSON of process and thread, by track
         self._id_texts = strings([])
 
     def add_process(self, process: TraceProcess) -> None:
-        if process.number in self._processes:
-            return
-        self._processes.add(process.number)
         for name, args in (
             ("process_name", {"name": process.name}),
             ("process_labels", {"labels": process.label}),
@@ -140,7 +128,6 @@ class _ChromeWriter:
         self._write_metadata("thread_sort_index", process.number, tid, {"sort_index": track.number})
 
     def finish(self) -> None:
-        """Write the names of threads: whatever their tracks were called, the last name counts."""
         for (pid, tid), name in self._thread_names.items():
             self._write_metadata("thread_name", pid, tid, {"name": name})
 
@@ -179,7 +166,6 @@ class _ChromeWriter:
         )  # fmt: skip
 
     def _encode_flows(self, block: EventBlock, time: Sequence[pa.Array]) -> pa.Array | None:
-        """Return the ends of arrows at rows, which have these times."""
         if block.flow_in is not None:
             phase, rows = '"ph":"f","bp":"e"', np.flatnonzero(block.flow_in != NO_FLOW)
             flow = block.flow_in[rows]
@@ -240,7 +226,6 @@ def _tid(track: Track, name: str) -> str:
 
 
 def _arguments(columns: Mapping[str, Any]) -> list[pa.Array]:
-    """Return `"label":value` per row, for each column that has values; null where a row has none."""
     return [
         _join(f"{_quote(label)}:", _json_values(values))
         for label, values in columns.items()
@@ -251,8 +236,7 @@ def _arguments(columns: Mapping[str, Any]) -> list[pa.Array]:
 def _json_values(values: Any) -> pa.Array:
     if isinstance(values, Coded):
         texts = values.texts if isinstance(values, Json) else [_quote(t) for t in values.texts]
-        nulls = values.numbers < 0
-        return strings(texts).take(int64_array(values.numbers, nulls if nulls.any() else None))
+        return strings(texts).take(int64_array(values.numbers, values.numbers < 0))
     if isinstance(values, Triple):
         x, y, z = (_numbers(axis) for axis in (values.x, values.y, values.z))
         return _join("[", x, ",", y, ",", z, "]")
@@ -272,11 +256,9 @@ def _quote(text: str) -> str:
 def _numbers(values: Array) -> pa.Array:
     """Return whole numbers as text, null for MISSING; of other numbers those that are finite."""
     if values.dtype.kind == "f":
-        nulls = ~np.isfinite(values)
-        plain = np.where(nulls, 0.0, values) if nulls.any() else np.ascontiguousarray(values)
-        return _text(plain_array(plain, pa.float64(), nulls if nulls.any() else None))
-    nulls = values == MISSING
-    return _text(int64_array(values, nulls if nulls.any() else None))
+        finite = np.isfinite(values)
+        return _text(numbers(np.where(finite, values, 0.0), finite, "float"))
+    return _text(int64_array(values, values == MISSING))
 
 
 def _microseconds(ns: Array) -> tuple[pa.Array, pa.Array]:
@@ -300,13 +282,11 @@ def _text(values: pa.Array) -> pa.Array:
 
 
 def _join(*parts: pa.Array | str) -> pa.Array:
-    """Return the parts of each row joined to one text; null where a part is null."""
     columns = (scalar(part) if isinstance(part, str) else part for part in parts)
     return pc.binary_join_element_wise(*columns, scalar(""))
 
 
 def _join_non_null(parts: Sequence[pa.Array], count: int) -> pa.Array:
-    """Return the parts of each of `count` rows joined by commas, without those that are null."""
     if not parts:
         return strings([""] * count)
     # Arrow's own way to leave nulls out leaves rows out that have nothing else.

@@ -6,7 +6,6 @@ Arrow arrays are made from buffers throughout: `pa.array` and `pa.scalar` would 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nsysconv.report import MISSING, values_of
+from nsysconv.report import MISSING, numbers, values_of
+from nsysconv.store.connection import prefetched
 from nsysconv.store.read import Profile
 
 Array = np.ndarray
@@ -149,13 +149,8 @@ def _joined_buffers(texts: Sequence[bytes]) -> list[pa.Buffer | None]:
 
 def int64_array(values: Array, nulls: Array | None = None) -> pa.Array:
     """Return whole numbers as an Arrow array, null where the mask `nulls` is true."""
-    return plain_array(np.ascontiguousarray(values, np.int64), pa.int64(), nulls)
-
-
-def plain_array(values: Array, kind: pa.DataType, nulls: Array | None) -> pa.Array:
-    """Return contiguous values of 64 bits as an Arrow array of this type."""
-    bitmap = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(values)])
+    valid = np.ones(0, bool) if nulls is None else ~nulls
+    return numbers(np.ascontiguousarray(values, np.int64), valid, "int")
 
 
 @cache
@@ -192,10 +187,7 @@ def _offsets(texts: pa.Array) -> Array:
 
 
 def row_slices(length: int, longest_name: int = 0) -> Iterator[slice]:
-    """Yield slices that cover 0..length-1 in order, of as many rows as are written at a time.
-
-    `longest_name`: how many characters the name of a row may have.
-    """
+    """Yield slices that cover 0..length-1, shorter where names may have many characters."""
     rows = max(min(_ROWS, _CHARACTERS // max(longest_name, 1)), 1)
     for low in range(0, length, rows):
         yield slice(low, min(low + rows, length))
@@ -209,7 +201,7 @@ class TableReader:
         constants = profile.constants(table)
         self._names = [name for name in names if name not in constants]
         self._constants = {name: constants[name] for name in names if name in constants}
-        self._batches = _prefetch(profile.batches(table, _ROWS, self._names))
+        self._batches = prefetched(map(_event_columns, profile.batches(table, _ROWS, self._names)))
         self._order = order
         self._done = 0
         self._read = 0
@@ -244,18 +236,7 @@ class TableReader:
         return {**columns, "row": rows}
 
 
-def _prefetch(batches: Iterator[pa.RecordBatch]) -> Iterator[EventColumns]:
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        future = pool.submit(_next_columns, batches)
-        while (columns := future.result()) is not None:
-            future = pool.submit(_next_columns, batches)
-            yield columns
-
-
-def _next_columns(batches: Iterator[pa.RecordBatch]) -> EventColumns | None:
-    batch = next(batches, None)
-    if batch is None:
-        return None
+def _event_columns(batch: pa.RecordBatch) -> EventColumns:
     return dict(zip(batch.schema.names, map(_from_arrow, batch.columns), strict=True))
 
 
@@ -268,7 +249,6 @@ def _from_arrow(values: pa.Array) -> Array | Coded:
 
 
 def _gather(name: str, parts: list[tuple[Array, Array, EventColumns]]) -> Any:
-    """Return a column of rows of several batches; a part: indices in the result, rows, the columns."""
     columns = [(places, rows, batch[name]) for places, rows, batch in parts]
     if len(columns) == 1:
         _, rows, column = columns[0]

@@ -13,10 +13,7 @@ from nsysconv.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class Options:
-    """Options of an export.
-
-    `names`: add texts to ids of names and codes. `compressed`: the file's name ends in `.gz`.
-    """
+    """Options of an export: `names` beside ids and codes; `compressed`, for a name in `.gz`."""
 
     names: bool = False
     compressed: bool = False

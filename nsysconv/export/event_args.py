@@ -105,6 +105,19 @@ def _gpu_args(rows: EventColumns, stream: str = "stream") -> dict[str, Any]:
     return args
 
 
+def _size_args(rows: EventColumns) -> dict[str, Any]:
+    # Bytes per ns are GB/s.
+    size, dur = rows["bytes"], rows["dur_ns"]
+    is_known = (size != MISSING) & (dur > 0)
+    bandwidth = np.where(is_known, np.round(size / np.where(is_known, dur, 1), 6), np.nan)
+    return {"bytes": size, "memory bandwidth (GB/s)": bandwidth}
+
+
+def _link_args(rows: EventColumns) -> dict[str, Any]:
+    node = _not_zero(rows["graph_node_id"])
+    return {"graph node id": node, "correlation": rows["correlation_id"]}
+
+
 def _not_zero(values: Array) -> Array:
     result: Array = np.where(values == 0, MISSING, values)
     return result
@@ -134,10 +147,7 @@ def kernel(rows: EventColumns, lookup: NameLookup) -> EventArgs:
             "local memory per thread": rows["local_bytes_per_thread"],
             "est. achieved occupancy %": rows["occupancy_pct"],
         },
-        {
-            "graph node id": _not_zero(rows["graph_node_id"]),
-            "correlation": rows["correlation_id"],
-        },
+        _link_args(rows),
     )
 
 
@@ -158,12 +168,7 @@ def memcpy(rows: EventColumns, lookup: NameLookup) -> EventArgs:
         repeat("gpu_memcpy", count),
         Coded(number, _copy_names()),
         {**_gpu_args(rows), "peer device": rows["peer_device_id"], "copies": rows["copy_count"]},
-        {
-            "bytes": rows["bytes"],
-            "memory bandwidth (GB/s)": _bandwidth(rows),
-            "graph node id": _not_zero(rows["graph_node_id"]),
-            "correlation": rows["correlation_id"],
-        },
+        {**_size_args(rows), **_link_args(rows)},
     )
 
 
@@ -180,13 +185,6 @@ def _copy_names() -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _bandwidth(rows: EventColumns) -> Array:
-    # Bytes per ns are GB/s.
-    size, dur = rows["bytes"], rows["dur_ns"]
-    is_known = (size != MISSING) & (dur > 0)
-    return np.where(is_known, np.round(size / np.where(is_known, dur, 1), 6), np.nan)
-
-
 @reads(f"{_GPU} green_context_id bytes dur_ns memory_kind value graph_node_id")
 def memset(rows: EventColumns, lookup: NameLookup) -> EventArgs:
     """Return what is shown of sets of memory."""
@@ -196,12 +194,7 @@ def memset(rows: EventColumns, lookup: NameLookup) -> EventArgs:
         repeat("gpu_memset", len(kind.numbers)),
         Coded(kind.numbers + 1, texts),
         {**_gpu_args(rows), "value": rows["value"]},
-        {
-            "bytes": rows["bytes"],
-            "memory bandwidth (GB/s)": _bandwidth(rows),
-            "graph node id": _not_zero(rows["graph_node_id"]),
-            "correlation": rows["correlation_id"],
-        },
+        {**_size_args(rows), **_link_args(rows)},
     )
 
 
@@ -214,8 +207,7 @@ def migration(rows: EventColumns, lookup: NameLookup) -> EventArgs:
         repeat("unified_memory", len(direction)),
         Coded(np.maximum(direction, 0), texts),
         {**_gpu_args(rows, "on stream"), "cause": rows["cause"]},
-        {"bytes": rows["bytes"], "memory bandwidth (GB/s)": _bandwidth(rows),
-         "address": rows["address"], "correlation": rows["correlation_id"]},
+        {**_size_args(rows), "address": rows["address"], "correlation": rows["correlation_id"]},
     )  # fmt: skip
 
 

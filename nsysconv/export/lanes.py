@@ -41,10 +41,8 @@ def time_order(start: Array, dur: Array, sizes: Sequence[int] | None = None) -> 
 
 
 def _nearly_sorted(start: Array, dur: Array) -> Array:
-    """Return the `time_order` of rows that are mostly in order, sorted piece by piece in little memory.
-
-    Rows of a piece that start no earlier than a row of a later piece wait for the next.
-    """
+    # Piece by piece, in little memory: rows of a piece that start no earlier than a row of a later
+    # piece wait for the next.
     pieces = np.arange(0, len(start), _PIECE)
     # The first start of each piece and all later ones.
     least = np.minimum.reduceat(start, pieces) if len(pieces) else start
@@ -78,7 +76,7 @@ def _sorted(start: Array, dur: Array) -> Array:
 
 
 def _merged(start: Array, dur: Array, orders: Sequence[tuple[int, Array]]) -> Array:
-    """Merge the orders of several tables, each with the offset of its rows, window by window of time."""
+    # Window by window of time; `orders` are with the offset of each table's rows.
     base, longest = max(orders, key=lambda pair: len(pair[1]))
     times = distinct(start[base + longest[_PIECE::_PIECE]]).tolist()
     edges = [
@@ -104,10 +102,7 @@ def _merged(start: Array, dur: Array, orders: Sequence[tuple[int, Array]]) -> Ar
 
 
 def spread(find: Find, start: Array, dur: Array, order: Array) -> Array:
-    """Return the lanes of the intervals in `order`, the order of time; `find` is `apart` or `nested`.
-
-    Lanes are found piece by piece, in little memory: pieces end where no interval is open.
-    """
+    """Return the lanes of intervals in the `order` of time, found in little memory."""
     lane = np.broadcast_to(np.int32(0), len(order))
     low, size = 0, _PIECE
     while low < len(order):
@@ -150,13 +145,10 @@ def apart(start: Array, end: Array) -> Array:
 
 
 def _apart(s: Array, e: Array, stretch: Array) -> Array:
-    """Return lanes as `apart` does, for stretches of several intervals each, sorted by (start, end).
-
-    Lanes wait in a queue: a stretch of n lanes begins with n of them in it, each interval takes the
-    first and puts it back where it ends. So the k-th interval takes lane k, or from the n-th on the
-    lane of the one that ended as number k - n, and that one in turn another's: chains, which are
-    shortened to half their length until all have ended.
-    """
+    # Lanes wait in a queue: a stretch of n lanes begins with n of them in it, each interval takes
+    # the first and puts it back where it ends. So the k-th interval takes lane k, or from the n-th
+    # on the lane of the one that ended as number k - n, and that one in turn another's: chains,
+    # which are shortened to half their length until all have ended.
     first = np.searchsorted(stretch, stretch, "left")
     place = np.arange(len(s)) - first
     by_end = np.argsort(e, kind="stable")  # stretches stay together, for they do not overlap
@@ -200,10 +192,8 @@ def nested(start: Array, end: Array) -> Array:
 
 
 def _pairs_up(s: Array, e: Array) -> Array | None:
-    """Return which intervals, sorted by (start, longer first), cross others; None if they all nest.
-
-    Ends of nested intervals close like brackets: each is the end of the latest that is still open.
-    """
+    # Which intervals, sorted by (start, longer first), cross others; None if they all nest. Ends of
+    # nested intervals close like brackets: each is the end of the latest that is still open.
     count = len(s)
     if (s[1:] >= e[:-1]).all():
         return None

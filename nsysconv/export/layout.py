@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from nsysconv import schema
-from nsysconv.export.columns import EventColumns, TableReader, int64_array, row_slices
+from nsysconv.export.columns import EventColumns, TableReader, row_slices
 from nsysconv.export.event_args import EventArgs, NameLookup
 from nsysconv.export.lanes import apart, nested, spread, time_order
 from nsysconv.export.tracks import EventKind, Track
@@ -56,43 +55,13 @@ class EventBlock:
 
 @dataclass(frozen=True)
 class Section:
-    """Rows of kinds that share tracks: per kind the rows in the order of time, and their tracks.
-
-    `kind_of` says, in the order of time over all kinds, of which kind the next row is.
-    """
+    """Rows of kinds that share tracks, in the order of time; `kind_of` is the next one's kind."""
 
     kinds: Sequence[EventKind]
     rows: list[Array]
     tracks_of: list[Array]
     kind_of: Array
     tracks: list[Track]
-
-    def __len__(self) -> int:
-        """Return the number of rows of all kinds."""
-        return len(self.kind_of)
-
-
-@dataclass(frozen=True)
-class _Selection:
-    """Rows of a kind that are drawn: their indices in the table (None: all of it) and times.
-
-    `groups` index `keys`, each of which makes tracks.
-    """
-
-    rows: Array | None
-    start: Array
-    dur: Array
-    groups: Array
-    keys: Sequence[tuple[int, ...]]
-
-    def groups_among(self, number_of: Mapping[tuple[int, ...], int]) -> Array:
-        """Return the groups as indices into the keys of several kinds."""
-        numbers = np.array(
-            [number_of[key] for key in self.keys], np.min_scalar_type(len(number_of))
-        )
-        if len(numbers) == 1:
-            return np.broadcast_to(numbers[0], len(self.groups))
-        return take(numbers, self.groups)
 
 
 class TraceLayout:
@@ -113,16 +82,14 @@ class TraceLayout:
 
     def section(self, kinds: Sequence[EventKind], pid: int) -> Section:
         """Return the rows of these kinds that are a process's, on their tracks."""
-        selections = [self._select(kind, pid) for kind in kinds]
-        keys = sorted({key for selection in selections for key in selection.keys})
-        number_of = {key: index for index, key in enumerate(keys)}
-        group = _join([selection.groups_among(number_of) for selection in selections])
-        rows_of = [selection.rows for selection in selections]
-        sizes = [len(selection.groups) for selection in selections]
-        starts = [selection.start for selection in selections]
-        durs = [selection.dur for selection in selections]
+        selected = (self._select(kind, pid) for kind in kinds)
+        rows_of, starts, durs, groups_of, keys_of = map(list, zip(*selected, strict=True))
+        sizes = [len(groups) for groups in groups_of]
+        keys = sorted({key for some in keys_of for key in some})
+        numbered = zip(groups_of, keys_of, strict=True)
+        group = _join([_among(keys, groups, some) for groups, some in numbered])
         # Columns of millions of rows: each is freed as soon as it is joined.
-        selections.clear()
+        del groups_of, numbered
         start = _join(starts)
         dur = _join(durs)
         order = time_order(start, dur, sizes)
@@ -152,7 +119,7 @@ class TraceLayout:
             for kind, rows in zip(section.kinds, section.rows, strict=True)
         ]
         done = [0] * len(readers)
-        for some in row_slices(len(section), self.lookup.longest_name):
+        for some in row_slices(len(section.kind_of), self.lookup.longest_name):
             kind_of = section.kind_of[some]
             drawn, places = [], []
             for index in np.flatnonzero(np.bincount(kind_of)).tolist():
@@ -182,7 +149,10 @@ class TraceLayout:
             flow_in = self.flows.into(columns["pid"], columns["correlation_id"])
         return EventBlock(kind, track, start, dur, args, flows_out, flow_in)
 
-    def _select(self, kind: EventKind, pid: int) -> _Selection:
+    def _select(
+        self, kind: EventKind, pid: int
+    ) -> tuple[Array | None, Array, Array, Array, Sequence[tuple[int, ...]]]:
+        # The rows that are drawn, None for all of the table, their times, and groups, indices of keys.
         groups, keys, mask = self._group(kind, pid)
         start, dur = self._times(kind.table)
         timed = start != MISSING
@@ -197,31 +167,20 @@ class TraceLayout:
             dur = np.broadcast_to(np.int32(0), len(start))
         elif kind.table == schema.range_.name:
             dur = self.lookup.close(start, dur)
-        return _Selection(rows, start, dur, groups, keys)
+        return rows, start, dur, groups, keys
 
     def _group(self, kind: EventKind, pid: int) -> tuple[Array, list[tuple[int, ...]], Array]:
-        """Group all rows of a kind's table by track.
-
-        Return indices into keys, these keys, and the mask of the kind's rows in the process and the
-        slice.
-        """
         names = ("pid", *kind.groups, *kind.mask_columns)
-        columns = self.profile.columns(kind.table, names)
-        self._release(kind.table, names)
-        mask = columns["pid"] == pid
-        in_slice = self.mask(kind.table)
-        if in_slice is not None:
-            mask &= in_slice
+        columns = self._read(kind.table, names)
+        mask = self._in_slice(kind.table, columns["pid"] == pid)
         if kind.mask is not None:
             mask &= kind.mask(columns)
         return *_number_keys([columns[name] for name in kind.groups]), mask
 
     def _times(self, table: str) -> tuple[Array, Array]:
-        """Return starts and durations of a table's rows, 0 where the table has no durations."""
         lasting = "dur_ns" in schema.metadata.tables[table].c
         names = ("start_ns", "dur_ns") if lasting else ("start_ns",)
-        columns = self.profile.columns(table, names)
-        self._release(table, names)
+        columns = self._read(table, names)
         start = columns["start_ns"]
         return start, columns["dur_ns"] if lasting else np.broadcast_to(np.int32(0), len(start))
 
@@ -229,10 +188,6 @@ class TraceLayout:
         self, kind: EventKind, start: Array, dur: Array, order: Array, group: Array,
         keys: Sequence[tuple[int, ...]],
     ) -> tuple[Array, list[Track]]:  # fmt: skip
-        """Return per row, in the order of time, the number of its track; and the tracks.
-
-        `group` index `keys`, in the order of time.
-        """
         tracks: list[Track] = []
         lanes = []
         for values, members in zip(keys, _members(group, len(keys)), strict=True):
@@ -248,7 +203,7 @@ class TraceLayout:
             track_of[members] = lane + first
         return track_of, tracks
 
-    def _make_flows(self, first: int) -> Flows | None:
+    def _make_flows(self, first: int) -> _Flows | None:
         if not self.profile.row_count("api_call"):
             return None
         timed = self._timed_mask("api_call")
@@ -256,47 +211,47 @@ class TraceLayout:
         pid, correlation = self._pids_and_correlations("api_call", timed)
 
         def more(some: Array) -> dict[str, Array]:
-            names = ("start_ns", "dur_ns", "tid", "layer")
-            columns = self.profile.columns("api_call", names)
-            self._release("api_call", names)
+            columns = self._read("api_call", ("start_ns", "dur_ns", "tid", "layer"))
             return {name: take(column, rows[some]) for name, column in columns.items()}
 
         ops = [
             self._pids_and_correlations(table, self._timed_mask(table))
             for table in schema.GPU_OP_TABLES
         ]
-        return Flows(FlowCalls(rows, pid, correlation, more), ops, first)
+        return _Flows(_FlowCalls(rows, pid, correlation, more), ops, first)
 
-    def _release(self, table: str, names: Sequence[str]) -> None:
-        """Free columns of a large profile; those of others are kept, for they are read again."""
+    def _read(self, table: str, names: Sequence[str]) -> Mapping[str, Array]:
+        columns = self.profile.columns(table, names)
+        # Those of a large profile are freed; those of others are kept, for they are read again.
         if max(map(self.profile.row_count, ("api_call", table))) > _MOST_KEPT:
             self.profile.release(table, names)
+        return columns
+
+    def _in_slice(self, table: str, mask: Array) -> Array:
+        in_slice = self.mask(table)
+        return mask if in_slice is None else mask & in_slice
 
     def _timed_mask(self, table: str) -> Array:
         start, dur = self._times(table)
-        mask: Array = (start != MISSING) & (dur != MISSING)
-        in_slice = self.mask(table)
-        if in_slice is not None:
-            mask &= in_slice
-        return mask
+        return self._in_slice(table, (start != MISSING) & (dur != MISSING))
 
     def _pids_and_correlations(self, table: str, mask: Array) -> tuple[Array, Array]:
-        names = ("pid", "correlation_id")
-        columns = self.profile.columns(table, names)
-        self._release(table, names)
+        columns = self._read(table, ("pid", "correlation_id"))
         return take(columns["pid"], mask), take(columns["correlation_id"], mask)
 
 
-def merge_by_time(written: Sequence[pa.Array], order: Array) -> pa.Array:
-    """Return what the rows of several blocks are written as, one value per row, in the order of time."""
-    if len(written) == 1:
-        result: pa.Array = written[0]
-        return result
-    return pa.concat_arrays(written).take(int64_array(order))
+def _among(
+    every: Sequence[tuple[int, ...]], groups: Array, keys: Sequence[tuple[int, ...]]
+) -> Array:
+    # Groups as indices into the keys of all kinds.
+    number_of = {key: index for index, key in enumerate(every)}
+    numbers = np.array([number_of[key] for key in keys], np.min_scalar_type(len(every)))
+    if len(numbers) == 1:
+        return np.broadcast_to(numbers[0], len(groups))
+    return take(numbers, groups)
 
 
 def _number_keys(columns: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]]:
-    """Return per row the index of its combination of values among the distinct ones, and these."""
     if all(column.strides == (0,) for column in columns):  # constant columns
         numbers, values = factorize(*columns)
         return numbers, list(zip(*(column.tolist() for column in values), strict=True))
@@ -324,7 +279,6 @@ def _find_lanes(
 
 
 def _members(group: Array, count: int) -> Iterable[Any]:
-    """Return what picks the members of each of the groups 0..count-1, in order."""
     if count == 1:
         return [slice(None)]
     if count <= _FEW_GROUPS:
@@ -348,7 +302,7 @@ def _join(columns: list[Array]) -> Array:
 
 
 @dataclass(frozen=True)
-class FlowCalls:
+class _FlowCalls:
     """Columns of the calls at which arrows may begin; `row` is a call's index in its table.
 
     `more` returns the columns start_ns, dur_ns, tid and layer of some of them; few are asked for.
@@ -360,14 +314,8 @@ class FlowCalls:
     more: Callable[[Array], Mapping[str, Array]]
 
 
-class Flows:
-    """The arrows of one profile, numbered from `first` on; `next` is the first free number.
-
-    `calls` are those that are drawn and `ops` pairs of process and correlation id, as arrays, of the
-    operations that are. An operation belongs to the same call as in reports (timeline.events.owners).
-    """
-
-    def __init__(self, calls: FlowCalls, ops: Sequence[tuple[Array, Array]], first: int) -> None:
+class _Flows:
+    def __init__(self, calls: _FlowCalls, ops: Sequence[tuple[Array, Array]], first: int) -> None:
         """Give numbers to all arrows; `first` is that of the first."""
         self.next = first
         self._processes: dict[int, _ProcessFlows] = {}
@@ -403,7 +351,7 @@ class Flows:
 class _ProcessFlows:
     """The arrows of one process: arrays by the index of a correlation id among those of its calls."""
 
-    def __init__(self, calls: FlowCalls, mask: Array, ops: Sequence[Array], first: int) -> None:
+    def __init__(self, calls: _FlowCalls, mask: Array, ops: Sequence[Array], first: int) -> None:
         ids, row = take(calls.correlation, mask), take(calls.row, mask)
         self._index, size = _indexer(ids)
         owner = np.full(size, -1, np.int32)
@@ -437,8 +385,7 @@ class _ProcessFlows:
         # How many operations of each call got their number; a byte is enough for most profiles.
         self._used = np.zeros(size, np.uint8 if most < 1 << 8 else np.int32)
 
-    def _owning(self, calls: FlowCalls, some: Array) -> Array:
-        """Return the rows of those calls that operations belong to where several have one id."""
+    def _owning(self, calls: _FlowCalls, some: Array) -> Array:
         column, pid, ids = calls.more(some), calls.pid[some], calls.correlation[some]
         start = column["start_ns"]
         thread, threads = number_threads(pid, column["tid"])
@@ -482,7 +429,6 @@ class _ProcessFlows:
 
 
 def _indexer(ids: Array) -> tuple[Callable[[Array], Array], int]:
-    """Return a function from ids to indices among these, -1 for others; and the number of indices."""
     # As wide as ids can be: others need not fit where these do.
     low, high = np.int64(ids.min()), np.int64(ids.max())
     if high - low <= 8 * len(ids) + 1024:

@@ -9,7 +9,8 @@ allows, so that rows have equal lengths.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -51,8 +52,9 @@ _FIRST_COUNTER = 1 << 42
 _BOOT, _UTC = 6, 1  # clocks by Perfetto's numbers
 _MAX_PID = (1 << 31) - 1
 
-_VARINT, _FIXED64, _LENGTH = 0, 1, 2
-"""Wire types."""
+# Wire types of doubles, of numbers with 64 bits and of messages, by protobuf's numbers of types.
+_WIRE_TYPES = {1: 1, 6: 1, 11: 2}
+_VARINT = 0
 _TIME_BYTES, _NUMBER_BYTES, _COUNT_BYTES = 9, 10, 5
 """Widths of varints: of a time that is not negative, of any number of 64 bits, and of a small one."""
 
@@ -87,7 +89,6 @@ def _protos() -> Any:
 
 
 def _earliest(timelines: Sequence[Timeline]) -> int:
-    """Return the earliest time of any row from its own profile's zero, or 0 where none is negative."""
     least = 0
     for timeline in timelines:
         for table in schema.EVENT_TABLES:
@@ -97,39 +98,7 @@ def _earliest(timelines: Sequence[Timeline]) -> int:
     return least
 
 
-class _Fields:
-    """Tags of the fields that are written as bytes, as the definitions have them."""
-
-    def __init__(self, protos: Any) -> None:
-        packet, event = protos.TracePacket.DESCRIPTOR, protos.TrackEvent.DESCRIPTOR
-        annotation = protos.DebugAnnotation.DESCRIPTOR
-
-        def tag(message: Any, name: str, wire_type: int) -> bytes:
-            return _varint(message.fields_by_name[name].number << 3 | wire_type)
-
-        self.packet = tag(protos.Trace.DESCRIPTOR, "packet", _LENGTH)
-        flags = protos.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
-        self.sequence = (
-            tag(packet, "trusted_packet_sequence_id", _VARINT) + bytes([_SEQUENCE])
-            + tag(packet, "sequence_flags", _VARINT) + bytes([flags])
-        )  # fmt: skip
-        self.timestamp = tag(packet, "timestamp", _VARINT)
-        self.event = tag(packet, "track_event", _LENGTH)
-        self.type = tag(event, "type", _VARINT)
-        self.track = tag(event, "track_uuid", _VARINT)
-        self.flow = tag(event, "flow_ids", _FIXED64)
-        self.last_flow = tag(event, "terminating_flow_ids", _FIXED64)
-        self.annotation = tag(event, "debug_annotations", _LENGTH)
-        self.annotation_name = tag(annotation, "name_iid", _VARINT)
-        self.annotation_int = tag(annotation, "int_value", _VARINT)
-        self.annotation_double = tag(annotation, "double_value", _FIXED64)
-        self.counter_int = tag(event, "counter_value", _VARINT)
-        self.counter_double = tag(event, "double_counter_value", _FIXED64)
-
-
 class _Interned:
-    """Ids of texts, each written once; `new` are those that are not written yet."""
-
     def __init__(self, field: str) -> None:
         self.field = field
         self._ids: dict[str, int] = {}
@@ -149,16 +118,22 @@ class _PerfettoWriter:
     def __init__(self, file: BinaryIO, protos: Any) -> None:
         self._file = file
         self._protos = protos
-        self._fields = _Fields(protos)
         self._categories = _Interned("event_categories")
         self._names = _Interned("event_names")
         self._labels = _Interned("debug_annotation_names")
-        self._processes: set[int] = set()
+        self._sequence = protos.TracePacket(
+            trusted_packet_sequence_id=_SEQUENCE,
+            sequence_flags=protos.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE,
+        ).SerializeToString()
         self._threads: dict[tuple[int, int], int] = {}
         self._counters: dict[tuple[CounterTrack, int], int] = {}
 
+    def _tag(self, field: str) -> bytes:
+        message, name = field.split(".")
+        declared = getattr(self._protos, message).DESCRIPTOR.fields_by_name[name]
+        return _varint(declared.number << 3 | _WIRE_TYPES.get(declared.type, _VARINT))
+
     def begin(self, zero: int | None) -> None:
-        """Write the first packet, which also says what the trace's times are in UTC, if that is known."""
         packet = self._packet()
         packet.sequence_flags = self._protos.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
         packet.timestamp = zero or 0
@@ -168,56 +143,53 @@ class _PerfettoWriter:
         self._write_packet(packet)
 
     def add_process(self, process: TraceProcess) -> None:
-        if process.number in self._processes:
-            return
-        self._processes.add(process.number)
-        packet = self._packet()
-        descriptor = packet.track_descriptor
-        descriptor.uuid = _FIRST_PROCESS + process.number
-        if process.is_process and 0 < process.number <= _MAX_PID:
-            descriptor.process.pid = process.number
-            descriptor.process.process_name = _replace_surrogates(process.name)
-            descriptor.process.process_labels.append(_replace_surrogates(process.label))
-        else:
-            descriptor.name = _replace_surrogates(process.name)
-            descriptor.description = _replace_surrogates(process.label)
-        descriptor.child_ordering = self._protos.TrackDescriptor.EXPLICIT
-        descriptor.sibling_order_rank = process.order
-        self._write_packet(packet)
+        with self._track(_FIRST_PROCESS + process.number) as descriptor:
+            if process.is_process and 0 < process.number <= _MAX_PID:
+                descriptor.process.pid = process.number
+                descriptor.process.process_name = _replace_surrogates(process.name)
+                descriptor.process.process_labels.append(_replace_surrogates(process.label))
+            else:
+                descriptor.name = _replace_surrogates(process.name)
+                descriptor.description = _replace_surrogates(process.label)
+            descriptor.child_ordering = self._protos.TrackDescriptor.EXPLICIT
+            descriptor.sibling_order_rank = process.order
 
     def add_track(self, track: Track, process: TraceProcess, name: str) -> None:
         parent = _FIRST_PROCESS + process.number
         if not track.kind.on_gpu and track.key["tid"] != MISSING:
             thread, name = name.partition(": ")[::2]
             parent = self._thread(process, track.key["tid"], thread)
-        packet = self._packet()
-        descriptor = packet.track_descriptor
-        descriptor.uuid, descriptor.parent_uuid = track.number, parent
-        descriptor.name = _replace_surrogates(name)
-        descriptor.sibling_order_rank = track.number
-        # Two streams of one name are two streams.
-        none = self._protos.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_NONE
-        descriptor.sibling_merge_behavior = none
-        self._write_packet(packet)
+        with self._track(track.number, parent) as descriptor:
+            descriptor.name = _replace_surrogates(name)
+            descriptor.sibling_order_rank = track.number
+            # Two streams of one name are two streams.
+            none = self._protos.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_NONE
+            descriptor.sibling_merge_behavior = none
 
     def _thread(self, process: TraceProcess, tid: int, name: str) -> int:
         key = (process.number, tid)
         if key not in self._threads:
             uuid = self._threads[key] = _FIRST_THREAD + len(self._threads)
-            packet = self._packet()
-            descriptor = packet.track_descriptor
-            descriptor.uuid, descriptor.parent_uuid = uuid, _FIRST_PROCESS + process.number
-            if 0 < process.number <= _MAX_PID:
-                descriptor.thread.pid, descriptor.thread.tid = process.number, tid
-                descriptor.thread.thread_name = _replace_surrogates(name)
-            else:
-                descriptor.name = _replace_surrogates(name)
-            descriptor.child_ordering = self._protos.TrackDescriptor.EXPLICIT
-            self._write_packet(packet)
+            with self._track(uuid, _FIRST_PROCESS + process.number) as descriptor:
+                if 0 < process.number <= _MAX_PID:
+                    descriptor.thread.pid, descriptor.thread.tid = process.number, tid
+                    descriptor.thread.thread_name = _replace_surrogates(name)
+                else:
+                    descriptor.name = _replace_surrogates(name)
+                descriptor.child_ordering = self._protos.TrackDescriptor.EXPLICIT
         return self._threads[key]
 
+    @contextmanager
+    def _track(self, uuid: int, parent: int | None = None) -> Iterator[Any]:
+        packet = self._packet()
+        packet.track_descriptor.uuid = uuid
+        if parent is not None:
+            packet.track_descriptor.parent_uuid = parent
+        yield packet.track_descriptor
+        self._write_packet(packet)
+
     def encode_events(self, block: EventBlock) -> tuple[pa.Array, None]:
-        fields, args, count = self._fields, block.args, len(block.start)
+        args, count = block.args, len(block.start)
         event_types = self._protos.TrackEvent
         first, inverse = distinct_rows(
             (block.track, args.category, args.name, *args.repeated.values())
@@ -225,9 +197,10 @@ class _PerfettoWriter:
         repeated = binaries(self._repeated(block, first))
         parts = [self._single(k, v) for k, v in args.single.items() if has_any(v)]
         if block.flow_in is not None:
-            parts.append(_flows(fields.last_flow, block.flow_in, (block.flow_in != NO_FLOW) * 1))
+            ends_here = self._tag("TrackEvent.terminating_flow_ids")
+            parts.append(_flows(ends_here, block.flow_in, (block.flow_in != NO_FLOW) * 1))
         if block.flows_out is not None:
-            parts.append(_flows(fields.flow, *block.flows_out))
+            parts.append(_flows(self._tag("TrackEvent.flow_ids"), *block.flows_out))
         parts.append(repeated.take(int64_array(inverse)))
         self._write_new_names()
         body = join_bytes(parts)
@@ -235,37 +208,37 @@ class _PerfettoWriter:
             begins = self._event(block.start, event_types.TYPE_INSTANT, lengths(body))
             return join_bytes([begins, body]), None
         begins = self._event(block.start, event_types.TYPE_SLICE_BEGIN, lengths(body))
-        track = _beside(_constant(fields.track, count), _varints(block.track, _NUMBER_BYTES))
+        track = _numbers(self._tag("TrackEvent.track_uuid"), block.track)
         body_lengths = np.full(count, track.shape[1])
         ends = self._event(block.start + block.dur, event_types.TYPE_SLICE_END, body_lengths)
         return join_bytes([begins, body, ends, _binary_rows(track)]), None
 
     def _event(self, time: Array, event_type: int, body_lengths: Array) -> pa.Array:
         """Return packets of events up to their type; so many bytes of each event follow."""
-        fields, count = self._fields, len(time)
-        head = fields.type + bytes([event_type])
+        count = len(time)
+        head = self._tag("TrackEvent.type") + bytes([event_type])
         inner = body_lengths + len(head)
         before = _beside(
-            _constant(fields.timestamp, count), _varints(time, _TIME_BYTES),
-            _constant(fields.sequence + fields.event, count),
+            _constant(self._tag("TracePacket.timestamp"), count), _varints(time, _TIME_BYTES),
+            _constant(self._sequence + self._tag("TracePacket.track_event"), count),
             _varints(inner, _COUNT_BYTES), _constant(head, count),
         )  # fmt: skip
         outer = body_lengths + before.shape[1]
-        frame = _beside(_constant(fields.packet, count), _varints(outer, _COUNT_BYTES))
+        frame = _beside(_constant(self._tag("Trace.packet"), count), _varints(outer, _COUNT_BYTES))
         return _binary_rows(_beside(frame, before))
 
     def _single(self, label: str, values: Array) -> pa.Array:
-        fields = self._fields
         is_double = values.dtype.kind == "f"
         has_value = np.isfinite(values) if is_double else values != MISSING
-        tag = fields.annotation_double if is_double else fields.annotation_int
+        tag = self._tag(f"DebugAnnotation.{'double' if is_double else 'int'}_value")
         value = _numbers(tag, values[has_value])
-        begin = fields.annotation_name + _varint(self._labels.id_of(label))
-        head = fields.annotation + bytes([len(begin) + value.shape[1]]) + begin
+        begin = self._tag("DebugAnnotation.name_iid") + _varint(self._labels.id_of(label))
+        head = (
+            self._tag("TrackEvent.debug_annotations") + bytes([len(begin) + value.shape[1]]) + begin
+        )
         return _binary_rows(_beside(_constant(head, len(value)), value), has_value * 1)
 
     def _repeated(self, block: EventBlock, rows: Array) -> list[bytes]:
-        """Return the events of rows that represent many, without what is each row's own."""
         args = block.args
         names, categories = args.name.take(rows), args.category.take(rows)
         columns = [(label, select(values, rows)) for label, values in args.repeated.items()]
@@ -284,12 +257,12 @@ class _PerfettoWriter:
         return events
 
     def encode_counters(self, values: CounterValues, processes: Sequence[TraceProcess]) -> pa.Array:
-        fields, count = self._fields, len(values.time)
+        count = len(values.time)
         uuids = np.array([self._counter(*c) for c in zip(values.counters, processes, strict=True)])
         is_double = values.value.dtype.kind == "f"
-        tag = fields.counter_double if is_double else fields.counter_int
-        track = _varints(uuids[values.index], _NUMBER_BYTES)
-        body = _beside(_constant(fields.track, count), track, _numbers(tag, values.value))
+        tag = self._tag(f"TrackEvent.{'double_' if is_double else ''}counter_value")
+        track = _numbers(self._tag("TrackEvent.track_uuid"), uuids[values.index])
+        body = _beside(track, _numbers(tag, values.value))
         body_lengths = np.full(count, body.shape[1])
         event = self._event(values.time, self._protos.TrackEvent.TYPE_COUNTER, body_lengths)
         return join_bytes([event, _binary_rows(body)])
@@ -298,12 +271,9 @@ class _PerfettoWriter:
         key = (counter, process.number)
         if key not in self._counters:
             uuid = self._counters[key] = _FIRST_COUNTER + len(self._counters)
-            packet = self._packet()
-            descriptor = packet.track_descriptor
-            descriptor.uuid, descriptor.parent_uuid = uuid, _FIRST_PROCESS + process.number
-            descriptor.name = _replace_surrogates(counter.name)
-            descriptor.counter.unit_name = counter.unit
-            self._write_packet(packet)
+            with self._track(uuid, _FIRST_PROCESS + process.number) as descriptor:
+                descriptor.name = _replace_surrogates(counter.name)
+                descriptor.counter.unit_name = counter.unit
         return self._counters[key]
 
     def write(self, encoded: pa.Array) -> None:
@@ -333,7 +303,6 @@ def _text(texts: Coded, row: int) -> str | None:
 
 
 def _value(values: Any, row: int) -> Any:
-    """Return a row's value in any kind of column, None if it has none."""
     if isinstance(values, Json):
         text = _text(values, row)
         if text is None:

@@ -7,10 +7,9 @@ has a rank, by rank, in the way of Hive: `kernel/run=LABEL/rank=0/part-1.parquet
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,12 +22,11 @@ from nsysconv import schema
 from nsysconv.export.contract import Options, Written
 from nsysconv.notes import Severity, merged
 from nsysconv.phases import phase
-from nsysconv.report import Column, build_table
+from nsysconv.report import array_of
 from nsysconv.store.connection import arrow_field, prefetched
 from nsysconv.store.read import Profile
 from nsysconv.store.write import tags_of
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 ROWS_AT_ONCE = 1 << 17
 """Rows that are in memory at a time, and in one row group of a file."""
@@ -77,7 +75,7 @@ def write(
             if len(timelines) > 1:
                 name = f"{table}/{_partition(timeline, table, has_ranks)}/part-{profile.id}{ending}"
             with phase(f"export {table}"):
-                count = _write_table(_TableRows(timeline, table, options), folder / name, open_file)
+                count = _write_table(timeline, table, options, folder / name, open_file)
             if table in counts:
                 counts[table] += count
         runs.add(profile.attributes["run_id"])
@@ -87,21 +85,34 @@ def write(
     return Written(counts, tuple(losses))
 
 
-def _write_table(rows: _TableRows, path: Path, open_file: OpenFile) -> int:
-    count = 0
+def _write_table(
+    timeline: Timeline, table: str, options: Options, path: Path, open_file: OpenFile
+) -> int:
+    columns = list(_columns(timeline.profile, table, names=options.names))
+    comment = schema.metadata.tables[table].comment or ""
+    metadata = {"comment": comment, "schema_version": str(schema.SCHEMA_VERSION)}
+    ids = None
+    if table in schema.EVENT_TABLES and not timeline.is_whole:
+        metadata["slice"] = json.dumps(timeline.slice_description)
+        ids = timeline.columns(table, ("id",))["id"]
+    file_schema = pa.schema([field for field, _ in columns], metadata=metadata)
+    count, writer = 0, None
     with ExitStack() as stack:
-        writer = None
-        for batch in stack.enter_context(closing(rows.batches())):
+        batches = prefetched(timeline.profile.batches(table, ROWS_AT_ONCE))
+        for batch in stack.enter_context(closing(batches)):
+            rows = batch if ids is None else _with_ids(batch, ids)
+            if not len(rows):
+                continue
             if writer is None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                writer = stack.enter_context(open_file(path, rows.schema))
-            writer.write_batch(batch)
-            count += len(batch)
+                writer = stack.enter_context(open_file(path, file_schema))
+            arrays = [values(rows) for _, values in columns]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=file_schema))
+            count += len(rows)
     return count
 
 
 def _partition(timeline: Timeline, table: str, has_ranks: bool) -> str:
-    """Return the folders of run and rank; without rank for a table that has ranks in its rows."""
     (run,) = timeline.profile.batches(_RUN, 1)
     folder = f"run={quote(run.column('label')[0].as_py(), safe=' ')}"
     if not has_ranks or table == _RUN or "rank" in schema.metadata.tables[table].c:
@@ -110,55 +121,24 @@ def _partition(timeline: Timeline, table: str, has_ranks: bool) -> str:
     return f"{folder}/rank={next(iter(ranks)) if len(ranks) == 1 else _NO_RANK}"
 
 
-@dataclass(frozen=True)
-class _ExportColumn:
-    """A column of a file: its field, and the function that makes its values from a batch of the table."""
-
-    field: pa.Field
-    values: Callable[[pa.RecordBatch], pa.Array]
-
-
-class _TableRows:
-    """The rows of one table of one profile, or of its slice."""
-
-    def __init__(self, timeline: Timeline, table: str, options: Options) -> None:
-        self._timeline = timeline
-        self._table = table
-        self._columns = list(_columns(timeline.profile, table, names=options.names))
-        comment = schema.metadata.tables[table].comment or ""
-        metadata = {"comment": comment, "schema_version": str(schema.SCHEMA_VERSION)}
-        self._cut = table in schema.EVENT_TABLES and not timeline.is_whole
-        if self._cut:
-            metadata["slice"] = json.dumps(timeline.slice_description)
-        self.schema = pa.schema([column.field for column in self._columns], metadata=metadata)
-
-    def batches(self) -> Generator[pa.RecordBatch]:
-        """Yield the rows, at most ROWS_AT_ONCE at a time."""
-        name, timeline = self._table, self._timeline
-        ids = timeline.columns(name, ("id",))["id"] if self._cut else None
-        for batch in prefetched(timeline.profile.batches(name, ROWS_AT_ONCE)):
-            rows = batch if ids is None else _with_ids(batch, ids)
-            if len(rows):
-                arrays = [column.values(rows) for column in self._columns]
-                yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+# A column of a file: its field, and the function that makes its values from a batch of the table.
+_Column = tuple[pa.Field, Callable[[pa.RecordBatch], pa.Array]]
 
 
 def _with_ids(batch: pa.RecordBatch, ids: np.ndarray) -> pa.RecordBatch:
-    """Return the rows whose ids are among `ids`, which are in order."""
     column = batch.column("id")
     low, high = column[0].as_py(), column[-1].as_py()
     ids = ids[np.searchsorted(ids, low) : np.searchsorted(ids, high, side="right")]
-    wanted = build_table([Column("id", Unit.ID, "")], {"id": ids}).column(0)
-    return batch.filter(pc.is_in(column, value_set=wanted.combine_chunks()))
+    return batch.filter(pc.is_in(column, value_set=array_of(ids, "int")))
 
 
-def _columns(profile: Profile, table: str, *, names: bool) -> Iterator[_ExportColumn]:
-    """Yield the table's columns; with `names`, a column of texts behind each of ids or codes."""
+def _columns(profile: Profile, table: str, *, names: bool) -> Iterator[_Column]:
     columns = schema.metadata.tables[table].columns
     ids = [column.name for column in columns if names and schema.is_name_id(column)]
     used = profile.distinct(table, ids) if ids else {}
     for column in columns:
-        yield _ExportColumn(arrow_field(column), partial(_unchanged, column.name))
+        yield arrow_field(column), methodcaller("column", column.name)
+        # Behind ids and codes a column of their texts.
         if names and column.info.get("codes"):
             texts = dict(enumerate(column.info["codes"]))
             yield _resolved(f"{column.name}_name", column.name, texts)
@@ -168,15 +148,8 @@ def _columns(profile: Profile, table: str, *, names: bool) -> Iterator[_ExportCo
             yield _or_own_text(resolved) if table == schema.range_.name else resolved
 
 
-def _unchanged(name: str, batch: pa.RecordBatch) -> pa.Array:
-    return batch.column(name)
-
-
-def _resolved(name: str, source: str, texts: dict[int, str]) -> _ExportColumn:
-    """Return a column of the texts of the numbers in the column `source`, null where there is none."""
-    columns = [Column("number", Unit.ID, ""), Column("text", Unit.TEXT, "")]
-    table = build_table(columns, {"number": list(texts), "text": list(texts.values())})
-    numbers, dictionary = (column.combine_chunks() for column in table.columns)
+def _resolved(name: str, source: str, texts: dict[int, str]) -> _Column:
+    numbers, dictionary = array_of(list(texts), "int"), array_of(list(texts.values()), "text")
     kind = pa.dictionary(pa.int32(), pa.string())
     metadata = {"comment": f"What `{source}` stands for."}
 
@@ -184,15 +157,15 @@ def _resolved(name: str, source: str, texts: dict[int, str]) -> _ExportColumn:
         indices = pc.index_in(batch.column(source), value_set=numbers)
         return pa.DictionaryArray.from_arrays(indices, dictionary)
 
-    return _ExportColumn(pa.field(name, kind, True, metadata), values)
+    return pa.field(name, kind, True, metadata), values
 
 
-def _or_own_text(registered: _ExportColumn) -> _ExportColumn:
-    """Return names of ranges: the registered one, else the row's own text."""
+def _or_own_text(registered: _Column) -> _Column:
+    field, registered_names = registered
     # No dictionary: each row may have another text.
     metadata = {"comment": "Its message: what `name_id` stands for, or `text`."}
 
     def values(batch: pa.RecordBatch) -> pa.Array:
-        return pc.coalesce(registered.values(batch).dictionary_decode(), batch.column("text"))
+        return pc.coalesce(registered_names(batch).dictionary_decode(), batch.column("text"))
 
-    return _ExportColumn(pa.field(registered.field.name, pa.string(), True, metadata), values)
+    return pa.field(field.name, pa.string(), True, metadata), values

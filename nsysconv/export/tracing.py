@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from nsysconv import schema
-from nsysconv.export.columns import TableReader, row_slices
+from nsysconv.export.columns import TableReader, int64_array, row_slices
 from nsysconv.export.contract import Written
-from nsysconv.export.layout import EventBlock, TraceLayout, merge_by_time
+from nsysconv.export.layout import EventBlock, TraceLayout
 from nsysconv.export.tracks import (
     ON_DEVICES,
     ON_THREADS,
@@ -55,10 +55,7 @@ class CounterTrack:
 
 @dataclass(frozen=True)
 class CounterValues:
-    """Values of counters in the order of time: columns of equal length.
-
-    `index` indexes `counters`; times are ns since the profile's zero; a value holds from then on.
-    """
+    """Values of counters in the order of `time` (ns since zero); `index` indexes `counters`."""
 
     counters: list[CounterTrack]
     index: Array
@@ -70,16 +67,13 @@ class TraceWriter(Protocol):
     """Writes a trace in one format. Times it gets are ns since the trace's zero."""
 
     def add_process(self, process: TraceProcess) -> None:
-        """Write a process or a device, before any of its tracks; again: do nothing."""
+        """Write a process or a device, once, before any of its tracks."""
 
     def add_track(self, track: Track, process: TraceProcess, name: str) -> None:
         """Write a track, before any of its rows."""
 
     def encode_events(self, block: EventBlock) -> tuple[pa.Array, pa.Array | None]:
-        """Return what each row is written as, and the ends of arrows to be written behind the rows.
-
-        None for the second: there are none, or the rows hold them.
-        """
+        """Return what rows are written as, and the ends of arrows behind them, or None."""
 
     def encode_counters(self, values: CounterValues, processes: Sequence[TraceProcess]) -> pa.Array:
         """Return what values of counters are written as; a counter is of the process with its index."""
@@ -145,25 +139,27 @@ class _ProfileWriter:
         if not any(layout.profile.row_count(kind.table) for kind in kinds):
             return
         section = layout.section(kinds, pid)
-        if kinds is OPS and len(section):
+        if kinds is OPS and len(section.kind_of):
             # Rows of devices do not name their process: readers take that of the rows before them.
-            writer.add_process(self._process(pid, None))
+            self._process(pid, None)
         for track in section.tracks:
             device = track.key["device_id"] if track.kind.on_gpu else None
             process = self._process(pid, device)
-            writer.add_process(process)
             writer.add_track(track, process, track_name(track, layout.timeline))
-        with BackgroundWriter() as background:
+        with in_background() as submit:
             for blocks, order in layout.blocks(section):
                 if self.shift:
                     blocks = [replace(block, start=block.start + self.shift) for block in blocks]
                 for block in blocks:
                     self.counts[block.kind.what] += len(block.start)
-                background.submit(partial(self._write_blocks, blocks, order))
+                submit(partial(self._write_blocks, blocks, order))
 
     def _write_blocks(self, blocks: Sequence[EventBlock], order: Array) -> None:
         encoded, flows = zip(*(self.writer.encode_events(block) for block in blocks), strict=True)
-        self.writer.write(merge_by_time(encoded, order))
+        by_time = (
+            pa.concat_arrays(encoded).take(int64_array(order)) if len(encoded) > 1 else encoded[0]
+        )
+        self.writer.write(by_time)
         for arrows in flows:
             if arrows is not None:
                 self.writer.write(arrows)
@@ -173,51 +169,42 @@ class _ProfileWriter:
             if not len(values.time):
                 continue
             processes = [self._process(c.pid, c.device) for c in values.counters]
-            for process in processes:
-                self.writer.add_process(process)
             self.counts["counter"] += len(values.time)
             shifted = replace(values, time=values.time + self.shift)
             self.writer.write(self.writer.encode_counters(shifted, processes))
 
     def _process(self, pid: int, device: int | None) -> TraceProcess:
+        known = len(self.processes)
         if device is None:
-            return self.processes.process(self.index, self.layout.timeline, pid)
-        return self.processes.device(self.index, self.layout.timeline, device)
+            process = self.processes.process(self.index, self.layout.timeline, pid)
+        else:
+            process = self.processes.device(self.index, self.layout.timeline, device)
+        if len(self.processes) > known:
+            self.writer.add_process(process)
+        return process
 
 
-class BackgroundWriter:
-    """Runs one task after the other in a thread of its own. Use as a context manager.
+@contextmanager
+def in_background() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Yield a function that has a task run after all others, in a thread of their own.
 
-    An error of a task is raised by a later `submit`, or at the end.
+    It blocks while the queue is full, which bounds memory. An error of a task is raised by a later
+    call, or at the end; tasks that wait are cancelled then.
     """
+    pool = ThreadPoolExecutor(max_workers=1)
+    waiting: deque[Future[None]] = deque()
 
-    def __init__(self) -> None:
-        """Start without tasks."""
-        self._pool = ThreadPoolExecutor(max_workers=1)
-        self._waiting: deque[Future[None]] = deque()
+    def submit(task: Callable[[], None]) -> None:
+        while len(waiting) >= _MOST_WAITING:
+            waiting.popleft().result()
+        waiting.append(pool.submit(task))
 
-    def __enter__(self) -> Self:
-        """Return this writer."""
-        return self
-
-    def submit(self, task: Callable[[], None]) -> None:
-        """Run a task after all others; blocks while the queue is full, which bounds memory."""
-        while len(self._waiting) >= _MOST_WAITING:
-            self._waiting.popleft().result()
-        self._waiting.append(self._pool.submit(task))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Wait for all tasks; after an error, cancel those that wait."""
-        try:
-            while self._waiting and error is None:
-                self._waiting.popleft().result()
-        finally:
-            self._pool.shutdown(cancel_futures=True)
+    try:
+        yield submit
+        while waiting:
+            waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _settle_guards(timeline: Timeline) -> None:
@@ -229,7 +216,6 @@ def _settle_guards(timeline: Timeline) -> None:
 
 
 def _pids(timeline: Timeline) -> list[int]:
-    """Return the processes that rows name; MISSING last, if some name none."""
     profile = timeline.profile
     pids = {int(row["pid"]) for row in profile.rows("process")}
     for table in schema.EVENT_TABLES:

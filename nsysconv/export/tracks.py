@@ -151,39 +151,34 @@ def track_name(track: Track, timeline: Timeline) -> str:
     key = track.key
     lane = f" ({track.lane + 1})" if track.lane else ""
     if not track.kind.on_gpu:
-        return f"{_thread_name(timeline, key)}: {track.title}{lane}"
+        tid = key["tid"]
+        thread = NO_THREAD if tid == MISSING else _named(timeline, "thread", key["pid"], tid)
+        return f"{thread}: {track.title}{lane}"
     parts = [track.title] if track.title else []
     if "stream_id" in key:
         stream = key["stream_id"]
-        parts.append("no stream" if stream == MISSING else _stream_name(timeline, key))
+        parts.append(
+            "no stream" if stream == MISSING else _named(timeline, "stream", key["pid"], stream)
+        )
     # Any process of the profile may have used the device.
     if key["pid"] != MISSING and len(timeline.profile.rows("process")) > 1:
         parts.append(f"of process {key['pid']}")
     return " ".join(parts) + lane
 
 
-def _thread_name(timeline: Timeline, key: dict[str, int]) -> str:
-    if key["tid"] == MISSING:
-        return NO_THREAD
-    name = _thread_names(timeline).get((key["pid"], key["tid"]))
-    return f"thread {key['tid']} ({name})" if name else f"thread {key['tid']}"
-
-
-def _stream_name(timeline: Timeline, key: dict[str, int]) -> str:
-    name = _stream_names(timeline).get((key["pid"], key["stream_id"]))
-    return f"stream {key['stream_id']} ({name})" if name else f"stream {key['stream_id']}"
+def _named(timeline: Timeline, table: str, pid: int, number: int) -> str:
+    name = _names(timeline).get((table, pid, number))
+    return f"{table} {number} ({name})" if name else f"{table} {number}"
 
 
 @cached_small
-def _thread_names(timeline: Timeline) -> dict[tuple[int, int], str]:
-    rows = timeline.profile.rows("thread")
-    return {(row["pid"], row["tid"]): row["name"] for row in rows if row["name"]}
-
-
-@cached_small
-def _stream_names(timeline: Timeline) -> dict[tuple[int, int], str]:
-    rows = timeline.profile.rows("stream")
-    return {(row["pid"], row["stream_id"]): row["name"] for row in rows if row["name"]}
+def _names(timeline: Timeline) -> dict[tuple[str, int, int], str]:
+    return {
+        (table, row["pid"], row[column]): row["name"]
+        for table, column in (("thread", "tid"), ("stream", "stream_id"))
+        for row in timeline.profile.rows(table)
+        if row["name"]
+    }
 
 
 @dataclass(frozen=True)
@@ -209,6 +204,10 @@ class TraceProcesses:
         self._several = len(timelines) > 1
         self._taken: set[int] = set()
         self._processes: dict[tuple[int, str, int], TraceProcess] = {}
+
+    def __len__(self) -> int:
+        """Return how many there are so far."""
+        return len(self._processes)
 
     def process(self, profile: int, timeline: Timeline, pid: int) -> TraceProcess:
         """Return a process of the profile with this index among those of the trace."""

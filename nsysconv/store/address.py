@@ -36,18 +36,18 @@ class Url:
 
     def __post_init__(self) -> None:
         """Raise UsageError where it cannot be read; the error does not show it."""
-        if _ADDRESS.fullmatch(self.secret) is None:
+        _ = self._parts
+
+    @cached_property
+    def _parts(self) -> dict[str, str]:
+        match = _ADDRESS.fullmatch(self.secret)
+        if match is None:
             raise UsageError(
                 "cannot be read as the address of a database",
                 where=self.secret.partition("://")[0] + "://" + _HIDDEN,
                 hint="postgresql://USER@HOST:PORT/DATABASE. In names and passwords / is written %2F, "
                 "@ is %40, : is %3A.",
             )
-
-    @cached_property
-    def _parts(self) -> dict[str, str]:
-        match = _ADDRESS.fullmatch(self.secret)
-        assert match is not None
         return match.groupdict("")
 
     @property
@@ -89,10 +89,7 @@ def _shown_option(match: re.Match[str]) -> str:
 
 
 def split_url(text: str) -> tuple[Url, str | None]:
-    """Split ADDRESS[@WORD]: `@` is also in front of the host, the word is behind the database's name.
-
-    Raises UsageError where the address cannot be read.
-    """
+    """Split ADDRESS[@WORD], the word behind the database's name. Raises UsageError as Url."""
     match = _ADDRESS.match(text)
     if match is None or not (match["database"] or match["options"]):
         return Url(text), None

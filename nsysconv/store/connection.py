@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
 import adbc_driver_manager as adbc
@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError
-from nsysconv.report import Column, build_table, values_of
+from nsysconv.report import array_of, values_of
 from nsysconv.units import Unit
 
 # Rows per Arrow batch. Small batches stay in the cache: 1,024 to 4,096 were the fastest of 2^10 … 2^16.
@@ -29,8 +29,12 @@ _EVENT_BATCH_ROWS = 2048
 # SQLite's driver takes a column's type from the first batch; small tables fit into one.
 _SMALL_BATCH_ROWS = 1 << 17
 
+# Raised from None: their own text may hold an address with its password.
+_DRIVER_ERRORS = (adbc.Error, pa.ArrowException, OSError)
+
 Sql = str | sa.ClauseElement
 """A statement, or its text in the words of the database at hand."""
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -57,20 +61,20 @@ class TextColumn:
 
 
 class Connection(ABC):
-    """One database connection. Not shared between threads; open one per thread.
-
-    `place` names the database in error messages. Every failure is an NsysconvError.
-    """
+    """A connection for one thread. `place` names it in errors, all of which are NsysconvErrors."""
 
     DIALECT: ClassVar[sa.Dialect]
     NUL: ClassVar[str]
     """What is written for the character 0, which the database does not take in a statement."""
+    BATCH_OPTION: ClassVar[str]
+    """The driver's option for the size of a batch."""
+    BATCH_ROW: ClassVar[int]
+    """The size of a row, in what that option counts."""
 
     def __init__(self, driver: str, uri: str, place: str) -> None:
         """Open the database at `uri`; `place` names it in error messages."""
         self.place = place
-        self._errors = ErrorTranslation(self.translated)
-        with self._errors:
+        with translating(self.translated):
             self._database = adbc.AdbcDatabase(driver=driver, uri=uri)
             try:
                 self._connection = adbc.AdbcConnection(self._database)
@@ -87,12 +91,7 @@ class Connection(ABC):
         """Return the open connection."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Close the connection."""
         self.close()
 
@@ -117,10 +116,6 @@ class Connection(ABC):
     def translated(self, error: BaseException) -> NsysconvError:
         """Return the error to raise for what the driver raised, with a place and a hint."""
 
-    @abstractmethod
-    def batch_options(self, rows: int) -> Mapping[str, str]:
-        """Return the options of a statement whose rows are to come `rows` at a time."""
-
     # -- what is the same
 
     @classmethod
@@ -133,34 +128,31 @@ class Connection(ABC):
 
     def execute(self, sql: Sql) -> None:
         """Run a statement and drop its rows."""
-        with self._errors, self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
+        with self._statement(sql) as statement:
             statement.execute_update()
 
-    def rows(self, sql: Sql) -> list[dict[str, object]]:
+    def rows(self, sql: Sql) -> list[Row]:
         """Return the rows of a small query as dictionaries."""
-        with self._errors, self._statement(self.compiled(sql), _SMALL_BATCH_ROWS) as statement:
+        with self._statement(sql, _SMALL_BATCH_ROWS) as statement:
             return _pylist(reader_of(statement).read_all())
 
     def table(self, sql: Sql) -> pa.Table:
         """Return the rows of a query as an Arrow table."""
-        with self._errors, self._statement(self.compiled(sql), _SMALL_BATCH_ROWS) as statement:
+        with self._statement(sql, _SMALL_BATCH_ROWS) as statement:
             return reader_of(statement).read_all()
 
-    def value(self, sql: Sql) -> object:
+    def value(self, sql: Sql) -> Any:
         """Return the first cell of a query, None where there is no row."""
         rows = self.rows(sql)
         return next(iter(rows[0].values())) if rows else None
 
     def number(self, sql: Sql) -> int:
         """Return the first cell of a query that gives a whole number."""
-        return int(str(self.value(sql)))
+        return int(self.value(sql))
 
     def batches(self, sql: Sql, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a query, at most `rows` at a time.
-
-        In SQLite a column has the type of its first batch.
-        """
-        with self._errors, self._statement(self.compiled(sql), rows) as statement:
+        """Yield the rows of a query, at most `rows` at a time; SQLite's with the first one's types."""
+        with self._statement(sql, rows) as statement:
             for batch in reader_of(statement):
                 yield from (batch.slice(low, rows) for low in range(0, batch.num_rows, rows))
 
@@ -174,8 +166,8 @@ class Connection(ABC):
         """
         table = columns[0].table
         condition = self.within(table, profile_id, first_id, last_id)
-        sql = self.compiled(sa.select(*columns).where(condition).order_by(table.c.id))
-        with self._errors, self._statement(sql, _EVENT_BATCH_ROWS) as statement:
+        select = sa.select(*columns).where(condition).order_by(table.c.id)
+        with self._statement(select) as statement:
             for batch in reader_of(statement):
                 yield [_int64(column) for column in batch.columns]
 
@@ -183,7 +175,7 @@ class Connection(ABC):
         """Return the rows of a query of an id and a text that is not null."""
         numbers_of_cells: dict[Any, int] = {}
         ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        with self._errors, self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
+        with self._statement(sql) as statement:
             for batch in reader_of(statement):
                 if not batch.num_rows:
                     continue
@@ -198,30 +190,65 @@ class Connection(ABC):
 
     def ingest(self, table: str, rows: pa.Table) -> None:
         """Append Arrow rows to a table, columns by name."""
-        with self._errors:
-            statement = adbc.AdbcStatement(self._connection)
-            try:
-                statement.set_options(
-                    **{
-                        adbc.INGEST_OPTION_TARGET_TABLE: table,
-                        adbc.INGEST_OPTION_MODE: adbc.INGEST_OPTION_MODE_APPEND,
-                    }
-                )
-                _run_with(statement, rows)
-            finally:
-                statement.close()
+        with (
+            translating(self.translated),
+            closing(adbc.AdbcStatement(self._connection)) as statement,
+        ):
+            append = {adbc.INGEST_OPTION_MODE: adbc.INGEST_OPTION_MODE_APPEND}
+            statement.set_options(**{adbc.INGEST_OPTION_TARGET_TABLE: table}, **append)
+            run_with(statement, rows)
 
-    def execute_for(self, rows: pa.Table, sql: str) -> None:
-        """Run a statement once per row; the row's cells are the values of its parameters, in order."""
-        with self._errors, self._statement(self.compiled(sql), _EVENT_BATCH_ROWS) as statement:
-            _run_with(statement, rows)
+    def insert(self, table: sa.Table, **values: object) -> None:
+        """Insert one row."""
+        self.execute(sa.insert(table).values(**values))
 
-    def _statement(self, sql: str, batch_rows: int) -> _Statement:
-        return _Statement(self._connection, sql, self.batch_options(batch_rows))
+    @contextmanager
+    def transaction(self, begin: str = "BEGIN") -> Iterator[None]:
+        """Do all that the block does, or nothing where it raises."""
+        self.execute(begin)
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            self.roll_back()
+            raise
+
+    def roll_back(self) -> None:
+        """End a transaction that failed, unless it ended with the connection or before a signal."""
+        with suppress(NsysconvError):
+            self.execute("ROLLBACK")
+
+    @contextmanager
+    def _statement(
+        self,
+        sql: Sql,
+        batch_rows: int = 0,
+        translated: Callable[[BaseException], NsysconvError] | None = None,
+    ) -> Iterator[adbc.AdbcStatement]:
+        try:
+            # ADBC's own context manager hides the first error.
+            with closing(adbc.AdbcStatement(self._connection)) as statement:
+                size = (batch_rows or _EVENT_BATCH_ROWS) * self.BATCH_ROW
+                statement.set_options(**{self.BATCH_OPTION: str(size)})
+                statement.set_sql_query(self.compiled(sql))
+                yield statement
+        except _DRIVER_ERRORS as error:
+            raise (translated or self.translated)(error) from None
 
 
-def check_version(version: int, location: object, other: str) -> None:
-    """Raise InputError for a store of another version; `other` is an example of another location."""
+@contextmanager
+def translating(translated: Callable[[BaseException], NsysconvError]) -> Iterator[None]:
+    """Raise in place of what the driver raises what `translated` makes of it."""
+    try:
+        yield
+    except _DRIVER_ERRORS as error:
+        raise translated(error) from None
+
+
+def check_version(version: int | None, location: object, other: str, how_to_make: str) -> None:
+    """Raise InputError unless a store of our version is there; `other` is where else one may be."""
+    if version is None:
+        raise InputError("not an nsysconv store", where=str(location), hint=how_to_make)
     if version != schema.SCHEMA_VERSION:
         newer = version > schema.SCHEMA_VERSION
         raise InputError(
@@ -243,52 +270,7 @@ def _closed(handle: adbc.AdbcConnection | adbc.AdbcDatabase) -> None:
             raise
 
 
-class _Statement:
-    """Closes an ADBC statement when done; ADBC's own context manager hides the first error."""
-
-    def __init__(
-        self, connection: adbc.AdbcConnection, sql: str, options: Mapping[str, str]
-    ) -> None:
-        self._statement = adbc.AdbcStatement(connection)
-        try:
-            self._statement.set_options(**options)
-            self._statement.set_sql_query(sql)
-        except BaseException:
-            self._statement.close()
-            raise
-
-    def __enter__(self) -> adbc.AdbcStatement:
-        return self._statement
-
-    def __exit__(self, *exception: object) -> None:
-        self._statement.close()
-
-
-class ErrorTranslation:
-    """Turns what the driver raises into errors with a place and a hint."""
-
-    def __init__(self, translated: Callable[[BaseException], NsysconvError]) -> None:
-        """Use `translated` to make the error to raise of what the driver raised."""
-        self._translated = translated
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Raise the translated error in place of the driver's own."""
-        if isinstance(error, (adbc.Error, pa.ArrowException, OSError)) and not isinstance(
-            error, NsysconvError
-        ):
-            # The driver's own text may hold an address with its password.
-            raise self._translated(error) from None
-
-
-def _pylist(table: pa.Table) -> list[dict[str, object]]:
+def _pylist(table: pa.Table) -> list[Row]:
     try:
         return list(table.to_pylist())
     except UnicodeDecodeError:
@@ -319,7 +301,8 @@ def _cells(column: pa.Array) -> Iterator[Any]:
     return (raw[low:high] for low, high in pairwise(edges))
 
 
-def _run_with(statement: adbc.AdbcStatement, rows: pa.Table) -> None:
+def run_with(statement: adbc.AdbcStatement, rows: pa.Table) -> None:
+    """Run a statement once per row; the row's cells are the values of its parameters, in order."""
     handle = adbc.ArrowArrayStreamHandle()
     rows.to_reader()._export_to_c(handle.address)
     statement.bind_stream(handle)
@@ -356,11 +339,7 @@ def arrow_type(column: sa.Column[Any]) -> pa.DataType:
 
 
 def arrow_field(column: sa.Column[Any]) -> pa.Field:
-    """Return a column as an Arrow field.
-
-    Its metadata are its comment, its unit where it is a quantity, and the words that its codes stand for,
-    as JSON.
-    """
+    """Return a column as an Arrow field with its comment, its unit and the words of its codes."""
     metadata = {"comment": column.comment or ""}
     if column.info["unit"] not in _NO_QUANTITY:
         metadata["unit"] = column.info["unit"].value
@@ -405,29 +384,13 @@ def prefetched(batches: Iterator[T]) -> Generator[T]:
             yield batch
 
 
-def batch_of_rows(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Return rows given as dictionaries as a batch of a table's columns; absent cells are null."""
-    # Whole numbers are whole numbers here, bytes per second too.
-    columns = [
-        Column(c.name, c.info["unit"] if c.info["unit"] in _ARROW else Unit.ID, "")
-        for c in table.columns
-    ]
-    data = {column.name: [row.get(column.name) for row in rows] for column in columns}
-    (batch,) = build_table(columns, data).to_batches()
-    return batch
-
-
 def without_nul(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the texts with U+FFFD for the character 0, which PostgreSQL does not store."""
-    if values.type != pa.string() or not any(map(_has_nul, values.chunks)):
+    data = [texts.buffers()[2] for texts in values.chunks if texts.type == pa.string()]
+    if all(not part or np.frombuffer(part, np.uint8).all() for part in data):
         return values
     texts = [None if t is None else t.replace("\0", "\ufffd") for t in values.to_pylist()]
-    return build_table([Column("text", Unit.TEXT, "")], {"text": texts}).column(0)
-
-
-def _has_nul(texts: pa.Array) -> bool:
-    data = texts.buffers()[2]
-    return data is not None and not np.frombuffer(data, np.uint8).all()
+    return pa.chunked_array([array_of(texts, "text")])
 
 
 def _readable(values: pa.Array) -> pa.Array:
@@ -436,13 +399,8 @@ def _readable(values: pa.Array) -> pa.Array:
     try:
         values.validate(full=True)
     except pa.ArrowInvalid:
-        texts = [raw.decode("utf-8", "replace") for raw in _bytes(values)]
-        return build_table([Column("text", Unit.TEXT, "")], {"text": texts}).column(0).chunk(0)
+        return array_of(_decoded(values), "text")
     return values
-
-
-def _bytes(values: pa.Array) -> Iterable[bytes]:
-    return values.view(pa.binary()).to_pylist()  # type: ignore[no-any-return]
 
 
 def _with_nulls(values: pa.Array, is_null: pa.Array) -> pa.Array:

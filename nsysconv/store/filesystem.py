@@ -26,9 +26,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from nsysconv.errors import InUseError, UsageError
 from nsysconv.partials import alive, building, pid_namespace, sweep
@@ -47,18 +46,18 @@ def require_folder(path: Path) -> None:
 
 
 def publish(partial: Path, path: Path) -> None:
-    """Give a complete file or folder its final name.
-
-    Raises InUseError where something has that name by now, and OSError.
-    """
+    """Give a complete file or folder its name. Raises OSError, and InUseError for one taken."""
     if partial.is_dir():
-        _publish_folder(partial, path)
+        try:
+            # Folders have no links. Renaming is atomic, and takes no place but that of an empty
+            # folder.
+            partial.rename(path)
+        except OSError as error:
+            if not path.exists():
+                raise
+            raise _appeared("folder", path) from error
         return
-    descriptor = os.open(partial, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    flush(partial)
     try:
         os.link(partial, path)
     except FileExistsError:
@@ -68,6 +67,15 @@ def publish(partial: Path, path: Path) -> None:
         if path.exists():
             raise _appeared("file", path) from None
         partial.rename(path)
+
+
+def flush(path: Path) -> None:
+    """Have the system write a file to its disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _appeared(kind: str, path: Path) -> InUseError:
@@ -128,16 +136,6 @@ def follow_links(path: Path) -> Path:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
-def _publish_folder(partial: Path, path: Path) -> None:
-    try:
-        # Folders have no links. Renaming is atomic, and takes no place but that of an empty folder.
-        partial.rename(path)
-    except OSError as error:
-        if not path.exists():
-            raise
-        raise _appeared("folder", path) from error
-
-
 _PREFIX = "nsysconv-private-"
 _YOUNG_S = 60.0
 """A folder is made first and locked then: one so young is left alone."""
@@ -158,7 +156,6 @@ def private_folder() -> Iterator[Path]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lock a folder. Raises OSError where another process has locked it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,10 +184,7 @@ _POLL_S = 0.1
 
 
 def network_file_system(path: Path, mounts: str | None = None) -> str | None:
-    """Return the type of the network file system of a path, or None.
-
-    None also where the type cannot be found out. `mounts` is the text of /proc/self/mountinfo.
-    """
+    """Return the type of a path's network file system, None also where it cannot be found out."""
     if mounts is None:
         try:
             mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
@@ -214,11 +208,6 @@ def lock_file(store: Path) -> Path:
     """Return the path of the lock file beside a store."""
     real = store.resolve()
     return real.with_name(f".{real.name}.lock")
-
-
-def is_locked(store: Path) -> bool:
-    """Return whether a lock file says that somebody adds to a store on a network file system."""
-    return lock_file(store).exists()
 
 
 @contextmanager
@@ -251,13 +240,10 @@ def lock_for_adding(store: Path, wait_s: float | None = None) -> Iterator[None]:
         lock.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True)
-class _Holder:
-    """A process: its host, its number, and the container in which the number counts."""
-
+class _Holder(NamedTuple):
     host: str = "another host"
     pid: str = "unknown"
-    space: str = ""
+    namespace: str = ""  # in which the number of the process counts
 
 
 def _ourselves() -> _Holder:
@@ -265,7 +251,6 @@ def _ourselves() -> _Holder:
 
 
 def _made(lock: Path) -> bool:
-    own = _ourselves()
     try:
         descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
     except FileExistsError:
@@ -277,7 +262,7 @@ def _made(lock: Path) -> bool:
             hint="To add to a store on a network file system, a file has to be made beside it.",
         ) from error
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(f"{own.host} {own.pid} {own.space}")
+        file.write(" ".join(_ourselves()))
     return True
 
 
@@ -292,9 +277,8 @@ def _read(lock: Path) -> _Holder:
 
 def _is_gone(holder: _Holder) -> bool:
     own = _ourselves()
-    if (holder.host, holder.space) != (own.host, own.space) or not holder.pid.isdigit():
-        return False
-    return not alive(int(holder.pid))
+    is_here = (holder.host, holder.namespace) == (own.host, own.namespace)
+    return is_here and holder.pid.isdigit() and not alive(int(holder.pid))
 
 
 def _removed(lock: Path, holder: _Holder) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nsysconv.errors import UsageError
 from nsysconv.store.address import SCHEMES, Url, split_url
@@ -60,27 +61,24 @@ def is_new(location: Location) -> bool:
     return isinstance(location, Path) and not location.exists()
 
 
-def is_store(location: Location) -> bool:
-    """Return whether a store, of any version, is there. Raises UsageError where that cannot be asked."""
+def _connections(location: Location) -> Any:  # a module: both have the same functions
     if isinstance(location, Url):
         from nsysconv.store import postgresql
 
-        return postgresql.schema_version(location) is not None
-    from nsysconv.store.sqlite.connection import schema_version
+        return postgresql
+    from nsysconv.store.sqlite import connection
 
-    return schema_version(location) is not None
+    return connection
+
+
+def is_store(location: Location) -> bool:
+    """Return whether a store, of any version, is there. Raises UsageError where that cannot be asked."""
+    return _connections(location).schema_version(location) is not None
 
 
 def require_store(location: Location) -> None:
     """Raise InputError unless a store is there of the version that this program reads and writes."""
-    if isinstance(location, Url):
-        from nsysconv.store import postgresql
-
-        postgresql.check_store(location)
-    else:
-        from nsysconv.store.sqlite import connection
-
-        connection.check_store(location)
+    _connections(location).check_store(location)
 
 
 @contextmanager
@@ -89,15 +87,7 @@ def reading(location: Location) -> Iterator[Store]:
     require_store(location)
     from nsysconv.store.read import Store
 
-    if isinstance(location, Url):
-        from nsysconv.store import postgresql
-
-        store = Store(lambda: postgresql.open_for_reading(location))
-    else:
-        from nsysconv.store.sqlite.connection import open_for_reading
-
-        store = Store(lambda: open_for_reading(location))
-    with store:
+    with Store(partial(_connections(location).open_for_reading, location)) as store:
         yield store
 
 

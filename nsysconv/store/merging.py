@@ -26,7 +26,7 @@ from nsysconv.store.recording import (
     SourceRows,
     Summary,
 )
-from nsysconv.store.runs import RANK_REPEATED
+from nsysconv.store.runs import RANK_REPEATED, coverage_by_run
 from nsysconv.store.write import Origin, tags_of
 
 _ROWS_AT_ONCE = 100_000
@@ -56,10 +56,7 @@ class StoredProfile:
 
 @contextmanager
 def stored_profiles(place: Location) -> Iterator[Iterator[StoredProfile]]:
-    """Open a store and yield its profiles, in their order, as recordings.
-
-    Raises InputError where it is no store or one of another version.
-    """
+    """Open a store and yield its profiles as recordings, in their order. Raises as `reading`."""
     with reading(place) as store:
         runs = _runs(store)
         yield (
@@ -81,23 +78,10 @@ def stored_profiles(place: Location) -> Iterator[Iterator[StoredProfile]]:
 
 
 def _runs(store: Store) -> dict[int, StoredRun]:
-    profile, process = schema.profile, schema.process
-    ranks: dict[int, set[int]] = {}
-    members: dict[int, int] = {}
-    for row in store.rows(sa.select(profile.c.run_id)):
-        members[row["run_id"]] = members.get(row["run_id"], 0) + 1
-    of_ranks = (
-        sa.select(profile.c.run_id, process.c.rank)
-        .join_from(profile, process, process.c.profile_id == profile.c.id)
-        .where(process.c.rank.is_not(None))
-    )
-    for row in store.rows(of_ranks):
-        ranks.setdefault(row["run_id"], set()).add(row["rank"])
+    labels = {row["id"]: row["label"] for row in store.runs()}
     return {
-        row["id"]: StoredRun(
-            row["id"], row["label"], members.get(row["id"], 0), frozenset(ranks.get(row["id"], ()))
-        )
-        for row in store.runs()
+        run_id: StoredRun(run_id, labels[run_id], len(run.profiles), frozenset(run.ranks))
+        for run_id, run in coverage_by_run(store).items()
     }
 
 
@@ -110,7 +94,7 @@ def _recording(store: Store, profile: Profile, place: Location) -> Recording:
 
 
 def _batches(store: Store, profile: Profile, place: Location) -> Batches:
-    extents = store.extents(profile.id)
+    extents = profile.extents
     for table in schema.metadata.sorted_tables:
         if "profile_id" not in table.c or table in _MADE_ANEW:
             continue
@@ -122,7 +106,7 @@ def _batches(store: Store, profile: Profile, place: Location) -> Batches:
             else:
                 yield from _rows(profile, table, ("profile_id", "id"))
     # The rows were read under a lock, their extents before it.
-    if store.extents_now(profile.id) != extents:
+    if profile.current_extents() != extents:
         raise InputError(
             "the store was changed while it was read", where=str(place), hint="Import it again."
         )

@@ -10,10 +10,11 @@ numbered by the writer, and only what makes them a profile is written by one aft
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, suppress
-from functools import cache
+from contextlib import AbstractContextManager, closing, contextmanager
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,11 @@ from sqlalchemy.schema import CreateTable, SetColumnComment, SetTableComment
 
 from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError, UsageError
-from nsysconv.notes import Note
-from nsysconv.report import Column, build_table
+from nsysconv.report import array_of
 from nsysconv.store import user_sql
 from nsysconv.store.address import Url
 from nsysconv.store.connection import (
     Connection,
-    ErrorTranslation,
     Sql,
     arrow_type,
     check_version,
@@ -43,11 +42,11 @@ from nsysconv.store.connection import (
     to_schema_types,
     without_nul,
 )
-from nsysconv.store.recording import Batch, SourceRows
+from nsysconv.store.read import Extent
+from nsysconv.store.recording import SourceRows
 from nsysconv.store.sqlite.virtual_store import ViewsConnection
 from nsysconv.store.user_sql import views
-from nsysconv.store.write import IdRange, ProfileRows, Progress, Writer
-from nsysconv.units import Unit
+from nsysconv.store.write import ProfileRows, Progress, Writer
 
 # A row's bytes on the wire: a length of its own, and of each cell beside the cell.
 _ROW_BYTES, _CELL_BYTES = 2, 12
@@ -61,7 +60,6 @@ _LISTING = (
     "('r', 'v')` lists tables and views; docs/schema.md describes them."
 )
 
-_ANOTHER = "ANOTHER-DATABASE"
 _INSTALL = "pip install 'nsysconv[postgres]'"
 
 
@@ -75,6 +73,8 @@ class PostgresqlConnection(Connection):
 
     DIALECT = _DIALECT
     NUL = "\ufffd"
+    BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
+    BATCH_ROW = _ROW_BYTES + _FEW_COLUMNS * _CELL_BYTES
 
     def __init__(self, url: Url, *, read_only: bool = False) -> None:
         """Connect to the database. Raises UsageError where the driver is not installed."""
@@ -111,28 +111,11 @@ class PostgresqlConnection(Connection):
         if any(len(part) for part in waiting):
             yield _concatenated(waiting)
 
-    def roll_back(self) -> None:
-        """End a transaction that failed. Where the connection is lost the server does it."""
-        with suppress(NsysconvError):
-            self.execute("ROLLBACK")
-
-    @contextmanager
-    def _undone(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self.roll_back()
-
     def within(
         self, table: sa.Table, profile_id: int, first_id: int, last_id: int
     ) -> sa.ColumnElement[bool]:
         """Return the condition for a profile's rows; each profile's are numbered from 1."""
         return sa.and_(table.c.profile_id == profile_id, table.c.id.between(first_id, last_id))
-
-    def batch_options(self, rows: int) -> Mapping[str, str]:
-        """Return the driver's limit of bytes per batch."""
-        size = rows * (_ROW_BYTES + _FEW_COLUMNS * _CELL_BYTES)
-        return {"adbc.postgresql.batch_size_hint_bytes": str(size)}
 
     def ask(self, sql: str) -> pa.Table:
         """Return the rows of a user's query. Raises UsageError where it is wrong or no select.
@@ -142,40 +125,43 @@ class PostgresqlConnection(Connection):
         transactions, too.
         """
         self.execute("BEGIN")
-        with (
-            ErrorTranslation(lambda error: self._misunderstood(error, sql)),
-            self._undone(),
-            self._statement(self.compiled(sql), _ANSWER_BATCH_ROWS) as statement,
-            ThreadPoolExecutor(max_workers=1) as pool,
-        ):
-            # In a thread: while the library waits for the server it hears no signal.
-            answer = pool.submit(_query_rows, statement)
-            try:
-                rows = answer.result()
-            finally:
-                # Between two requests the server has nothing to cancel: once may not be enough.
-                while not answer.done():
-                    statement.cancel()
-                    wait([answer], _CANCEL_S)
+        try:
+            with (
+                self._statement(
+                    sql, _ANSWER_BATCH_ROWS, partial(self._misunderstood, sql)
+                ) as asked,
+                ThreadPoolExecutor(max_workers=1) as pool,
+            ):
+                # In a thread: while the library waits for the server it hears no signal.
+                answer = pool.submit(_query_rows, asked)
+                try:
+                    rows = answer.result()
+                finally:
+                    # Between two requests the server has nothing to cancel: once may not be enough.
+                    while not answer.done():
+                        asked.cancel()
+                        wait([answer], _CANCEL_S)
+        finally:
+            self.roll_back()
         return simple_types(rows)
 
     def translated(self, error: BaseException) -> NsysconvError:
         """Return the error to raise for what the server or its library said."""
         text, words, where = str(error), self._words(error), self.place
         state = _state(error)
-        for pattern, what, hint in _CANNOT_CONNECT:
-            if not state and re.search(pattern, text):
-                return UsageError(f"{what}: {words}", where=where, hint=hint)
-        for prefix, what, hint in _CANNOT_DO:
-            if state.startswith(prefix):
-                return UsageError(f"{what}: {words}", where=where, hint=hint)
+        if state:
+            known = [error for error in _ERRORS["doing"] if state.startswith(error["state"])]
+        else:
+            known = [error for error in _ERRORS["connecting"] if re.search(error["pattern"], text)]
+        if known:
+            return UsageError(f"{known[0]['what']}: {words}", where=where, hint=known[0]["hint"])
         return InputError(f"PostgreSQL says: {words}", where=where)
 
-    def _misunderstood(self, error: BaseException, sql: str) -> NsysconvError:
+    def _misunderstood(self, sql: str, error: BaseException) -> NsysconvError:
         state = _state(error)
         if state == "25006":
             return UsageError(user_sql.ONLY_SELECTS)
-        of_server = any(state.startswith(prefix) for prefix, *_ in _CANNOT_DO)
+        of_server = any(state.startswith(known["state"]) for known in _ERRORS["doing"])
         if of_server or not (state or "ERROR:" in str(error)):
             return self.translated(error)
         return user_sql.misunderstood("PostgreSQL", self._words(error), sql, _LISTING)
@@ -188,67 +174,7 @@ class PostgresqlConnection(Connection):
         return (said[1] if said else text.partition("\n")[0]).strip() or type(error).__name__
 
 
-_CANNOT_CONNECT = (
-    (
-        r"password|SASL|SCRAM",
-        "the server refuses the password",
-        "Set PGPASSWORD, or put a line HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass (mode 0600).",
-    ),
-    (
-        r'database ".*" does not exist',
-        "there is no such database",
-        "Make it first: createdb NAME; nsysconv makes its tables.",
-    ),
-    (
-        r'role ".*" does not exist|no pg_hba.conf entry|Peer authentication|Ident authentication',
-        "the server does not let this user in",
-        "Name another user, postgresql://USER@HOST/NAME, or ask who runs the server.",
-    ),
-    (
-        r"too many (?:clients|connections)|connection slots",
-        "the server has no connection left",
-        "Run fewer imports at once, or have max_connections of the server raised.",
-    ),
-    (
-        r"refused|No such file|translate host name|timed? ?out|unreachable|Is the server running",
-        "no PostgreSQL server answers there",
-        "Check host and port, and that the server runs: pg_isready -d ADDRESS.",
-    ),
-    (
-        r"closed the connection|connection not open|no connection to the server|SYSCALL",
-        "the connection was lost",
-        "Try again; nothing was changed.",
-    ),
-    (
-        r"Failed to connect",
-        "the server cannot be reached",
-        "postgresql://USER@HOST:PORT/DATABASE is how an address is written.",
-    ),
-)
-
-_CANNOT_DO = (
-    (
-        "42501",
-        "the user may not do that",
-        "Who owns the store can allow it: GRANT ALL ON ALL TABLES IN SCHEMA public TO NAME, and ALL "
-        "SEQUENCES, or to read SELECT alone. To make one takes GRANT CREATE ON SCHEMA public.",
-    ),
-    (
-        "3F000",
-        "the schema that the address names does not exist",
-        "Make it first: CREATE SCHEMA NAME.",
-    ),
-    (
-        "25006",
-        "the database cannot be written",
-        "It is a copy that follows another server, or read-only.",
-    ),
-    ("53100", "the server's disk is full", "Free some space there; nothing was changed."),
-    ("53300", "the server has no connection left", "Run fewer imports at once."),
-    ("40P01", "two imports waited for each other", "Import again; nothing was changed."),
-    ("57P", "the server stopped", "Import again when it runs; nothing was changed."),
-    ("08", "the connection was lost", "Import again; nothing was changed."),
-)
+_ERRORS = tomllib.loads(Path(__file__).with_name("postgresql_errors.toml").read_text("utf-8"))
 
 
 # While rows stream the driver gives no state.
@@ -352,14 +278,11 @@ def schema_version(url: Url) -> int | None:
 
 def check_store(url: Url) -> None:
     """Raise InputError unless a store is there of the version that this program reads and writes."""
-    version = schema_version(url)
-    if version is None:
-        raise InputError(
-            "not an nsysconv store",
-            where=str(url),
-            hint=f"`nsysconv import FILE -o {url}` makes one.",
-        )
-    check_version(version, url, _ANOTHER)
+    _check_version(schema_version(url), url)
+
+
+def _check_version(version: int | None, url: Url) -> None:
+    check_version(version, url, "ANOTHER-DATABASE", f"`nsysconv import FILE -o {url}` makes one.")
 
 
 def _version(connection: PostgresqlConnection) -> int | None:
@@ -369,14 +292,10 @@ def _version(connection: PostgresqlConnection) -> int | None:
 
 
 def make_or_check(connection: PostgresqlConnection, url: Url) -> None:
-    """Make the tables where there are none of ours.
-
-    Raises UsageError where other tables are in the way, InputError where ours are of another version.
-    """
+    """Make the tables where there are none; raise UsageError where others are in the way."""
     version = _version(connection)
     if version is None:
-        connection.execute("BEGIN")
-        try:
+        with connection.transaction():
             connection.rows(LOCK)
             # Another process may have made them while this one waited.
             version = _version(connection)
@@ -384,11 +303,7 @@ def make_or_check(connection: PostgresqlConnection, url: Url) -> None:
                 _check_free(connection, url)
                 connection.execute(";\n".join(statements()))
                 version = schema.SCHEMA_VERSION
-        except BaseException:
-            connection.roll_back()
-            raise
-        connection.execute("COMMIT")
-    check_version(version, url, _ANOTHER)
+    _check_version(version, url)
 
 
 def _check_free(connection: PostgresqlConnection, url: Url) -> None:
@@ -480,15 +395,8 @@ class PostgresqlWriter(Writer):
             yield
         self._source = None
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            self._connection.roll_back()
-            raise
-        self._connection.execute("COMMIT")
+    def _transaction(self) -> AbstractContextManager[None]:
+        return self._connection.transaction()
 
     def _profile_ids(self) -> Iterator[int]:
         while True:
@@ -505,37 +413,21 @@ class _PostgresqlRows(ProfileRows):
     def __init__(
         self, connection: PostgresqlConnection, profile_id: int, source: ViewsConnection | None
     ) -> None:
-        self._connection = connection
-        self._profile_id = profile_id
+        super().__init__(connection, profile_id)
         self._source = source
         self._counts = dict.fromkeys(schema.EVENT_TABLES, 0)
 
-    def add(self, batch: Batch, progress: Progress) -> list[Note]:
-        if isinstance(batch, SourceRows):
-            return self._copy(batch, progress)
-        if batch.count:
-            self._ingest(batch.table, batch.rows)
-        if batch.done:
-            progress(batch.done, batch.count)
-        return []
+    def spans(self) -> dict[str, Extent]:
+        return {name: Extent(1, count) for name, count in self._counts.items() if count}
 
-    def spans(self) -> dict[str, IdRange]:
-        return {name: IdRange(1, count) for name, count in self._counts.items() if count}
-
-    def _copy(self, batch: SourceRows, progress: Progress) -> list[Note]:
+    def _copy(self, batch: SourceRows, progress: Progress) -> None:
         count = self._counts[batch.table]
-        self._connection.execute("SAVEPOINT batch")
         try:
             self._stream(batch, progress)
-            notes = list[Note]()
         except InputError:
             # A wrong type, which is noticed here, or an impossible time, which the database notices.
-            self._connection.execute("ROLLBACK TO batch")
             self._counts[batch.table] = count
-            guarded, notes = batch.guarded()
-            self._stream(guarded, lambda table, rows: None)
-        self._connection.execute("RELEASE batch")
-        return notes
+            raise
 
     def _stream(self, batch: SourceRows, progress: Progress) -> None:
         assert self._source is not None
@@ -557,18 +449,14 @@ class _PostgresqlRows(ProfileRows):
             first = self._counts[name] + 1
             numbers["id"] = np.arange(first, first + count)
             self._counts[name] += count
-        assigned = build_table([Column(key, Unit.ID, "") for key in numbers], numbers)
         columns = [
             # COPY takes the bytes as they are: types have to be those of the table.
             without_nul(column.cast(arrow_type(table.c[key])))
             for key, column in zip(rows.column_names, rows.columns, strict=True)
         ]
-        self._connection.ingest(
-            name,
-            pa.Table.from_arrays(
-                [*columns, *assigned.columns], names=[*rows.column_names, *assigned.column_names]
-            ),
-        )
+        columns += [array_of(values, "int") for values in numbers.values()]
+        names = [*rows.column_names, *numbers]
+        self._connection.ingest(name, pa.Table.from_arrays(columns, names=names))
 
 
 def _in_groups(parts: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

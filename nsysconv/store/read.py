@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +28,7 @@ from nsysconv.launch import cores
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef
-from nsysconv.store.connection import Connection, TextColumn
+from nsysconv.store.connection import Connection, Row, TextColumn
 
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
@@ -35,7 +37,8 @@ _MAX_THREADS = 8
 _WIDE = frozenset({"start_ns"})
 
 Columns = dict[str, np.ndarray]
-Row = dict[str, Any]
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,14 @@ class Extent:
     last_id: int
     constants: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def row_count(self) -> int:
+        """Return the number of rows."""
+        return self.last_id - self.first_id + 1
+
+
+_NO_ROWS = Extent(1, 0)
+
 
 class Profile:
     """One profile of an open store, read-only. Columns are read once and kept; threads may share it.
@@ -54,26 +65,33 @@ class Profile:
     source may hold and that it does not, `advice` for these, `notes`.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        attributes: Row,
-        facts: frozenset[Fact],
-        missing: frozenset[Fact],
-        advice: Mapping[Fact, str],
-        notes: tuple[Note, ...],
-    ) -> None:
-        """Take what the store's small tables say of one profile."""
+    def __init__(self, store: Store, attributes: Row) -> None:
+        """Read what the store's small tables say of the profile with this row."""
         self._store = store
         self.id = int(attributes["id"])
         self.attributes = attributes
         self.ref = ProfileRef(
             self.id, attributes["label"], attributes["source"], attributes["path"]
         )
-        self.facts = facts
-        self.missing = missing
-        self.advice = advice
-        self._notes = notes
+        # Of a later version's facts nothing here asks for any.
+        facts = [row for row in self.rows(schema.profile_fact.name) if row["fact"] in set(Fact)]
+        self.facts = frozenset(Fact(row["fact"]) for row in facts if row["held"])
+        self.missing = frozenset(Fact(row["fact"]) for row in facts if not row["held"])
+        self.advice: Mapping[Fact, str] = {
+            Fact(row["fact"]): row["advice"] for row in facts if not row["held"] and row["advice"]
+        }
+        self._notes = tuple(
+            Note(
+                row["slug"],
+                Severity(row["severity"]),
+                row["text"],
+                row["count"],
+                row["place"],
+                frozenset(map(Fact, row["facts"].split())),
+            )
+            for row in sorted(self.rows(schema.note.name), key=itemgetter("id"))
+        )
+        self.late_notes: list[Note] = []
         self._columns: dict[str, Columns] = {}
         # Of two threads that ask for columns of a table the second finds what the first has read.
         self._locks = {table: Lock() for table in schema.metadata.tables}
@@ -81,18 +99,38 @@ class Profile:
     @property
     def notes(self) -> tuple[Note, ...]:
         """Return the notes of the import, and those that reading has added since."""
-        return (*self._notes, *self._store.late_notes)
+        return (*self._notes, *self.late_notes)
+
+    @cached_property
+    def extents(self) -> Mapping[str, Extent]:
+        """Return the extents by table, as the database had them when they were first asked for."""
+        return self.current_extents()
+
+    def current_extents(self) -> dict[str, Extent]:
+        """Return the extents by table as the database has them now."""
+        return {
+            row["table_name"]: Extent(
+                row["first_id"],
+                row["last_id"],
+                {k: row[k] for k in ("pid", "device_id") if row[k] is not None},
+            )
+            for row in self.rows(schema.extent.name)
+        }
 
     def row_count(self, table: str) -> int:
         """Return the number of this profile's rows in an event table, as the import counted them."""
-        return self._store.row_count(self.id, table)
+        return self.extents.get(table, _NO_ROWS).row_count
 
     def first_id(self, table: str) -> int:
         """Return the id of this profile's first row in an event table; the others follow without gaps.
 
         A file read in place has the ids of a store that holds nothing but it.
         """
-        return self._store.first_id(self.id, table)
+        return self.extents.get(table, _NO_ROWS).first_id
+
+    def constants(self, table: str) -> Mapping[str, int]:
+        """Return the columns known to hold one value in all of this profile's rows of a table."""
+        return self.extents.get(table, _NO_ROWS).constants
 
     def columns(self, table: str, names: Sequence[str]) -> Columns:
         """Return integer columns of an event table as read-only arrays of equal length.
@@ -103,13 +141,13 @@ class Profile:
         with self._locks[table]:
             cached = self._columns.setdefault(table, {})
             uncached = [name for name in names if name not in cached]
-            constants = self._store.constants(self.id, table)
+            constants = self.constants(table)
             stored = [name for name in uncached if name not in constants]
             if uncached and not stored and not cached:
                 stored = uncached
             if stored:
                 with phase(f"read {table}"):
-                    cached.update(self._store.read_columns(self.id, table, stored))
+                    cached.update(self._read_columns(table, stored))
             length = len(next(iter(cached.values())))
             for name in uncached:
                 if name not in cached:
@@ -127,15 +165,20 @@ class Profile:
         self._columns.clear()
 
     def texts(self, table: str, column: str, prefix: str = "") -> TextColumn:
-        """Return a text column of an event table, without nulls.
+        """Return the texts of a column that begin with `prefix`, in capitals or not; no nulls."""
+        if table not in self.extents:
+            return TextColumn(np.empty(0, np.int64), np.empty(0, np.int32), [])
+        source = schema.metadata.tables[table]
+        text = source.c[column]
 
-        Only texts that begin with `prefix`; upper and lower case may count as equal.
-        """
-        return self._store.read_texts(self.id, table, column, prefix)
+        def read(connection: Connection, piece: Extent) -> TextColumn:
+            condition = connection.within(source, self.id, piece.first_id, piece.last_id)
+            select = sa.select(source.c.id, text).where(condition, text.is_not(None))
+            if prefix:
+                select = select.where(_begins(text, prefix))
+            return connection.texts(select.order_by(source.c.id))
 
-    def constants(self, table: str) -> Mapping[str, int]:
-        """Return the columns known to hold one value in all of this profile's rows of a table."""
-        return self._store.constants(self.id, table)
+        return TextColumn.joined(self._store.map(read, split_extent(self.extents[table])))
 
     def batches(
         self, table: str, rows: int, names: Sequence[str] | None = None
@@ -145,16 +188,30 @@ class Profile:
         All columns, or those of `names`, with the schema's names and types (int64, float64, string); null
         is null. For the table `run` it is the profile's run.
         """
-        return self._store.batches(self.id, table, rows, names)
+        source = schema.metadata.tables[table]
+        columns = [source.c[name] for name in (source.c.keys() if names is None else names)]
+        yield from self._stream(
+            source, lambda c, condition: c.typed_batches(columns, condition, rows)
+        )
 
     def distinct(self, table: str, names: Sequence[str]) -> dict[str, set[int]]:
         """Return the distinct values of integer columns of any table, without null; cache nothing."""
-        return self._store.distinct(self.id, table, names)
+        source = schema.metadata.tables[table]
+        # SQLite's own DISTINCT takes four times as long.
+        values_by_name: dict[str, set[int]] = {name: set() for name in names}
+        select = sa.select(*(source.c[name] for name in names))
+        batches = self._stream(
+            source, lambda c, condition: c.batches(select.where(condition), _ROWS_PER_THREAD)
+        )
+        for batch in batches:
+            for name, values in zip(names, batch.columns, strict=True):
+                values_by_name[name].update(values.drop_null().unique().to_pylist())
+        return values_by_name
 
     def rows(self, table: str) -> list[Row]:
         """Return this profile's rows of a small table as dictionaries."""
         source = schema.metadata.tables[table]
-        return self._store.rows(sa.select(source).where(source.c.profile_id == self.id))
+        return self._store.rows(sa.select(source).where(self._own_rows(source)))
 
     def names(self, ids: Iterable[int], *, plain: bool = False) -> dict[int, str]:
         """Return the texts of name ids.
@@ -191,137 +248,25 @@ class Profile:
         (row,) = self._store.rows(longest.where(table.c.profile_id == self.id))
         return row["longest"] or 0
 
-
-class Store:
-    """An open store, read-only. Use as a context manager."""
-
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        """Read through connections that `connect` opens; the first one is opened now."""
-        self._connect = connect
-        self._connection = connect()
-        self._lock = Lock()  # a connection is for one thread at a time
-        self._extents: dict[int, dict[str, Extent]] = {}
-        self.late_notes: list[Note] = []
-
-    def __enter__(self) -> Store:
-        """Return the open store."""
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Close the store."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the store's connection."""
-        self._connection.close()
-
-    def profiles(self) -> list[Profile]:
-        """Return the profiles, in the order in which they were imported."""
-        rows = self.rows(sa.select(schema.profile).order_by(schema.profile.c.id))
-        return [self._profile(row) for row in rows]
-
-    def profile(self, profile_id: int) -> Profile:
-        """Return the profile with an id that exists."""
-        statement = sa.select(schema.profile).where(schema.profile.c.id == profile_id)
-        return self._profile(self.rows(statement)[0])
-
-    def runs(self) -> list[Row]:
-        """Return the rows of the table `run`."""
-        return self.rows(sa.select(schema.run).order_by(schema.run.c.id))
-
-    def rows(self, statement: sa.Select[Any]) -> list[Row]:
-        """Return the rows of a small select as dictionaries."""
-        with self._lock:
-            return self._connection.rows(statement)
-
-    def _profile(self, row: Row) -> Profile:
-        fact = schema.profile_fact
-        facts, missing, advice = set(), set(), {}
-        for entry in self.rows(sa.select(fact).where(fact.c.profile_id == row["id"])):
-            if entry["fact"] not in set(Fact):
-                continue  # a later version's fact: nothing here asks for it
-            if entry["held"]:
-                facts.add(Fact(entry["fact"]))
-                continue
-            missing.add(Fact(entry["fact"]))
-            if entry["advice"]:
-                advice[Fact(entry["fact"])] = str(entry["advice"])
-        table = schema.note
-        notes = tuple(
-            Note(
-                n["slug"],
-                Severity(n["severity"]),
-                n["text"],
-                n["count"],
-                n["place"],
-                frozenset(Fact(f) for f in n["facts"].split()),
-            )
-            for n in self.rows(
-                sa.select(table).where(table.c.profile_id == row["id"]).order_by(table.c.id)
-            )
-        )
-        return Profile(self, row, frozenset(facts), frozenset(missing), advice, notes)
-
-    def extents(self, profile_id: int) -> dict[str, Extent]:
-        """Return a profile's extents by table; cached."""
-        if profile_id not in self._extents:
-            self._extents[profile_id] = self.extents_now(profile_id)
-        return self._extents[profile_id]
-
-    def extents_now(self, profile_id: int) -> dict[str, Extent]:
-        """Return a profile's extents by table as the database has them now."""
-        table = schema.extent
-        rows = self.rows(sa.select(table).where(table.c.profile_id == profile_id))
-        return {
-            str(row["table_name"]): Extent(
-                row["first_id"],
-                row["last_id"],
-                {k: row[k] for k in ("pid", "device_id") if row[k] is not None},
-            )
-            for row in rows
-        }
-
-    def constants(self, profile_id: int, table: str) -> Mapping[str, int]:
-        """Return the columns that hold one value in all rows of a profile, and need not be read."""
-        extent = self.extents(profile_id).get(table)
-        return extent.constants if extent is not None else {}
-
-    def row_count(self, profile_id: int, table: str) -> int:
-        """Return the number of a profile's rows in an event table."""
-        extent = self.extents(profile_id).get(table)
-        return 0 if extent is None else extent.last_id - extent.first_id + 1
-
-    def first_id(self, profile_id: int, table: str) -> int:
-        """Return the id of a profile's first row in an event table, 1 where it has none."""
-        extent = self.extents(profile_id).get(table)
-        return 1 if extent is None else extent.first_id
-
-    def read_columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
-        """Return integer columns of a profile's rows, read through several connections at once.
-
-        Raises InputError where the table has more rows than its extent says.
-        """
-        extent = self.extents(profile_id).get(table)
-        if extent is None:
+    def _read_columns(self, table: str, names: Sequence[str]) -> Columns:
+        if table not in self.extents:
             return {name: np.empty(0, np.int64) for name in names}
-        pieces = split_extent(extent)
+        pieces = split_extent(self.extents[table])
         source = schema.metadata.tables[table]
         columns = [source.c[name] for name in names]
-        sizes = [piece.last_id - piece.first_id + 1 for piece in pieces]
+        sizes = [piece.row_count for piece in pieces]
         filling = [ColumnBuilder(sizes, np.int64 if name in _WIDE else np.int32) for name in names]
 
-        def read(part: int, connection: Connection) -> None:
-            piece = pieces[part]
-            with closing(
-                connection.columns(columns, profile_id, piece.first_id, piece.last_id)
-            ) as batches:
+        def read(connection: Connection, part: int) -> None:
+            ids = pieces[part].first_id, pieces[part].last_id
+            with closing(connection.columns(columns, self.id, *ids)) as batches:
                 for batch in batches:
                     # Copied while it is in the cache; kept batches would cost memory twice.
                     for column, values in zip(filling, batch, strict=True):
                         column.parts[part].add(values)
 
         try:
-            self._in_threads(read, len(pieces))
+            self._store.map(read, range(len(pieces)))
         except TooManyRowsError:
             raise self._damaged() from None
         return {name: column.finished() for name, column in zip(names, filling, strict=True)}
@@ -329,93 +274,82 @@ class Store:
     def _damaged(self) -> InputError:
         return InputError(
             "the store is damaged: its tables have more rows than it says",
-            where=self._connection.place,
+            where=self._store.place,
             hint="Import the original files again.",
         )
 
-    def read_texts(self, profile_id: int, table: str, column: str, prefix: str = "") -> TextColumn:
-        """Return a text column of a profile's rows without nulls; only texts that begin with `prefix`."""
-        extent = self.extents(profile_id).get(table)
-        if extent is None:
-            return TextColumn(np.empty(0, np.int64), np.empty(0, np.int32), [])
-        pieces = split_extent(extent)
-        source = schema.metadata.tables[table]
-        text, texts = source.c[column], dict[int, TextColumn]()
-
-        def read(part: int, connection: Connection) -> None:
-            piece = pieces[part]
-            condition = connection.within(source, profile_id, piece.first_id, piece.last_id)
-            select = sa.select(source.c.id, text).where(condition, text.is_not(None))
-            if prefix:
-                select = select.where(_begins(text, prefix))
-            texts[part] = connection.texts(select.order_by(source.c.id))
-
-        self._in_threads(read, len(pieces))
-        return TextColumn.joined([texts[part] for part in range(len(pieces))])
-
-    def batches(
-        self, profile_id: int, table: str, rows: int, names: Sequence[str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield a profile's rows of any table, all columns or those of `names`, `rows` at a time."""
-        source = schema.metadata.tables[table]
-        columns = [source.c[name] for name in (source.c.keys() if names is None else names)]
-        condition = self._of_profile(profile_id, source)
-        yield from self._stream(
-            profile_id, source, lambda c: c.typed_batches(columns, condition, rows)
-        )
-
-    def distinct(self, profile_id: int, table: str, names: Sequence[str]) -> dict[str, set[int]]:
-        """Return the distinct values of integer columns in a profile's rows, without null."""
-        source = schema.metadata.tables[table]
-        # SQLite's own DISTINCT takes four times as long.
-        values_by_name: dict[str, set[int]] = {name: set() for name in names}
-        statement = sa.select(*(source.c[name] for name in names)).where(
-            self._of_profile(profile_id, source)
-        )
-        batches = self._stream(profile_id, source, lambda c: c.batches(statement, _ROWS_PER_THREAD))
-        for batch in batches:
-            for name, values in zip(names, batch.columns, strict=True):
-                values_by_name[name].update(values.drop_null().unique().to_pylist())
-        return values_by_name
-
     def _stream(
         self,
-        profile_id: int,
         table: sa.Table,
-        ask: Callable[[Connection], Iterator[pa.RecordBatch]],
+        ask: Callable[[Connection, sa.ColumnElement[bool]], Iterator[pa.RecordBatch]],
     ) -> Iterator[pa.RecordBatch]:
         if table.name not in schema.EVENT_TABLES:
-            with self._lock:
-                small = list(ask(self._connection))
-            yield from small
-        elif table.name in self.extents(profile_id):
-            # A connection of its own: whoever takes the batches may ask this store for other things.
-            with self._connect() as connection:
-                yield from ask(connection)
+            (few,) = self._store.map(lambda c, own: list(ask(c, own)), [self._own_rows(table)])
+            yield from few
+        elif table.name in self.extents:
+            # A connection of its own: whoever takes the batches may ask this store for other
+            # things.
+            extent = self.extents[table.name]
+            with self._store.connect() as connection:
+                ids = extent.first_id, extent.last_id
+                yield from ask(connection, connection.within(table, self.id, *ids))
 
-    def _of_profile(self, profile_id: int, table: sa.Table) -> sa.ColumnElement[bool]:
-        if table is schema.profile:
-            return table.c.id == profile_id
-        if table is schema.run:
-            own = sa.select(schema.profile.c.run_id).where(schema.profile.c.id == profile_id)
-            return table.c.id == own.scalar_subquery()
-        extent = self.extents(profile_id).get(table.name)
-        if extent is None:
-            return table.c.profile_id == profile_id
-        return self._connection.within(table, profile_id, extent.first_id, extent.last_id)
+    def _own_rows(self, table: sa.Table) -> sa.ColumnElement[bool]:
+        column, value = {
+            schema.profile.name: ("id", self.id),
+            schema.run.name: ("id", self.attributes["run_id"]),
+        }.get(table.name, ("profile_id", self.id))
+        own: sa.ColumnElement[bool] = table.c[column] == value
+        return own
 
-    def _in_threads(self, read: Callable[[int, Connection], None], count: int) -> None:
-        if count == 1:
-            with self._lock:
-                read(0, self._connection)
-            return
 
-        def work(number: int) -> None:
-            with self._connect() as connection:
-                read(number, connection)
+class Store(AbstractContextManager["Store"]):
+    """An open store, read-only. Use as a context manager."""
 
-        with ThreadPoolExecutor(max_workers=count) as pool:
-            list(pool.map(work, range(count)))
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        """Read through connections that `connect` opens; the first one is opened now."""
+        self.connect = connect
+        self._connection = connect()
+        self.place = self._connection.place
+        self.lock = Lock()  # a connection is for one thread at a time
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the store."""
+        self._connection.close()
+
+    def profiles(self) -> list[Profile]:
+        """Return the profiles, in the order in which they were imported."""
+        rows = self.rows(sa.select(schema.profile).order_by(schema.profile.c.id))
+        return [Profile(self, row) for row in rows]
+
+    def profile(self, profile_id: int) -> Profile:
+        """Return the profile with an id that exists."""
+        (row,) = self.rows(sa.select(schema.profile).where(schema.profile.c.id == profile_id))
+        return Profile(self, row)
+
+    def runs(self) -> list[Row]:
+        """Return the rows of the table `run`."""
+        return self.rows(sa.select(schema.run).order_by(schema.run.c.id))
+
+    def rows(self, statement: sa.Select[Any]) -> list[Row]:
+        """Return the rows of a small select as dictionaries."""
+        with self.lock:
+            return self._connection.rows(statement)
+
+    def map(
+        self, read: Callable[[Connection, Part], Result], parts: Sequence[Part]
+    ) -> list[Result]:
+        """Return what `read` makes of each part, several at once by connections of their own."""
+        if len(parts) == 1:
+            with self.lock:
+                return [read(self._connection, parts[0])]
+
+        def work(part: Part) -> Result:
+            with self.connect() as connection:
+                return read(connection, part)
+
+        with ThreadPoolExecutor(max_workers=len(parts)) as pool:
+            return list(pool.map(work, parts))
 
 
 def _begins(text: sa.ColumnElement[str], prefix: str) -> sa.ColumnElement[bool]:
@@ -424,17 +358,14 @@ def _begins(text: sa.ColumnElement[str], prefix: str) -> sa.ColumnElement[bool]:
 
 def split_extent(extent: Extent) -> list[Extent]:
     """Return an extent cut into as many pieces as are worth reading at the same time."""
-    rows = extent.last_id - extent.first_id + 1
+    rows = extent.row_count
     count = max(1, min(cores(), _MAX_THREADS, rows // _ROWS_PER_THREAD))
     edges = [extent.first_id + rows * i // count for i in range(count + 1)]
     return [Extent(low, high - 1) for low, high in pairwise(edges)]
 
 
 def find_profile(store: Store, selector: str) -> Profile:
-    """Return the profile with this label or, as `1`, this id.
-
-    Raises UsageError, naming the profiles there are.
-    """
+    """Return the profile with this label or id (`1`). Raises UsageError with those there are."""
     profiles = store.profiles()
     for profile in profiles:
         if selector in (profile.ref.label, str(profile.id)):
@@ -506,7 +437,6 @@ class ColumnBuilder:
 
     def __init__(self, sizes: Sequence[int], dtype: type[np.signedinteger]) -> None:
         """Allocate parts of these sizes; memory that is never written costs nothing."""
-        # Memory that is asked for and never written costs nothing.
         self._whole = np.empty(sum(sizes), dtype)
         edges = np.cumsum([0, *sizes]).tolist()
         self.parts = [ColumnPart(self._whole[low:high]) for low, high in pairwise(edges)]

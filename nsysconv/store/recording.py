@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
-from nsysconv.report import Column, build_table
+from nsysconv.report import Kind, array_of
 from nsysconv.units import Unit
 
 
@@ -40,10 +40,7 @@ class SourceRows:
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """Rows of any table as Arrow, columns named as ours (`profile_id` is the store's).
-
-    `done` says, for the progress display, how far the source is read.
-    """
+    """Rows of any table as Arrow, columns named as ours; `done` says how far the source is read."""
 
     table: str
     rows: pa.Table
@@ -72,10 +69,13 @@ class ArrayRows:
     @property
     def rows(self) -> pa.Table:
         """Return the rows as an Arrow table, made anew each time."""
-        return build_table([Column(name, Unit.ID, "") for name in self.columns], self.columns)
+        arrays = [array_of(values, "int") for values in self.columns.values()]
+        return pa.Table.from_arrays(arrays, names=list(self.columns))
 
 
 Batch = SourceRows | ArrowRows | ArrayRows
+
+_KINDS: Mapping[Unit, Kind] = {Unit.TEXT: "text", Unit.REAL: "float"}
 
 SOURCE = "source"
 """The schema name under which a store attaches the source's SQLite file."""
@@ -134,10 +134,8 @@ class Recording:
 
 
 def take_batches(batches: Batches, take: Callable[[Batch], None]) -> Summary:
-    """Pass every batch to `take` and return the summary.
+    """Pass every batch to `take`, close the generator in any case, and return its summary."""
 
-    The generator is closed also where `take` raises: it may hold processes and files.
-    """
     with closing(batches):
         while True:
             try:
@@ -161,9 +159,7 @@ def filter_batches(batches: Batches, keep: Callable[[Batch], bool]) -> Batches:
                 yield batch
 
 
-def shared_constants(
-    batches: Iterable[tuple[str, Mapping[str, int]]],
-) -> dict[str, dict[str, int]]:
+def shared_constants(batches: Iterable[tuple[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
     """Return by table the constants that all its batches share, each given as its table and its own."""
     shared: dict[str, dict[str, int]] = {}
     for table, constants in batches:
@@ -174,20 +170,18 @@ def shared_constants(
 
 def rows_of(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> ArrowRows:
     """Return rows of a small table as Arrow, with the columns and types that the schema declares."""
-    names = [c.name for c in table.columns if c.name not in ("profile_id",)]
-    columns = [Column(n, _unit(table, n), "") for n in names if any(n in row for row in rows)]
-    data = {c.name: [row.get(c.name) for row in rows] for c in columns}
-    return ArrowRows(table.name, build_table(columns, data))
+    columns = [c for c in table.c if c.name != "profile_id" and any(c.name in row for row in rows)]
+    arrays = [cells_of(column, rows) for column in columns]
+    return ArrowRows(table.name, pa.Table.from_arrays(arrays, names=[c.name for c in columns]))
+
+
+def cells_of(column: sa.Column[Any], rows: Sequence[Mapping[str, Any]]) -> pa.Array:
+    """Return a column of rows given as dictionaries; absent cells are null."""
+    kind = _KINDS.get(column.info["unit"], "int")
+    return array_of([row.get(column.name) for row in rows], kind)
 
 
 def with_profile_id(rows: pa.Table, profile_id: int) -> pa.Table:
     """Return the rows with a further column `profile_id`."""
-    columns = [Column("profile_id", Unit.ID, "")]
-    ids = build_table(columns, {"profile_id": np.full(rows.num_rows, profile_id)})
-    return rows.append_column("profile_id", ids.column(0))
-
-
-def _unit(table: sa.Table, name: str) -> Unit:
-    # Whole numbers are whole numbers here, bytes per second too.
-    unit: Unit = table.columns[name].info["unit"]
-    return unit if unit in (Unit.TEXT, Unit.REAL) else Unit.ID
+    ids = array_of(np.full(rows.num_rows, profile_id), "int")
+    return rows.append_column("profile_id", ids)

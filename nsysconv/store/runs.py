@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -85,10 +86,7 @@ class Runs:
     def place(
         self, member: RankInfo, belonging: RunMembership | None, home: int | None = None
     ) -> RunAssignment:
-        """Return the run that a profile belongs to; `home` is the run of the profile that it replaces.
-
-        Without a membership it gets a run of its own.
-        """
+        """Return a profile's run, one of its own without membership; `home`: a replaced one's."""
         job = member.job
         if belonging is None:
             return RunAssignment(None, job)
@@ -142,8 +140,8 @@ class Runs:
 
     def _named(self, name: str) -> int | None:
         run = schema.run
-        run_id = self._connection.value(sa.select(run.c.id).where(run.c.label == name))
-        return None if run_id is None else int(str(run_id))
+        run_id: int | None = self._connection.value(sa.select(run.c.id).where(run.c.label == name))
+        return run_id
 
     def _label(self, run_id: int) -> str:
         run = schema.run
@@ -152,7 +150,7 @@ class Runs:
     def _of_job(self, job: str) -> list[int]:
         run = schema.run
         rows = self._connection.rows(sa.select(run.c.id).where(run.c.job == job).order_by(run.c.id))
-        return [int(str(row["id"])) for row in rows]
+        return [row["id"] for row in rows]
 
     def _run(self, run_id: int) -> RankInfo:
         profile, process, run = schema.profile, schema.process, schema.run
@@ -165,17 +163,17 @@ class Runs:
             .distinct()
         )
         return RankInfo(
-            frozenset(str(row["source"]) for row in rows),
+            frozenset(row["source"] for row in rows),
             _numbers(row["rank"] for row in rows),
             _numbers(row["world_size"] for row in rows),
-            next((str(row["job"]) for row in rows if row["job"] is not None), None),
+            next((row["job"] for row in rows if row["job"] is not None), None),
         )
 
 
-def collect_rank_info(source: str, processes: Iterable[Mapping[str, object]]) -> RankInfo:
+def collect_rank_info(source: str, processes: Iterable[Mapping[str, Any]]) -> RankInfo:
     """Return what the processes of a profile say of its ranks and job."""
     rows = list(processes)
-    jobs = {str(row["job"]) for row in rows if row.get("job")}
+    jobs = {row["job"] for row in rows if row.get("job")}
     return RankInfo(
         frozenset({source}),
         _numbers(row.get("rank") for row in rows),
@@ -184,8 +182,8 @@ def collect_rank_info(source: str, processes: Iterable[Mapping[str, object]]) ->
     )
 
 
-def _numbers(values: Iterable[object]) -> frozenset[int]:
-    return frozenset(int(str(value)) for value in values if value is not None)
+def _numbers(values: Iterable[int | None]) -> frozenset[int]:
+    return frozenset(value for value in values if value is not None)
 
 
 def _repeated(ranks: frozenset[int], label: str) -> Note:
@@ -266,28 +264,27 @@ class RankCoverage:
 
 def rank_coverage(members: Iterable[ProfileProcesses]) -> RankCoverage:
     """Count the ranks, hosts, jobs and world sizes that the processes of some profiles name."""
-    profiles, unranked = [], []
+    members = list(members)
     ranks: dict[int, list[str]] = {}
-    hosts: set[str] = set()
-    jobs: set[str] = set()
-    world_sizes: set[int] = set()
+    unranked = []
     for label, processes in members:
-        profiles.append(label)
-        own = {int(row["rank"]) for row in processes if row["rank"] is not None}
-        if not own:
-            unranked.append(label)
+        own = {row["rank"] for row in processes if row["rank"] is not None}
         for rank in own:
             ranks.setdefault(rank, []).append(label)
-        hosts |= {row["host"] for row in processes if row["host"]}
-        jobs |= {row["job"] for row in processes if row["job"]}
-        world_sizes |= {int(row["world_size"]) for row in processes if row["world_size"]}
+        if not own:
+            unranked.append(label)
+    rows = [row for _, processes in members for row in processes]
+    hosts, jobs, world_sizes = (
+        tuple(sorted({row[column] for row in rows if row[column]}))
+        for column in ("host", "job", "world_size")
+    )
     return RankCoverage(
-        tuple(profiles),
+        tuple(label for label, _ in members),
         {rank: tuple(labels) for rank, labels in sorted(ranks.items())},
         tuple(unranked),
-        tuple(sorted(hosts)),
-        tuple(sorted(jobs)),
-        tuple(sorted(world_sizes)),
+        hosts,
+        jobs,
+        world_sizes,
     )
 
 
@@ -312,11 +309,11 @@ def _members(store: Store) -> dict[int, tuple[int, ProfileProcesses]]:
         .outerjoin_from(profile, process, process.c.profile_id == profile.c.id)
         .order_by(profile.c.id)
     )
-    members: dict[int, tuple[int, tuple[str, list[Mapping[str, Any]]]]] = {}
-    for row in rows:
-        empty = int(row["run_id"]), (str(row["label"]), list[Mapping[str, Any]]())
-        members.setdefault(int(row["id"]), empty)[1][1].append(row)
-    return dict(members)
+    members: dict[int, tuple[int, ProfileProcesses]] = {}
+    for profile_id, group in groupby(rows, itemgetter("id")):
+        own = list(group)
+        members[profile_id] = own[0]["run_id"], (own[0]["label"], own)
+    return members
 
 
 def contiguous_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:

@@ -14,11 +14,7 @@ from nsysconv.errors import UsageError
 
 
 def views() -> dict[str, sa.SelectBase]:
-    """Return the statement of each view by name.
-
-    Event tables with words in place of codes and names in place of ids, and `v_gpu_op` over all GPU
-    operations.
-    """
+    """Return the statements of views: events with words and names, and all GPU operations."""
     result: dict[str, sa.SelectBase] = {
         f"v_{name.rstrip('_')}": _resolved(schema.metadata.tables[name])
         for name in schema.EVENT_TABLES
@@ -35,20 +31,21 @@ VIEW_DOCS = {
 """What a view is, where it is more than its table with names in place of numbers."""
 
 
-def _name(table: sa.FromClause, column: sa.ColumnElement[Any], label: str) -> sa.ColumnElement[Any]:
+def _name(
+    table: sa.FromClause, column: sa.ColumnElement[Any], label: str, *, plain: bool = False
+) -> sa.ColumnElement[Any]:
     names = schema.name.alias()
+    text = sa.func.coalesce(names.c.plain, names.c.text) if plain else names.c.text
     return (
-        sa.select(names.c.text)
+        sa.select(text)
         .where(names.c.profile_id == table.c.profile_id, names.c.id == column)
         .scalar_subquery()
         .label(label)
     )
 
 
-def _word(
-    column: sa.ColumnElement[Any], words: tuple[str, ...], label: str
-) -> sa.ColumnElement[Any]:
-    return sa.case(dict(enumerate(words)), value=column).label(label)
+def _word(column: sa.ColumnElement[Any], words: tuple[str, ...]) -> sa.ColumnElement[Any]:
+    return sa.case(dict(enumerate(words)), value=column)
 
 
 def _resolved(table: sa.Table) -> sa.Select[Any]:
@@ -59,7 +56,7 @@ def _resolved(table: sa.Table) -> sa.Select[Any]:
         ):
             columns.append(_name_of(table, column))
         elif column.info.get("codes"):
-            columns.append(_word(column, column.info["codes"], column.name))
+            columns.append(_word(column, column.info["codes"]).label(column.name))
         elif not (table is schema.range_ and column.name == "text"):
             columns.append(column)
     return sa.select(*columns)
@@ -67,18 +64,9 @@ def _resolved(table: sa.Table) -> sa.Select[Any]:
 
 def _name_of(table: sa.Table, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     label = column.name.removesuffix("_id")
-    if table is schema.api_call:
-        names = schema.name.alias()
-        return (
-            sa.select(sa.func.coalesce(names.c.plain, names.c.text))
-            .where(names.c.profile_id == table.c.profile_id, names.c.id == column)
-            .scalar_subquery()
-            .label(label)
-        )
     if table is schema.range_:
-        resolved = _name(table, column, "registered")
-        return sa.func.coalesce(resolved, table.c.text).label(label)
-    return _name(table, column, label)
+        return sa.func.coalesce(_name(table, column, "registered"), table.c.text).label(label)
+    return _name(table, column, label, plain=table is schema.api_call)
 
 
 def _sync() -> sa.Select[Any]:
@@ -89,8 +77,7 @@ def _sync() -> sa.Select[Any]:
     first = (
         sa.select(*by_id, call.c.name_id)
         .join(
-            first_ids,
-            (first_ids.c.profile_id == call.c.profile_id) & (first_ids.c.id == call.c.id),
+            first_ids, (first_ids.c.profile_id == call.c.profile_id) & (first_ids.c.id == call.c.id)
         )
         .subquery("first")
     )
@@ -110,25 +97,15 @@ def _sync() -> sa.Select[Any]:
 
 
 def _gpu_ops() -> sa.CompoundSelect[Any]:
-    shared = (
-        "id",
-        "profile_id",
-        "start_ns",
-        "dur_ns",
-        "pid",
-        "device_id",
-        "context_id",
-        "stream_id",
-        "correlation_id",
-    )
+    shared = "id profile_id start_ns dur_ns pid device_id context_id stream_id correlation_id"
     parts = []
-    for name in schema.GPU_OP_TABLES:
-        table = schema.metadata.tables[name]
+    for kind in schema.GPU_OP_TABLES:
+        table = schema.metadata.tables[kind]
         size = table.c.bytes if "bytes" in table.c else sa.null()
         parts.append(
             sa.select(
-                sa.literal(name, sa.Text).label("kind"),
-                *(table.c[c] for c in shared),
+                sa.literal(kind, sa.Text).label("kind"),
+                *(table.c[name] for name in shared.split()),
                 size.label("bytes"),
                 _op_name(table),
             )
@@ -141,10 +118,7 @@ def _op_name(table: sa.Table) -> sa.ColumnElement[Any]:
         return _name(table, table.c.name_id, "name")
     if "direction" in table.c:
         prefix = "UM " if table is schema.unified_memory_event else "memcpy "
-        word: sa.ColumnElement[Any] = sa.case(
-            dict(enumerate(codes.DIRECTIONS)), value=table.c.direction
-        )
-        return (sa.literal(prefix) + word).label("name")
+        return (sa.literal(prefix) + _word(table.c.direction, codes.DIRECTIONS)).label("name")
     return sa.literal(table.name, sa.Text).label("name")
 
 
@@ -160,10 +134,7 @@ _WORD = re.compile(r"\w+")
 
 
 def misunderstood(database: str, words: str, sql: str, listing: str) -> UsageError:
-    """Return the error for a query that a database cannot run, in the database's words.
-
-    Suggests names close to one that does not exist. `listing` says how to list tables and views there.
-    """
+    """Return the error for a query that cannot be run; its hint has names close to a wrong one."""
     if _SEVERAL.search(words):
         return UsageError("there are several statements: only one select is run at a time")
     near = _near(words, sql)

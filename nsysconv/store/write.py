@@ -1,7 +1,6 @@
 """Write recordings into a store: all of a file, or nothing.
 
-How rows come into a database is said by `sqlite/writer.py` and `postgresql/writer.py`; what is the same
-is here.
+How rows come into a database is in `sqlite/writer.py` and `postgresql.py`.
 """
 
 from __future__ import annotations
@@ -14,13 +13,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
+from nsysconv.errors import InputError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.store.connection import Connection
-from nsysconv.store.read import Profile
+from nsysconv.store.read import Extent, Profile
 from nsysconv.store.recording import Batch, Recording, SourceRows, Summary, take_batches
 from nsysconv.store.runs import RunAssignment, RunMembership, Runs, collect_rank_info
 
@@ -45,9 +46,9 @@ class Imported:
     label: str
     existing: bool
     row_counts: dict[str, int]
-    facts: tuple[Fact, ...]
-    missing: tuple[Fact, ...]
-    notes: tuple[Note, ...]
+    facts: tuple[Fact, ...] = ()
+    missing: tuple[Fact, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 class _AlreadyThere(Exception):  # noqa: N818 - ends a transaction, is no error
@@ -57,35 +58,56 @@ class _AlreadyThere(Exception):  # noqa: N818 - ends a transaction, is no error
 
 
 @dataclass(frozen=True)
-class IdRange:
-    """Ids of a profile's rows in an event table, from `first` to `last`."""
-
-    first: int
-    last: int
-
-
-@dataclass(frozen=True)
 class _WrittenRows:
-    """A recording whose rows are in the database, and that has no profile yet."""
-
     possible: frozenset[Fact]
     summary: Summary
     profile_id: int
     counts: dict[str, int]
-    notes: list[Note]
     processes: list[dict[str, Any]]
 
 
 class ProfileRows(ABC):
     """The rows of one new profile on their way into a database."""
 
-    @abstractmethod
+    def __init__(self, connection: Connection, profile_id: int) -> None:
+        """Write rows of the profile with this id through this connection."""
+        self._connection = connection
+        self._profile_id = profile_id
+
     def add(self, batch: Batch, progress: Progress) -> list[Note]:
         """Write a batch; return notes on rows that had to be left out."""
+        if not isinstance(batch, SourceRows):
+            if batch.count:
+                self._ingest(batch.table, batch.rows)
+            if batch.done:
+                progress(batch.done, batch.count)
+            return []
+        notes: list[Note] = []
+        self._connection.execute("SAVEPOINT batch")
+        try:
+            self._copy(batch, progress)
+        except InputError as error:
+            if not self._is_refusal(error):
+                raise
+            self._connection.execute("ROLLBACK TO batch")
+            guarded, notes = batch.guarded()
+            self._copy(guarded, lambda table, rows: None)
+        self._connection.execute("RELEASE batch")
+        return notes
 
     @abstractmethod
-    def spans(self) -> dict[str, IdRange]:
+    def spans(self) -> dict[str, Extent]:
         """Return by event table the ids of the profile's rows; tables without rows are left out."""
+
+    @abstractmethod
+    def _ingest(self, name: str, rows: pa.Table) -> None: ...
+
+    @abstractmethod
+    def _copy(self, batch: SourceRows, progress: Progress) -> None: ...
+
+    def _is_refusal(self, error: InputError) -> bool:
+        """Return whether a row was refused, for a wrong type or an impossible time."""
+        return True
 
 
 class Writer(ABC):
@@ -133,23 +155,14 @@ class Writer(ABC):
             .order_by(profile.c.id)
         )
         return tuple(
-            Imported(
-                int(str(row["id"])),
-                int(str(row["run_id"])),
-                str(row["label"]),
-                True,
-                self._row_counts(int(str(row["id"]))),
-                (),
-                (),
-                (),
-            )
+            Imported(row["id"], row["run_id"], row["label"], True, self._row_counts(row["id"]))
             for row in rows
         )
 
     def identities(self) -> frozenset[str]:
         """Return the identities of all files that the store holds profiles of."""
         rows = self._connection.rows(sa.select(schema.profile.c.identity))
-        return frozenset(str(row["identity"]).partition(_PART)[0] for row in rows)
+        return frozenset(row["identity"].partition(_PART)[0] for row in rows)
 
     def add(
         self,
@@ -174,7 +187,7 @@ class Writer(ABC):
                 if first.sqlite_source is not None:
                     stack.enter_context(self._attached(first.sqlite_source))
                 stack.enter_context(self._transaction())
-                replaced_runs = [self._removed(profile_id) for profile_id in replacing]
+                replaced_runs = [remove_profile(self._connection, i) for i in replacing]
                 # Rows take long, and other writers need not wait for them.
                 written = [
                     self._take_in(recording, profile_id, progress, accept)
@@ -203,15 +216,6 @@ class Writer(ABC):
             self._runs.meet(profile.run_id, belonging)
         self._runs.keep()
 
-    def _removed(self, profile_id: int) -> int | None:
-        run, profile = schema.run, schema.profile
-        run_id = self._connection.number(
-            sa.select(profile.c.run_id).where(profile.c.id == profile_id)
-        )
-        remove_profile(self._connection, profile_id)
-        remaining = self._connection.value(sa.select(run.c.id).where(run.c.id == run_id))
-        return None if remaining is None else run_id
-
     def _take_in(
         self,
         recording: Recording,
@@ -227,21 +231,25 @@ class Writer(ABC):
         def take(batch: Batch) -> None:
             nonlocal totals
             notes.extend(rows.add(batch, progress))
-            if not isinstance(batch, SourceRows) and batch.table == schema.aggregate.name:
+            if isinstance(batch, SourceRows):
+                return
+            if batch.table == schema.aggregate.name:
                 totals += batch.count
-            if not isinstance(batch, SourceRows) and batch.table == schema.process.name:
+            if batch.table == schema.process.name:
                 processes.extend(batch.rows.to_pylist())
 
         summary = take_batches(recording.batches, take)
         spans = rows.spans()
         if summary.late_ns:
             self._move(profile_id, spans, summary.late_ns)
-        counts = self._write_extents(profile_id, spans, summary.constants)
+        add_extents(self._connection, profile_id, spans, summary.constants)
+        counts = dict.fromkeys(schema.EVENT_TABLES, 0)
+        counts |= {name: span.row_count for name, span in spans.items()}
         if totals:
             counts[schema.aggregate.name] = totals
-        all_notes = merged([*summary.notes, *notes])
-        accept(all_notes)
-        return _WrittenRows(recording.possible, summary, profile_id, counts, all_notes, processes)
+        summary = replace(summary, notes=merged([*summary.notes, *notes]))
+        accept(summary.notes)
+        return _WrittenRows(recording.possible, summary, profile_id, counts, processes)
 
     def _finish(self, taken: _WrittenRows, origin: Origin, home: int | None) -> Imported:
         summary = taken.summary
@@ -253,8 +261,8 @@ class Writer(ABC):
             )
         ranks = collect_rank_info(origin.source, taken.processes)
         run = self._runs.place(ranks, origin.run, home)
-        notes = [*taken.notes, *([run.note] if run.note else [])]
-        summary = replace(summary, notes=notes)
+        if run.note:
+            summary = replace(summary, notes=[*summary.notes, run.note])
         label, run_id = add_profile(
             self._connection, taken.profile_id, taken.possible, summary, origin, run
         )
@@ -267,14 +275,14 @@ class Writer(ABC):
             taken.counts,
             tuple(in_order(summary.facts)),
             tuple(in_order(taken.possible - summary.facts)),
-            tuple(notes),
+            tuple(summary.notes),
         )
 
-    def _move(self, profile_id: int, spans: Mapping[str, IdRange], by_ns: int) -> None:
+    def _move(self, profile_id: int, spans: Mapping[str, Extent], by_ns: int) -> None:
         for name, span in spans.items():
             table = schema.metadata.tables[name]
-            for low in range(span.first, span.last + 1, _ROWS_AT_ONCE):
-                high = min(low + _ROWS_AT_ONCE - 1, span.last)
+            for low in range(span.first_id, span.last_id + 1, _ROWS_AT_ONCE):
+                high = min(low + _ROWS_AT_ONCE - 1, span.last_id)
                 rows = (table.c.profile_id == profile_id) & table.c.id.between(low, high)
                 if "dur_ns" in table.c:
                     # 0 and 0 are no time.
@@ -284,27 +292,6 @@ class Writer(ABC):
                 moved = {"start_ns": table.c.start_ns + by_ns}
                 self._connection.execute(sa.update(table).where(rows).values(moved))
 
-    def _write_extents(
-        self,
-        profile_id: int,
-        spans: Mapping[str, IdRange],
-        constants: Mapping[str, Mapping[str, int]],
-    ) -> dict[str, int]:
-        counts = dict.fromkeys(schema.EVENT_TABLES, 0)
-        for name, span in spans.items():
-            counts[name] = span.last - span.first + 1
-            self._connection.execute(
-                sa.insert(schema.extent).values(
-                    profile_id=profile_id,
-                    table_name=name,
-                    first_id=span.first,
-                    last_id=span.last,
-                    row_count=counts[name],
-                    **constants.get(name, {}),
-                )
-            )
-        return counts
-
     def _row_counts(self, profile_id: int) -> dict[str, int]:
         extent = schema.extent
         rows = self._connection.rows(
@@ -312,7 +299,7 @@ class Writer(ABC):
                 extent.c.profile_id == profile_id
             )
         )
-        return {str(row["table_name"]): int(str(row["row_count"])) for row in rows}
+        return {row["table_name"]: row["row_count"] for row in rows}
 
 
 @dataclass(frozen=True)
@@ -332,22 +319,43 @@ class Origin:
     run: RunMembership | None = None
 
 
+def add_extents(
+    connection: Connection,
+    profile_id: int,
+    extents: Mapping[str, Extent],
+    constants: Mapping[str, Mapping[str, int]],
+) -> None:
+    """Write where a profile's rows are in event tables, and their constant columns."""
+    for name, extent in extents.items():
+        connection.insert(
+            schema.extent,
+            profile_id=profile_id,
+            table_name=name,
+            first_id=extent.first_id,
+            last_id=extent.last_id,
+            row_count=extent.row_count,
+            **constants.get(name, {}),
+        )
+
+
 def tags_of(profile: Profile) -> dict[str, str]:
     """Return a profile's tags, ordered by key."""
     rows = profile.rows(schema.profile_tag.name)
-    return dict(sorted((str(row["key"]), str(row["value"])) for row in rows))
+    return dict(sorted((row["key"], row["value"]) for row in rows))
 
 
-def remove_profile(connection: Connection, profile_id: int) -> None:
-    """Delete a profile and all its rows, and the run that has no other profile."""
+def remove_profile(connection: Connection, profile_id: int) -> int | None:
+    """Delete a profile with its rows, and a run that has no other; return a run that remains."""
     for table in schema.metadata.sorted_tables:
         if "profile_id" in table.c:
             connection.execute(sa.delete(table).where(table.c.profile_id == profile_id))
     run_ids = sa.select(schema.profile.c.run_id).where(schema.profile.c.id == profile_id)
     run_id = connection.number(run_ids)
     connection.execute(sa.delete(schema.profile).where(schema.profile.c.id == profile_id))
-    if not _profiles_of(connection, run_id):
-        connection.execute(sa.delete(schema.run).where(schema.run.c.id == run_id))
+    if _profiles_of(connection, run_id):
+        return run_id
+    connection.execute(sa.delete(schema.run).where(schema.run.c.id == run_id))
+    return None
 
 
 def add_profile(
@@ -358,33 +366,36 @@ def add_profile(
     origin: Origin,
     place: RunAssignment,
 ) -> tuple[str, int]:
-    """Write what is known of a profile as a whole, its rows apart.
-
-    Return its label, made unique in the store, and the id of its run.
-    """
+    """Write what is known of a profile beside its rows; return its unique label and run's id."""
     label, run_id = _storable(origin.label), place.run_id
     if run_id is None:
         label, run_id = _new_run(connection, label, place)
     else:
         label = _free(connection, label, schema.profile)
         _rename(connection, run_id, place.label)
-    connection.execute(
-        sa.insert(schema.profile).values(
-            id=profile_id,
-            run_id=run_id,
-            label=label,
-            identity=origin.identity,
-            source=origin.source,
-            path=_storable(origin.path),
-            sha256=origin.sha256,
-            **asdict(summary.attributes),
-        )
+    connection.insert(
+        schema.profile,
+        id=profile_id,
+        run_id=run_id,
+        label=label,
+        identity=origin.identity,
+        source=origin.source,
+        path=_storable(origin.path),
+        sha256=origin.sha256,
+        **asdict(summary.attributes),
     )
     for key, value in origin.tags.items():
-        tag = sa.insert(schema.profile_tag)
-        connection.execute(tag.values(profile_id=profile_id, key=key, value=value))
-    _add_facts(connection, profile_id, possible, summary)
-    _add_notes(connection, profile_id, summary.notes)
+        connection.insert(schema.profile_tag, profile_id=profile_id, key=key, value=value)
+    for fact in in_order(possible | summary.facts | summary.advice.keys()):
+        connection.insert(
+            schema.profile_fact,
+            profile_id=profile_id,
+            fact=fact.value,
+            held=int(fact in summary.facts),
+            advice=summary.advice.get(fact),
+        )
+    for note in summary.notes:
+        connection.insert(schema.note, profile_id=profile_id, **note_row(note))
     return label, run_id
 
 
@@ -396,8 +407,7 @@ def _new_run(connection: Connection, label: str, place: RunAssignment) -> tuple[
         of_run = _free(connection, _storable(place.label or label), run)
     else:
         label = of_run = _free(connection, label, schema.profile, run)
-    values = {"id": run_id, "label": of_run, "job": place.job}
-    connection.execute(sa.insert(run).values(**values))
+    connection.insert(run, id=run_id, label=of_run, job=place.job)
     return label, run_id
 
 
@@ -413,26 +423,7 @@ def _rename(connection: Connection, run_id: int, label: str | None) -> None:
 def _profiles_of(connection: Connection, run_id: int) -> list[str]:
     profile = schema.profile
     few = sa.select(profile.c.label).where(profile.c.run_id == run_id).limit(2)
-    return [str(row["label"]) for row in connection.rows(few)]
-
-
-def _add_facts(
-    connection: Connection, profile_id: int, possible: frozenset[Fact], summary: Summary
-) -> None:
-    for fact in in_order(possible | summary.facts | summary.advice.keys()):
-        connection.execute(
-            sa.insert(schema.profile_fact).values(
-                profile_id=profile_id,
-                fact=fact.value,
-                held=int(fact in summary.facts),
-                advice=summary.advice.get(fact),
-            )
-        )
-
-
-def _add_notes(connection: Connection, profile_id: int, notes: Iterable[Note]) -> None:
-    for note in notes:
-        connection.execute(sa.insert(schema.note).values(profile_id=profile_id, **note_row(note)))
+    return [row["label"] for row in connection.rows(few)]
 
 
 def note_row(note: Note) -> dict[str, object]:
@@ -448,11 +439,8 @@ def note_row(note: Note) -> dict[str, object]:
 
 
 def _free(connection: Connection, wanted: str, *tables: sa.Table) -> str:
-    """Return a label that no row of the tables has: `wanted`, or with a number behind it.
-
-    It is the first free number, unless labels in between were removed. Searched by bisection: thousands
-    of files may have one name.
-    """
+    # The first free number behind it, unless labels in between were removed. Searched by bisection:
+    # thousands of files may have one name.
 
     def is_free(label: str) -> bool:
         same = [sa.select(t.c.label).where(t.c.label == label) for t in tables]

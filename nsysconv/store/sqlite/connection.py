@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -30,8 +30,14 @@ from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.refusals import open_files_failure, refusal_error
 from nsysconv.report import values_of
-from nsysconv.store.connection import Connection, check_version, select_columns, to_schema_types
-from nsysconv.store.filesystem import is_locked, network_file_system
+from nsysconv.store.connection import (
+    Connection,
+    check_version,
+    run_with,
+    select_columns,
+    to_schema_types,
+)
+from nsysconv.store.filesystem import lock_file, network_file_system
 from nsysconv.store.sqlite import page_reader
 from nsysconv.store.user_sql import views
 
@@ -61,6 +67,8 @@ class SqliteConnection(Connection):
 
     DIALECT = sqlite_dialect.dialect(paramstyle="named")
     NUL = "\\x00"
+    BATCH_OPTION = "adbc.sqlite.query.batch_rows"
+    BATCH_ROW = 1
 
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         """Open the database at `uri`. With `reads_schema` false only the file's header is read."""
@@ -150,13 +158,9 @@ class SqliteConnection(Connection):
         last: int,
         key: str | None = None,
     ) -> Generator[tuple[int, list[np.ndarray]]]:
-        """Yield columns of a table's rows with numbers from `first` to `last`, as `page_reader.read`.
-
-        None among the names means the numbers, which are those of the column `key`.
-        """
-        # What is asked within a transaction leaves a lock: until its end nobody writes.
-        self.execute("BEGIN")
-        try:
+        # As `page_reader.read`; None among the names means the rows' numbers, those of the column
+        # `key`. What is asked within a transaction leaves a lock: until its end nobody writes.
+        with self.transaction():
             roots = self.rows(
                 f"SELECT rootpage FROM {database}.sqlite_schema WHERE name = '{table}'"
             )
@@ -172,17 +176,14 @@ class SqliteConnection(Connection):
             if key is not None and keys != [(key, "INTEGER")]:
                 return
             places = {
-                str(row["name"]): place
+                row["name"]: place
                 for place, row in enumerate(declared)
-                if page_reader.are_stored_as_read(str(row["type"]), is_key=bool(row["pk"]))
+                if page_reader.are_stored_as_read(row["type"], is_key=bool(row["pk"]))
             }
             if not places.keys() >= set(names) - {None}:
                 return
             wanted = [page_reader.ID if name is None else places[name] for name in names]
-            root = int(str(roots[0]["rootpage"]))
-            yield from page_reader.read(self._descriptor, root, wanted, first, last)
-        finally:
-            self.execute("COMMIT")
+            yield from page_reader.read(self._descriptor, roots[0]["rootpage"], wanted, first, last)
 
     def within(
         self, table: sa.Table, profile_id: int, first_id: int, last_id: int
@@ -190,22 +191,15 @@ class SqliteConnection(Connection):
         """Return the condition for rows with these ids: no other profile's rows have them."""
         return table.c.id.between(first_id, last_id)
 
-    def batch_options(self, rows: int) -> Mapping[str, str]:
-        """Return the driver's option for rows per batch."""
-        return {"adbc.sqlite.query.batch_rows": str(rows)}
-
     def ingest(self, table: str, rows: pa.Table) -> None:
-        """Append Arrow rows to a table.
-
-        A value that all rows share is written into the statement: for each bound value the driver makes
-        several calls, which take longer than SQLite takes for it.
-        """
+        """Append Arrow rows to a table."""
+        # A value that all rows share is written into the statement: for each bound value the driver
+        # makes several calls, which take longer than SQLite takes for it.
         cells = {name: _common(rows.column(name)) for name in rows.column_names}
         names = ", ".join(f'"{name}"' for name in cells)
-        self.execute_for(
-            rows.select([name for name, cell in cells.items() if cell == _BOUND]),
-            f'INSERT INTO "{table}" ({names}) VALUES ({", ".join(cells.values())})',
-        )
+        sql = f'INSERT INTO "{table}" ({names}) VALUES ({", ".join(cells.values())})'
+        with self._statement(sql) as statement:
+            run_with(statement, rows.select([name for name in cells if cells[name] == _BOUND]))
 
     def translated(self, error: BaseException) -> NsysconvError:
         """Return the error to raise for what SQLite said."""
@@ -262,20 +256,16 @@ def _common(column: pa.ChunkedArray) -> str:
 
 def create_schema(connection: SqliteConnection) -> None:
     """Make tables, views and version marks in an empty database (whose page size is set)."""
-    connection.execute("BEGIN")
-    for statement in _schema_statements():
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version={schema.SCHEMA_VERSION}")
-    connection.execute("COMMIT")
+    with connection.transaction():
+        for statement in _schema_statements():
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={schema.SCHEMA_VERSION}")
 
 
 @cache
 def _schema_statements() -> tuple[str, ...]:
-    dialect = SqliteConnection.DIALECT
-    tables = [
-        str(CreateTable(table).compile(dialect=dialect)) for table in schema.metadata.sorted_tables
-    ]
+    tables = map(SqliteConnection.compiled, map(CreateTable, schema.metadata.sorted_tables))
     return (*tables, *(f"CREATE VIEW {name} AS {sql}" for name, sql in view_statements().items()))
 
 
@@ -308,24 +298,15 @@ def check_store(path: Path) -> None:
     """Raise InputError unless the file is a store of the version that this program reads and writes."""
     if not path.exists():
         raise InputError("no such file", where=str(path))
-    version = schema_version(path)
-    if version is None:
-        raise InputError(
-            "not an nsysconv store",
-            where=str(path),
-            hint="`nsysconv import FILE -o STORE` makes one; `nsysconv info FILE` tells what a file is.",
-        )
-    check_version(version, path, "NEW.db")
+    make = "`nsysconv import FILE -o STORE` makes one; `nsysconv info FILE` tells what a file is."
+    check_version(schema_version(path), path, "NEW.db", make)
 
 
 def open_for_reading(path: Path) -> SqliteConnection:
-    """Open a store for reading.
-
-    It is opened read-write where that is allowed: only then can SQLite roll back what a
-    killed writer left.
-    """
+    """Open a store for reading."""
+    # Read-write where that is allowed: only then can SQLite roll back what a killed writer left.
     modes = ["rw", "ro"]
-    if network_file_system(path) is not None and not is_locked(path):
+    if network_file_system(path) is not None and not lock_file(path).exists():
         # It may know no locks. Nobody writes, so none is needed.
         modes.append("ro&nolock=1")
     hold_descriptors()
@@ -373,10 +354,7 @@ def release_descriptors() -> None:
 
 
 def shared_descriptor(path: Path) -> int | None:
-    """Return the shared read-only descriptor for `path`, or None.
-
-    Call it only between `hold_descriptors` and `release_descriptors`, and never close what it returns.
-    """
+    """Return the shared descriptor for `path` or None; hold them before, and do not close it."""
     with _descriptor_lock, suppress(OSError):
         status = path.stat()
         descriptors = _shared_descriptors.get((status.st_dev, status.st_ino))

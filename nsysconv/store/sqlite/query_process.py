@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from array import array
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -25,28 +25,12 @@ _LISTS = frozenset({"sqlite_master", "sqlite_schema"})
 _FUNCTIONS_WITH_EFFECTS = frozenset({"load_extension", "fts3_tokenizer"})
 
 # What goes wrong with the file or the system, whatever the query is.
-_NOT_THE_QUERY = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_READONLY,
-    }
-)
+_FAILURES = "BUSY CANTOPEN CORRUPT FULL IOERR LOCKED NOMEM NOTADB PERM PROTOCOL READONLY"
+_NOT_THE_QUERY = frozenset(getattr(sqlite3, f"SQLITE_{name}") for name in _FAILURES.split())
 
 
 class Cells(NamedTuple):
-    """One column of rows that come together: the types of its values, a 1 for each null, the values.
-
-    Whole numbers and reals without others among them are an array, with 0 for null.
-    """
+    """A column: types, a 1 for each null, and values; numbers are an array with 0 for null."""
 
     kinds: frozenset[type]
     nulls: bytes
@@ -73,16 +57,20 @@ class Denied(Exception):  # noqa: N818
 
 
 def answering(uri: str, tables: Collection[str], parent: int) -> Callable[[str], Rows | None]:
-    """Return a function that gives the rows of a query on the file at a URI, some per call.
+    """Return a function that gives the rows of a query on a file, some per call, at last None.
 
-    After the last ones it gives None.
-
-    The query may read these tables and views, and the list of them. The process ends when it is no longer
-    a child of the process `parent`.
+    It reads these tables and views and the list of them. The process ends with its `parent`.
     """
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    asked = _RunningQuery(uri, frozenset(name.lower() for name in tables) | _LISTS)
-    return asked.next_rows
+    readable = frozenset(name.lower() for name in tables) | _LISTS
+    answers: list[Iterator[Rows]] = []
+
+    def next_rows(sql: str) -> Rows | None:
+        if not answers:
+            answers.append(_answer(uri, readable, sql))
+        return next(answers[0], None)
+
+    return next_rows
 
 
 def _end_with(parent: int) -> None:
@@ -92,75 +80,57 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-class _RunningQuery:
-    """A query and how far it was answered."""
+def _answer(uri: str, readable: Collection[str], sql: str) -> Iterator[Rows]:
+    denials: list[tuple[str, str]] = []
 
-    def __init__(self, uri: str, readable: Collection[str]) -> None:
-        self._uri = uri
-        self._readable = readable
-        self._denied: tuple[str, str] | None = None
-        self._cursor: sqlite3.Cursor | None = None
-
-    def next_rows(self, sql: str) -> Rows | None:
-        try:
-            if self._cursor is None:
-                self._cursor = self._connected().execute(sql)
-                return self._rows(self._cursor.fetchmany(_ROWS))
-            rows = self._cursor.fetchmany(_ROWS)
-            return self._rows(rows) if rows else None
-        # A text that is no text, as a query or as a name in the file, is a ValueError.
-        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-            if self._denied is not None:
-                raise Denied(*self._denied) from None
-            # Python's own errors have no code.
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-            raise (FileFailed if code & 0xFF in _NOT_THE_QUERY else QueryFailed)(
-                str(error)
-            ) from None
-
-    def _connected(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._uri, uri=True, timeout=_BUSY_S, isolation_level=None)
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        connection.execute("PRAGMA trusted_schema=OFF")
-        connection.set_authorizer(self._authorized)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        return connection
-
-    def _authorized(
-        self,
-        action: int,
-        first: str | None,
-        second: str | None,
-        database: str | None,
-        by: str | None,
-    ) -> int:
-        match action:
-            case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_RECURSIVE:
-                return sqlite3.SQLITE_OK
-            case sqlite3.SQLITE_READ:
-                # Without a column it is the number of rows; tables that the query itself makes are
-                # read so, too.
-                denied = bool(second) and (first or "").lower() not in self._readable
-                denial = ("read", first or "")
-            case sqlite3.SQLITE_FUNCTION:
-                denied = (second or "").lower() in _FUNCTIONS_WITH_EFFECTS
-                denial = ("function", second or "")
-            case sqlite3.SQLITE_PRAGMA:
-                denied, denial = (first or "").lower() not in _PRAGMAS, ("change", "")
-            case _:
-                denied, denial = True, ("change", "")
-        if not denied:
+    def authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+        denial = _denial(action, first or "", second or "", readable)
+        if denial is None:
             return sqlite3.SQLITE_OK
-        self._denied = self._denied or denial
+        denials.append(denial)
         return sqlite3.SQLITE_DENY
 
-    def _rows(self, rows: list[tuple[Any, ...]]) -> Rows:
-        assert self._cursor is not None
-        if self._cursor.description is None:
+    try:
+        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.set_authorizer(authorize)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        cursor = connection.execute(sql)
+        rows = cursor.fetchmany(_ROWS)
+        if cursor.description is None:
             raise QueryFailed("there is no statement in it")
-        names = [column[0] for column in self._cursor.description]
-        columns = zip(*rows, strict=True) if rows else ((),) * len(names)
-        return Rows(names, [_cells(column) for column in columns])
+        names = [column[0] for column in cursor.description]
+        if not rows:
+            yield Rows(names, [_cells(())] * len(names))
+        while rows:
+            yield Rows(names, [_cells(values) for values in zip(*rows, strict=True)])
+            rows = cursor.fetchmany(_ROWS)
+    # A text that is no text, as a query or as a name in the file, is a ValueError.
+    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+        if denials:
+            raise Denied(*denials[0]) from None
+        # Python's own errors have no code.
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        failed = FileFailed if code & 0xFF in _NOT_THE_QUERY else QueryFailed
+        raise failed(str(error)) from None
+
+
+def _denial(
+    action: int, first: str, second: str, readable: Collection[str]
+) -> tuple[str, str] | None:
+    match action:
+        case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_RECURSIVE:
+            return None
+        case sqlite3.SQLITE_READ:
+            # Without a column it is the number of rows; tables that the query itself makes are
+            # read so, too.
+            return ("read", first) if second and first.lower() not in readable else None
+        case sqlite3.SQLITE_FUNCTION:
+            return ("function", second) if second.lower() in _FUNCTIONS_WITH_EFFECTS else None
+        case sqlite3.SQLITE_PRAGMA if first.lower() in _PRAGMAS:
+            return None
+    return "change", ""
 
 
 def _cells(values: tuple[Any, ...]) -> Cells:

@@ -44,7 +44,7 @@ def run_query(path: Path, sql: str) -> pa.Table:
                 1, answering, connection.reading_uri, tables, os.getpid()
             ) as process:
                 batches = takewhile(lambda rows: rows is not None, process.map(repeat(sql)))
-                return _table([_batch(rows) for rows in batches if rows is not None])
+                return _joined([_batch(rows) for rows in batches if rows is not None])
         except Denied as denied:
             raise _denied(*denied.args) from None
         except QueryFailed as failed:
@@ -67,8 +67,8 @@ def _denied(kind: str, name: str) -> UsageError:
     return UsageError(user_sql.ONLY_SELECTS)
 
 
-def _batch(rows: Rows) -> tuple[list[str], list[pa.Array]]:
-    return rows.names, [_array(cells) for cells in rows.columns]
+def _batch(rows: Rows) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([_array(cells) for cells in rows.columns], names=rows.names)
 
 
 def _array(cells: Cells) -> pa.Array:
@@ -87,13 +87,14 @@ def _texts(values: Sequence[object]) -> list[str | None]:
     return [None if value is None else str(value) for value in values]
 
 
-def _table(batches: Sequence[tuple[list[str], list[pa.Array]]]) -> pa.Table:
-    names = batches[0][0]
-    columns = zip(*(arrays for _, arrays in batches), strict=True)
-    return pa.Table.from_arrays([_joined(arrays) for arrays in columns], names=names)
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    columns = zip(*(batch.columns for batch in batches), strict=True)
+    return pa.Table.from_arrays(
+        [_column(arrays) for arrays in columns], names=batches[0].schema.names
+    )
 
 
-def _joined(arrays: Sequence[pa.Array]) -> pa.ChunkedArray:
+def _column(arrays: Sequence[pa.Array]) -> pa.ChunkedArray:
     types = {array.type for array in arrays}
     if len(types) == 1:
         return pa.chunked_array(arrays)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,15 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.notes import merged
 from nsysconv.report import MISSING
-from nsysconv.store.connection import Connection, batch_of_rows
-from nsysconv.store.read import Columns, Extent, Store, split_extent
+from nsysconv.store.connection import Connection, Row
+from nsysconv.store.read import Columns, Extent, Profile, Store, split_extent
 from nsysconv.store.recording import (
     SOURCE,
     Batch,
     Recording,
     SourceRows,
     Summary,
+    cells_of,
     take_batches,
     with_profile_id,
 )
@@ -42,7 +44,7 @@ from nsysconv.store.sqlite.connection import (
     shared_descriptor,
     view_statements,
 )
-from nsysconv.store.write import Origin, add_profile, note_row
+from nsysconv.store.write import Origin, add_extents, add_profile, note_row
 from nsysconv.units import Unit
 
 _PROFILE_ID = 1
@@ -77,71 +79,53 @@ class _VirtualStore(Store):
     def __init__(self, recording: Recording, source: Path, origin: Origin) -> None:
         self._source = source
         self._shown_path = Path(origin.path)  # what is read may be a copy of it
-        self._rows: dict[str, list[SourceRows]] = {}
-        self._guarded: set[str] = set()  # tables whose views leave out rows
-        self._count: dict[str, int] = {}
-        self._checked: set[str] = set()
+        self.source_rows: dict[str, list[SourceRows]] = {}
         super().__init__(lambda: ViewsConnection(self._shown_path))
         create_schema(self._connection)
         summary = self._fill_small_tables(recording, origin)
-        self.is_sparse = any(rows.sparse for batches in self._rows.values() for rows in batches)
+        self.is_sparse = any(
+            rows.sparse for batches in self.source_rows.values() for rows in batches
+        )
         if self.is_sparse:
             return
-        self._write_extents(summary)
-        self._connect = self._connect_to_views
+        extents = {
+            table: Extent(1, sum(batch.last - batch.first + 1 for batch in batches))
+            for table, batches in self.source_rows.items()
+        }
+        add_extents(self._connection, _PROFILE_ID, extents, summary.constants)
+        self.connect = self._connect_to_views
         self._lay_views(self._connection)
         for name, statement in view_statements().items():
             self._connection.execute(f"CREATE TEMP VIEW {name} AS {statement}")
-        for table in self._rows:
+        self._profile = _VirtualProfile(self, self.rows(sa.select(schema.profile))[0])
+        for table in self.source_rows:
             if table in summary.suspects:
-                self._guard(table)
+                self._profile.guard(table)
+
+    def profiles(self) -> list[Profile]:
+        return [self._profile]
+
+    def profile(self, profile_id: int) -> Profile:
+        return self._profile
 
     def _fill_small_tables(self, recording: Recording, origin: Origin) -> Summary:
         processes: list[dict[str, Any]] = []
 
         def take(batch: Batch) -> None:
             if isinstance(batch, SourceRows):
-                self._rows.setdefault(batch.table, []).append(batch)
+                self.source_rows.setdefault(batch.table, []).append(batch)
             elif batch.count:
                 self._connection.ingest(batch.table, with_profile_id(batch.rows, _PROFILE_ID))
                 if batch.table == schema.process.name:
                     processes.extend(batch.rows.to_pylist())
 
         # In one transaction: each statement would be one of its own.
-        self._connection.execute("BEGIN")
-        summary = take_batches(recording.batches, take)
-        summary = replace(summary, notes=merged(summary.notes))
-        run = RunAssignment(None, collect_rank_info(origin.source, processes).job)
-        add_profile(self._connection, _PROFILE_ID, recording.possible, summary, origin, run)
-        self._connection.execute("COMMIT")
+        with self._connection.transaction():
+            summary = take_batches(recording.batches, take)
+            summary = replace(summary, notes=merged(summary.notes))
+            run = RunAssignment(None, collect_rank_info(origin.source, processes).job)
+            add_profile(self._connection, _PROFILE_ID, recording.possible, summary, origin, run)
         return summary
-
-    def _write_extents(self, summary: Summary) -> None:
-        for table, batches in self._rows.items():
-            last = sum(batch.last - batch.first + 1 for batch in batches)
-            self._connection.execute(
-                sa.insert(schema.extent).values(
-                    profile_id=_PROFILE_ID,
-                    table_name=table,
-                    first_id=1,
-                    last_id=last,
-                    row_count=last,
-                    **summary.constants.get(table, {}),
-                )
-            )
-
-    def constants(self, profile_id: int, table: str) -> Mapping[str, int]:
-        # Null is the constant of a column that the source does not have.
-        return {**self._never_recorded(table), **super().constants(profile_id, table)}
-
-    def _never_recorded(self, table: str) -> Mapping[str, int]:
-        batches = self._rows.get(table, [])
-        held = {column.name for batch in batches for column in batch.select.selected_columns}
-        names = schema.event_columns(schema.metadata.tables[table]) if batches else ()
-        columns = (schema.metadata.tables[table].c[name] for name in names if name not in held)
-        return {
-            column.name: MISSING for column in columns if column.info["unit"] not in _NOT_INTEGERS
-        }
 
     def _connect_to_views(self) -> ViewsConnection:
         connection = ViewsConnection(self._shown_path)
@@ -150,91 +134,105 @@ class _VirtualStore(Store):
 
     def _lay_views(self, connection: ViewsConnection) -> None:
         connection.attach(self._source)
-        for table, batches in self._rows.items():
+        for table, batches in self.source_rows.items():
             connection.lay(table, batches, _PROFILE_ID)
 
-    def row_count(self, profile_id: int, table: str) -> int:
+    def lay(self, table: str, batches: list[SourceRows]) -> None:
+        self.source_rows[table] = batches
+        self._connection.lay(table, batches, _PROFILE_ID)
+
+
+class _VirtualProfile(Profile):
+    _store: _VirtualStore
+
+    def __init__(self, store: _VirtualStore, attributes: Row) -> None:
+        super().__init__(store, attributes)
+        self._guarded: set[str] = set()  # tables whose views leave out rows
+        self._count: dict[str, int] = {}
+        self._checked: set[str] = set()
+
+    def constants(self, table: str) -> Mapping[str, int]:
+        # Null is the constant of a column that the source does not have.
+        batches = self._store.source_rows.get(table, [])
+        held = {column.name for batch in batches for column in batch.select.selected_columns}
+        columns = schema.metadata.tables[table].c
+        names = schema.event_columns(columns[0].table) if batches else ()
+        never_recorded = {
+            name: MISSING
+            for name in names
+            if name not in held and columns[name].info["unit"] not in _NOT_INTEGERS
+        }
+        return {**never_recorded, **super().constants(table)}
+
+    def row_count(self, table: str) -> int:
         # As many as were read, because a view may filter its source. Rows with impossible times do not
         # count, and are in late_notes: reports leave them out, too.
-        if table not in self._rows:
+        if table not in self._store.source_rows:
             return 0
         if table not in self._count:
-            self.read_columns(profile_id, table, _TIMES)
+            self._read_columns(table, _TIMES)
         return self._count[table]
 
-    def read_columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
+    def _read_columns(self, table: str, names: Sequence[str]) -> Columns:
         # Times are read with whatever is read first: they decide which rows there are.
         names = list(dict.fromkeys((*names, *_TIMES))) if table not in self._count else names
         names = [name for name in names if name in schema.metadata.tables[table].c]
-        try:
-            columns = self._columns(profile_id, table, names)
-            if _are_times_valid(columns):
-                return columns
-        except InputError:
-            if table in self._guarded:
-                raise
-        if table in self._guarded:
-            return columns
-        self._guard(table)
-        return self._columns(profile_id, table, names)
-
-    def _columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
-        columns = super().read_columns(profile_id, table, names)
-        for values in columns.values():
-            if len(values) != self._count.setdefault(table, len(values)):
-                raise self._damaged()
-        return columns
+        while True:
+            is_guarded = table in self._guarded
+            try:
+                columns = super()._read_columns(table, names)
+                for values in columns.values():
+                    if len(values) != self._count.setdefault(table, len(values)):
+                        raise self._damaged()
+                if is_guarded or _are_times_valid(columns):
+                    return columns
+            except InputError:
+                if is_guarded:
+                    raise
+            self.guard(table)
 
     def _damaged(self) -> DamagedError:
         return DamagedError(
             "the file is damaged: which rows a table has depends on the way they are read",
-            where=str(self._shown_path),
+            where=self._store.place,
             hint="Export or copy it again.",
         )
 
     def batches(
-        self, profile_id: int, table: str, rows: int, names: Sequence[str] | None = None
+        self, table: str, rows: int, names: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         self._check_all_rows(table)
-        yield from super().batches(profile_id, table, rows, names)
+        yield from super().batches(table, rows, names)
         if table == schema.note.name and self.late_notes:
-            yield batch_of_rows(schema.note, list(self._late_rows()))
+            late = [
+                {"id": number, "profile_id": _PROFILE_ID, **note_row(note)}
+                for number, note in enumerate(self.late_notes, len(self._notes) + 1)
+            ]
+            cells = [cells_of(column, late) for column in schema.note.columns]
+            yield pa.RecordBatch.from_arrays(cells, names=schema.note.columns.keys())
 
-    def distinct(self, profile_id: int, table: str, names: Sequence[str]) -> dict[str, set[int]]:
+    def distinct(self, table: str, names: Sequence[str]) -> dict[str, set[int]]:
         self._check_all_rows(table)
-        return super().distinct(profile_id, table, names)
+        return super().distinct(table, names)
 
     def _check_all_rows(self, table: str) -> None:
         # Which rows there are has to be known before the first of them is handed on.
-        if table in self._rows and table not in self._checked:
+        if table in self._store.source_rows and table not in self._checked:
             self._checked.add(table)
-            if table not in self._guarded and not self._are_all_rows_valid(table):
-                self._guard(table)
+            pieces = split_extent(self.extents[table])
+            if table not in self._guarded and not all(
+                self._store.map(partial(_are_rows_valid, schema.metadata.tables[table]), pieces)
+            ):
+                self.guard(table)
 
-    def _are_all_rows_valid(self, table: str) -> bool:
-        pieces = split_extent(self.extents(_PROFILE_ID)[table])
-        valid = [False] * len(pieces)
-
-        def check(part: int, connection: Connection) -> None:
-            valid[part] = are_rows_valid(connection, table, pieces[part])
-
-        self._in_threads(check, len(pieces))
-        return all(valid)
-
-    def _late_rows(self) -> Iterator[dict[str, object]]:
-        count = len(self.rows(sa.select(schema.note.c.id)))
-        for number, note in enumerate(self.late_notes, count + 1):
-            yield {"id": number, "profile_id": _PROFILE_ID, **note_row(note)}
-
-    def _guard(self, table: str) -> None:
-        guarded = [batch.guarded() for batch in self._rows[table]]
+    def guard(self, table: str) -> None:
+        guarded = [batch.guarded() for batch in self._store.source_rows[table]]
         notes = [note for _, batch_notes in guarded for note in batch_notes]
-        with self._lock:
+        with self._store.lock:
             self._guarded.add(table)
             self._count.pop(table, None)
-            self._rows[table] = [rows for rows, _ in guarded]
             self.late_notes = merged([*self.late_notes, *notes])
-            self._connection.lay(table, self._rows[table], _PROFILE_ID)
+            self._store.lay(table, [rows for rows, _ in guarded])
 
 
 def _are_times_valid(columns: Columns) -> bool:
@@ -280,10 +278,7 @@ class ViewsConnection(SqliteConnection):
             self._own = None
 
     def lay(self, table: str, batches: Sequence[SourceRows], profile_id: int) -> None:
-        """Make a temporary view with an event table's name, which hides the table if there is one.
-
-        Its rows are those of the batches, one after the other, with ids from 1.
-        """
+        """Have a view hide an event table: rows of the batches in turn, with ids from 1."""
         self.execute(f'DROP VIEW IF EXISTS temp."{table}"')
         parts = []
         for batch, shift in _shifted(batches):
@@ -326,10 +321,6 @@ class ViewsConnection(SqliteConnection):
         first: int,
         last: int,
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """Yield columns of the source's rows numbered `first` to `last`, worked out as the batch selects
-        them, with the number of the row that follows. `shift` is added to ids. Ends early where SQLite
-        has to go on.
-        """
         mapped = {column.name: column for column in batch.select.selected_columns}
         wanted = [None if c.primary_key else mapped.get(c.name, sa.null()) for c in columns]
         where = batch.select.whereclause
@@ -358,9 +349,7 @@ def _shifted(batches: Sequence[SourceRows]) -> Iterator[tuple[SourceRows, int]]:
         before += batch.last - batch.first + 1
 
 
-def are_rows_valid(connection: Connection, table: str, part: Extent) -> bool:
-    """Return whether the schema admits all rows of a view with ids of this part."""
-    source = schema.metadata.tables[table]
+def _are_rows_valid(source: sa.Table, connection: Connection, piece: Extent) -> bool:
     violations: list[sa.ColumnElement[bool]] = []
     for column in source.columns:
         if column.info["unit"] is not Unit.TEXT:
@@ -369,5 +358,5 @@ def are_rows_valid(connection: Connection, table: str, part: Extent) -> bool:
             violations.append(sa.func.typeof(column).not_in(types) & column.is_not(None))
     checks = (c for c in source.constraints if isinstance(c, sa.CheckConstraint))
     violations += [sa.not_(check.sqltext) for check in checks]
-    in_part = source.c.id.between(part.first_id, part.last_id)
-    return not connection.rows(sa.select(source.c.id).where(in_part, sa.or_(*violations)).limit(1))
+    in_piece = source.c.id.between(piece.first_id, piece.last_id)
+    return not connection.rows(sa.select(source.c.id).where(in_piece, sa.or_(*violations)).limit(1))

@@ -7,15 +7,15 @@ gets everything in one transaction. A killed import leaves the store as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
-from nsysconv.notes import Note
 from nsysconv.partials import building, sweep
 from nsysconv.refusals import (
     exceeds_size_limit,
@@ -31,7 +31,8 @@ from nsysconv.store.filesystem import (
     publish,
     require_folder,
 )
-from nsysconv.store.recording import SOURCE, Batch, SourceRows, with_profile_id
+from nsysconv.store.read import Extent
+from nsysconv.store.recording import SOURCE, SourceRows, with_profile_id
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
     DamagedError,
@@ -41,7 +42,7 @@ from nsysconv.store.sqlite.connection import (
     schema_version,
     sqlite_uri,
 )
-from nsysconv.store.write import IdRange, ProfileRows, Progress, Writer
+from nsysconv.store.write import ProfileRows, Progress, Writer
 
 _READ_BYTES = 1 << 20
 
@@ -110,30 +111,23 @@ class SqliteWriter(Writer):
 
     def _is_sound(self, database: str) -> bool:
         try:
-            return self._connection.value(f"PRAGMA {database}.quick_check(1)") == "ok"
+            return bool(self._connection.value(f"PRAGMA {database}.quick_check(1)") == "ok")
         except DamagedError:
             return False
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        # The commit waits for readers, and not for ever.
+        with self._connection.transaction("BEGIN IMMEDIATE"):
             self._set_strict(strict=True)
             yield
             self._set_strict(strict=False)
-            self._connection.execute("COMMIT")  # which waits for readers, and not for ever
-        except BaseException:
-            with suppress(NsysconvError):  # a signal came when all was done
-                self._connection.execute("ROLLBACK")
-            raise
 
     def _set_strict(self, *, strict: bool) -> None:
-        """Make the event tables STRICT while rows come in: SQLite then refuses cells of a wrong type.
-
-        STRICT is a word in the table's definition and nothing in its rows, but SQLite before 3.37 cannot
-        open a file that has it. So it is there only inside this transaction (docs/decisions/0008); a
-        check of every cell in SQL costs as much as copying the rows.
-        """
+        # SQLite then refuses cells of a wrong type; a check of every cell in SQL costs as much as
+        # copying. STRICT is a word in the table's definition and nothing in its rows, but SQLite
+        # before 3.37 cannot open a file that has it. So it is there only inside this transaction
+        # (docs/decisions/0008).
         sql = "sql || ' STRICT'" if strict else "substr(sql, 1, length(sql) - length(' STRICT'))"
         names = ", ".join(f"'{name}'" for name in schema.EVENT_TABLES)
         self._connection.execute("PRAGMA writable_schema=ON")
@@ -172,11 +166,8 @@ class _Adding(SqliteWriter):
             raise
 
     def _take_back(self) -> None:
-        """Have SQLite take back what a failed transaction has written.
-
-        SQLite leaves this to whoever looks at the file next. It needs no room on the disk: the old bytes
-        are written to where they were.
-        """
+        # SQLite leaves this to whoever looks at the file next. It needs no room on the disk: the
+        # old bytes are written to where they were.
         journal = _journal(self._path)
         if not journal.exists():
             return
@@ -211,10 +202,7 @@ def _opened(path: Path) -> _Changing:
 def write_file(
     path: Path, on_name_taken: Callable[[Path, Path], None] | None
 ) -> Iterator[SqliteWriter]:
-    """Open a writer on the store at `path`, as `location.writing`.
-
-    `on_name_taken` gets the complete new store and `path`, where a store has that name by then.
-    """
+    """Open a writer on the store at `path`, as `location.writing` does."""
     follow_links(path)
     sweep(path)
     if path.exists():
@@ -261,42 +249,23 @@ class SqliteRows(ProfileRows):
 
     def __init__(self, connection: SqliteConnection, profile_id: int) -> None:
         """Give the rows of the new profile numbers behind the last ones of each table."""
-        self._connection = connection
-        self._profile_id = profile_id
+        super().__init__(connection, profile_id)
         self._before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
 
-    def add(self, batch: Batch, progress: Progress) -> list[Note]:
-        """Write a batch; return notes on rows that were left out."""
-        if not isinstance(batch, SourceRows):
-            if batch.count:
-                rows = with_profile_id(batch.rows, self._profile_id)
-                self._connection.ingest(batch.table, rows)
-            if batch.done:
-                progress(batch.done, batch.count)
-            return []
-        self._connection.execute("SAVEPOINT batch")
-        try:
-            self._copy(batch, progress)
-        except InputError as error:
-            if not any(words in str(error) for words in _REFUSED):
-                raise
-            # The database refused a row: a wrong type or an impossible time. Copy with guards.
-            self._connection.execute("ROLLBACK TO batch")
-            careful, notes = batch.guarded()
-            self._copy(careful, lambda table, rows: None)
-        else:
-            notes = []
-        self._connection.execute("RELEASE batch")
-        return notes
-
-    def spans(self) -> dict[str, IdRange]:
+    def spans(self) -> dict[str, Extent]:
         """Return by event table the ids of the profile's rows; tables without rows are left out."""
         last = {name: self._last_id(name) for name in self._before}
         return {
-            name: IdRange(before + 1, last[name])
+            name: Extent(before + 1, last[name])
             for name, before in self._before.items()
             if last[name] > before
         }
+
+    def _is_refusal(self, error: InputError) -> bool:
+        return any(words in str(error) for words in _REFUSED)
+
+    def _ingest(self, name: str, rows: pa.Table) -> None:
+        self._connection.ingest(name, with_profile_id(rows, self._profile_id))
 
     def _copy(self, batch: SourceRows, progress: Progress) -> None:
         table = schema.metadata.tables[batch.table]

@@ -198,7 +198,7 @@ class Pages:
         children: Array = pages[wanted].astype(np.uint32)
         return children
 
-    def _records(self, pages: Array, room: Room) -> Records:
+    def _records(self, pages: Array, room: Room) -> _Records:
         if pages.min() < 2 or pages.max() > self._count:
             raise UnreadableError
         edges = [0, *(np.flatnonzero(np.diff(pages) != 1) + 1).tolist(), len(pages)]
@@ -227,7 +227,7 @@ class Pages:
         end = begin + sizes
         if (end > np.repeat(page + self._usable, counts)).any() or (ids[1:] <= ids[:-1]).any():
             raise UnreadableError
-        return Records(room, ids, begin, end)
+        return _Records(room, ids, begin, end)
 
     def _sizes(self, places: Array, room: Room) -> tuple[Array, Array, Array]:
         eight = room.eights[places]
@@ -302,26 +302,21 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Records:
-    """Rows of a table, one at least: their ids, which ascend, and where in `room` each one's record
-    begins and ends.
-    """
+class _Records:
+    """Rows, one at least: ascending ids, and where in `room` their records begin and end."""
 
     room: Room
     ids: Array
     begin: Array
     end: Array
 
-    def part(self, low: int, high: int) -> Records:
-        """Return the rows from index `low` to before `high`."""
+    def part(self, low: int, high: int) -> _Records:
         rows = slice(low, high)
-        return Records(self.room, self.ids[rows], self.begin[rows], self.end[rows])
+        return _Records(self.room, self.ids[rows], self.begin[rows], self.end[rows])
 
     def columns(self, places: Sequence[int]) -> list[tuple[int, list[Array]]]:
-        """Return runs of rows that have one layout: the last id of each, and its columns.
-
-        `places` and the columns are as in `read`.
-        """
+        # Runs of rows that have one layout: the last id of each, and its columns as `read` yields
+        # them.
         wanted = set(places) - {ID}
         count = max(wanted, default=-1) + 1
         tops = _tops(self, count)
@@ -341,7 +336,7 @@ def repeated(value: int, count: int) -> Array:
     return numbers
 
 
-def _tops(records: Records, count: int) -> Array:
+def _tops(records: _Records, count: int) -> Array:
     at, room = int(records.begin[0]), records.room.bytes
     header = int(room[at])
     values = _LENGTHS.take(room[at + 1 : at + 1 + count], mode="clip").sum()
@@ -362,7 +357,7 @@ def _runs(tops: Array, count: int) -> tuple[list[tuple[int, int]], list[int]]:
 
 
 def _numbers(
-    records: Records, tops: Array, count: int, wanted: Set[int], differing: Sequence[int]
+    records: _Records, tops: Array, count: int, wanted: Set[int], differing: Sequence[int]
 ) -> Iterator[tuple[int, Array]]:
     header, first = tops[:, 0], tops[0].tolist()
     # A longer header has varints for lengths; a shorter one leaves out columns that were added later.
@@ -402,14 +397,10 @@ def _numbers(
 
 
 def _sound(kinds: Array) -> Array:
-    most = int(kinds.max())
-    if most >= _LONG_TYPES or (most >= _UNUSED_TYPES[0] and _is_any(kinds, _UNUSED_TYPES)):
+    most, (low, high) = int(kinds.max()), _UNUSED_TYPES
+    if most >= _LONG_TYPES or (most >= low and ((kinds == low) | (kinds == high)).any()):
         raise UnreadableError
     return kinds
-
-
-def _is_any(kinds: Array, listed: Sequence[int]) -> bool:
-    return any(bool((kinds == kind).any()) for kind in listed)
 
 
 def _of_equal_length(lines: Array, at: int, length: int) -> Array:
@@ -420,7 +411,8 @@ def _of_equal_length(lines: Array, at: int, length: int) -> Array:
         np.right_shift(values, spare, out=values)
     if length == _WORD:
         _check(values)
-    return _narrow(values)
+    one_value = values[0] == values[-1] and (values == values[0]).all()
+    return repeated(int(values[0]), len(values)) if one_value else values
 
 
 def _mixed(room: Room, begin: Array, kinds: Array, lengths: Array) -> Array:
@@ -445,10 +437,3 @@ def _mixed(room: Room, begin: Array, kinds: Array, lengths: Array) -> Array:
 def _check(values: Array) -> None:
     if int(values.min()) == MISSING:
         raise UnreadableError
-
-
-def _narrow(values: Array) -> Array:
-    first = values[0]
-    if first == values[-1] and (values == first).all():
-        return repeated(int(first), len(values))
-    return values

@@ -56,8 +56,7 @@ class UnsupportedError(Exception):
 def evaluator(columns: Sequence[Any], where: Any) -> Evaluate | None:
     """Return a function that computes a select's columns in the rows where `where` holds, or None.
 
-    None where SQLite has to compute them. None among `columns` means the row's id; `where` may be
-    None.
+    None where SQLite has to compute them. None among `columns` means the row's id.
     """
     try:
         work = [None if column is None else value(column) for column in columns]
@@ -89,10 +88,7 @@ def columns_read(expressions: Iterable[sa.ClauseElement]) -> list[str]:
 
 
 def value(expression: Any) -> Work:
-    """Return a function that computes an expression in each row.
-
-    Raises UnsupportedError for what SQLite has to compute; the function may raise it, too.
-    """
+    """Return a function that computes an expression; both may raise UnsupportedError."""
     match expression:
         case elements.Label() | elements.Grouping():
             return value(expression.element)
@@ -124,10 +120,7 @@ def value(expression: Any) -> Work:
 
 
 def truth(expression: Any) -> Test:
-    """Return a function that computes where a condition holds; a comparison with null holds nowhere.
-
-    Raises as `value`.
-    """
+    """Return a function that computes where a condition holds, with null nowhere, as `value`."""
     match expression:
         case elements.Grouping():
             return truth(expression.element)
