@@ -9,6 +9,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
     RANK,
+    duration_column,
     per_step,
     ranks_by_group,
     sum_column,
@@ -41,21 +42,12 @@ COLUMNS = (
     Column("gpu_op_count", Unit.COUNT, "GPU operations they launched.", brief=False),
     Column("kernel_count", Unit.COUNT, "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    Column("memcpy_sum_ns", Unit.NS, "Sum of the copies' durations.", better="less", adds=True),
-    Column(
-        "memset_sum_ns",
-        Unit.NS,
-        "Sum of the sets' durations.",
-        better="less",
-        brief=False,
-        adds=True,
-    ),
-    Column(
+    duration_column("memcpy_sum_ns", "Sum of the copies' durations.", adds=True),
+    duration_column("memset_sum_ns", "Sum of the sets' durations.", brief=False, adds=True),
+    duration_column(
         "launch_latency_avg_ns",
-        Unit.NS,
         "Mean time from a call's start to its first operation's "
         "start, over calls whose operation does not start before them.",
-        better="less",
         real=True,
         brief=False,
     ),
@@ -65,13 +57,8 @@ COLUMNS = (
         "Calls whose first operation starts after they return.",
         brief=False,
     ),
-    Column(
-        "queue_avg_ns",
-        Unit.NS,
-        "Mean time from those calls' end to that start.",
-        better="less",
-        real=True,
-        brief=False,
+    duration_column(
+        "queue_avg_ns", "Mean time from those calls' end to that start.", real=True, brief=False
     ),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ RANK = Column(
     key=True,
 )
 DEVICE = Column("device_id", Unit.ID, "The device, as the profile numbers it.", key=True)
+BY_DEVICE = (PROFILE, RANK, DEVICE)
+"""The first columns of reports that have their rows by device."""
 
 WINDOW = (
     "The window is the slice, or the time from the device's first to its last GPU operation "
@@ -43,6 +46,22 @@ def sum_column(
 ) -> Column:
     """Return the column of a sum, of which less is better; column `counted_by` counts its summands."""
     return Column(name, unit, doc, better="less", brief=brief, counted_by=counted_by)
+
+
+def duration_column(
+    name: str, doc: str, *, real: bool = False, brief: bool = True, adds: bool = False
+) -> Column:
+    """Return the column of a time in ns, of which less is better."""
+    return Column(name, Unit.NS, doc, better="less", real=real, brief=brief, adds=adds)
+
+
+def printed(header: str, column: Column) -> Column:
+    """Return the column as `nsys stats` prints it: sizes in MB with three decimals, other fractions
+    with one.
+    """
+    if header.endswith(("(MB)", "(MB/s)")):
+        return replace(column, printed=Printed(header, 3, 1_000_000))
+    return replace(column, printed=Printed(header, 1 if column.kind == "float" else None))
 
 
 def values_by_column(
@@ -167,33 +186,21 @@ DURATION_DOCS = {
 
 
 def statistics_columns(
-    docs: Mapping[str, str],
-    *,
-    prefix: str = "",
-    header: str = "",
-    brief: Iterable[str] = ("avg",),
+    docs: Mapping[str, str], *, prefix: str = "", header: str = "", brief: Iterable[str] = ("avg",)
 ) -> tuple[Column, ...]:
     """Return columns of durations, PREFIXavg_ns and so on, for those statistics that `docs` describes.
 
     `header` is how each is printed, with a `{}` for its name (empty: it is not printed).
     """
-    return tuple(
-        Column(
-            f"{prefix}{name}_ns",
-            Unit.NS,
-            doc,
-            better="less",
-            real=name not in ("min", "max"),
-            brief=name in brief,
-            printed=_statistics_header(header, name) if header else None,
+    columns = {
+        name: duration_column(
+            f"{prefix}{name}_ns", doc, real=name not in ("min", "max"), brief=name in brief
         )
         for name, doc in docs.items()
-    )
-
-
-def _statistics_header(header: str, name: str) -> Printed:
-    decimals = None if name in ("min", "max") else 1
-    return Printed(header.format(_HEADERS[name]), decimals)
+    }
+    if not header:
+        return tuple(columns.values())
+    return tuple(printed(header.format(_HEADERS[name]), columns[name]) for name in columns)
 
 
 def statistics_values(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
+from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column, values_by_column
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture
@@ -17,21 +17,17 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
-    Column("window_ns", Unit.NS, "Length of the window. " + WINDOW, better="less"),
+    *BY_DEVICE,
+    duration_column("window_ns", "Length of the window. " + WINDOW),
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window.", brief=False),
     Column(
         "computation_union_ns",
         Unit.NS,
         "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
     ),
-    Column(
+    duration_column(
         "communication_union_ns",
-        Unit.NS,
         "Union of the kernels that communicate (category communication of `kernel_categories`).",
-        better="less",
     ),
     Column("overlap_ns", Unit.NS, "Part of it while there was computation, too.", better="more"),
     Column(
@@ -40,38 +36,26 @@ COLUMNS = (
         "That part as a share of the communication; 0 where there is none.",
         better="more",
     ),
-    Column(
-        "exposed_communication_ns",
-        Unit.NS,
-        "Part of the communication while there was no computation.",
-        better="less",
+    duration_column(
+        "exposed_communication_ns", "Part of the communication while there was no computation."
     ),
-    Column("memcpy_union_ns", Unit.NS, "Union of the explicit copies.", better="less", brief=False),
-    Column(
-        "exposed_memcpy_ns",
-        Unit.NS,
-        "Part of it while there was neither computation nor communication.",
-        better="less",
+    duration_column("memcpy_union_ns", "Union of the explicit copies.", brief=False),
+    duration_column(
+        "exposed_memcpy_ns", "Part of it while there was neither computation nor communication."
     ),
-    Column(
+    duration_column(
         "exposed_memset_ns",
-        Unit.NS,
         "Time in which memory was set and there was nothing of the columns before.",
-        better="less",
         brief=False,
     ),
-    Column(
+    duration_column(
         "exposed_um_ns",
-        Unit.NS,
         "Time in which unified memory migrated and there was nothing of the columns before.",
-        better="less",
         brief=False,
     ),
-    Column(
+    duration_column(
         "idle_ns",
-        Unit.NS,
         "Window minus busy. With computation and what is exposed it adds up to the window.",
-        better="less",
     ),
 )
 

@@ -10,13 +10,12 @@ import numpy as np
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
+    BY_DEVICE,
     GAP_KIND,
     GAP_PART_DOCS,
     GAP_STREAM,
-    PROFILE,
-    RANK,
     code_name,
+    duration_column,
     gap_keys,
 )
 from nsysconv.queries.contract import Query, Request, Result
@@ -36,18 +35,14 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     replace(GAP_KIND, brief=False),
     replace(GAP_STREAM, brief=False),
     Column("start_ns", Unit.NS, "When the gap began.", key=True),
-    Column("dur_ns", Unit.NS, "How long it was.", better="less"),
+    duration_column("dur_ns", "How long it was."),
     Column("cause", Unit.TEXT, "The largest of its parts."),
     *(
-        Column(
-            f"{part}_ns", Unit.NS, f"Part of it: {GAP_PART_DOCS[part]}.", better="less", brief=False
-        )
+        duration_column(f"{part}_ns", f"Part of it: {GAP_PART_DOCS[part]}.", brief=False)
         for part in PARTS
     ),
     Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),

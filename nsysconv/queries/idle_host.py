@@ -8,15 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    WINDOW,
-    gap_keys,
-    sum_column,
-    values_by_column,
-)
+from nsysconv.queries.columns import BY_DEVICE, WINDOW, gap_keys, sum_column, values_by_column
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import Column, Picture
 from nsysconv.timeline.arrays import counts, distinct, factorize, sums
@@ -34,9 +26,7 @@ from nsysconv.units import Unit
 K = TypeVar("K", bound=Hashable)
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column(
         "activity",
         Unit.TEXT,

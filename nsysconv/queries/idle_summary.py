@@ -8,12 +8,11 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
+    BY_DEVICE,
     GAP_KIND,
     GAP_PART_DOCS,
     GAP_STREAM,
-    PROFILE,
-    RANK,
+    duration_column,
     gap_keys,
     per_step,
     sum_column,
@@ -28,9 +27,7 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     GAP_KIND,
     GAP_STREAM,
     Column(
@@ -43,11 +40,9 @@ COLUMNS = (
     sum_column("gap_sum_ns", "Their length together.", "gap_count"),
     per_step("per_step_ns", "gap_sum_ns"),
     *(
-        Column(
+        duration_column(
             f"{part}_sum_ns",
-            Unit.NS,
             f"Part of it: {GAP_PART_DOCS[part]}.",
-            better="less",
             brief=part in ("host", "launch", "queue"),
             adds=True,
         )

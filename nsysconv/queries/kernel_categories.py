@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, ranks_by_group, sum_column
+from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column, ranks_by_group, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums
@@ -22,9 +22,7 @@ RULES = Option(
     "rules", None, "A TOML file of rules for kinds of kernels, tried before those of nsysconv."
 )
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column(
         "category",
         Unit.TEXT,
@@ -40,12 +38,8 @@ COLUMNS = (
         better="less",
         adds=True,
     ),
-    Column(
-        "kernel_union_ns",
-        Unit.NS,
-        "Union of these kernels inside the window. " + WINDOW,
-        better="less",
-        brief=False,
+    duration_column(
+        "kernel_union_ns", "Union of these kernels inside the window. " + WINDOW, brief=False
     ),
     Column("name_count", Unit.COUNT, "How many names they have.", brief=False),
     Column("top_name", Unit.TEXT, "The name with most time among them."),

@@ -6,11 +6,9 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
+    BY_DEVICE,
     DURATION_DOCS,
     KERNEL_NAME_COLUMNS,
-    PROFILE,
-    RANK,
     kernel_name_ids,
     per_step,
     ranks_by_group,
@@ -28,9 +26,7 @@ from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, 
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column(
         "name", Unit.TEXT, "Demangled name of the kernel (`--names` chooses another).", key=True
     ),

@@ -6,7 +6,13 @@ import numpy as np
 
 from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, code_name, ranks_by_group, sum_column
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    code_name,
+    duration_column,
+    ranks_by_group,
+    sum_column,
+)
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics
@@ -14,40 +20,23 @@ from nsysconv.timeline.timeline import Launches, Timeline, launches
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column("layer", Unit.TEXT, "runtime or driver.", key=True),
     Column("name", Unit.TEXT, "Documented name of the function.", key=True),
     Column("launch_count", Unit.COUNT, "Calls that launched something."),
     sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count"),
-    Column("api_med_ns", Unit.NS, "Their median.", better="less", real=True),
-    Column("api_max_ns", Unit.NS, "The longest.", better="less", brief=False),
+    duration_column("api_med_ns", "Their median.", real=True),
+    duration_column("api_max_ns", "The longest.", brief=False),
     sum_column("gpu_op_sum_ns", "Sum of the durations of what they launched.", "launch_count"),
-    Column(
-        "gpu_op_med_ns",
-        Unit.NS,
-        "Median over the calls of what each launched.",
-        better="less",
-        real=True,
-    ),
-    Column(
+    duration_column("gpu_op_med_ns", "Median over the calls of what each launched.", real=True),
+    duration_column(
         "launch_latency_avg_ns",
-        Unit.NS,
         "Mean time from a call's start to its first operation's start, over calls whose operation "
         "does not start before them.",
-        better="less",
         real=True,
         brief=False,
     ),
-    Column(
-        "launch_latency_med_ns",
-        Unit.NS,
-        "Median of these times.",
-        better="less",
-        real=True,
-        brief=False,
-    ),
+    duration_column("launch_latency_med_ns", "Median of these times.", real=True, brief=False),
     Column(
         "queue_count",
         Unit.COUNT,
@@ -60,16 +49,9 @@ COLUMNS = (
         "queue_count",
         brief=False,
     ),
-    Column(
-        "queue_avg_ns",
-        Unit.NS,
-        "Mean of these times.",
-        better="less",
-        real=True,
-        brief=False,
-    ),
-    Column("queue_med_ns", Unit.NS, "Their median.", better="less", real=True),
-    Column("queue_max_ns", Unit.NS, "The longest.", better="less", brief=False),
+    duration_column("queue_avg_ns", "Mean of these times.", real=True, brief=False),
+    duration_column("queue_med_ns", "Their median.", real=True),
+    duration_column("queue_max_ns", "The longest.", brief=False),
     Column(
         "short_op_count",
         Unit.COUNT,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, code_name, ranks_by_group
+from nsysconv.queries.columns import BY_DEVICE, code_name, ranks_by_group
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, values_of
 from nsysconv.timeline.arrays import factorize, sums
@@ -17,9 +17,7 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column("metric", Unit.TEXT, "Name of the metric or event, as the source has it.", key=True),
     Column(
         "kernel",

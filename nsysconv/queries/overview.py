@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, sum_column, values_by_column
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    WINDOW,
+    duration_column,
+    sum_column,
+    values_by_column,
+)
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, counts, percent, sums
@@ -29,9 +35,7 @@ from nsysconv.timeline.totals import (
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column(
         "device",
         Unit.TEXT,
@@ -40,13 +44,13 @@ COLUMNS = (
     ),
     Column("recording_ns", Unit.NS, "Length of the recording.", brief=False),
     Column("window_start_ns", Unit.NS, "Where the window begins. " + WINDOW, brief=False),
-    Column("window_ns", Unit.NS, "Length of the window.", better="less"),
+    duration_column("window_ns", "Length of the window."),
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window."),
-    Column("idle_ns", Unit.NS, "Window minus busy.", better="less", brief=False),
+    duration_column("idle_ns", "Window minus busy.", brief=False),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
     Column("kernel_count", Unit.COUNT, "Kernels."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    Column("kernel_union_ns", Unit.NS, "Union of the kernels.", better="less", brief=False),
+    duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
     Column("memcpy_count", Unit.COUNT, "Explicit copies."),
     sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
     Column("memset_count", Unit.COUNT, "Memory sets.", brief=False),

@@ -7,6 +7,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
+    duration_column,
     ranks_by_group,
     statistics_columns,
     statistics_values,
@@ -52,13 +53,7 @@ COLUMNS = (
     Column("level", Unit.ID, "How many ranges it lies in.", brief=False),
     Column("range_count", Unit.COUNT, "Ranges of this path."),
     sum_column("range_sum_ns", "Sum of their durations.", "range_count"),
-    Column(
-        "self_sum_ns",
-        Unit.NS,
-        "The same without the ranges directly inside.",
-        better="less",
-        adds=True,
-    ),
+    duration_column("self_sum_ns", "The same without the ranges directly inside.", adds=True),
     *statistics_columns(_STATISTICS, brief=()),
     Column(
         "launch_count", Unit.COUNT, "API calls in it that launched GPU operations.", brief=False
@@ -66,11 +61,9 @@ COLUMNS = (
     Column("gpu_op_count", Unit.COUNT, f"Count of {_LAUNCHED}.", brief=False),
     Column("kernel_count", Unit.COUNT, "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    Column(
+    duration_column(
         "self_kernel_sum_ns",
-        Unit.NS,
         "The same without what was launched in the ranges directly inside.",
-        better="less",
         brief=False,
         adds=True,
     ),
@@ -80,12 +73,8 @@ COLUMNS = (
         f"From the start of the first to the end of the last of {_LAUNCHED}, added up.",
         "projected_count",
     ),
-    Column(
-        "gpu_union_sum_ns",
-        Unit.NS,
-        f"Union of {_LAUNCHED}, added up over the ranges.",
-        better="less",
-        adds=True,
+    duration_column(
+        "gpu_union_sum_ns", f"Union of {_LAUNCHED}, added up over the ranges.", adds=True
     ),
 )
 _ON_GPU = tuple(column.name for column in COLUMNS[12:])

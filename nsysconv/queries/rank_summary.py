@@ -8,7 +8,14 @@ import numpy as np
 
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW, sum_column, values_by_column
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    WINDOW,
+    duration_column,
+    sum_column,
+    values_by_column,
+)
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
@@ -51,60 +58,35 @@ COLUMNS = (
         brief=False,
     ),
     Column("host", Unit.TEXT, "Where it ran."),
-    Column(
-        "window_ns",
-        Unit.NS,
-        "Length of the window, of this process's operations on the device. " + WINDOW,
-        better="less",
+    duration_column(
+        "window_ns", "Length of the window, of this process's operations on the device. " + WINDOW
     ),
     Column("busy_ns", Unit.NS, "Union of its GPU operations inside the window.", adds=True),
-    Column("idle_ns", Unit.NS, "Window minus busy.", better="less", brief=False, adds=True),
+    duration_column("idle_ns", "Window minus busy.", brief=False, adds=True),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
     Column("kernel_count", Unit.COUNT, "Kernels.", brief=False),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    Column("kernel_union_ns", Unit.NS, "Union of the kernels.", better="less", brief=False),
-    Column(
+    duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
+    duration_column(
         "computation_union_ns",
-        Unit.NS,
         "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
-        better="less",
     ),
-    Column(
+    duration_column(
         "communication_union_ns",
-        Unit.NS,
         "Union of the kernels that communicate (category communication of `kernel_categories`).",
-        better="less",
     ),
     Column("htod_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the device.", better="less"),
-    Column(
-        "htod_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        brief=False,
-        adds=True,
-    ),
+    duration_column("htod_sum_ns", "Sum of their durations.", brief=False, adds=True),
     Column("dtoh_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the host.", better="less"),
-    Column(
-        "dtoh_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        brief=False,
-        adds=True,
-    ),
-    Column(
+    duration_column("dtoh_sum_ns", "Sum of their durations.", brief=False, adds=True),
+    duration_column(
         "api_sum_ns",
-        Unit.NS,
         "Sum of the durations of the process's outermost API calls; the same in each of its rows. Null: "
         "threads are not recorded.",
-        better="less",
     ),
-    Column(
+    duration_column(
         "mpi_union_ns",
-        Unit.NS,
         "Time in which a thread of the process was in a call of MPI; the same in each of its rows.",
-        better="less",
     ),
     _imbalance("busy", "busy time"),
     _imbalance("computation", "computation"),

@@ -15,6 +15,7 @@ from nsysconv.queries.columns import (
     RANK,
     direction_codes,
     direction_names,
+    duration_column,
     kernel_name_ids,
 )
 from nsysconv.queries.contract import Array, Query, Request, Result
@@ -39,7 +40,7 @@ COLUMNS = (
         key=True,
     ),
     Column("start_ns", Unit.NS, "When it began.", key=True),
-    Column("dur_ns", Unit.NS, "How long it took.", better="less"),
+    duration_column("dur_ns", "How long it took."),
     Column("name", Unit.TEXT, "What it is called; what has no name stands in brackets."),
 )
 

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    direction_names,
-    ranks_by_group,
-    sum_column,
-)
+from nsysconv.queries.columns import BY_DEVICE, direction_names, ranks_by_group, sum_column
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.transfers import all_copies
 from nsysconv.report import Column, Picture
@@ -19,9 +12,7 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column(
         "direction",
         Unit.TEXT,

@@ -8,9 +8,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
-    PROFILE,
-    RANK,
+    BY_DEVICE,
     direction_code,
     direction_codes,
     direction_names,
@@ -37,9 +35,7 @@ from nsysconv.timeline.totals import (
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column("peer_device_id", Unit.ID, "The other device of a peer copy.", key=True),
     Column(
         "direction",

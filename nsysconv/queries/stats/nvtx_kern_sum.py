@@ -9,58 +9,53 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DURATION_DOCS, statistics_columns
+from nsysconv.queries.columns import DURATION_DOCS, printed, statistics_columns, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.stats import nvtx_ranges
 from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
-from nsysconv.queries.stats.nvtx_ranges import (
-    NAME_DOC,
-    STYLE_DOC,
-    STYLES,
-    by_thread,
-    own_thread_tree,
-)
-from nsysconv.report import MISSING, Column, Printed
+from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import Statistics, by_group, factorize, sums, weighted_statistics
 from nsysconv.timeline.nesting import Containments, Tree, containments
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    Column(
-        "range",
-        Unit.TEXT,
-        f"{NAME_DOC} Null: no range, the kernels that were launched outside of all.",
-        key=True,
-        printed=Printed("NVTX Range"),
+    printed(
+        "NVTX Range",
+        Column(
+            "range",
+            Unit.TEXT,
+            f"{nvtx_ranges.NAME.doc} Null: no range, the kernels that were launched outside of all.",
+            key=True,
+        ),
     ),
-    Column("style", Unit.TEXT, f"{STYLE_DOC} Null: no range.", key=True, printed=Printed("Style")),
-    Column(
-        "pid",
-        Unit.ID,
-        "The process that launched them; null: their launch was not recorded.",
-        key=True,
-        printed=Printed("PID"),
+    printed(
+        "Style", Column("style", Unit.TEXT, f"{nvtx_ranges.STYLE.doc} Null: no range.", key=True)
     ),
-    Column("tid", Unit.ID, "The thread that launched them.", key=True, printed=Printed("TID")),
-    Column(
-        "range_count",
-        Unit.COUNT,
-        "Ranges that they were launched in.",
-        printed=Printed("NVTX Inst"),
+    printed(
+        "PID",
+        Column(
+            "pid",
+            Unit.ID,
+            "The process that launched them; null: their launch was not recorded.",
+            key=True,
+        ),
     ),
-    Column("kernel_count", Unit.COUNT, "Executions.", printed=Printed("Kern Inst")),
-    Column(
-        "kernel_sum_ns",
-        Unit.NS,
-        "Sum of their durations; of a kernel in two ranges of the name, one in the other, twice.",
-        better="less",
-        counted_by="kernel_count",
-        printed=Printed("Total Time (ns)"),
+    printed("TID", Column("tid", Unit.ID, "The thread that launched them.", key=True)),
+    printed("NVTX Inst", Column("range_count", Unit.COUNT, "Ranges that they were launched in.")),
+    printed("Kern Inst", Column("kernel_count", Unit.COUNT, "Executions.")),
+    printed(
+        "Total Time (ns)",
+        sum_column(
+            "kernel_sum_ns",
+            "Sum of their durations; of a kernel in two ranges of the name, one in the other, twice.",
+            "kernel_count",
+        ),
     ),
     *statistics_columns(
         DURATION_DOCS, header="{} (ns)", brief=("avg", "med", "min", "max", "stddev")
     ),
-    Column("name", Unit.TEXT, "Name of the kernel.", key=True, printed=Printed("Kernel Name")),
+    printed("Kernel Name", Column("name", Unit.TEXT, "Name of the kernel.", key=True)),
 )
 
 _NO_RANGE = -1
@@ -93,7 +88,7 @@ class _ThreadRows:
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per range, thread and kernel, by range and thread, most kernel time first."""
     # All ranges, whatever the slice: they say of its kernels where they were launched.
-    tree, _ = own_thread_tree(timeline)
+    tree, _ = nvtx_ranges.own_thread_tree(timeline)
     kernels = _kernels(timeline, request)
     rows = [(r, i) for r in _thread_rows(timeline, tree, kernels) for i in range(len(r.kernel))]
     texts = tree.spans.names
@@ -114,7 +109,7 @@ def _summary(timeline: Timeline, request: Request) -> ColumnValues:
     statistics = [(r.statistics, i) for r, i in rows]
     return {
         "range": [None if r.range[i] == _NO_RANGE else texts[r.range[i]] for r, i in rows],
-        "style": [STYLES.get(int(r.kind[i])) for r, i in rows],
+        "style": [nvtx_ranges.STYLES.get(int(r.kind[i])) for r, i in rows],
         "pid": [r.pid for r, _ in rows],
         "tid": [r.tid for r, _ in rows],
         "range_count": [r.range_count[i] for r, i in rows],
@@ -158,7 +153,7 @@ def _thread_rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[
     if len(unlinked):
         yield _outside(None, None, kernels, unlinked)
     linked = np.flatnonzero(kernels.call >= 0)
-    ranges_by_thread = by_thread(spans)
+    ranges_by_thread = nvtx_ranges.by_thread(spans)
     groups = by_group(calls.thread[kernels.call[linked]], len(calls.threads))
     for (pid, tid), members in zip(calls.threads, groups, strict=True):
         if not len(members):

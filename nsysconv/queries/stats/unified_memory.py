@@ -9,10 +9,9 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import values_by_column
+from nsysconv.queries.columns import printed, values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
-from nsysconv.queries.stats.summaries import MEGA
-from nsysconv.report import MISSING, Column, Printed
+from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import counts, distinct, factorize, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MIGRATION, combine, totals
@@ -64,47 +63,53 @@ def _hexadecimal(address: int) -> str:
 
 _NONE = "null: there was none"
 _SUM_COLUMNS = (
-    Column(
-        "address",
-        Unit.TEXT,
-        f"The address, {_ADDRESS_FORM}.",
-        key=True,
-        printed=Printed("Virtual Address"),
+    printed(
+        "Virtual Address", Column("address", Unit.TEXT, f"The address, {_ADDRESS_FORM}.", key=True)
     ),
-    Column(
-        "htod_bytes_sum",
-        Unit.BYTES,
-        f"Bytes that migrated to a device; {_NONE}.",
-        better="less",
-        printed=Printed("HtoD Migration Size (MB)", 3, MEGA),
+    printed(
+        "HtoD Migration Size (MB)",
+        Column(
+            "htod_bytes_sum",
+            Unit.BYTES,
+            f"Bytes that migrated to a device; {_NONE}.",
+            better="less",
+        ),
     ),
-    Column(
-        "dtoh_bytes_sum",
-        Unit.BYTES,
-        f"Bytes that migrated to the host; {_NONE}.",
-        better="less",
-        printed=Printed("DtoH Migration Size (MB)", 3, MEGA),
+    printed(
+        "DtoH Migration Size (MB)",
+        Column(
+            "dtoh_bytes_sum",
+            Unit.BYTES,
+            f"Bytes that migrated to the host; {_NONE}.",
+            better="less",
+        ),
     ),
-    Column(
-        "cpu_fault_count",
-        Unit.COUNT,
-        f"Page faults of CPUs; {_NONE}, or they were not recorded.",
-        better="less",
-        printed=Printed("CPU Page Faults"),
+    printed(
+        "CPU Page Faults",
+        Column(
+            "cpu_fault_count",
+            Unit.COUNT,
+            f"Page faults of CPUs; {_NONE}, or they were not recorded.",
+            better="less",
+        ),
     ),
-    Column(
-        "gpu_fault_count",
-        Unit.COUNT,
-        f"Page faults of GPUs; {_NONE}, or they were not recorded.",
-        better="less",
-        printed=Printed("GPU Page Faults"),
+    printed(
+        "GPU Page Faults",
+        Column(
+            "gpu_fault_count",
+            Unit.COUNT,
+            f"Page faults of GPUs; {_NONE}, or they were not recorded.",
+            better="less",
+        ),
     ),
-    Column(
-        "throughput_bytes_per_s",
-        Unit.BYTES_PER_S,
-        "Bytes that migrated, times the whole part of one second by the sum of the durations.",
-        better="more",
-        printed=Printed("Migration Throughput (MB/s)", 3, MEGA),
+    printed(
+        "Migration Throughput (MB/s)",
+        Column(
+            "throughput_bytes_per_s",
+            Unit.BYTES_PER_S,
+            "Bytes that migrated, times the whole part of one second by the sum of the durations.",
+            better="more",
+        ),
     ),
 )
 
@@ -165,45 +170,29 @@ UM_SUM = Query(
 # -- in all
 
 _TOTAL_COLUMNS = (
-    Column(
-        "htod_bytes_sum",
-        Unit.BYTES,
-        "Bytes that migrated to a device.",
-        better="less",
-        printed=Printed("Total HtoD Migration Size (MB)", 3, MEGA),
+    printed(
+        "Total HtoD Migration Size (MB)",
+        Column("htod_bytes_sum", Unit.BYTES, "Bytes that migrated to a device.", better="less"),
     ),
-    Column(
-        "dtoh_bytes_sum",
-        Unit.BYTES,
-        "Bytes that migrated to the host.",
-        better="less",
-        printed=Printed("Total DtoH Migration Size (MB)", 3, MEGA),
+    printed(
+        "Total DtoH Migration Size (MB)",
+        Column("dtoh_bytes_sum", Unit.BYTES, "Bytes that migrated to the host.", better="less"),
     ),
-    Column(
-        "cpu_fault_count",
-        Unit.COUNT,
-        "Page faults of CPUs.",
-        better="less",
-        printed=Printed("Total CPU Page Faults"),
+    printed(
+        "Total CPU Page Faults",
+        Column("cpu_fault_count", Unit.COUNT, "Page faults of CPUs.", better="less"),
     ),
-    Column(
-        "gpu_fault_count",
-        Unit.COUNT,
-        "Page faults of GPUs.",
-        better="less",
-        printed=Printed("Total GPU PageFaults"),
+    printed(
+        "Total GPU PageFaults",
+        Column("gpu_fault_count", Unit.COUNT, "Page faults of GPUs.", better="less"),
     ),
-    Column(
-        "first_address",
-        Unit.TEXT,
-        f"Lowest address of them all, {_ADDRESS_FORM}.",
-        printed=Printed("Minimum Virtual Address"),
+    printed(
+        "Minimum Virtual Address",
+        Column("first_address", Unit.TEXT, f"Lowest address of them all, {_ADDRESS_FORM}."),
     ),
-    Column(
-        "last_address",
-        Unit.TEXT,
-        f"Highest address of them all, {_ADDRESS_FORM}.",
-        printed=Printed("Maximum Virtual Address"),
+    printed(
+        "Maximum Virtual Address",
+        Column("last_address", Unit.TEXT, f"Highest address of them all, {_ADDRESS_FORM}."),
     ),
 )
 
@@ -244,16 +233,13 @@ UM_TOTAL_SUM = Query(
 # -- page faults by instruction
 
 _FAULT_COLUMNS = (
-    Column("fault_count", Unit.COUNT, "Faults.", better="less", printed=Printed("CPU Page Faults")),
-    Column(
-        "instruction",
-        Unit.TEXT,
-        "The instruction that faulted.",
-        key=True,
-        printed=Printed("CPU Instruction Address"),
+    printed("CPU Page Faults", Column("fault_count", Unit.COUNT, "Faults.", better="less")),
+    printed(
+        "CPU Instruction Address",
+        Column("instruction", Unit.TEXT, "The instruction that faulted.", key=True),
     ),
-    Column("source_file", Unit.TEXT, "Its source file.", key=True, printed=Printed("Source File")),
-    Column("source_line", Unit.ID, "Its line there.", key=True, printed=Printed("Source Line")),
+    printed("Source File", Column("source_file", Unit.TEXT, "Its source file.", key=True)),
+    printed("Source Line", Column("source_line", Unit.ID, "Its line there.", key=True)),
 )
 
 
