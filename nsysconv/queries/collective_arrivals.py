@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.queries.columns import duration_column
+from nsysconv.queries.columns import duration_column, key_column
 from nsysconv.queries.contract import Array, Query, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.queries.stragglers import ANY_OF, USES, CollectivesAggregator, partial
@@ -15,10 +15,8 @@ from nsysconv.timeline.collectives import CollectiveGroups
 from nsysconv.units import Unit
 
 COLUMNS = (
-    Column("operation", Unit.TEXT, "What it does.", key=True),
-    Column(
-        "group", Unit.TEXT, "The group of ranks, as far as it is recorded, else null.", key=True
-    ),
+    key_column("operation", "What it does."),
+    key_column("group", "The group of ranks, as far as it is recorded, else null."),
     Column(
         "index",
         Unit.ID,

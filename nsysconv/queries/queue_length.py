@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, duration_column
+from nsysconv.queries.columns import BY_DEVICE, duration_column, key_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics, percent
@@ -18,12 +18,7 @@ from nsysconv.units import Unit
 
 COLUMNS = (
     *BY_DEVICE,
-    Column(
-        "stream",
-        Unit.TEXT,
-        "The stream; `@` its process where a device has several.",
-        key=True,
-    ),
+    key_column("stream", "The stream; `@` its process where a device has several."),
     Column("launch_count", Unit.COUNT, "Calls that launched something on it, with a latency."),
     duration_column(
         "span_ns",

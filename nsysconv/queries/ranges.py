@@ -9,6 +9,7 @@ from nsysconv.queries.columns import (
     PROFILE,
     duration_column,
     ranks_by_group,
+    rows_at,
     statistics_columns,
     statistics_values,
     sum_column,
@@ -94,7 +95,8 @@ def compute(timeline: Timeline, request: Request) -> Result:
     group, count = paths.of[shown], len(paths)
     dur = tree.spans.end - tree.spans.start
     statistics = grouped_statistics(group, dur[shown], count)
-    values: dict[str, Array] = {
+    values = {
+        "rank": ranks_by_group(timeline, tree.spans.pid[shown], group, count),
         "level": paths.level,
         "range_count": statistics.count,
         "range_sum_ns": statistics.total,
@@ -105,7 +107,6 @@ def compute(timeline: Timeline, request: Request) -> Result:
         values |= _on_gpu(timeline, tree, any_thread, shown, group, count)
     else:
         values |= {name: np.full(count, MISSING) for name in _ON_GPU}
-    rank = ranks_by_group(timeline, tree.spans.pid[shown], group, count)
     at = paths.depth_first(statistics.total)
     at = at[statistics.count[at] > 0]
     row_count = len(at)
@@ -114,10 +115,9 @@ def compute(timeline: Timeline, request: Request) -> Result:
     level = paths.level[at]
     return Result(
         {
-            "rank": [rank[i] for i in at.tolist()],
             "path": texts,
             "tree": indent_names(_INDENT, level, [names[i] for i in paths.name[at].tolist()]),
-            **{name: column[at] for name, column in values.items()},
+            **rows_at(values, at),
         },
         row_count,
         deep_path_notes(texts, level),

@@ -13,17 +13,18 @@ from nsysconv.queries.columns import (
     PROFILE,
     WINDOW,
     duration_column,
+    key_column,
     sum_column,
     values_by_column,
+    window_times,
 )
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
-from nsysconv.queries.kernel_categories import RULES
+from nsysconv.queries.kernel_categories import RULES, communicates_on, computes
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
-from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, percent, take
+from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.intervals import union
-from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -45,11 +46,9 @@ COLUMNS = (
     Column("rank", Unit.ID, "Rank of the process; null: none known, or a row over all.", key=True),
     Column("pid", Unit.ID, "The process; null in rows over all.", key=True, brief=False),
     DEVICE,
-    Column(
+    key_column(
         "over_ranks",
-        Unit.TEXT,
         "min, median or max: each value is that of all rows of ranks by itself; null: one rank.",
-        key=True,
     ),
     Column(
         "rank_count",
@@ -209,9 +208,7 @@ def _without_ops(timeline: Timeline) -> Row:
 
 def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> Row:
     ops = timeline.ops_on(device)
-    talks = communicates(timeline, request.options["rules"])
-    if ops is not timeline.ops:
-        talks = talks[timeline.places_on(device)]
+    talks = communicates_on(timeline, device, request.options["rules"])
     which = ops.pid == pid
     mine, talks = (ops, talks) if which.all() else (ops.take(which), talks[which])
     row: Row = {"device_id": None if device == MISSING else device}
@@ -227,14 +224,9 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     span = window(timeline, device, mine)
     if span is None:
         return row
-    works = (kernels & ~talks) | (mine.kind == OpKind.GRAPH)
-    busy_ns = busy(mine.start, mine.end, span)
+    works = computes(mine, talks)
     return row | {
-        "window_ns": span.length,
-        "busy_ns": busy_ns,
-        "idle_ns": span.length - busy_ns,
-        "idle_pct": float(percent(span.length - busy_ns, span.length)) if span.length else 0.0,
-        "kernel_union_ns": busy(mine.start[kernels], mine.end[kernels], span),
+        **window_times(mine, span),
         "computation_union_ns": busy(mine.start[works], mine.end[works], span),
         "communication_union_ns": busy(mine.start[talks], mine.end[talks], span),
     }

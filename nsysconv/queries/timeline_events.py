@@ -17,6 +17,7 @@ from nsysconv.queries.columns import (
     direction_names,
     duration_column,
     kernel_name_ids,
+    key_column,
 )
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
@@ -33,11 +34,9 @@ COLUMNS = (
     Column("stream_id", Unit.ID, "The stream; null: not on a GPU, or not recorded.", key=True),
     Column("tid", Unit.ID, "The thread; null: on a GPU, or not recorded.", key=True),
     Column("thread", Unit.TEXT, "The thread's name.", brief=False),
-    Column(
+    key_column(
         "kind",
-        Unit.TEXT,
         "What it is: kernel, memcpy, memset, migration, graph_launch, api_call, range or operator.",
-        key=True,
     ),
     Column("start_ns", Unit.NS, "When it began.", key=True),
     duration_column("dur_ns", "How long it took."),

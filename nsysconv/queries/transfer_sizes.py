@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, direction_names, ranks_by_group, sum_column
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    direction_names,
+    key_column,
+    ranks_by_group,
+    sum_column,
+)
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.transfers import all_copies
 from nsysconv.report import Column, Picture
@@ -13,12 +19,7 @@ from nsysconv.units import Unit
 
 COLUMNS = (
     *BY_DEVICE,
-    Column(
-        "direction",
-        Unit.TEXT,
-        "From where to where; `UM ` marks migrations of unified memory.",
-        key=True,
-    ),
+    key_column("direction", "From where to where; `UM ` marks migrations of unified memory."),
     Column(
         "bucket_min_bytes",
         Unit.BYTES,

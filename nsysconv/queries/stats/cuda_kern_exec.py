@@ -7,12 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import duration_column, printed, statistics_columns
+from nsysconv.queries.columns import (
+    duration_column,
+    key_column,
+    printed,
+    rows_at,
+    statistics_columns,
+    statistics_values,
+)
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
-from nsysconv.queries.stats.summaries import row_statistics, statistics_docs, summary_rows
+from nsysconv.queries.stats.summaries import statistics_docs
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.arrays import factorize
+from nsysconv.timeline.arrays import counts, factorize, grouped_statistics
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
@@ -20,12 +27,12 @@ from nsysconv.units import Unit
 _PID = printed("PID", Column("pid", Unit.ID, "The process.", key=True))
 _TID = printed("TID", Column("tid", Unit.ID, "The thread that launched it.", key=True))
 _ORDINAL = printed("DevId", Column("ordinal", Unit.ID, "CUDA ordinal of the device.", key=True))
-_KERNEL = printed("Kernel Name", Column("name", Unit.TEXT, "Name of the kernel.", key=True))
+_KERNEL = printed("Kernel Name", key_column("name", "Name of the kernel."))
 
 
 def _function(header: str) -> Column:
     doc = "The function that launched it."
-    return printed(header, Column("api", Unit.TEXT, doc, key=True))
+    return printed(header, key_column("api", doc))
 
 
 @dataclass(frozen=True)
@@ -107,40 +114,34 @@ def _summary(timeline: Timeline, request: Request) -> ColumnValues:
     group, keys = factorize(
         calls.thread[launches.call], launches.device, calls.name_id[launches.call], launches.name
     )
-    threads, devices, name_ids, kernels = (values.tolist() for values in keys)
-    labels: list[tuple[str | None, ...]] = [()] * len(threads)
-    total, *others = (
-        summary_rows(group, times, labels)
-        for times in (
-            launches.total,
-            (calls.end - calls.start)[launches.call],
-            launches.queue,
-            launches.end - launches.start,
-        )
-    )
-    symbols = timeline.profile.names(name_ids)
-    ordinals = _ordinals(timeline)
-    pids, tids = zip(*(calls.threads[i] for i in threads), strict=True) if threads else ((), ())
-    keys_before = [pids, tids, [ordinals.get(device, MISSING) for device in devices]]
-    keys_after = [
-        [cuda_names.function_name(symbols[i]) for i in name_ids],
-        [launches.names[i] for i in kernels],
-    ]
-    values = [
-        *keys_before,
-        [row.count for row in total],
-        np.bincount(group[launches.queue != MISSING], minlength=len(labels)).tolist(),
-        *(column for rows in (total, *others) for column in row_statistics(rows)),
-        *keys_after,
-    ]
-    order = sorted(
-        range(len(labels)),
-        key=lambda i: (-(total[i].mean or 0), *(key[i] for key in (*keys_before, *keys_after))),
-    )
-    return {
-        column.name: [each[i] for i in order]
-        for column, each in zip(_SUM_COLUMNS, values, strict=True)
+    threads, devices, name_ids, kernels = keys
+    count = len(threads)
+    times = {
+        "total": launches.total,
+        "api": (calls.end - calls.start)[launches.call],
+        "queue": launches.queue,
+        "kernel": launches.end - launches.start,
     }
+    statistics = {name: grouped_statistics(group, each, count) for name, each in times.items()}
+    symbols, ordinals = timeline.profile.names(name_ids), _ordinals(timeline)
+    pids, tids = np.array(calls.threads, np.int64).reshape(-1, 2)[threads].T
+    names = {
+        "pid": pids,
+        "tid": tids,
+        "ordinal": [ordinals.get(device, MISSING) for device in devices.tolist()],
+        "api": [cuda_names.function_name(symbols[i]) for i in name_ids.tolist()],
+        "name": [launches.names[i] for i in kernels.tolist()],
+    }
+    values = {
+        **names,
+        "kernel_count": statistics["total"].count,
+        "queue_count": counts(group[launches.queue != MISSING], count),
+    }
+    for name, each in statistics.items():
+        values |= statistics_values(each, f"{name}_")
+    total = np.nan_to_num(statistics["total"].mean)
+    order = sorted(range(count), key=lambda i: (-total[i], *(each[i] for each in names.values())))
+    return rows_at(values, order)
 
 
 CUDA_KERN_EXEC_SUM = Query(

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import printed
+from nsysconv.queries.columns import key_column, printed
 from nsysconv.queries.contract import Request
 from nsysconv.queries.stats import cuda_names
 from nsysconv.queries.stats.summaries import (
@@ -158,20 +158,13 @@ def _missing_rows_notes(timeline: Timeline) -> tuple[Note, ...]:
 
 
 _KERNEL_COUNT = printed("Instances", Column("kernel_count", Unit.COUNT, "Executions."))
-_KERNEL_NAME = printed("Name", Column("name", Unit.TEXT, "Name of the kernel.", key=True))
+_KERNEL_NAME = printed("Name", key_column("name", "Name of the kernel."))
 _MEMORY_COUNT = printed("Count", Column("memory_op_count", Unit.COUNT, "Operations."))
-_MEMORY_NAME = printed("Operation", Column("operation", Unit.TEXT, "What it does.", key=True))
-_CATEGORY = printed(
-    "Category", Column("category", Unit.TEXT, "CUDA_API, CUDA_KERNEL or MEMORY_OPER.", key=True)
-)
+_MEMORY_NAME = printed("Operation", key_column("operation", "What it does."))
+_CATEGORY = printed("Category", key_column("category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER."))
 _OPERATION = printed(
     "Operation",
-    Column(
-        "operation",
-        Unit.TEXT,
-        "The function, the kernel or what the memory operation does.",
-        key=True,
-    ),
+    key_column("operation", "The function, the kernel or what the memory operation does."),
 )
 
 CUDA_API_SUM = summary(
@@ -181,7 +174,7 @@ CUDA_API_SUM = summary(
         printed("Num Calls", Column("call_count", Unit.COUNT, "Calls.")),
         printed(
             "Name",
-            Column("name", Unit.TEXT, "The function; two versions of one are two rows.", key=True),
+            key_column("name", "The function; two versions of one are two rows."),
         ),
     ),
     _call_rows,
@@ -202,10 +195,8 @@ CUDA_GPU_KERN_GB_SUM = summary(
     time_columns(
         "kernel",
         _KERNEL_COUNT,
-        printed("GridXYZ", Column("grid", Unit.TEXT, "Blocks in x, y and z.", key=True)),
-        printed(
-            "BlockXYZ", Column("block", Unit.TEXT, "Threads of a block in x, y and z.", key=True)
-        ),
+        printed("GridXYZ", key_column("grid", "Blocks in x, y and z.")),
+        printed("BlockXYZ", key_column("block", "Threads of a block in x, y and z.")),
         _KERNEL_NAME,
     ),
     _kernel_size_rows,

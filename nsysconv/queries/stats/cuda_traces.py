@@ -7,7 +7,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.codes import MEMORY_KINDS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import duration_column, printed
+from nsysconv.queries.columns import duration_column, key_column, printed
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
 from nsysconv.report import MISSING, Column
@@ -21,7 +21,7 @@ from nsysconv.units import Unit
 _API_COLUMNS = (
     printed("Start (ns)", Column("start_ns", Unit.NS, "When the call began.", key=True)),
     printed("Duration (ns)", duration_column("dur_ns", "How long it took.")),
-    printed("Name", Column("name", Unit.TEXT, "The function.", key=True)),
+    printed("Name", key_column("name", "The function.")),
     printed("Result", Column("result", Unit.ID, "What it returned; 0 is success.")),
     printed(
         "CorrID", Column("correlation_id", Unit.ID, "Shared with what it launched.", brief=False)
@@ -107,7 +107,7 @@ _GPU_COLUMNS = (
     ),
     printed("SrcMemKd", Column("src_kind", Unit.TEXT, "Kind of memory read, or set.", brief=False)),
     printed("DstMemKd", Column("dst_kind", Unit.TEXT, "Kind of memory written.", brief=False)),
-    printed("Device", Column("device", Unit.TEXT, "Product name and CUDA ordinal.", key=True)),
+    printed("Device", key_column("device", "Product name and CUDA ordinal.")),
     printed("Ctx", Column("context_id", Unit.ID, "The context.", brief=False)),
     printed(
         "GreenCtx",
@@ -116,7 +116,7 @@ _GPU_COLUMNS = (
     printed("Strm", Column("stream_id", Unit.ID, "The stream.", key=True)),
     printed(
         "Name",
-        Column("name", Unit.TEXT, "The kernel, or what the memory operation does.", key=True),
+        key_column("name", "The kernel, or what the memory operation does."),
     ),
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import printed
+from nsysconv.queries.columns import key_column, printed
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats.summaries import (
     SummaryRow,
@@ -26,7 +26,7 @@ from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, tota
 from nsysconv.units import Unit
 
 _CALL_COUNT = Column("call_count", Unit.COUNT, "Calls.")
-_FUNCTION = printed("Name", Column("name", Unit.TEXT, "The function.", key=True))
+_FUNCTION = printed("Name", key_column("name", "The function."))
 
 # -- the operating system's runtime libraries
 
@@ -69,11 +69,9 @@ def _mpi_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
     return summary_rows(group, columns["dur_ns"], labels)
 
 
-_SOURCE = Column(
+_SOURCE = key_column(
     "source",
-    Unit.TEXT,
     "Which kind of call: p2p, collectives, start-wait (starts or waits for requests), other.",
-    key=True,
 )
 MPI_EVENT_SUM = summary(
     "MPI Event Summary",
@@ -86,7 +84,7 @@ _MPI_TRACE_COLUMNS = (
     printed("Start (ns)", Column("start_ns", Unit.NS, "When it began.")),
     printed("End (ns)", Column("end_ns", Unit.NS, "When it ended.")),
     printed("Duration (ns)", Column("dur_ns", Unit.NS, "How long it took.")),
-    printed("Event", Column("name", Unit.TEXT, "The function.", key=True)),
+    printed("Event", key_column("name", "The function.")),
     printed("Pid", Column("pid", Unit.ID, "The process.", key=True)),
     printed("Tid", Column("tid", Unit.ID, "The thread.", key=True)),
     printed("Tag", Column("tag", Unit.ID, "Tag of the message.")),
@@ -190,9 +188,7 @@ OPENACC_SUM = summary(
     time_columns(
         "openacc",
         printed("Num Calls", Column("call_count", Unit.COUNT, "Executions.")),
-        printed(
-            "Name", Column("name", Unit.TEXT, "The construct, `@`, its file and line.", key=True)
-        ),
+        printed("Name", key_column("name", "The construct, `@`, its file and line.")),
     ),
     _openacc_rows,
     needs={Fact.DIRECTIVES},

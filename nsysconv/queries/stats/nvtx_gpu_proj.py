@@ -10,6 +10,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     duration_column,
     printed,
+    rows_at,
     statistics_columns,
     statistics_values,
     sum_column,
@@ -136,20 +137,20 @@ def _summary(timeline: Timeline, request: Request) -> ColumnValues:
     styles = [nvtx_ranges.STYLES[kind] for kind in kinds.tolist()]
     total = np.where(statistics.total == MISSING, 0, statistics.total)
     order = sorted(range(count), key=lambda i: (-int(total[i]), texts[i], styles[i]))
-    at = np.array(order, np.int64)
     size = np.maximum(statistics.count, 1)
-    return {
-        "name": [texts[i] for i in order],
-        "style": [styles[i] for i in order],
-        "projected_sum_ns": statistics.total[at],
-        "range_sum_ns": range_sum[at],
-        "range_count": statistics.count[at],
-        **statistics_values(statistics, at),
-        "launch_count": launches[at],
-        "launch_avg": (launches / size)[at],
-        "level_avg": (level / size)[at],
-        "child_avg": (children / size)[at],
+    values = {
+        "name": texts,
+        "style": styles,
+        "projected_sum_ns": statistics.total,
+        "range_sum_ns": range_sum,
+        "range_count": statistics.count,
+        **statistics_values(statistics),
+        "launch_count": launches,
+        "launch_avg": launches / size,
+        "level_avg": level / size,
+        "child_avg": children / size,
     }
+    return rows_at(values, order)
 
 
 NVTX_GPU_PROJ_SUM = Query(

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nsysconv.queries.columns import printed
+from nsysconv.queries.columns import key_column, printed
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
@@ -25,13 +25,11 @@ from nsysconv.units import Unit
 STYLES = {PUSH_POP: "PushPop", START_END: "StartEnd"}
 """What the kinds of ranges are called."""
 
-NAME = Column(
+NAME = key_column(
     "name",
-    Unit.TEXT,
     "The range: its domain, `:` and its text; without a domain where that is the default one.",
-    key=True,
 )
-STYLE = Column("style", Unit.TEXT, "PushPop, or StartEnd.", key=True)
+STYLE = key_column("style", "PushPop, or StartEnd.")
 RANGE_ID = printed(
     "RangeId",
     Column(

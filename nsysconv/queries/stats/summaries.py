@@ -143,17 +143,10 @@ def summary(
         texts = sum(column.unit is Unit.TEXT for column in columns)
         values = [
             *shares,
-            [row.total for row in ordered],
-            [row.count for row in ordered],
-            *row_statistics(ordered),
+            *([getattr(row, name) for row in ordered] for name in ("total", "count", *_STATISTICS)),
             *([row.labels[i] for row in ordered] for i in range(texts)),
         ]
         by_column = zip(columns, values, strict=True)
         return Result({column.name: each for column, each in by_column}, notes=notes(timeline))
 
     return Query(title=title, columns=columns, compute=compute, **declared)
-
-
-def row_statistics(rows: Sequence[SummaryRow]) -> list[list[Any]]:
-    """Return the values of the columns from mean to deviation, one list per column."""
-    return [[getattr(row, name) for row in rows] for name in _STATISTICS]
