@@ -46,6 +46,9 @@ RANK = Column(
     "Rank of the only ranked process behind the row; null: none or several.",
     key=True,
 )
+PROCESS_RANK = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
+PID = Column("pid", Unit.ID, "The process.", key=True)
+TID = Column("tid", Unit.ID, "The thread.", key=True)
 DEVICE = Column("device_id", Unit.ID, "The device, as the profile numbers it.", key=True)
 BY_DEVICE = (PROFILE, RANK, DEVICE)
 """The first columns of reports that have their rows by device."""

@@ -1,4 +1,4 @@
-"""Bytes and time of copies, by device, direction and memory kind at both ends."""
+"""Bytes and time of copies: by device, direction and memory kind at both ends; and by size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import factorize, grouped_statistics
+from nsysconv.timeline.arrays import decade, factorize, grouped_statistics
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
@@ -85,7 +85,7 @@ TRANSFERS = Query(
 
 
 @dataclass(frozen=True)
-class Copies:
+class _Copies:
     """Columns of equal length. `direction` numbers what `direction_names` spells."""
 
     device: Array
@@ -98,8 +98,7 @@ class Copies:
     pid: Array
 
 
-def all_copies(timeline: Timeline) -> Copies:
-    """Return the copies and migrations."""
+def _all_copies(timeline: Timeline) -> _Copies:
     shared = ("device_id", "direction", "bytes", "dur_ns", "pid")
     copy = timeline.columns("memcpy", (*shared, "peer_device_id", "src_kind", "dst_kind"))
     migration = timeline.columns("unified_memory_event", shared)
@@ -109,7 +108,7 @@ def all_copies(timeline: Timeline) -> Copies:
     def both(name: str, other: Array | None = None) -> Array:
         return np.concatenate((copy[name], migration[name] if other is None else other))
 
-    return Copies(
+    return _Copies(
         device=both("device_id"),
         peer=both("peer_device_id", nothing),
         direction=both("direction", directions),
@@ -122,7 +121,7 @@ def all_copies(timeline: Timeline) -> Copies:
 
 
 def _from_events(timeline: Timeline) -> ColumnValues:
-    copies = all_copies(timeline)
+    copies = _all_copies(timeline)
     group, (device, peer, direction, src, dst) = factorize(
         copies.device, copies.peer, copies.direction, copies.src_kind, copies.dst_kind
     )
@@ -185,3 +184,55 @@ def _throughput(copies: CombinedTotal) -> float | None:
     if copies.bytes_sum is None or not copies.sum_ns:
         return None
     return copies.bytes_sum * 1e9 / copies.sum_ns
+
+
+# -- by size
+
+_SIZE_COLUMNS = (
+    *BY_DEVICE,
+    key_column("direction", "From where to where; `UM ` marks migrations of unified memory."),
+    Column(
+        "bucket_min_bytes",
+        Unit.BYTES,
+        "Copies of at least this size and less than the next bucket's (0, 1,000, 10,000, …).",
+        key=True,
+    ),
+    Column("memcpy_count", Unit.COUNT, "Copies."),
+    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
+    sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
+)
+
+
+def _sizes(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per device, direction and bucket with copies, by size."""
+    copies = _all_copies(timeline)
+    group, (device, direction, bucket) = factorize(
+        copies.device, copies.direction, decade(copies.bytes)
+    )
+    count = len(device)
+    sizes = grouped_statistics(group, copies.bytes, count)
+    times = grouped_statistics(group, copies.dur, count)
+    return {
+        "rank": ranks_by_group(timeline, copies.pid, group, count),
+        "device_id": device,
+        "direction": direction_names(direction),
+        "bucket_min_bytes": bucket,
+        "memcpy_count": sizes.count,
+        "bytes_sum": sizes.total,
+        "memcpy_sum_ns": times.total,
+    }
+
+
+TRANSFER_SIZES = Query(
+    title="Transfers by size",
+    needs={Fact.MEMCPYS},
+    uses={Fact.UNIFIED_MEMORY, Fact.DEVICES},
+    columns=_SIZE_COLUMNS,
+    picture=Picture(
+        "histogram",
+        x=("bucket_min_bytes",),
+        values=("bytes_sum",),
+        by=("rank", "device_id", "direction"),
+    ),
+    compute=_sizes,
+)

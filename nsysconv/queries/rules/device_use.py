@@ -13,6 +13,7 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     DEVICE,
+    PID,
     PROFILE,
     RANK,
     WINDOW,
@@ -30,7 +31,6 @@ from nsysconv.units import Unit
 
 _NEEDS = {Fact.KERNELS}
 _USES = {Fact.OVERHEAD, Fact.API_LINKS, Fact.DEVICES}
-_PID = Column("pid", Unit.ID, "The process.", key=True)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _tables_and_ids(
 _GAP_COLUMNS = (
     PROFILE,
     RANK,
-    _PID,
+    PID,
     DEVICE,
     Column("start_ns", Unit.NS, "When the gap began. " + WINDOW, key=True),
     duration_column(
@@ -189,7 +189,7 @@ _MAX_CHUNKS = 1000
 _CHUNK_COLUMNS = (
     PROFILE,
     RANK,
-    _PID,
+    PID,
     DEVICE,
     Column("start_ns", Unit.NS, "Where the first of its chunks begins. " + WINDOW, key=True),
     duration_column("dur_ns", "Length of its chunks, which follow each other."),

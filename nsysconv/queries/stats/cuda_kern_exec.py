@@ -8,6 +8,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
+    PID,
     duration_column,
     key_column,
     printed,
@@ -24,7 +25,7 @@ from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-_PID = printed("PID", Column("pid", Unit.ID, "The process.", key=True))
+_PID = printed("PID", PID)
 _TID = printed("TID", Column("tid", Unit.ID, "The thread that launched it.", key=True))
 _ORDINAL = printed("DevId", Column("ordinal", Unit.ID, "CUDA ordinal of the device.", key=True))
 _KERNEL = printed("Kernel Name", key_column("name", "Name of the kernel."))

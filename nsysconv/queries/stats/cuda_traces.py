@@ -7,7 +7,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.codes import MEMORY_KINDS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import duration_column, key_column, printed
+from nsysconv.queries.columns import PID, TID, duration_column, key_column, printed
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
 from nsysconv.report import MISSING, Column
@@ -26,8 +26,8 @@ _API_COLUMNS = (
     printed(
         "CorrID", Column("correlation_id", Unit.ID, "Shared with what it launched.", brief=False)
     ),
-    printed("Pid", Column("pid", Unit.ID, "The process.", key=True)),
-    printed("Tid", Column("tid", Unit.ID, "The thread.", key=True)),
+    printed("Pid", PID),
+    printed("Tid", TID),
     printed(
         "T-Pri",
         Column("priority", Unit.ID, "Priority of the thread, as the source gives it.", brief=False),

@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import key_column, printed
+from nsysconv.queries.columns import PID, TID, key_column, printed
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats.summaries import (
     SummaryRow,
@@ -85,8 +85,8 @@ _MPI_TRACE_COLUMNS = (
     printed("End (ns)", Column("end_ns", Unit.NS, "When it ended.")),
     printed("Duration (ns)", Column("dur_ns", Unit.NS, "How long it took.")),
     printed("Event", key_column("name", "The function.")),
-    printed("Pid", Column("pid", Unit.ID, "The process.", key=True)),
-    printed("Tid", Column("tid", Unit.ID, "The thread.", key=True)),
+    printed("Pid", PID),
+    printed("Tid", TID),
     printed("Tag", Column("tag", Unit.ID, "Tag of the message.")),
     printed("Rank", Column("rank", Unit.ID, "Rank of the process.")),
     printed("PeerRank", Column("remote_rank", Unit.ID, "The rank sent to or received from.")),
