@@ -66,13 +66,17 @@ KERNEL_NAME_COLUMNS = {
 """Where the table of kernels has each spelling of their names."""
 
 
-def printed(header: str, column: Column) -> Column:
-    """Return the column as `nsys stats` prints it: sizes in MB with three decimals, other fractions
-    with one.
+def printed(columns: Mapping[str, Column]) -> tuple[Column, ...]:
+    """Return the columns of a table by the headers under which `nsys stats` prints them: sizes in MB with
+    three decimals, other fractions with one.
     """
+    return tuple(replace(each, printed=_printed(header, each)) for header, each in columns.items())
+
+
+def _printed(header: str, column: Column) -> Printed:
     if header.endswith(("(MB)", "(MB/s)")):
-        return replace(column, printed=Printed(header, 3, 1_000_000))
-    return replace(column, printed=Printed(header, 1 if column.kind == "float" else None))
+        return Printed(header, 3, 1_000_000)
+    return Printed(header, 1 if column.kind == "float" else None)
 
 
 def values_by_column(
@@ -238,31 +242,40 @@ _STATISTICS = {
     "stddev": "deviation",
 }
 _HEADERS = {"avg": "Avg", "med": "Med", "min": "Min", "max": "Max", "stddev": "StdDev"}
-DURATION_DOCS = {
-    "avg": "Mean duration.",
-    "med": "Median duration (mean of the middle two).",
-    "min": "Shortest.",
-    "max": "Longest.",
-    "stddev": "Sample standard deviation; 0 for one row.",
-}
+
+
+def statistics_docs(what: str = "", *, of: str = "", one: str = "one") -> dict[str, str]:
+    """Return what the columns of statistics of a quantity are described as."""
+    return {
+        "avg": f"Mean{what}{of}.",
+        "med": f"Median{what}{of} (mean of the middle two).",
+        "min": f"Shortest{of}.",
+        "max": f"Longest{of}.",
+        "stddev": f"Sample standard deviation{of}; 0 for {one}.",
+    }
+
+
+DURATION_DOCS = statistics_docs(" duration", one="one row")
 
 
 def statistics_columns(
-    docs: Mapping[str, str], *, prefix: str = "", header: str = "", brief: Iterable[str] = ("avg",)
+    docs: Mapping[str, str], *, prefix: str = "", brief: Iterable[str] = ("avg",)
 ) -> tuple[Column, ...]:
-    """Return columns of durations, PREFIXavg_ns and so on, for those statistics that `docs` describes.
-
-    `header` is how each is printed, with a `{}` for its name (empty: it is not printed).
-    """
-    columns = {
-        name: duration_column(
+    """Return columns of durations, PREFIXavg_ns and so on, for those statistics that `docs` describes."""
+    return tuple(
+        duration_column(
             f"{prefix}{name}_ns", doc, real=name not in ("min", "max"), brief=name in brief
         )
         for name, doc in docs.items()
-    }
-    if not header:
-        return tuple(columns.values())
-    return tuple(printed(header.format(_HEADERS[name]), columns[name]) for name in columns)
+    )
+
+
+def statistics_by_header(
+    header: str, docs: Mapping[str, str], *, prefix: str = "", brief: Iterable[str] = ("avg",)
+) -> dict[str, Column]:
+    """Return the same by what each is printed under: `header`, which has a `{}` for its name."""
+    columns = statistics_columns(docs, prefix=prefix, brief=brief)
+    return {header.format(_HEADERS[name]): each for name, each in zip(docs, columns, strict=True)}
 
 
 def statistics_values(statistics: Statistics, prefix: str = "") -> dict[str, Array]:

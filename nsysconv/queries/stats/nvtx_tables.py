@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from nsysconv.queries.columns import (
     duration_column,
     printed,
     rows_at,
-    statistics_columns,
+    statistics_by_header,
+    statistics_docs,
     statistics_values,
     sum_column,
 )
@@ -29,7 +31,14 @@ from nsysconv.queries.stats.summaries import (
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, sums
-from nsysconv.timeline.nesting import MAX_INDENT, Tree, deep_path_notes, indent_names
+from nsysconv.timeline.nesting import (
+    MAX_INDENT,
+    MAX_PATH_LENGTH,
+    Tree,
+    deep_path_notes,
+    indent_names,
+    path_texts,
+)
 from nsysconv.timeline.projection import Projection
 from nsysconv.timeline.timeline import Timeline, cached
 from nsysconv.timeline.totals import RANGE as RANGE_TOTAL
@@ -38,10 +47,10 @@ from nsysconv.units import Unit
 
 # -- sums by name
 
-_COUNT = printed("Instances", Column("range_count", Unit.COUNT, "Ranges."))
-_RANGE = printed("Range", nvtx_ranges.NAME)
+_COUNT = Column("range_count", Unit.COUNT, "Ranges.")
+_RANGE = nvtx_ranges.NAME
 _STYLE_DOC = f"{nvtx_ranges.STYLE.doc} Null: the source does not tell."
-_STYLE = printed("Style", replace(nvtx_ranges.STYLE, doc=_STYLE_DOC))
+_STYLE = replace(nvtx_ranges.STYLE, doc=_STYLE_DOC)
 
 
 def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
@@ -59,7 +68,12 @@ def _one_style(title: str, kind: int) -> Query:
     def rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
         return [row._replace(labels=row.labels[1:]) for row in _rows(timeline, kind)]
 
-    return summary(title, time_columns("range", _COUNT, _RANGE), rows, needs={Fact.RANGES})
+    return summary(
+        title,
+        time_columns("range", {"Instances": _COUNT, "Range": _RANGE}),
+        rows,
+        needs={Fact.RANGES},
+    )
 
 
 def _all_styles(timeline: Timeline, request: Request) -> list[SummaryRow]:
@@ -78,7 +92,7 @@ def _all_styles(timeline: Timeline, request: Request) -> list[SummaryRow]:
 
 NVTX_SUM = summary(
     "NVTX Range Summary",
-    time_columns("range", _COUNT, _STYLE, _RANGE),
+    time_columns("range", {"Instances": _COUNT, "Style": _STYLE, "Range": _RANGE}),
     _all_styles,
     needs={Fact.RANGES},
     totals={Fact.RANGE_TOTALS},
@@ -88,31 +102,58 @@ NVTX_STARTEND_SUM = _one_style("NVTX Start/End Range Summary", START_END)
 
 # -- every push/pop range
 
-_TRACE_COLUMNS = (
-    printed("Start (ns)", Column("start_ns", Unit.NS, "When it began.")),
-    printed("End (ns)", Column("end_ns", Unit.NS, "When it ended.")),
-    printed("Duration (ns)", Column("dur_ns", Unit.NS, "How long it was open.")),
-    printed(
-        "DurChild (ns)",
-        Column("child_sum_ns", Unit.NS, "Sum of the durations of the ranges directly inside it."),
+_TREE_COLUMNS = {
+    "RangeId": Column(
+        "range_id",
+        Unit.ID,
+        "Number of the range in its profile, from 1, in the order of the source.",
     ),
-    printed("DurNonChild (ns)", Column("self_ns", Unit.NS, "Its duration less that sum.")),
-    printed("Name", nvtx_ranges.NAME),
-    printed("PID", PID),
-    printed("TID", TID),
-    printed("Lvl", Column("level", Unit.COUNT, "Ranges that it lies in.")),
-    printed("NumChild", Column("child_count", Unit.COUNT, "Ranges directly inside it.")),
-    nvtx_ranges.RANGE_ID,
-    nvtx_ranges.PARENT_ID,
-    nvtx_ranges.RANGE_STACK,
-    printed(
-        "NameTree",
-        Column(
+    "ParentId": Column("parent_id", Unit.ID, "Number of the range that it lies in; null: in none."),
+    "RangeStack": Column(
+        "range_stack",
+        Unit.TEXT,
+        "Numbers of the ranges that it lies in, outermost first, and its own. "
+        f"Of more than {MAX_PATH_LENGTH} characters the middle is left out.",
+    ),
+}
+
+
+def _in_tree(tree: Tree, rows: Array) -> dict[str, Any]:
+    spans, ids = tree.spans, tree.spans.row + 1
+    parent = tree.parent[rows]
+    return {
+        "name": [spans.names[i] for i in spans.name[rows].tolist()],
+        "pid": spans.pid[rows],
+        "tid": spans.tid[rows],
+        "level": tree.level[rows],
+        "range_id": ids[rows],
+        "parent_id": np.where(parent >= 0, ids[parent], MISSING) if len(rows) else parent,
+        # From the outermost range to this one: `:1:5:9`.
+        "range_stack": path_texts(tree.parent, lambda place: f":{ids[place]}", rows, separator=""),
+    }
+
+
+_TRACE_COLUMNS = printed(
+    {
+        "Start (ns)": Column("start_ns", Unit.NS, "When it began."),
+        "End (ns)": Column("end_ns", Unit.NS, "When it ended."),
+        "Duration (ns)": Column("dur_ns", Unit.NS, "How long it was open."),
+        "DurChild (ns)": Column(
+            "child_sum_ns", Unit.NS, "Sum of the durations of the ranges directly inside it."
+        ),
+        "DurNonChild (ns)": Column("self_ns", Unit.NS, "Its duration less that sum."),
+        "Name": nvtx_ranges.NAME,
+        "PID": PID,
+        "TID": TID,
+        "Lvl": Column("level", Unit.COUNT, "Ranges that it lies in."),
+        "NumChild": Column("child_count", Unit.COUNT, "Ranges directly inside it."),
+        **_TREE_COLUMNS,
+        "NameTree": Column(
             "name_tree",
             Unit.TEXT,
             f"The name, behind `--` for each range that it lies in, {MAX_INDENT} at most.",
         ),
-    ),
+    }
 )
 
 
@@ -125,26 +166,18 @@ def _trace(timeline: Timeline, request: Request) -> Result:
     rows = rows[np.lexsort((spans.row[rows], dur[rows], spans.start[rows]))]
     count = len(rows)
     rows = rows[: request.limit or None]
-    ids = spans.row + 1
-    level = tree.level[rows]
-    names = [spans.names[i] for i in spans.name[rows].tolist()]
-    range_stacks = nvtx_ranges.stacks(tree, ids, rows)
+    in_tree = _in_tree(tree, rows)
+    level, range_stacks = in_tree["level"], in_tree["range_stack"]
     return Result(
         {
+            **in_tree,
             "start_ns": spans.start[rows],
             "end_ns": spans.end[rows],
             "dur_ns": dur[rows],
             "child_sum_ns": tree.child_ns[rows],
             "self_ns": dur[rows] - tree.child_ns[rows],
-            "name": names,
-            "pid": spans.pid[rows],
-            "tid": spans.tid[rows],
-            "level": level,
             "child_count": tree.child_count[rows],
-            "range_id": ids[rows],
-            "parent_id": nvtx_ranges.parent_ids(tree, ids, rows),
-            "range_stack": range_stacks,
-            "name_tree": indent_names("--", level, names),
+            "name_tree": indent_names("--", level, in_tree["name"]),
         },
         row_count=count,
         notes=deep_path_notes(range_stacks, level),
@@ -162,7 +195,7 @@ NVTX_PUSHPOP_TRACE = Query(
 
 _NEEDS = {Fact.RANGES, Fact.API_LINKS}
 _USES = {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS}
-_PROJ_STYLE = printed("Style", nvtx_ranges.STYLE)
+_PROJ_STYLE = nvtx_ranges.STYLE
 
 
 @dataclass(frozen=True)
@@ -200,56 +233,37 @@ def _projected_ranges(timeline: Timeline) -> _ProjectedRanges:
 # -- by name
 
 _PROJECTION = "from the start of the first operation launched in a range to the end of the last"
-_PROJ_SUM_COLUMNS = (
-    printed("Range", nvtx_ranges.NAME),
-    _PROJ_STYLE,
-    printed(
-        "Total Proj Time (ns)",
-        duration_column(
+_PROJECTED_DOCS = statistics_docs(" projected time", one="one range")
+_PROJ_SUM_COLUMNS = printed(
+    {
+        "Range": nvtx_ranges.NAME,
+        "Style": _PROJ_STYLE,
+        "Total Proj Time (ns)": duration_column(
             "projected_sum_ns",
             f"Sum of the projected times: {_PROJECTION}. Ranges inside are not taken off.",
         ),
-    ),
-    printed(
-        "Total Range Time (ns)",
-        sum_column("range_sum_ns", "Sum of the ranges' own durations.", "range_count"),
-    ),
-    printed(
-        "Range Instances",
-        Column("range_count", Unit.COUNT, "Ranges in which an operation was launched."),
-    ),
-    *statistics_columns(
-        {
-            "avg": "Mean projected time.",
-            "med": "Median projected time (mean of the middle two).",
-            "min": "Shortest.",
-            "max": "Longest.",
-            "stddev": "Sample standard deviation; 0 for one range.",
-        },
-        header="Proj {} (ns)",
-        brief=("avg", "med", "min", "max", "stddev"),
-    ),
-    printed(
-        "Total GPU Ops",
-        Column(
+        "Total Range Time (ns)": sum_column(
+            "range_sum_ns", "Sum of the ranges' own durations.", "range_count"
+        ),
+        "Range Instances": Column(
+            "range_count", Unit.COUNT, "Ranges in which an operation was launched."
+        ),
+        **statistics_by_header("Proj {} (ns)", _PROJECTED_DOCS, brief=_PROJECTED_DOCS),
+        "Total GPU Ops": Column(
             "launch_count",
             Unit.COUNT,
             "Calls in them that launched operations; the launch of a graph is one.",
         ),
-    ),
-    printed("Avg GPU Ops", Column("launch_avg", Unit.REAL, "The same per range.")),
-    printed(
-        "Avg Range Lvl",
-        Column("level_avg", Unit.REAL, "Ranges of its thread that a range lies in, on average."),
-    ),
-    printed(
-        "Avg Num Child",
-        Column(
+        "Avg GPU Ops": Column("launch_avg", Unit.REAL, "The same per range."),
+        "Avg Range Lvl": Column(
+            "level_avg", Unit.REAL, "Ranges of its thread that a range lies in, on average."
+        ),
+        "Avg Num Child": Column(
             "child_avg",
             Unit.REAL,
             "Ranges directly inside a range that launched operations, on average.",
         ),
-    ),
+    }
 )
 
 
@@ -299,37 +313,31 @@ NVTX_GPU_PROJ_SUM = Query(
 
 # -- every range
 
-_PROJ_TRACE_COLUMNS = (
-    printed("Name", nvtx_ranges.NAME),
-    printed(
-        "Projected Start (ns)",
-        Column("projected_start_ns", Unit.NS, "When the first operation launched in it began."),
-    ),
-    printed(
-        "Projected Duration (ns)",
-        duration_column("projected_dur_ns", "From there to the end of the last."),
-    ),
-    printed("Orig Start (ns)", Column("start_ns", Unit.NS, "When the range began.")),
-    printed("Orig Duration (ns)", Column("dur_ns", Unit.NS, "How long it was open.")),
-    _PROJ_STYLE,
-    printed("PID", PID),
-    printed("TID", TID),
-    printed(
-        "NumGPUOps",
-        Column(
+_PROJ_TRACE_COLUMNS = printed(
+    {
+        "Name": nvtx_ranges.NAME,
+        "Projected Start (ns)": Column(
+            "projected_start_ns", Unit.NS, "When the first operation launched in it began."
+        ),
+        "Projected Duration (ns)": duration_column(
+            "projected_dur_ns", "From there to the end of the last."
+        ),
+        "Orig Start (ns)": Column("start_ns", Unit.NS, "When the range began."),
+        "Orig Duration (ns)": Column("dur_ns", Unit.NS, "How long it was open."),
+        "Style": _PROJ_STYLE,
+        "PID": PID,
+        "TID": TID,
+        "NumGPUOps": Column(
             "launch_count",
             Unit.COUNT,
             "Calls in it that launched operations; the launch of a graph is one.",
         ),
-    ),
-    printed("Lvl", Column("level", Unit.COUNT, "Ranges of its thread that it lies in.")),
-    printed(
-        "NumChild",
-        Column("child_count", Unit.COUNT, "Ranges directly inside it that launched operations."),
-    ),
-    nvtx_ranges.RANGE_ID,
-    nvtx_ranges.PARENT_ID,
-    nvtx_ranges.RANGE_STACK,
+        "Lvl": Column("level", Unit.COUNT, "Ranges of its thread that it lies in."),
+        "NumChild": Column(
+            "child_count", Unit.COUNT, "Ranges directly inside it that launched operations."
+        ),
+        **_TREE_COLUMNS,
+    }
 )
 
 
@@ -341,27 +349,20 @@ def _projected_trace(timeline: Timeline, request: Request) -> Result:
     rows = rows[np.lexsort((spans.row[rows], -dur[rows], projection.start[rows]))]
     count = len(rows)
     rows = rows[: request.limit or None]
-    ids = spans.row + 1
-    range_stacks = nvtx_ranges.stacks(tree, ids, rows)
+    in_tree = _in_tree(tree, rows)
     return Result(
         {
-            "name": [spans.names[i] for i in spans.name[rows].tolist()],
+            **in_tree,
             "projected_start_ns": projection.start[rows],
             "projected_dur_ns": dur[rows],
             "start_ns": spans.start[rows],
             "dur_ns": (spans.end - spans.start)[rows],
             "style": [nvtx_ranges.STYLES[kind] for kind in spans.kind[rows].tolist()],
-            "pid": spans.pid[rows],
-            "tid": spans.tid[rows],
             "launch_count": projection.launch_count[rows],
-            "level": tree.level[rows],
             "child_count": projected.child_count[rows],
-            "range_id": ids[rows],
-            "parent_id": nvtx_ranges.parent_ids(tree, ids, rows),
-            "range_stack": range_stacks,
         },
         row_count=count,
-        notes=deep_path_notes(range_stacks),
+        notes=deep_path_notes(in_tree["range_stack"]),
     )
 
 
