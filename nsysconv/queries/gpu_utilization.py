@@ -10,16 +10,10 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    WINDOW,
-    duration_column,
-    values_by_column,
-)
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, duration_column
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
+from nsysconv.queries.values import values_by_column
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.idle import window
@@ -43,12 +37,7 @@ COLUMNS = (
         "Union of the kernels, and of graphs recorded as one interval, inside the window.",
         brief=False,
     ),
-    Column(
-        "gpu_utilization_pct",
-        Unit.PCT,
-        "That union as a share of the window.",
-        better="more",
-    ),
+    Column("gpu_utilization_pct", Unit.PCT, "That union as a share of the window.", better="more"),
     Column(
         "est_sm_efficiency_pct",
         Unit.PCT,

@@ -7,14 +7,15 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
-    call_groups,
+    LAUNCH_LATENCY,
+    LAYER,
+    QUEUE_COUNT,
     duration_column,
     key_column,
-    ranks_by_group,
-    rows_at,
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.values import call_groups, ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics
 from nsysconv.timeline.timeline import Timeline, launches
@@ -22,7 +23,7 @@ from nsysconv.units import Unit
 
 COLUMNS = (
     *BY_DEVICE,
-    key_column("layer", "runtime or driver."),
+    LAYER,
     key_column("name", "Documented name of the function."),
     Column("launch_count", Unit.COUNT, "Calls that launched something."),
     sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count"),
@@ -30,20 +31,9 @@ COLUMNS = (
     duration_column("api_max_ns", "The longest.", brief=False),
     sum_column("gpu_op_sum_ns", "Sum of the durations of what they launched.", "launch_count"),
     duration_column("gpu_op_med_ns", "Median over the calls of what each launched.", real=True),
-    duration_column(
-        "launch_latency_avg_ns",
-        "Mean time from a call's start to its first operation's start, over calls whose operation "
-        "does not start before them.",
-        real=True,
-        brief=False,
-    ),
+    LAUNCH_LATENCY,
     duration_column("launch_latency_med_ns", "Median of these times.", real=True, brief=False),
-    Column(
-        "queue_count",
-        Unit.COUNT,
-        "Calls whose first operation starts after they return.",
-        brief=False,
-    ),
+    QUEUE_COUNT,
     sum_column(
         "queue_sum_ns",
         "Sum of the times from those calls' end to that start.",

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, RANK, sum_column, values_by_column
+from nsysconv.queries.columns import PROFILE, RANK, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.values import values_by_column
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, distinct
 from nsysconv.timeline.events import ApiCalls

@@ -5,16 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    PROFILE,
-    duration_column,
-    ranks_by_group,
-    rows_at,
-    statistics_columns,
-    statistics_values,
-    sum_column,
-)
+from nsysconv.queries.columns import PROFILE, duration_column, statistics_columns, sum_column
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
+from nsysconv.queries.values import ranks_by_group, rows_at, statistics_values
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.annotations import OPERATOR, START_END, operators, prefix_domains, ranges
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums

@@ -11,16 +11,9 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    DEVICE,
-    PID,
-    PROFILE,
-    RANK,
-    WINDOW,
-    duration_column,
-    values_by_column,
-)
+from nsysconv.queries.columns import DEVICE, PID, PROFILE, RANK, WINDOW, duration_column
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
+from nsysconv.queries.values import values_by_column
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import factorize, percent
 from nsysconv.timeline.events import GpuOps

@@ -12,13 +12,12 @@ from nsysconv.queries.columns import (
     duration_column,
     key_column,
     printed,
-    rows_at,
     statistics_by_header,
     statistics_docs,
-    statistics_values,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
+from nsysconv.queries.values import rows_at, statistics_values
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics
 from nsysconv.timeline.events import OpKind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -122,7 +123,7 @@ def _memory_labels(total: Total) -> tuple[str]:
 
 
 def _with_category(category: str, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    return [row._replace(labels=(category, *row.labels)) for row in rows]
+    return [replace(row, labels=(category, *row.labels)) for row in rows]
 
 
 def _gpu_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:

@@ -12,15 +12,13 @@ from nsysconv.queries.columns import (
     DURATION_DOCS,
     key_column,
     printed,
-    rows_at,
     statistics_by_header,
-    statistics_values,
     sum_column,
-    values_by_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.stats import nvtx_ranges
 from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
+from nsysconv.queries.values import rows_at, statistics_values, values_by_column
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import Statistics, by_group, factorize, sums, weighted_statistics
 from nsysconv.timeline.nesting import Tree, containments

@@ -13,10 +13,8 @@ from nsysconv.queries.columns import (
     TID,
     duration_column,
     printed,
-    rows_at,
     statistics_by_header,
     statistics_docs,
-    statistics_values,
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
@@ -28,6 +26,7 @@ from nsysconv.queries.stats.summaries import (
     time_columns,
     time_rows,
 )
+from nsysconv.queries.values import rows_at, statistics_values
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, sums
@@ -66,7 +65,7 @@ def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
 
 def _one_style(title: str, kind: int) -> Query:
     def rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
-        return [row._replace(labels=row.labels[1:]) for row in _rows(timeline, kind)]
+        return [replace(row, labels=row.labels[1:]) for row in _rows(timeline, kind)]
 
     return summary(
         title,

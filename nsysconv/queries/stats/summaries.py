@@ -6,7 +6,8 @@ Formulas: docs/nsys-stats.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from nsysconv.units import Unit
 Labels = tuple[str | None, ...]
 
 
-class SummaryRow(NamedTuple):
+@dataclass(frozen=True)
+class SummaryRow:
     """The statistics of one name, in ns or bytes; None: not recorded. `labels` are its texts."""
 
     labels: Labels
@@ -140,7 +142,7 @@ def summary(
         sums = [row.total or 0 for row in ordered]
         shares = [percent(np.array(sums), sum(sums))] if columns[0].unit is Unit.PCT else []
         texts = sum(column.unit is Unit.TEXT for column in columns)
-        values = [
+        values: list[Any] = [
             *shares,
             *([getattr(row, name) for row in ordered] for name in ("total", "count", *_STATISTICS)),
             *([row.labels[i] for row in ordered] for i in range(texts)),
