@@ -14,7 +14,15 @@ from nsysconv.queries.columns import (
     key_column,
     sum_column,
 )
-from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.contract import (
+    CALL_FACTS,
+    LAUNCHED_FACTS,
+    Array,
+    ColumnValues,
+    Option,
+    Query,
+    Request,
+)
 from nsysconv.queries.values import call_groups, ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics
@@ -110,8 +118,8 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 LAUNCH_STATS = Query(
     title="Launches by API function",
-    needs={Fact.API_CALLS, Fact.API_LINKS},
-    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    needs=CALL_FACTS,
+    uses={*LAUNCHED_FACTS, Fact.DEVICES},
     options=(
         Option("long_call_ns", 50_000, "Calls that take longer are counted as long."),
         Option("long_queue_ns", 100_000, "Queue times above this are counted as long."),

@@ -9,7 +9,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PID, PROFILE, RANK, duration_column, key_column
-from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result
+from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Query, Request, Result
 from nsysconv.queries.values import (
     KERNEL_NAME_COLUMNS,
     direction_codes,
@@ -110,10 +110,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 TIMELINE_EVENTS = Query(
     title="Events in the order of time",
     needs={Fact.KERNELS},
-    uses={
-        *(GPU_OP_FACTS - {Fact.DEVICES}),
-        *(Fact.API_CALLS, Fact.API_LINKS, Fact.RANGES, Fact.OPERATORS, Fact.THREADS),
-    },
+    uses={*(GPU_OP_FACTS - {Fact.DEVICES}), *CALL_FACTS, Fact.RANGES, Fact.OPERATORS, Fact.THREADS},
     columns=COLUMNS,
     compute=compute,
 )

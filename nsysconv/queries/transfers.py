@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nsysconv.facts import Fact
@@ -81,56 +79,32 @@ TRANSFERS = Query(
 )
 
 
-@dataclass(frozen=True)
-class _Copies:
-    """Columns of equal length. `direction` numbers what `direction_names` spells."""
-
-    device: Array
-    peer: Array
-    direction: Array
-    src_kind: Array
-    dst_kind: Array
-    bytes: Array
-    dur: Array
-    pid: Array
-
-
-def _all_copies(timeline: Timeline) -> _Copies:
+def _all_copies(timeline: Timeline) -> dict[str, Array]:
+    """Return the columns of copies and migrations; `direction` numbers what `direction_names` spells."""
     shared = ("device_id", "direction", "bytes", "dur_ns", "pid")
-    copy = timeline.columns("memcpy", (*shared, "peer_device_id", "src_kind", "dst_kind"))
-    migration = timeline.columns("unified_memory_event", shared)
-    nothing = np.full(len(migration["pid"]), MISSING)
-    directions = direction_codes(migration["direction"], migration=True)
-
-    def both(name: str, other: Array | None = None) -> Array:
-        return np.concatenate((copy[name], migration[name] if other is None else other))
-
-    return _Copies(
-        device=both("device_id"),
-        peer=both("peer_device_id", nothing),
-        direction=both("direction", directions),
-        src_kind=both("src_kind", nothing),
-        dst_kind=both("dst_kind", nothing),
-        bytes=both("bytes"),
-        dur=both("dur_ns"),
-        pid=both("pid"),
-    )
+    copies = timeline.columns("memcpy", (*shared, "peer_device_id", "src_kind", "dst_kind"))
+    migrations = {**timeline.columns("unified_memory_event", shared)}
+    migrations["direction"] = direction_codes(migrations["direction"], migration=True)
+    nothing = np.full(len(migrations["pid"]), MISSING)
+    return {
+        name: np.concatenate((column, migrations.get(name, nothing)))
+        for name, column in copies.items()
+    }
 
 
 def _from_events(timeline: Timeline) -> ColumnValues:
     copies = _all_copies(timeline)
-    group, (device, peer, direction, src, dst) = factorize(
-        copies.device, copies.peer, copies.direction, copies.src_kind, copies.dst_kind
-    )
+    keys = ("device_id", "peer_device_id", "direction", "src_kind", "dst_kind")
+    group, (device, peer, direction, src, dst) = factorize(*(copies[key] for key in keys))
     count = len(device)
-    sizes = grouped_statistics(group, copies.bytes, count)
-    times = grouped_statistics(group, copies.dur, count)
+    sizes = grouped_statistics(group, copies["bytes"], count)
+    times = grouped_statistics(group, copies["dur_ns"], count)
     with np.errstate(invalid="ignore", divide="ignore"):
         throughput = np.where(
             (times.total > 0) & (sizes.total != MISSING), sizes.total * 1e9 / times.total, np.nan
         )
     values = {
-        "rank": ranks_by_group(timeline, copies.pid, group, count),
+        "rank": ranks_by_group(timeline, copies["pid"], group, count),
         "device_id": device,
         "peer_device_id": peer,
         "direction": direction_names(direction),
@@ -204,13 +178,13 @@ def _sizes(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device, direction and bucket with copies, by size."""
     copies = _all_copies(timeline)
     group, (device, direction, bucket) = factorize(
-        copies.device, copies.direction, decade(copies.bytes)
+        copies["device_id"], copies["direction"], decade(copies["bytes"])
     )
     count = len(device)
-    sizes = grouped_statistics(group, copies.bytes, count)
-    times = grouped_statistics(group, copies.dur, count)
+    sizes = grouped_statistics(group, copies["bytes"], count)
+    times = grouped_statistics(group, copies["dur_ns"], count)
     return {
-        "rank": ranks_by_group(timeline, copies.pid, group, count),
+        "rank": ranks_by_group(timeline, copies["pid"], group, count),
         "device_id": device,
         "direction": direction_names(direction),
         "bucket_min_bytes": bucket,

@@ -14,7 +14,7 @@ from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, duration_column
-from nsysconv.queries.contract import Array, Option, Query, Request, Result
+from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
 from nsysconv.queries.values import direction_names, memory_kind_names
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.events import OpKind, call_ids
@@ -220,7 +220,7 @@ def _async_copies(timeline: Timeline, request: Request) -> Result:
 
 CUDA_MEMCPY_ASYNC = Query(
     title="Asynchronous copies of pageable memory, longest first",
-    needs={Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS},
+    needs={Fact.MEMCPYS, *CALL_FACTS},
     uses={Fact.DEVICES},
     columns=_ASYNC_COLUMNS,
     compute=_async_copies,
@@ -246,7 +246,7 @@ def _sync_copies(timeline: Timeline, request: Request) -> Result:
 
 CUDA_MEMCPY_SYNC = Query(
     title="Synchronous copies, longest first",
-    needs={Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS},
+    needs={Fact.MEMCPYS, *CALL_FACTS},
     uses={Fact.DEVICES},
     options=(
         Option(
@@ -282,7 +282,7 @@ def _sync_sets(timeline: Timeline, request: Request) -> Result:
 
 CUDA_MEMSET_SYNC = Query(
     title="Synchronous sets of pinned or managed memory, longest first",
-    needs={Fact.MEMSETS, Fact.API_CALLS, Fact.API_LINKS},
+    needs={Fact.MEMSETS, *CALL_FACTS},
     uses={Fact.DEVICES},
     columns=_SET_COLUMNS,
     compute=_sync_sets,

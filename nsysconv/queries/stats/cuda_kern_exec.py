@@ -15,7 +15,7 @@ from nsysconv.queries.columns import (
     statistics_by_header,
     statistics_docs,
 )
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
 from nsysconv.queries.values import rows_at, statistics_values
 from nsysconv.report import MISSING, Column
@@ -145,7 +145,7 @@ def _summary(timeline: Timeline, request: Request) -> ColumnValues:
 
 CUDA_KERN_EXEC_SUM = Query(
     title="CUDA Kernel Launch & Exec Time Summary",
-    needs={Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS},
+    needs={Fact.KERNELS, *CALL_FACTS},
     uses={Fact.THREADS},
     options=cuda_names.KERNEL_OPTIONS,
     columns=_SUM_COLUMNS,
@@ -217,7 +217,7 @@ def _trace(timeline: Timeline, request: Request) -> ColumnValues:
 
 CUDA_KERN_EXEC_TRACE = Query(
     title="CUDA Kernel Launch & Exec Time Trace",
-    needs={Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS},
+    needs={Fact.KERNELS, *CALL_FACTS},
     uses={Fact.THREADS},
     options=cuda_names.KERNEL_OPTIONS,
     columns=_TRACE_COLUMNS,

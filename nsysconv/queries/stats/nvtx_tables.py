@@ -17,7 +17,7 @@ from nsysconv.queries.columns import (
     statistics_docs,
     sum_column,
 )
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.queries.contract import LAUNCHED_FACTS, Array, ColumnValues, Query, Request, Result
 from nsysconv.queries.stats import nvtx_ranges
 from nsysconv.queries.stats.summaries import (
     SummaryRow,
@@ -193,7 +193,7 @@ NVTX_PUSHPOP_TRACE = Query(
 # -- projected on the GPU
 
 _NEEDS = {Fact.RANGES, Fact.API_LINKS}
-_USES = {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS}
+_USES = {*LAUNCHED_FACTS, Fact.API_CALLS}
 _PROJ_STYLE = nvtx_ranges.STYLE
 
 
