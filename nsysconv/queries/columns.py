@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from nsysconv.facts import Fact
 from nsysconv.queries.contract import Query
 from nsysconv.report import Column, Printed
-from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.units import Unit
 
 
@@ -71,28 +69,6 @@ WINDOW = (
     "The window is the slice, or the time from the device's first to its last GPU operation "
     "(migrations do not extend it)."
 )
-
-# -- gaps
-
-HOST_FACTS = {Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.DEVICES, Fact.OVERHEAD, *STEP_FACTS}
-"""What says what the host did in a gap, besides its API calls."""
-
-GAP_KIND = key_column(
-    "kind",
-    "no_op: no GPU operation; no_kernel: no kernel or graph; stream: none of one stream. " + WINDOW,
-)
-GAP_STREAM = key_column(
-    "stream", "The stream, for kind stream; `@` its process where a device has several."
-)
-GAP_PART_DOCS = {
-    "host": "before the launching call began",
-    "launch": "while that call ran",
-    "queue": "after it had returned",
-    "migration": "ended by a migration of unified memory",
-    "profiler": "while the profiler itself was at work in the process",
-    "unknown": "no API call is recorded for what ended the gap",
-    "end": "nothing of the kind follows in the window",
-}
 
 # -- tables of nsys stats, and statistics
 

@@ -102,7 +102,8 @@ def communicates_on(timeline: Timeline, device: int, path: str | None) -> Array:
 
 def computes(ops: GpuOps, talks: Array) -> Array:
     """Return which operations are computation, as a mask: kernels that do not communicate, and graphs."""
-    return ((ops.kind == OpKind.KERNEL) & ~talks) | (ops.kind == OpKind.GRAPH)
+    mask: Array = ((ops.kind == OpKind.KERNEL) & ~talks) | (ops.kind == OpKind.GRAPH)
+    return mask
 
 
 def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -> Array:

@@ -135,11 +135,9 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
 
 class _RankRows:
     def __init__(self, request: Request) -> None:
-        """Start without a row."""
         self._rows: list[Row] = []
 
     def add(self, ref: ProfileRef, partial: list[Row]) -> None:
-        """Add one profile's rows."""
         self._rows += ({"profile": ref.label, **row} for row in partial)
 
     def result(self) -> Result:

@@ -12,7 +12,7 @@ from nsysconv.queries.contract import Array, ColumnValues, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import Statistics, factorize, percent, take
 from nsysconv.timeline.events import GpuOps, OpKind
-from nsysconv.timeline.idle import Gaps, Window, busy, stream_label
+from nsysconv.timeline.idle import Window, busy
 from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, step_count
 from nsysconv.timeline.timeline import Timeline
 
@@ -97,18 +97,6 @@ def window_times(ops: GpuOps, span: Window | None) -> dict[str, Any]:
         "idle_ns": idle_ns,
         "idle_pct": float(percent(idle_ns, span.length or 1)),
         "kernel_union_ns": busy(ops.start, ops.end, span, ops.kind == OpKind.KERNEL),
-    }
-
-
-def gap_keys(timeline: Timeline, gaps: Gaps) -> dict[str, object]:
-    """Return the values of RANK, DEVICE, GAP_KIND and GAP_STREAM, which these gaps share."""
-    pids = timeline.pids_on(gaps.device)
-    processes = len(pids) if gaps.stream is not None else 1
-    return {
-        "rank": timeline.rank_of(pids),
-        "device_id": None if gaps.device == MISSING else gaps.device,
-        "kind": gaps.kind,
-        "stream": stream_label(gaps.stream, processes),
     }
 
 

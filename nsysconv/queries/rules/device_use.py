@@ -105,7 +105,6 @@ _GAP_COLUMNS = (
 
 
 def _gaps(timeline: Timeline, request: Request) -> Result:
-    """Return one row per gap, longest first."""
     shortest = request.options["gap"]
     if not shortest >= 0:
         raise UsageError(f"gap={shortest} of gpu_gaps", hint="Milliseconds, 0 or more.")

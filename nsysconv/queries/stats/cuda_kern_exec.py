@@ -78,7 +78,6 @@ def _launches(timeline: Timeline, request: Request) -> _Launches:
 
 
 def _ordinals(timeline: Timeline) -> dict[int, int]:
-    """Return device_id -> the CUDA ordinal, where it is recorded."""
     rows = timeline.profile.rows("device")
     return {row["device_id"]: row["ordinal"] for row in rows if row["ordinal"] is not None}
 

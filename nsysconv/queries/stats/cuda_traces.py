@@ -36,7 +36,6 @@ _API_COLUMNS = printed(
 
 
 def _api_trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per call, by start."""
     names = ("start_ns", "dur_ns", "name_id", "result", "correlation_id", "pid", "tid")
     columns = timeline.columns("api_call", names)
     order = np.argsort(columns["start_ns"], kind="stable")
@@ -135,7 +134,6 @@ _NO_GREEN_CONTEXT = (0, (1 << 32) - 1)
 
 
 def _gpu_trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per operation, by start."""
     ops = timeline.ops.take(timeline.ops.kind != OpKind.GRAPH)
     values = {name: np.full(len(ops), MISSING) for name in _TABLE_COLUMNS}
     name = np.empty(len(ops), object)

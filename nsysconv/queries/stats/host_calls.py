@@ -102,7 +102,6 @@ _COLLECTIVE = codes.MPI_KINDS.index("collective")
 
 
 def _mpi_trace(timeline: Timeline, request: Request) -> Result:
-    """Return one row per call in the order of their starts."""
     same = ("start_ns", "dur_ns", "pid", "tid", "tag", "remote_rank", "root_rank")
     columns = timeline.columns("mpi_call", (*same, "kind", "name_id", "bytes", "recv_bytes"))
     order = np.argsort(columns["start_ns"], kind="stable")

@@ -188,7 +188,6 @@ _FAULT_COLUMNS = printed(
 
 
 def _cpu_faults(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per instruction, most faults first."""
     names = ("kind", "count", "instruction_id", "source_file_id", "source_line")
     columns = timeline.columns("page_fault", names)
     by_cpu = columns["kind"] == _CPU
