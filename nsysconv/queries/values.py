@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from nsysconv.codes import API_LAYERS, DIRECTIONS, MEMORY_KINDS
+from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, ColumnValues, Request, Result
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.arrays import Statistics, factorize, percent, take
+from nsysconv.timeline.arrays import Statistics, blocks, factorize, percent, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import Window, busy
 from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, step_count
@@ -81,6 +82,19 @@ def kernel_name_ids(columns: Mapping[str, Array], spelling: str) -> Array:
     if spelling == "demangled":
         return ids
     return np.where(ids == MISSING, columns["name_id"].astype(np.int64), ids)
+
+
+def outer_call_time(timeline: Timeline, pid: int) -> int | None:
+    """Return the sum of a process's outermost API calls; None: calls or threads are not recorded."""
+    # Calls without a thread do not say which of them lie inside others.
+    if not {Fact.API_CALLS, Fact.THREADS} <= timeline.profile.facts:
+        return None
+    calls = timeline.calls
+    outer = (calls.pid == pid) & timeline.calls_in_slice & calls.outermost
+    return sum(
+        int((calls.end[block] - calls.start[block]).sum(where=outer[block]))
+        for block in blocks(len(calls))
+    )
 
 
 def window_times(ops: GpuOps, span: Window | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import distinct, factorize, percent
 from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
-from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.intervals import Union, union, union_with
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -61,9 +61,7 @@ def _in_use(timeline: Timeline, pid: int, ops: GpuOps) -> Union:
     # The profiler's work is recorded in CPU time.
     if profiler is None or timeline.clocks_disagree:
         return busy
-    return union(
-        np.concatenate((busy.starts, profiler.starts)), np.concatenate((busy.ends, profiler.ends))
-    )
+    return union_with(busy, profiler.starts, profiler.ends)
 
 
 def _tables_and_ids(timeline: Timeline, ops: GpuOps, places: Array) -> tuple[Array, Array]:

@@ -68,7 +68,7 @@ class _Kernels:
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per range, thread and kernel, by range and thread, most kernel time first."""
     # All ranges, whatever the slice: they say of its kernels where they were launched.
-    tree, _ = nvtx_ranges.own_thread_tree(timeline)
+    tree = nvtx_ranges.own_thread_tree(timeline)
     kernels = _kernels(timeline, request)
     by_thread = list(_thread_rows(timeline, tree, kernels))
     if not by_thread:

@@ -18,26 +18,12 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import LAUNCHED_FACTS, Array, ColumnValues, Query, Request, Result
-from nsysconv.queries.stats import nvtx_ranges
-from nsysconv.queries.stats.summaries import (
-    SummaryRow,
-    summary,
-    summary_rows,
-    time_columns,
-    time_rows,
-)
+from nsysconv.queries.stats import nvtx_ranges, summaries
 from nsysconv.queries.values import rows_at, statistics_values
 from nsysconv.report import MISSING, Column
+from nsysconv.timeline import nesting
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, sums
-from nsysconv.timeline.nesting import (
-    MAX_INDENT,
-    MAX_PATH_LENGTH,
-    Tree,
-    deep_path_notes,
-    indent_names,
-    path_texts,
-)
 from nsysconv.timeline.projection import Projection
 from nsysconv.timeline.timeline import Timeline, cached
 from nsysconv.timeline.totals import RANGE as RANGE_TOTAL
@@ -52,7 +38,7 @@ _STYLE_DOC = f"{nvtx_ranges.STYLE.doc} Null: the source does not tell."
 _STYLE = replace(nvtx_ranges.STYLE, doc=_STYLE_DOC)
 
 
-def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
+def _rows(timeline: Timeline, *kinds: int) -> list[summaries.Row]:
     spans = nvtx_ranges.ranges(timeline)
     spans = spans.take(nvtx_ranges.in_slice(timeline) & np.isin(spans.kind, kinds))
     group, (names, styles) = factorize(spans.name, spans.kind)
@@ -60,22 +46,22 @@ def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
         (nvtx_ranges.STYLES[style], spans.names[name])
         for name, style in zip(names.tolist(), styles.tolist(), strict=True)
     ]
-    return summary_rows(group, spans.end - spans.start, labels)
+    return summaries.event_rows(group, spans.end - spans.start, labels)
 
 
 def _one_style(title: str, kind: int) -> Query:
-    def rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+    def rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
         return [replace(row, labels=row.labels[1:]) for row in _rows(timeline, kind)]
 
-    return summary(
+    return summaries.table(
         title,
-        time_columns("range", {"Instances": _COUNT, "Range": _RANGE}),
+        summaries.time_columns("range", {"Instances": _COUNT, "Range": _RANGE}),
         rows,
         needs={Fact.RANGES},
     )
 
 
-def _all_styles(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _all_styles(timeline: Timeline, request: Request) -> list[summaries.Row]:
     if Fact.RANGES in timeline.profile.facts:
         return _rows(timeline, PUSH_POP, START_END)
     domains = domain_names(timeline.profile)
@@ -86,12 +72,12 @@ def _all_styles(timeline: Timeline, request: Request) -> list[SummaryRow]:
             return style, total.name
         return style, f"{domains.get((total.pid or 0, total.domain_id), '')}:{total.name}"
 
-    return time_rows(totals(timeline, RANGE_TOTAL), labels)
+    return summaries.time_rows(totals(timeline, RANGE_TOTAL), labels)
 
 
-NVTX_SUM = summary(
+NVTX_SUM = summaries.table(
     "NVTX Range Summary",
-    time_columns("range", {"Instances": _COUNT, "Style": _STYLE, "Range": _RANGE}),
+    summaries.time_columns("range", {"Instances": _COUNT, "Style": _STYLE, "Range": _RANGE}),
     _all_styles,
     needs={Fact.RANGES},
     totals={Fact.RANGE_TOTALS},
@@ -112,12 +98,12 @@ _TREE_COLUMNS = {
         "range_stack",
         Unit.TEXT,
         "Numbers of the ranges that it lies in, outermost first, and its own. "
-        f"Of more than {MAX_PATH_LENGTH} characters the middle is left out.",
+        f"Of more than {nesting.MAX_PATH_LENGTH} characters the middle is left out.",
     ),
 }
 
 
-def _in_tree(tree: Tree, rows: Array) -> dict[str, Any]:
+def _in_tree(tree: nesting.Tree, rows: Array) -> dict[str, Any]:
     spans, ids = tree.spans, tree.spans.row + 1
     parent = tree.parent[rows]
     return {
@@ -128,7 +114,9 @@ def _in_tree(tree: Tree, rows: Array) -> dict[str, Any]:
         "range_id": ids[rows],
         "parent_id": np.where(parent >= 0, ids[parent], MISSING) if len(rows) else parent,
         # From the outermost range to this one: `:1:5:9`.
-        "range_stack": path_texts(tree.parent, lambda place: f":{ids[place]}", rows, separator=""),
+        "range_stack": nesting.path_texts(
+            tree.parent, lambda place: f":{ids[place]}", rows, separator=""
+        ),
     }
 
 
@@ -150,7 +138,7 @@ _TRACE_COLUMNS = printed(
         "NameTree": Column(
             "name_tree",
             Unit.TEXT,
-            f"The name, behind `--` for each range that it lies in, {MAX_INDENT} at most.",
+            f"The name, behind `--` for each range that it lies in, {nesting.MAX_INDENT} at most.",
         ),
     }
 )
@@ -158,10 +146,10 @@ _TRACE_COLUMNS = printed(
 
 def _trace(timeline: Timeline, request: Request) -> Result:
     """Return one row per range in the order of their starts, the shortest first."""
-    tree, selected = nvtx_ranges.push_pop_tree(timeline)
+    tree = nvtx_ranges.push_pop_tree(timeline)
     spans = tree.spans
     dur = spans.end - spans.start
-    rows = np.flatnonzero(selected)
+    rows = np.flatnonzero(nvtx_ranges.tree_in_slice(timeline, tree))
     rows = rows[np.lexsort((spans.row[rows], dur[rows], spans.start[rows]))]
     count = len(rows)
     rows = rows[: request.limit or None]
@@ -176,10 +164,10 @@ def _trace(timeline: Timeline, request: Request) -> Result:
             "child_sum_ns": tree.child_ns[rows],
             "self_ns": dur[rows] - tree.child_ns[rows],
             "child_count": tree.child_count[rows],
-            "name_tree": indent_names("--", level, in_tree["name"]),
+            "name_tree": nesting.indent_names("--", level, in_tree["name"]),
         },
         row_count=count,
-        notes=deep_path_notes(range_stacks, level),
+        notes=nesting.deep_path_notes(range_stacks, level),
     )
 
 
@@ -206,7 +194,7 @@ class _ProjectedRanges:
     operation to the end of its last, MISSING where these have no times.
     """
 
-    tree: Tree
+    tree: nesting.Tree
     projection: Projection
     rows: Array
     child_count: Array
@@ -215,7 +203,7 @@ class _ProjectedRanges:
 
 @cached
 def _projected_ranges(timeline: Timeline) -> _ProjectedRanges:
-    tree, selected = nvtx_ranges.own_thread_tree(timeline)
+    tree = nvtx_ranges.own_thread_tree(timeline)
     projection = nvtx_ranges.gpu_projection(timeline, tree.spans)
     launching = projection.launch_count > 0
     inside = launching & (tree.parent >= 0)
@@ -223,7 +211,7 @@ def _projected_ranges(timeline: Timeline) -> _ProjectedRanges:
     return _ProjectedRanges(
         tree,
         projection,
-        np.flatnonzero(selected & launching),
+        np.flatnonzero(nvtx_ranges.tree_in_slice(timeline, tree) & launching),
         counts(tree.parent[inside], len(tree)),
         np.where(timed, projection.end - projection.start, MISSING),
     )
@@ -361,7 +349,7 @@ def _projected_trace(timeline: Timeline, request: Request) -> Result:
             "child_count": projected.child_count[rows],
         },
         row_count=count,
-        notes=deep_path_notes(in_tree["range_stack"]),
+        notes=nesting.deep_path_notes(in_tree["range_stack"]),
     )
 
 
