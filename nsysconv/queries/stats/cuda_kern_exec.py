@@ -62,8 +62,6 @@ def _launches(timeline: Timeline, request: Request) -> _Launches:
     queue = start - calls.end[call]
     total = np.maximum(end, calls.end[call]) - calls.start[call]
     names = cuda_names.kernel_names(timeline, request)
-    # Names are of the slice's rows, which this numbers by their rows in the whole table.
-    place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
     return _Launches(
         call=call,
         row=ops.row[kernels],
@@ -72,7 +70,7 @@ def _launches(timeline: Timeline, request: Request) -> _Launches:
         queue=np.where(one_clock & (queue >= 0), queue, MISSING),
         total=np.where(one_clock, total, MISSING),
         device=ops.device[kernels],
-        name=names.number[place_in_slice[ops.row[kernels]]],
+        name=names.number_at(timeline, ops.row[kernels]),
         names=names.texts,
     )
 

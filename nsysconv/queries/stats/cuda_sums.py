@@ -49,7 +49,7 @@ def _call_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
         rows = [
             row
             for total in totals(timeline, API_CALL)
-            for row in summaries.time_rows(
+            for row in summaries.total_rows(
                 [total], lambda total: (cuda_names.function_name(total.symbol),)
             )
         ]
@@ -59,7 +59,7 @@ def _call_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
 def _kernel_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     """Return one row per kernel name; totals have one spelling only."""
     if Fact.KERNELS not in timeline.profile.facts:
-        return summaries.time_rows(totals(timeline, KERNEL), lambda total: (total.name,))
+        return summaries.total_rows(totals(timeline, KERNEL), lambda total: (total.name,))
     names = cuda_names.kernel_names(timeline, request)
     dur = timeline.columns("kernel", ("dur_ns",))["dur_ns"]
     return summaries.event_rows(names.number, dur, [(text,) for text in names.texts])
@@ -76,19 +76,9 @@ def _kernel_size_rows(timeline: Timeline, request: Request) -> list[summaries.Ro
     return summaries.event_rows(group, columns["dur_ns"], labels)
 
 
-def _memory_time_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
+def _memory_rows(timeline: Timeline, quantity: str, figures: Sequence[str]) -> list[summaries.Row]:
     if Fact.MEMCPYS not in timeline.profile.facts:
-        return summaries.time_rows(totals(timeline, *_MEMORY_KINDS), _memory_labels)
-    return _memory_op_rows(timeline, "dur_ns")
-
-
-def _memory_size_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
-    if Fact.MEMCPYS not in timeline.profile.facts:
-        return summaries.size_rows(totals(timeline, *_MEMORY_KINDS), _memory_labels)
-    return _memory_op_rows(timeline, "bytes")
-
-
-def _memory_op_rows(timeline: Timeline, quantity: str) -> list[summaries.Row]:
+        return summaries.total_rows(totals(timeline, *_MEMORY_KINDS), _memory_labels, figures)
     copies = timeline.columns("memcpy", (quantity, "direction"))
     migrations = timeline.columns("unified_memory_event", (quantity, "direction"))
     memsets = timeline.columns("memset", (quantity,))
@@ -104,6 +94,14 @@ def _memory_op_rows(timeline: Timeline, quantity: str) -> list[summaries.Row]:
     return summaries.event_rows(
         group, values, [(cuda_names.MEMORY_OPS[i],) for i in distinct.tolist()]
     )
+
+
+def _memory_time_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
+    return _memory_rows(timeline, "dur_ns", summaries.TIMES)
+
+
+def _memory_size_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
+    return _memory_rows(timeline, "bytes", summaries.SIZES)
 
 
 def _memory_labels(total: Total) -> tuple[str]:

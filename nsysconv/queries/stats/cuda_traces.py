@@ -187,9 +187,7 @@ def _fill(
 def _names(timeline: Timeline, request: Request, kind: OpKind, rows: Array) -> Array:
     if kind is OpKind.KERNEL:
         names = cuda_names.kernel_names(timeline, request)
-        # Names are of the slice's rows, which this numbers by their rows in the whole table.
-        place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
-        return cuda_names.texts_at(names.texts, names.number[place_in_slice[rows]])
+        return cuda_names.texts_at(names.texts, names.number_at(timeline, rows))
     if kind is OpKind.MEMSET:
         return np.full(len(rows), cuda_names.MEMORY_OPS[cuda_names.MEMSET_NUMBER], object)
     table = schema.GPU_OP_TABLES[kind]

@@ -27,7 +27,7 @@ _FUNCTION = key_column("name", "The function.")
 
 def _osrt_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     if Fact.OSRT_CALLS not in timeline.profile.facts:
-        return summaries.time_rows(totals(timeline, OSRT_CALL), lambda total: (total.name,))
+        return summaries.total_rows(totals(timeline, OSRT_CALL), lambda total: (total.name,))
     columns = timeline.columns("osrt_call", ("dur_ns", "name_id"))
     group, (ids,) = factorize(columns["name_id"])
     texts = timeline.profile.names(ids)
@@ -160,7 +160,7 @@ def _openacc_rows_of_totals(timeline: Timeline) -> list[summaries.Row]:
         # Times less those of the constructs inside are another quantity.
         advice = timeline.profile.advice.get(Fact.DIRECTIVES)
         raise NotRecorded("openacc_sum", [Fact.DIRECTIVES], [advice] if advice else [])
-    return summaries.time_rows(inclusive, lambda total: (_construct(total.name) or total.name,))
+    return summaries.total_rows(inclusive, lambda total: (_construct(total.name) or total.name,))
 
 
 def _construct(name: str) -> str | None:

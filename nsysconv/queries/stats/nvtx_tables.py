@@ -72,7 +72,7 @@ def _all_styles(timeline: Timeline, request: Request) -> list[summaries.Row]:
             return style, total.name
         return style, f"{domains.get((total.pid or 0, total.domain_id), '')}:{total.name}"
 
-    return summaries.time_rows(totals(timeline, RANGE_TOTAL), labels)
+    return summaries.total_rows(totals(timeline, RANGE_TOTAL), labels)
 
 
 NVTX_SUM = summaries.table(

@@ -37,8 +37,10 @@ class Row:
     deviation: float | None
 
 
-_TIMES = ("sum_ns", "avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
-_SIZES = ("bytes_sum", "bytes_avg", "bytes_med", "bytes_min", "bytes_max", "bytes_stddev")
+TIMES = ("sum_ns", "avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
+SIZES = ("bytes_sum", "bytes_avg", "bytes_med", "bytes_min", "bytes_max", "bytes_stddev")
+"""Figures of totals."""
+
 _STATISTICS = ("mean", "median", "minimum", "maximum", "deviation")
 
 
@@ -53,19 +55,10 @@ def _recorded(values: Array) -> list[Any]:
     return [None if value == MISSING or value != value else value for value in values.tolist()]
 
 
-def time_rows(totals: Iterable[Total], labels: Callable[[Total], Labels]) -> list[Row]:
-    """Return one row of durations per labels. Several totals have no median and no deviation."""
-    return _rows_of_totals(totals, labels, _TIMES)
-
-
-def size_rows(totals: Iterable[Total], labels: Callable[[Total], Labels]) -> list[Row]:
-    """Return one row of bytes per labels, as `time_rows` does of durations."""
-    return _rows_of_totals(totals, labels, _SIZES)
-
-
-def _rows_of_totals(
-    totals: Iterable[Total], labels: Callable[[Total], Labels], figures: Sequence[str]
+def total_rows(
+    totals: Iterable[Total], labels: Callable[[Total], Labels], figures: Sequence[str] = TIMES
 ) -> list[Row]:
+    """Return one row of TIMES or SIZES per labels. Several totals have no median and no deviation."""
     return [
         Row(key, total.count, *(getattr(total, name) for name in figures))
         for key, total in combine_by(totals, labels).items()
