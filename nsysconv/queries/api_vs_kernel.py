@@ -12,6 +12,7 @@ from nsysconv.queries.columns import (
     PROFILE,
     QUEUE_COUNT,
     RANK,
+    count_column,
     duration_column,
     key_column,
     per_step,
@@ -19,13 +20,12 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.queries.values import call_groups, code_name, ranks_by_group, rows_at, with_per_step
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import blocks, counts, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline, first_ops
 from nsysconv.timeline.totals import API_CALL, combine_by, rank_of, totals
-from nsysconv.units import Unit
 
 COLUMNS = (
     PROFILE,
@@ -35,13 +35,13 @@ COLUMNS = (
         "name",
         "Documented name of the function; `[no API call]`: GPU operations without a recorded call.",
     ),
-    Column("call_count", Unit.COUNT, "Calls."),
+    count_column("call_count", "Calls."),
     sum_column(
         "api_sum_ns", "Sum of their durations, calls inside other calls included.", "call_count"
     ),
     per_step("per_step_ns", "api_sum_ns"),
-    Column("gpu_op_count", Unit.COUNT, "GPU operations they launched.", brief=False),
-    Column("kernel_count", Unit.COUNT, "Kernels among those."),
+    count_column("gpu_op_count", "GPU operations they launched.", brief=False),
+    count_column("kernel_count", "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column("memcpy_sum_ns", "Sum of the copies' durations.", adds=True),
     duration_column("memset_sum_ns", "Sum of the sets' durations.", brief=False, adds=True),

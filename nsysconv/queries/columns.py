@@ -6,13 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nsysconv.queries.contract import Query
-from nsysconv.report import Column, Printed
+from nsysconv.report import Better, Column, Printed
 from nsysconv.units import Unit
 
 
 def key_column(name: str, doc: str) -> Column:
     """Return a column of texts that belong to what identifies a row."""
     return Column(name, Unit.TEXT, doc, key=True)
+
+
+def count_column(
+    name: str, doc: str, *, better: Better | None = None, brief: bool = True
+) -> Column:
+    """Return the column of a number of things."""
+    return Column(name, Unit.COUNT, doc, better=better, brief=brief)
 
 
 def sum_column(
@@ -50,11 +57,8 @@ LAUNCH_LATENCY = duration_column(
     real=True,
     brief=False,
 )
-QUEUE_COUNT = Column(
-    "queue_count",
-    Unit.COUNT,
-    "Calls whose first operation starts after they return.",
-    brief=False,
+QUEUE_COUNT = count_column(
+    "queue_count", "Calls whose first operation starts after they return.", brief=False
 )
 KERNEL_PCT = Column(
     "kernel_pct",

@@ -14,6 +14,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
     WINDOW,
+    count_column,
     duration_column,
     key_column,
     per_step,
@@ -203,7 +204,7 @@ _SUMMARY_COLUMNS = (
         "Gaps of at least this length and less than the next bucket's (0, 1,000, 10,000, …).",
         key=True,
     ),
-    Column("gap_count", Unit.COUNT, "Gaps.", better="less"),
+    count_column("gap_count", "Gaps.", better="less"),
     sum_column("gap_sum_ns", "Their length together.", "gap_count"),
     per_step("per_step_ns", "gap_sum_ns"),
     *(
@@ -271,9 +272,8 @@ _HOST_COLUMNS = (
         "else outside of all.",
     ),
     key_column("name", "Name of the call, operator, construct, function or range."),
-    Column(
+    count_column(
         "gap_count",
-        Unit.COUNT,
         "Gaps without any GPU operation in whose host part it occurs. " + WINDOW,
         better="less",
     ),

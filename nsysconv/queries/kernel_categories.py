@@ -11,6 +11,7 @@ from nsysconv.queries.columns import (
     BY_DEVICE,
     KERNEL_PCT,
     WINDOW,
+    count_column,
     duration_column,
     key_column,
     sum_column,
@@ -43,13 +44,13 @@ COLUMNS = (
         "category",
         f"OpKind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
     ),
-    Column("kernel_count", Unit.COUNT, "Executions."),
+    count_column("kernel_count", "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     KERNEL_PCT,
     duration_column(
         "kernel_union_ns", "Union of these kernels inside the window. " + WINDOW, brief=False
     ),
-    Column("name_count", Unit.COUNT, "How many names they have.", brief=False),
+    count_column("name_count", "How many names they have.", brief=False),
     Column("top_name", Unit.TEXT, "The name with most time among them."),
 )
 

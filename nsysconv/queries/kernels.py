@@ -9,6 +9,7 @@ from nsysconv.queries.columns import (
     BY_DEVICE,
     DURATION_DOCS,
     KERNEL_PCT,
+    count_column,
     key_column,
     per_step,
     statistics_columns,
@@ -23,17 +24,16 @@ from nsysconv.queries.values import (
     statistics_values,
     with_per_step,
 )
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import factorize, grouped_statistics, percent
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
-from nsysconv.units import Unit
 
 COLUMNS = (
     *BY_DEVICE,
     key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
-    Column("kernel_count", Unit.COUNT, "Executions."),
+    count_column("kernel_count", "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     per_step("per_step_ns", "kernel_sum_ns"),
     KERNEL_PCT,

@@ -10,6 +10,7 @@ from nsysconv.queries.columns import (
     LAUNCH_LATENCY,
     LAYER,
     QUEUE_COUNT,
+    count_column,
     duration_column,
     key_column,
     sum_column,
@@ -24,16 +25,15 @@ from nsysconv.queries.contract import (
     Request,
 )
 from nsysconv.queries.values import call_groups, ranks_by_group, rows_at
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics
 from nsysconv.timeline.timeline import Timeline, launches
-from nsysconv.units import Unit
 
 COLUMNS = (
     *BY_DEVICE,
     LAYER,
     key_column("name", "Documented name of the function."),
-    Column("launch_count", Unit.COUNT, "Calls that launched something."),
+    count_column("launch_count", "Calls that launched something."),
     sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count"),
     duration_column("api_med_ns", "Their median.", real=True),
     duration_column("api_max_ns", "The longest.", brief=False),
@@ -51,23 +51,14 @@ COLUMNS = (
     duration_column("queue_avg_ns", "Mean of these times.", real=True, brief=False),
     duration_column("queue_med_ns", "Their median.", real=True),
     duration_column("queue_max_ns", "The longest.", brief=False),
-    Column(
+    count_column(
         "short_op_count",
-        Unit.COUNT,
         "Calls that are not long and took longer than what they launched.",
         better="less",
     ),
-    Column(
-        "long_call_count",
-        Unit.COUNT,
-        "Calls longer than the option long_call_ns.",
-        better="less",
-    ),
-    Column(
-        "long_queue_count",
-        Unit.COUNT,
-        "Calls with a queue time above the option long_queue_ns.",
-        better="less",
+    count_column("long_call_count", "Calls longer than the option long_call_ns.", better="less"),
+    count_column(
+        "long_queue_count", "Calls with a queue time above the option long_queue_ns.", better="less"
     ),
 )
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, key_column
+from nsysconv.queries.columns import BY_DEVICE, count_column, key_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.values import code_name, ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, values_of
@@ -25,10 +25,8 @@ COLUMNS = (
         "kind", Unit.TEXT, "metric, or event: a hardware counter itself.", key=True, brief=False
     ),
     key_column("unit", "What the values count; level: of use, from 0 (idle) to 10 (max)."),
-    Column(
-        "sample_count",
-        Unit.COUNT,
-        "Samples; of a metric of kernels, executions it was measured over.",
+    count_column(
+        "sample_count", "Samples; of a metric of kernels, executions it was measured over."
     ),
     Column("value_avg", Unit.REAL, "Their mean: each sample, or execution, counts the same."),
     Column("value_min", Unit.REAL, "The least."),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, RANK, sum_column
+from nsysconv.queries.columns import PROFILE, RANK, count_column, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.values import outer_call_time, values_by_column
 from nsysconv.report import MISSING, Column, Picture
@@ -23,15 +23,15 @@ COLUMNS = (
     RANK,
     Column("pid", Unit.ID, "Process number.", key=True),
     Column("process", Unit.TEXT, "Name of the program."),
-    Column("thread_count", Unit.COUNT, "Threads with API calls.", brief=False),
-    Column("api_call_count", Unit.COUNT, "API calls."),
+    count_column("thread_count", "Threads with API calls.", brief=False),
+    count_column("api_call_count", "API calls."),
     sum_column(
         "api_sum_ns",
         "Sum of the durations of the outermost API calls of each thread; null: threads are not "
         "recorded.",
         "api_call_count",
     ),
-    Column("gpu_op_count", Unit.COUNT, "GPU operations of the process."),
+    count_column("gpu_op_count", "GPU operations of the process."),
 )
 
 

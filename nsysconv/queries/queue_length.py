@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, duration_column, key_column
+from nsysconv.queries.columns import BY_DEVICE, count_column, duration_column, key_column
 from nsysconv.queries.contract import (
     CALL_FACTS,
     LAUNCHED_FACTS,
@@ -32,7 +32,7 @@ def _length(name: str, doc: str, *, unit: Unit = Unit.REAL, brief: bool = True) 
 COLUMNS = (
     *BY_DEVICE,
     key_column("stream", "The stream; `@` its process where a device has several."),
-    Column("launch_count", Unit.COUNT, "Calls that launched something on it, with a latency."),
+    count_column("launch_count", "Calls that launched something on it, with a latency."),
     duration_column(
         "span_ns",
         "Time from the first of these calls to the last start of what they launched.",

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, duration_column, statistics_columns, sum_column
+from nsysconv.queries.columns import (
+    PROFILE,
+    count_column,
+    duration_column,
+    statistics_columns,
+    sum_column,
+)
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
 from nsysconv.queries.values import ranks_by_group, rows_at, statistics_values
 from nsysconv.report import MISSING, Column, Picture
@@ -41,15 +47,13 @@ COLUMNS = (
         f"The range's own name, set in by its level, {nesting.MAX_INDENT} at most.",
     ),
     Column("level", Unit.ID, "How many ranges it lies in.", brief=False),
-    Column("range_count", Unit.COUNT, "Ranges of this path."),
+    count_column("range_count", "Ranges of this path."),
     sum_column("range_sum_ns", "Sum of their durations.", "range_count"),
     duration_column("self_sum_ns", "The same without the ranges directly inside.", adds=True),
     *statistics_columns(_STATISTICS, brief=()),
-    Column(
-        "launch_count", Unit.COUNT, "API calls in it that launched GPU operations.", brief=False
-    ),
-    Column("gpu_op_count", Unit.COUNT, f"Count of {_LAUNCHED}.", brief=False),
-    Column("kernel_count", Unit.COUNT, "Kernels among those."),
+    count_column("launch_count", "API calls in it that launched GPU operations.", brief=False),
+    count_column("gpu_op_count", f"Count of {_LAUNCHED}.", brief=False),
+    count_column("kernel_count", "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column(
         "self_kernel_sum_ns",
@@ -57,7 +61,7 @@ COLUMNS = (
         brief=False,
         adds=True,
     ),
-    Column("projected_count", Unit.COUNT, "Ranges in which something was launched.", brief=False),
+    count_column("projected_count", "Ranges in which something was launched.", brief=False),
     sum_column(
         "projected_sum_ns",
         f"From the start of the first to the end of the last of {_LAUNCHED}, added up.",

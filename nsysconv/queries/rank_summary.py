@@ -13,6 +13,7 @@ from nsysconv.queries.columns import (
     DEVICE,
     PROFILE,
     WINDOW,
+    count_column,
     duration_column,
     key_column,
     sum_column,
@@ -58,12 +59,7 @@ COLUMNS = (
         "over_ranks",
         "min, median or max: each value is that of all rows of ranks by itself; null: one rank.",
     ),
-    Column(
-        "rank_count",
-        Unit.COUNT,
-        "Rows that it is made of: ranks, or devices of ranks.",
-        brief=False,
-    ),
+    count_column("rank_count", "Rows that it is made of: ranks, or devices of ranks.", brief=False),
     Column("host", Unit.TEXT, "Where it ran."),
     duration_column(
         "window_ns", "Length of the window, of this process's operations on the device. " + WINDOW
@@ -71,7 +67,7 @@ COLUMNS = (
     Column("busy_ns", Unit.NS, "Union of its GPU operations inside the window.", adds=True),
     duration_column("idle_ns", "Window minus busy.", brief=False, adds=True),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
-    Column("kernel_count", Unit.COUNT, "Kernels.", brief=False),
+    count_column("kernel_count", "Kernels.", brief=False),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
     kernel_categories.COMPUTATION,

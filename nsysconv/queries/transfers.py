@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, key_column, per_step, sum_column
+from nsysconv.queries.columns import BY_DEVICE, count_column, key_column, per_step, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.queries.values import (
     direction_code,
@@ -37,7 +37,7 @@ COLUMNS = (
     key_column("direction", "From where to where; `UM ` marks migrations of unified memory."),
     key_column("src_kind", "Kind of memory read; null: not recorded."),
     key_column("dst_kind", "Kind of memory written; null: not recorded."),
-    Column("memcpy_count", Unit.COUNT, "Copies."),
+    count_column("memcpy_count", "Copies."),
     sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
     per_step("bytes_per_step", "bytes_sum"),
     Column("bytes_avg", Unit.BYTES, "Mean size.", real=True, brief=False),
@@ -168,7 +168,7 @@ _SIZE_COLUMNS = (
         "Copies of at least this size and less than the next bucket's (0, 1,000, 10,000, …).",
         key=True,
     ),
-    Column("memcpy_count", Unit.COUNT, "Copies."),
+    count_column("memcpy_count", "Copies."),
     sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
     sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
 )

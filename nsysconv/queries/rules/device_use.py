@@ -11,7 +11,15 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PID, PROFILE, RANK, WINDOW, duration_column
+from nsysconv.queries.columns import (
+    DEVICE,
+    PID,
+    PROFILE,
+    RANK,
+    WINDOW,
+    count_column,
+    duration_column,
+)
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.values import values_by_column
 from nsysconv.report import MISSING, Column
@@ -181,7 +189,7 @@ _CHUNK_COLUMNS = (
         brief=False,
     ),
     Column("in_use_pct", Unit.PCT, "That union as a share of `dur_ns`.", better="more"),
-    Column("gpu_op_count", Unit.COUNT, "Operations of which at least a part lies inside."),
+    count_column("gpu_op_count", "Operations of which at least a part lies inside."),
     *_op_columns("first", "the one that began first; null: none", brief=False),
     *_op_columns("last", "the one that began last; null: none", brief=False),
 )

@@ -9,10 +9,10 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import key_column
+from nsysconv.queries.columns import count_column, key_column
 from nsysconv.queries.contract import Request
 from nsysconv.queries.stats import cuda_names, summaries
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
@@ -25,7 +25,6 @@ from nsysconv.timeline.totals import (
     Total,
     totals,
 )
-from nsysconv.units import Unit
 
 _MEMORY_KINDS = (MEMCPY, MIGRATION, MEMSET)
 _MEMORY_FACTS = {Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS}
@@ -151,9 +150,9 @@ def _missing_rows_notes(timeline: Timeline) -> tuple[Note, ...]:
 # -- tables
 
 
-_KERNEL_COUNT = Column("kernel_count", Unit.COUNT, "Executions.")
+_KERNEL_COUNT = count_column("kernel_count", "Executions.")
 _KERNEL_NAME = key_column("name", "Name of the kernel.")
-_MEMORY_COUNT = Column("memory_op_count", Unit.COUNT, "Operations.")
+_MEMORY_COUNT = count_column("memory_op_count", "Operations.")
 _MEMORY_NAME = key_column("operation", "What it does.")
 _CATEGORY = key_column("category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER.")
 _OPERATION = key_column("operation", "The function, the kernel or what the memory operation does.")
@@ -163,7 +162,7 @@ CUDA_API_SUM = summaries.table(
     summaries.time_columns(
         "api",
         {
-            "Num Calls": Column("call_count", Unit.COUNT, "Calls."),
+            "Num Calls": count_column("call_count", "Calls."),
             "Name": key_column("name", "The function; two versions of one are two rows."),
         },
     ),
@@ -216,7 +215,7 @@ CUDA_GPU_SUM = summaries.table(
     summaries.time_columns(
         "gpu_op",
         {
-            "Instances": Column("gpu_op_count", Unit.COUNT, "Kernels or operations."),
+            "Instances": count_column("gpu_op_count", "Kernels or operations."),
             "Category": _CATEGORY,
             "Operation": _OPERATION,
         },
@@ -233,7 +232,7 @@ CUDA_API_GPU_SUM = summaries.table(
     summaries.time_columns(
         "activity",
         {
-            "Instances": Column("activity_count", Unit.COUNT, "Calls, kernels or operations."),
+            "Instances": count_column("activity_count", "Calls, kernels or operations."),
             "Category": _CATEGORY,
             "Operation": _OPERATION,
         },

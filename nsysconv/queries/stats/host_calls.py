@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PID, TID, key_column, printed
+from nsysconv.queries.columns import PID, TID, count_column, key_column, printed
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import summaries
 from nsysconv.report import MISSING, Column
@@ -19,7 +19,7 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, totals
 from nsysconv.units import Unit
 
-_CALL_COUNT = Column("call_count", Unit.COUNT, "Calls.")
+_CALL_COUNT = count_column("call_count", "Calls.")
 _FUNCTION = key_column("name", "The function.")
 
 # -- the operating system's runtime libraries
@@ -183,7 +183,7 @@ OPENACC_SUM = summaries.table(
     summaries.time_columns(
         "openacc",
         {
-            "Num Calls": Column("call_count", Unit.COUNT, "Executions."),
+            "Num Calls": count_column("call_count", "Executions."),
             "Name": key_column("name", "The construct, `@`, its file and line."),
         },
     ),
