@@ -7,10 +7,7 @@ import numpy as np
 from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    LAUNCH_LATENCY,
-    LAYER,
     PROFILE,
-    QUEUE_COUNT,
     RANK,
     count_column,
     duration_column,
@@ -19,6 +16,7 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.queries.launch_stats import LAUNCH_LATENCY, LAYER, QUEUE_COUNT
 from nsysconv.queries.values import call_groups, code_name, ranks_by_group, rows_at, with_per_step
 from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import blocks, counts, sums, take

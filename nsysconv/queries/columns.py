@@ -50,25 +50,6 @@ DEVICE = Column("device_id", Unit.ID, "The device, as the profile numbers it.", 
 BY_DEVICE = (PROFILE, RANK, DEVICE)
 """The first columns of reports that have their rows by device."""
 
-LAUNCH_LATENCY = duration_column(
-    "launch_latency_avg_ns",
-    "Mean time from a call's start to its first operation's start, over calls whose operation "
-    "does not start before them.",
-    real=True,
-    brief=False,
-)
-QUEUE_COUNT = count_column(
-    "queue_count", "Calls whose first operation starts after they return.", brief=False
-)
-KERNEL_PCT = Column(
-    "kernel_pct",
-    Unit.PCT,
-    "Share of the kernel time of all rows of this table.",
-    better="less",
-    adds=True,
-)
-LAYER = key_column("layer", "runtime or driver.")
-
 WINDOW = (
     "The window is the slice, or the time from the device's first to its last GPU operation "
     "(migrations do not extend it)."

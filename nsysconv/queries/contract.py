@@ -23,8 +23,7 @@ GPU_OP_FACTS = frozenset(
 )
 """What reports on all GPU operations use besides kernels."""
 CALL_FACTS = frozenset({Fact.API_CALLS, Fact.API_LINKS})
-LAUNCHED_FACTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES})
-"""What is launched by the calls of CALL_FACTS."""
+"""API calls, and which GPU operations they launched."""
 
 
 @dataclass(frozen=True)

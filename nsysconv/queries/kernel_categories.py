@@ -9,7 +9,6 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
-    KERNEL_PCT,
     WINDOW,
     count_column,
     duration_column,
@@ -37,6 +36,13 @@ COMPUTATION = duration_column(
 COMMUNICATION = duration_column(
     "communication_union_ns",
     "Union of the kernels that communicate (category communication of `kernel_categories`).",
+)
+KERNEL_PCT = Column(
+    "kernel_pct",
+    Unit.PCT,
+    "Share of the kernel time of all rows of this table.",
+    better="less",
+    adds=True,
 )
 COLUMNS = (
     *BY_DEVICE,

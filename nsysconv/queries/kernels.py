@@ -8,7 +8,6 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
     DURATION_DOCS,
-    KERNEL_PCT,
     count_column,
     key_column,
     per_step,
@@ -16,6 +15,7 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
+from nsysconv.queries.kernel_categories import KERNEL_PCT
 from nsysconv.queries.values import (
     KERNEL_NAME_COLUMNS,
     kernel_name_ids,

@@ -7,28 +7,28 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
-    LAUNCH_LATENCY,
-    LAYER,
-    QUEUE_COUNT,
     count_column,
     duration_column,
     key_column,
     sum_column,
 )
-from nsysconv.queries.contract import (
-    CALL_FACTS,
-    LAUNCHED_FACTS,
-    Array,
-    ColumnValues,
-    Option,
-    Query,
-    Request,
-)
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.values import call_groups, ranks_by_group, rows_at
 from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics
 from nsysconv.timeline.timeline import Timeline, launches
 
+LAYER = key_column("layer", "runtime or driver.")
+LAUNCH_LATENCY = duration_column(
+    "launch_latency_avg_ns",
+    "Mean time from a call's start to its first operation's start, over calls whose operation "
+    "does not start before them.",
+    real=True,
+    brief=False,
+)
+QUEUE_COUNT = count_column(
+    "queue_count", "Calls whose first operation starts after they return.", brief=False
+)
 COLUMNS = (
     *BY_DEVICE,
     LAYER,
@@ -109,8 +109,8 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 LAUNCH_STATS = Query(
     title="Launches by API function",
-    needs=CALL_FACTS,
-    uses={*LAUNCHED_FACTS, Fact.DEVICES},
+    needs={Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
     options=(
         Option("long_call_ns", 50_000, "Calls that take longer are counted as long."),
         Option("long_queue_ns", 100_000, "Queue times above this are counted as long."),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
@@ -98,7 +97,7 @@ def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[
 def _values(timeline: Timeline) -> Iterator[Array]:
     """Yield mean, least and greatest of each row (of one sample the same); NaN: not recorded."""
     parts = [
-        [_floats(batch, name) for name in _VALUES]
+        [values_of(batch.column(name), np.nan).astype(np.float64) for name in _VALUES]
         for batch in timeline.profile.batches("metric_sample", _ROWS_AT_ONCE)
     ]
     average, least, greatest = (
@@ -108,10 +107,6 @@ def _values(timeline: Timeline) -> Iterator[Array]:
     selected = slice(None) if timeline.is_whole else timeline.rows("metric_sample")
     for values in (average, least, greatest):
         yield np.where(np.isnan(values), average, values)[selected]
-
-
-def _floats(batch: pa.RecordBatch, name: str) -> Array:
-    return values_of(batch.column(name), np.nan).astype(np.float64)
 
 
 def _null_first(value: int | str | None) -> tuple[bool, int | str]:

@@ -21,15 +21,7 @@ from nsysconv.queries.columns import (
     statistics_docs,
     sum_column,
 )
-from nsysconv.queries.contract import (
-    LAUNCHED_FACTS,
-    Array,
-    ColumnValues,
-    Option,
-    Query,
-    Request,
-    Result,
-)
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request, Result
 from nsysconv.queries.stats import nvtx_ranges, summaries
 from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
 from nsysconv.queries.values import rows_at, statistics_values, values_by_column
@@ -203,7 +195,7 @@ NVTX_PUSHPOP_TRACE = Query(
 # -- projected on the GPU
 
 _NEEDS = {Fact.RANGES, Fact.API_LINKS}
-_USES = {*LAUNCHED_FACTS, Fact.API_CALLS}
+_USES = {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS}
 _PROJ_STYLE = nvtx_ranges.STYLE
 
 
