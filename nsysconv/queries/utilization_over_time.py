@@ -211,7 +211,7 @@ class _Strips:
         self._strips: list[tuple[str, Strip]] = []
 
     def add(self, ref: ProfileRef, partial: list[Strip]) -> None:
-        self._strips += ((ref.label, strip) for strip in _partial)
+        self._strips += ((ref.label, strip) for strip in partial)
 
     def result(self) -> Result:
         """Return one row per device and bin in which its window lies, rank by rank."""

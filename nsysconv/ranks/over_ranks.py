@@ -192,7 +192,7 @@ class RankAggregator:
         rows = [number for number in kept for _ in OVER_RANKS]
         keys = list(self._numbers)
         key_columns = enumerate([*self._place, *self._keys], 0 if self._place else 1)
-        data = {
+        data: dict[str, Any] = {
             **{column.name: [keys[n][i] for n in rows] for i, column in key_columns},
             "over_ranks": list(OVER_RANKS) * len(kept),
             "rank_count": sizes[rows],
