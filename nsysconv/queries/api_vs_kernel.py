@@ -16,7 +16,6 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
-from nsysconv.queries.launch_stats import LAUNCH_LATENCY, LAYER, QUEUE_COUNT
 from nsysconv.queries.values import call_groups, code_name, ranks_by_group, rows_at, with_per_step
 from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import blocks, counts, sums, take
@@ -25,6 +24,17 @@ from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline, first_ops
 from nsysconv.timeline.totals import API_CALL, combine_by, rank_of, totals
 
+LAYER = key_column("layer", "runtime or driver.")
+LAUNCH_LATENCY = duration_column(
+    "launch_latency_avg_ns",
+    "Mean time from a call's start to its first operation's start, over calls whose operation "
+    "does not start before them.",
+    real=True,
+    brief=False,
+)
+QUEUE_COUNT = count_column(
+    "queue_count", "Calls whose first operation starts after they return.", brief=False
+)
 COLUMNS = (
     PROFILE,
     RANK,

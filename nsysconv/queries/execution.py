@@ -128,10 +128,18 @@ def _compute(timeline: Timeline, job: _Job) -> Result | NotRecorded:
         return missing
     try:
         with phase(f"compute {job.spec.name}"):
-            result = job.query.compute(timeline, job.request)
+            compute = job.query.compute
+            result = compute(timeline, job.request) if compute else _aggregate_alone(timeline, job)
     except NotRecorded as error:
         return error
     return result if isinstance(result, Result) else Result(result)
+
+
+def _aggregate_alone(timeline: Timeline, job: _Job) -> Result:
+    assert job.query.partial is not None and job.query.aggregator is not None, job.spec.name
+    single = job.query.aggregator(job.request)
+    single.add(timeline.profile.ref, job.query.partial(timeline, job.request))
+    return single.result()
 
 
 def _not_recorded(timeline: Timeline, job: _Job) -> NotRecorded | None:

@@ -30,6 +30,8 @@ from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
+K = TypeVar("K", bound=Hashable)
+
 _HOST_FACTS = {Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.DEVICES, Fact.OVERHEAD, *STEP_FACTS}
 """What says what the host did in a gap, besides its API calls."""
 
@@ -260,8 +262,6 @@ def _add_buckets(rows: dict[str, list[Any]], timeline: Timeline, device_gaps: id
 
 
 # -- what the host did while a device waited for it
-
-K = TypeVar("K", bound=Hashable)
 
 _HOST_COLUMNS = (
     *BY_DEVICE,

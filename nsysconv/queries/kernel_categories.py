@@ -16,6 +16,7 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.kernels import KERNEL_PCT
 from nsysconv.queries.values import ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums, take
@@ -36,13 +37,6 @@ COMPUTATION = duration_column(
 COMMUNICATION = duration_column(
     "communication_union_ns",
     "Union of the kernels that communicate (category communication of `kernel_categories`).",
-)
-KERNEL_PCT = Column(
-    "kernel_pct",
-    Unit.PCT,
-    "Share of the kernel time of all rows of this table.",
-    better="less",
-    adds=True,
 )
 COLUMNS = (
     *BY_DEVICE,

@@ -15,7 +15,6 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
-from nsysconv.queries.kernel_categories import KERNEL_PCT
 from nsysconv.queries.values import (
     KERNEL_NAME_COLUMNS,
     kernel_name_ids,
@@ -24,12 +23,20 @@ from nsysconv.queries.values import (
     statistics_values,
     with_per_step,
 )
-from nsysconv.report import MISSING, Picture
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import factorize, grouped_statistics, percent
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
+from nsysconv.units import Unit
 
+KERNEL_PCT = Column(
+    "kernel_pct",
+    Unit.PCT,
+    "Share of the kernel time of all rows of this table.",
+    better="less",
+    adds=True,
+)
 COLUMNS = (
     *BY_DEVICE,
     key_column("name", "Demangled name of the kernel (`--names` chooses another)."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
+from nsysconv.queries.api_vs_kernel import LAUNCH_LATENCY, LAYER, QUEUE_COUNT
 from nsysconv.queries.columns import (
     BY_DEVICE,
     count_column,
@@ -18,17 +19,6 @@ from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics
 from nsysconv.timeline.timeline import Timeline, launches
 
-LAYER = key_column("layer", "runtime or driver.")
-LAUNCH_LATENCY = duration_column(
-    "launch_latency_avg_ns",
-    "Mean time from a call's start to its first operation's start, over calls whose operation "
-    "does not start before them.",
-    real=True,
-    brief=False,
-)
-QUEUE_COUNT = count_column(
-    "queue_count", "Calls whose first operation starts after they return.", brief=False
-)
 COLUMNS = (
     *BY_DEVICE,
     LAYER,

@@ -16,11 +16,6 @@ from nsysconv.timeline.idle import stream_label
 from nsysconv.timeline.timeline import Queues, Timeline, queues
 from nsysconv.units import Unit
 
-
-def _length(name: str, doc: str, *, unit: Unit = Unit.REAL, brief: bool = True) -> Column:
-    return Column(f"queue_length_{name}", unit, doc, better="less", brief=brief)
-
-
 COLUMNS = (
     *BY_DEVICE,
     key_column("stream", "The stream; `@` its process where a device has several."),
@@ -36,21 +31,37 @@ COLUMNS = (
         "Mean number of waiting launches over that time.",
         better="less",
     ),
-    _length(
-        "avg",
+    Column(
+        "queue_length_avg",
+        Unit.REAL,
         "Mean of the lengths that the queue had after each change, two changes a launch; as all "
         "columns that follow, it does not weigh how long a length lasted.",
+        better="less",
     ),
-    _length("stddev", "Sample standard deviation of these lengths.", brief=False),
-    _length("min", "The least of these lengths.", unit=Unit.COUNT, brief=False),
-    _length(
-        "p25",
-        "What a quarter of these lengths are not above (between two lengths, as far along).",
+    Column(
+        "queue_length_stddev",
+        Unit.REAL,
+        "Sample standard deviation of these lengths.",
+        better="less",
         brief=False,
     ),
-    _length("med", "Their median."),
-    _length("p75", "What three quarters of these lengths are not above.", brief=False),
-    _length("max", "The greatest of these lengths.", unit=Unit.COUNT),
+    count_column("queue_length_min", "The least of these lengths.", better="less", brief=False),
+    Column(
+        "queue_length_p25",
+        Unit.REAL,
+        "What a quarter of these lengths are not above (between two lengths, as far along).",
+        better="less",
+        brief=False,
+    ),
+    Column("queue_length_med", Unit.REAL, "Their median.", better="less"),
+    Column(
+        "queue_length_p75",
+        Unit.REAL,
+        "What three quarters of these lengths are not above.",
+        better="less",
+        brief=False,
+    ),
+    count_column("queue_length_max", "The greatest of these lengths.", better="less"),
     duration_column(
         "full_ns",
         "Time in which at least as many launches waited as the option full says.",

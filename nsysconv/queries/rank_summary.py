@@ -18,7 +18,7 @@ from nsysconv.queries.columns import (
     key_column,
     sum_column,
 )
-from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result
 from nsysconv.queries.values import outer_call_time, values_by_column, window_times
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, take
@@ -238,7 +238,6 @@ RANK_SUMMARY = Query(
     picture=Picture(
         "stacked", x=("rank", "device_id", "over_ranks"), values=("busy_ns", "idle_ns")
     ),
-    compute=compute_alone(partial, _RankRows),
     partial=partial,
     aggregator=_RankRows,
 )

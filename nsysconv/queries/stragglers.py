@@ -18,7 +18,7 @@ from nsysconv.queries.columns import (
     key_column,
     sum_column,
 )
-from nsysconv.queries.contract import Array, Query, Request, Result, compute_alone
+from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.queries.values import values_by_column
 from nsysconv.report import Column, Picture, ProfileRef
@@ -242,7 +242,6 @@ STRAGGLERS = Query(
     options=(RULES,),
     columns=COLUMNS,
     picture=Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns")),
-    compute=compute_alone(partial, _Stragglers),
     partial=partial,
     aggregator=_Stragglers,
 )
@@ -308,7 +307,6 @@ COLLECTIVE_ARRIVALS = Query(
     uses=_USES,
     options=(RULES,),
     columns=_ARRIVAL_COLUMNS,
-    compute=compute_alone(partial, _Arrivals),
     partial=partial,
     aggregator=_Arrivals,
 )

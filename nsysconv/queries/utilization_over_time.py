@@ -19,7 +19,6 @@ from nsysconv.queries.contract import (
     Query,
     Request,
     Result,
-    compute_alone,
 )
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
@@ -318,7 +317,6 @@ GPU_TIME_UTIL_MAP = Query(
         by=("rank", "device_id"),
         shared=True,
     ),
-    compute=compute_alone(_partial, _Strips),
     partial=_partial,
     aggregator=_Strips,
 )
