@@ -4,74 +4,59 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsysconv import codes
+from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
     RANK,
+    count_column,
+    duration_column,
+    key_column,
     per_step,
-    ranks_by_group,
     sum_column,
-    with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
-from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import blocks, counts, factorize, sums, take
+from nsysconv.queries.values import call_groups, code_name, ranks_by_group, rows_at, with_per_step
+from nsysconv.report import MISSING, Picture
+from nsysconv.timeline.arrays import blocks, counts, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline, first_ops
 from nsysconv.timeline.totals import API_CALL, combine_by, rank_of, totals
-from nsysconv.units import Unit
 
+LAYER = key_column("layer", "runtime or driver.")
+LAUNCH_LATENCY = duration_column(
+    "launch_latency_avg_ns",
+    "Mean time from a call's start to its first operation's start, over calls whose operation "
+    "does not start before them.",
+    real=True,
+    brief=False,
+)
+QUEUE_COUNT = count_column(
+    "queue_count", "Calls whose first operation starts after they return.", brief=False
+)
 COLUMNS = (
     PROFILE,
     RANK,
-    Column("layer", Unit.TEXT, "runtime or driver.", key=True),
-    Column(
+    LAYER,
+    key_column(
         "name",
-        Unit.TEXT,
         "Documented name of the function; `[no API call]`: GPU operations without a recorded call.",
-        key=True,
     ),
-    Column("call_count", Unit.COUNT, "Calls."),
+    count_column("call_count", "Calls."),
     sum_column(
         "api_sum_ns", "Sum of their durations, calls inside other calls included.", "call_count"
     ),
     per_step("per_step_ns", "api_sum_ns"),
-    Column("gpu_op_count", Unit.COUNT, "GPU operations they launched.", brief=False),
-    Column("kernel_count", Unit.COUNT, "Kernels among those."),
+    count_column("gpu_op_count", "GPU operations they launched.", brief=False),
+    count_column("kernel_count", "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    Column("memcpy_sum_ns", Unit.NS, "Sum of the copies' durations.", better="less", adds=True),
-    Column(
-        "memset_sum_ns",
-        Unit.NS,
-        "Sum of the sets' durations.",
-        better="less",
-        brief=False,
-        adds=True,
-    ),
-    Column(
-        "launch_latency_avg_ns",
-        Unit.NS,
-        "Mean time from a call's start to its first operation's "
-        "start, over calls whose operation does not start before them.",
-        better="less",
-        real=True,
-        brief=False,
-    ),
-    Column(
-        "queue_count",
-        Unit.COUNT,
-        "Calls whose first operation starts after they return.",
-        brief=False,
-    ),
-    Column(
-        "queue_avg_ns",
-        Unit.NS,
-        "Mean time from those calls' end to that start.",
-        better="less",
-        real=True,
-        brief=False,
+    duration_column("memcpy_sum_ns", "Sum of the copies' durations.", adds=True),
+    duration_column("memset_sum_ns", "Sum of the sets' durations.", brief=False, adds=True),
+    LAUNCH_LATENCY,
+    QUEUE_COUNT,
+    duration_column(
+        "queue_avg_ns", "Mean time from those calls' end to that start.", real=True, brief=False
     ),
 )
 
@@ -103,7 +88,7 @@ API_VS_KERNEL = Query(
 
 def _from_events(timeline: Timeline) -> ColumnValues:
     calls, ops = timeline.calls, timeline.ops
-    group, layers, names = _groups(timeline)
+    group, (layers, names) = call_groups(timeline, calls.layer, calls.name_id)
     count = len(layers)
     values: dict[str, Array] = {
         "call_count": np.zeros(count, np.int64),
@@ -113,8 +98,8 @@ def _from_events(timeline: Timeline) -> ColumnValues:
         called = timeline.calls_in_slice[block]
         in_group = take(group[block], called)
         values["call_count"] += counts(in_group, count)
-        spent = take(calls.end[block], called) - take(calls.start[block], called)
-        values["api_sum_ns"] += sums(in_group, spent, count)
+        dur = take(calls.end[block], called) - take(calls.start[block], called)
+        values["api_sum_ns"] += sums(in_group, dur, count)
     linked = Fact.API_LINKS in timeline.profile.facts
     if linked:
         # Operations without a call form one more group.
@@ -129,32 +114,18 @@ def _from_events(timeline: Timeline) -> ColumnValues:
     called = timeline.calls_in_slice
     rank = ranks_by_group(timeline, take(calls.pid, called), take(group, called), count)
     rank += [timeline.rank_of(ops.pid[timeline.owner < 0])] if linked else []
-    order = [
-        i
-        for i in sorted(
-            range(len(names)),
-            key=lambda i: (
-                names[i] == NO_CALL,
-                -int(values["api_sum_ns"][i]),
-                names[i],
-                layers[i] or "",
-            ),
-        )
-        if values["call_count"][i] > 0 or values["gpu_op_count"][i] > 0
-    ]
-    at = np.array(order, np.int64)
-    return {
-        "rank": [rank[i] for i in order],
-        "layer": [layers[i] for i in order],
-        "name": [names[i] for i in order],
-        **{name: values[at] for name, values in values.items()},
-    }
+    spent = values["api_sum_ns"].tolist()
+    order = sorted(
+        np.flatnonzero((values["call_count"] > 0) | (values["gpu_op_count"] > 0)).tolist(),
+        key=lambda i: (names[i] == NO_CALL, -spent[i], names[i], layers[i] or ""),
+    )
+    return rows_at({"rank": rank, "layer": layers, "name": names, **values}, order)
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """Return the values from totals, which do not say what a call launched."""
+    # Totals do not say what a call launched.
     by_name = combine_by(
-        totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name)
+        totals(timeline, API_CALL), lambda total: (code_name(API_LAYERS, total.layer), total.name)
     )
     rows = sorted(
         ((layer, name, calls) for (layer, name), calls in by_name.items()),
@@ -168,28 +139,6 @@ def _from_totals(timeline: Timeline) -> ColumnValues:
         "api_sum_ns": [calls.sum_ns for _, _, calls in rows],
         **{column.name: [None] * len(rows) for column in _OP_COLUMNS},
     }
-
-
-def _layer(code: int | None) -> str | None:
-    if code is None or not 0 <= code < len(codes.API_LAYERS):
-        return None
-    return codes.API_LAYERS[code]
-
-
-def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
-    """Return the group of each call; and each group's layer and plain name, which versions share."""
-    calls = timeline.calls
-    pair, (layer_codes, name_ids) = factorize(calls.layer, calls.name_id)
-    places: dict[tuple[int, str], int] = {}
-    merged = np.array(
-        [
-            places.setdefault((layer, timeline.call_names[name_id]), len(places))
-            for layer, name_id in zip(layer_codes.tolist(), name_ids.tolist(), strict=True)
-        ],
-        np.int32,
-    )
-    layers = [_layer(layer) for layer, _ in places]
-    return take(merged, pair), layers, [name for _, name in places]
 
 
 def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
@@ -217,12 +166,8 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
     """Return means over calls: one call with many operations has one latency, that of the first."""
     calls = timeline.calls
     if timeline.clocks_disagree:
-        nulls = np.full(count, np.nan)
-        return {
-            "launch_latency_avg_ns": nulls,
-            "queue_count": np.full(count, MISSING),
-            "queue_avg_ns": nulls,
-        }
+        means = dict.fromkeys(("launch_latency_avg_ns", "queue_avg_ns"), np.full(count, np.nan))
+        return {**means, "queue_count": np.full(count, MISSING)}
     first, called, started = first_ops(timeline), timeline.calls_in_slice, timeline.whole.ops.start
     latency_count, latency_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
     for block in blocks(len(calls)):
@@ -237,10 +182,8 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
             members, late_times = take(in_group, late), take(times, late)
             count_of += counts(members, count)
             sum_of += sums(members, late_times, count)
-    with np.errstate(invalid="ignore"):
-        return {
-            "launch_latency_avg_ns": latency_sum
-            / np.where(latency_count > 0, latency_count, np.nan),
-            "queue_count": queued_count,
-            "queue_avg_ns": queued_sum / np.where(queued_count > 0, queued_count, np.nan),
-        }
+    return {
+        "launch_latency_avg_ns": latency_sum / np.where(latency_count > 0, latency_count, np.nan),
+        "queue_count": queued_count,
+        "queue_avg_ns": queued_sum / np.where(queued_count > 0, queued_count, np.nan),
+    }

@@ -1,41 +1,25 @@
-"""Columns that several reports have, and where their values come from."""
+"""How columns are declared, and those that several reports have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-import numpy as np
-
-from nsysconv.codes import DIRECTIONS, MEMORY_KINDS
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
-from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import Statistics
-from nsysconv.timeline.idle import Gaps, stream_label
-from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, step_count
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.queries.contract import Query
+from nsysconv.report import Better, Column, Printed
 from nsysconv.units import Unit
 
-PROFILE = Column("profile", Unit.TEXT, "Label of the profile.", key=True)
-RANK = Column(
-    "rank",
-    Unit.ID,
-    "Rank of the only ranked process behind the row; null: none or several.",
-    key=True,
-)
-DEVICE = Column("device_id", Unit.ID, "The device, as the profile numbers it.", key=True)
 
-WINDOW = (
-    "The window is the slice, or the time from the device's first to its last GPU operation "
-    "(migrations do not extend it)."
-)
+def key_column(name: str, doc: str) -> Column:
+    """Return a column of texts that belong to what identifies a row."""
+    return Column(name, Unit.TEXT, doc, key=True)
 
-KERNEL_NAME_COLUMNS = {
-    "demangled": "name_id",
-    "short": "short_name_id",
-    "mangled": "mangled_name_id",
-}
-"""Where the table of kernels has each spelling of their names."""
+
+def count_column(
+    name: str, doc: str, *, better: Better | None = None, brief: bool = True
+) -> Column:
+    """Return the column of a number of things."""
+    return Column(name, Unit.COUNT, doc, better=better, brief=brief)
 
 
 def sum_column(
@@ -45,162 +29,83 @@ def sum_column(
     return Column(name, unit, doc, better="less", brief=brief, counted_by=counted_by)
 
 
-def values_by_column(
-    rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]
-) -> dict[str, list[Any]]:
-    """Return the values of rows by column; None where a row has no such value."""
-    rows = list(rows)
-    return {column.name: [row.get(column.name) for row in rows] for column in columns}
+def duration_column(
+    name: str, doc: str, *, real: bool = False, brief: bool = True, adds: bool = False
+) -> Column:
+    """Return the column of a time in ns, of which less is better."""
+    return Column(name, Unit.NS, doc, better="less", real=real, brief=brief, adds=adds)
 
 
-def ranks_by_group(timeline: Timeline, pids: Array, groups: Array, count: int) -> list[int | None]:
-    """Return the values of RANK for `count` groups, given the process and the group of each member."""
-    ranks = timeline.ranks
-    if not ranks or not count:
-        return [None] * count
-    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
-    for pid, rank in ranks.items():
-        members = groups[pids == pid]
-        low[members] = np.minimum(low[members], rank)
-        high[members] = np.maximum(high[members], rank)
-    return [
-        int(h) if h >= 0 and h == lo else None
-        for lo, h in zip(low.tolist(), high.tolist(), strict=True)
-    ]
-
-
-def kernel_name_ids(columns: Mapping[str, Array], spelling: str) -> Array:
-    """Return the name ids of kernels in a spelling, the demangled name's where it is not recorded."""
-    ids = columns[KERNEL_NAME_COLUMNS[spelling]]
-    if spelling == "demangled":
-        return ids
-    return np.where(ids == MISSING, columns["name_id"].astype(np.int64), ids)
-
-
-# -- gaps
-
-GAP_KIND = Column(
-    "kind",
-    Unit.TEXT,
-    "no_op: no GPU operation; no_kernel: no kernel or graph; stream: none of one stream. " + WINDOW,
+PROFILE = key_column("profile", "Label of the profile.")
+RANK = Column(
+    "rank",
+    Unit.ID,
+    "Rank of the only ranked process behind the row; null: none or several.",
     key=True,
 )
-GAP_STREAM = Column(
-    "stream",
-    Unit.TEXT,
-    "The stream, for kind stream; `@` its process where a device has several.",
-    key=True,
+PROCESS_RANK = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
+PID = Column("pid", Unit.ID, "The process.", key=True)
+TID = Column("tid", Unit.ID, "The thread.", key=True)
+DEVICE = Column("device_id", Unit.ID, "The device, as the profile numbers it.", key=True)
+BY_DEVICE = (PROFILE, RANK, DEVICE)
+"""The first columns of reports that have their rows by device."""
+
+WINDOW = (
+    "The window is the slice, or the time from the device's first to its last GPU operation "
+    "(migrations do not extend it)."
 )
-GAP_PART_DOCS = {
-    "host": "before the launching call began",
-    "launch": "while that call ran",
-    "queue": "after it had returned",
-    "migration": "ended by a migration of unified memory",
-    "profiler": "while the profiler itself was at work in the process",
-    "unknown": "no API call is recorded for what ended the gap",
-    "end": "nothing of the kind follows in the window",
-}
+
+# -- tables of nsys stats, and statistics
 
 
-def gap_keys(timeline: Timeline, gaps: Gaps) -> dict[str, object]:
-    """Return the values of RANK, DEVICE, GAP_KIND and GAP_STREAM, which these gaps share."""
-    pids = timeline.pids_on(gaps.device)
-    processes = len(pids) if gaps.stream is not None else 1
+def printed(columns: Mapping[str, Column]) -> tuple[Column, ...]:
+    """Return the columns of a table by the headers under which `nsys stats` prints them: sizes in MB with
+    three decimals, other fractions with one.
+    """
+    return tuple(replace(each, printed=_printed(header, each)) for header, each in columns.items())
+
+
+def _printed(header: str, column: Column) -> Printed:
+    if header.endswith(("(MB)", "(MB/s)")):
+        return Printed(header, 3, 1_000_000)
+    return Printed(header, 1 if column.kind == "float" else None)
+
+
+_HEADERS = {"avg": "Avg", "med": "Med", "min": "Min", "max": "Max", "stddev": "StdDev"}
+
+
+def statistics_docs(what: str = "", *, of: str = "", one: str = "one") -> dict[str, str]:
+    """Return what the columns of statistics of a quantity are described as."""
     return {
-        "rank": timeline.rank_of(pids),
-        "device_id": None if gaps.device == MISSING else gaps.device,
-        "kind": gaps.kind,
-        "stream": stream_label(gaps.stream, processes),
+        "avg": f"Mean{what}{of}.",
+        "med": f"Median{what}{of} (mean of the middle two).",
+        "min": f"Shortest{of}.",
+        "max": f"Longest{of}.",
+        "stddev": f"Sample standard deviation{of}; 0 for {one}.",
     }
 
 
-# -- copies
-
-_MIGRATION = len(DIRECTIONS)  # the first code of a migration's direction
-_DIRECTION_NAMES = (*DIRECTIONS, *(f"UM {name}" for name in DIRECTIONS))
-
-
-def direction_code(direction: int | None, *, migration: bool) -> int:
-    """Return one code for the direction of a copy or a migration; what is not recorded is Unknown."""
-    return (direction or 0) + (_MIGRATION if migration else 0)
-
-
-def direction_codes(directions: Array, *, migration: bool) -> Array:
-    """Return the codes of many directions, as `direction_code` does."""
-    if not migration:
-        return directions
-    return np.where(directions == MISSING, 0, directions) + _MIGRATION
-
-
-def direction_names(codes: Array) -> list[str]:
-    """Return the names of directions by their codes; `UM ` marks migrations."""
-    return [code_name(_DIRECTION_NAMES, code) or "Unknown" for code in codes.tolist()]
-
-
-def memory_kind_names(codes: Array) -> list[str | None]:
-    """Return the names of kinds of memory; None: not recorded."""
-    return [code_name(MEMORY_KINDS, code) for code in codes.tolist()]
-
-
-def code_name(names: Sequence[str], code: int) -> str | None:
-    """Return the name behind a code; None where the code has none."""
-    return names[code] if 0 <= code < len(names) else None
-
-
-# -- statistics
-
-_STATISTICS = {
-    "avg": "mean",
-    "med": "median",
-    "min": "minimum",
-    "max": "maximum",
-    "stddev": "deviation",
-}
-_HEADERS = {"avg": "Avg", "med": "Med", "min": "Min", "max": "Max", "stddev": "StdDev"}
-DURATION_DOCS = {
-    "avg": "Mean duration.",
-    "med": "Median duration (mean of the middle two).",
-    "min": "Shortest.",
-    "max": "Longest.",
-    "stddev": "Sample standard deviation; 0 for one row.",
-}
+DURATION_DOCS = statistics_docs(" duration", one="one row")
 
 
 def statistics_columns(
-    docs: Mapping[str, str],
-    *,
-    prefix: str = "",
-    header: str = "",
-    brief: Iterable[str] = ("avg",),
+    docs: Mapping[str, str], *, prefix: str = "", brief: Iterable[str] = ("avg",)
 ) -> tuple[Column, ...]:
-    """Return columns of durations, PREFIXavg_ns and so on, for those statistics that `docs` describes.
-
-    `header` is how each is printed, with a `{}` for its name (empty: it is not printed).
-    """
+    """Return columns of durations, PREFIXavg_ns and so on, for those statistics that `docs` describes."""
     return tuple(
-        Column(
-            f"{prefix}{name}_ns",
-            Unit.NS,
-            doc,
-            better="less",
-            real=name not in ("min", "max"),
-            brief=name in brief,
-            printed=_statistics_header(header, name) if header else None,
+        duration_column(
+            f"{prefix}{name}_ns", doc, real=name not in ("min", "max"), brief=name in brief
         )
         for name, doc in docs.items()
     )
 
 
-def _statistics_header(header: str, name: str) -> Printed:
-    decimals = None if name in ("min", "max") else 1
-    return Printed(header.format(_HEADERS[name]), decimals)
-
-
-def statistics_values(
-    statistics: Statistics, rows: Array | slice = slice(None)
-) -> dict[str, Array]:
-    """Return the values of avg_ns to stddev_ns at these rows."""
-    return {f"{name}_ns": getattr(statistics, field)[rows] for name, field in _STATISTICS.items()}
+def statistics_by_header(
+    header: str, docs: Mapping[str, str], *, prefix: str = "", brief: Iterable[str] = ("avg",)
+) -> dict[str, Column]:
+    """Return the same by what each is printed under: `header`, which has a `{}` for its name."""
+    columns = statistics_columns(docs, prefix=prefix, brief=brief)
+    return {header.format(_HEADERS[name]): each for name, each in zip(docs, columns, strict=True)}
 
 
 # -- per step
@@ -226,26 +131,3 @@ def per_step(name: str, total: str) -> Column:
 def has_per_step(query: Query) -> bool:
     """Return whether a report has columns per step, and looks at steps for nothing else."""
     return any(column.name in _PER_STEP_UNITS for column in query.columns)
-
-
-def with_per_step(
-    values: ColumnValues, timeline: Timeline, request: Request, totals: Mapping[str, str]
-) -> Result:
-    """Return the result with the columns that `totals` names, each with the column that it divides.
-
-    Where no step is annotated, the facts that describe steps are unused.
-    """
-    count = step_count(timeline, step_pattern(request))
-    divided = {name: _divided(values[total], count) for name, total in totals.items()}
-    known = any(np.isfinite(each).any() for each in divided.values())
-    return Result({**values, **divided}, unused=frozenset() if known else STEP_FACTS)
-
-
-def step_pattern(request: Request) -> str:
-    """Return what steps are called: as the request says, else as usual."""
-    return STEP_RANGE if request.step_range is None else request.step_range
-
-
-def _divided(values: Sequence[int | None] | Array, count: int) -> Array:
-    totals = np.array([MISSING if value is None else value for value in values], np.int64)
-    return np.where(totals == MISSING, np.nan, totals / (count or np.nan))

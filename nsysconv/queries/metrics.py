@@ -5,41 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, code_name, ranks_by_group
+from nsysconv.queries.columns import BY_DEVICE, count_column, key_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.values import code_name, ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, values_of
 from nsysconv.timeline.arrays import factorize, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
-    Column("metric", Unit.TEXT, "Name of the metric or event, as the source has it.", key=True),
-    Column(
-        "kernel",
-        Unit.TEXT,
-        "The kernel it was measured in; null: it was sampled, whatever ran.",
-        key=True,
-    ),
+    *BY_DEVICE,
+    key_column("metric", "Name of the metric or event, as the source has it."),
+    key_column("kernel", "The kernel it was measured in; null: it was sampled, whatever ran."),
     Column(
         "kind", Unit.TEXT, "metric, or event: a hardware counter itself.", key=True, brief=False
     ),
-    Column(
-        "unit",
-        Unit.TEXT,
-        "What the values count; level: of use, from 0 (idle) to 10 (max).",
-        key=True,
-    ),
-    Column(
-        "sample_count",
-        Unit.COUNT,
-        "Samples; of a metric of kernels, executions it was measured over.",
+    key_column("unit", "What the values count; level: of use, from 0 (idle) to 10 (max)."),
+    count_column(
+        "sample_count", "Samples; of a metric of kernels, executions it was measured over."
     ),
     Column("value_avg", Unit.REAL, "Their mean: each sample, or execution, counts the same."),
     Column("value_min", Unit.REAL, "The least."),
@@ -69,17 +55,16 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     np.fmin.at(low, group, least)
     np.fmax.at(high, group, greatest)
     order = sorted(range(count), key=lambda i: [_null_first(value) for value in keys[i]])
-    at = np.array(order, np.int64)
-    ranks = ranks_by_group(timeline, columns["pid"], group, count)
     names = ("device_id", "metric", "kernel", "kind", "unit")
-    return {
-        "rank": [ranks[i] for i in order],
-        **{name: [keys[i][place] for i in order] for place, name in enumerate(names)},
-        "sample_count": sums(group, executions, count)[at],
-        "value_avg": mean[at],
-        "value_min": low[at],
-        "value_max": high[at],
+    values = {
+        "rank": ranks_by_group(timeline, columns["pid"], group, count),
+        **{name: [key[place] for key in keys] for place, name in enumerate(names)},
+        "sample_count": sums(group, executions, count),
+        "value_avg": mean,
+        "value_min": low,
+        "value_max": high,
     }
+    return rows_at(values, order)
 
 
 METRICS = Query(
@@ -112,7 +97,7 @@ def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[
 def _values(timeline: Timeline) -> Iterator[Array]:
     """Yield mean, least and greatest of each row (of one sample the same); NaN: not recorded."""
     parts = [
-        [_floats(batch, name) for name in _VALUES]
+        [values_of(batch.column(name), np.nan).astype(np.float64) for name in _VALUES]
         for batch in timeline.profile.batches("metric_sample", _ROWS_AT_ONCE)
     ]
     average, least, greatest = (
@@ -122,10 +107,6 @@ def _values(timeline: Timeline) -> Iterator[Array]:
     selected = slice(None) if timeline.is_whole else timeline.rows("metric_sample")
     for values in (average, least, greatest):
         yield np.where(np.isnan(values), average, values)[selected]
-
-
-def _floats(batch: pa.RecordBatch, name: str) -> Array:
-    return values_of(batch.column(name), np.nan).astype(np.float64)
 
 
 def _null_first(value: int | str | None) -> tuple[bool, int | str]:

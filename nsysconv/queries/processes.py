@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, RANK, sum_column, values_by_column
+from nsysconv.queries.columns import PROFILE, RANK, count_column, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.values import outer_call_time, values_by_column
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import blocks, distinct
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.events import ApiCalls
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, GPU_KINDS, totals
@@ -22,49 +23,42 @@ COLUMNS = (
     RANK,
     Column("pid", Unit.ID, "Process number.", key=True),
     Column("process", Unit.TEXT, "Name of the program."),
-    Column("thread_count", Unit.COUNT, "Threads with API calls.", brief=False),
-    Column("api_call_count", Unit.COUNT, "API calls."),
+    count_column("thread_count", "Threads with API calls.", brief=False),
+    count_column("api_call_count", "API calls."),
     sum_column(
         "api_sum_ns",
         "Sum of the durations of the outermost API calls of each thread; null: threads are not "
         "recorded.",
         "api_call_count",
     ),
-    Column("gpu_op_count", Unit.COUNT, "GPU operations of the process."),
+    count_column("gpu_op_count", "GPU operations of the process."),
 )
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per process with events, by number."""
     profile, calls, ops = timeline.profile, timeline.calls, timeline.ops
-    has_threads, has_calls, has_ops = (
-        fact in profile.facts for fact in (Fact.THREADS, Fact.API_CALLS, Fact.KERNELS)
-    )
+    facts = profile.facts
+    has_threads = facts >= {Fact.THREADS, Fact.API_CALLS}
     rows: list[dict[str, Any]] = []
     for process in sorted(profile.rows("process"), key=lambda row: int(row["pid"])):
         pid = process["pid"]
         if not timeline.in_processes(np.array([pid])).all():
             continue
         own_calls = (calls.pid == pid) & timeline.calls_in_slice
-        outer = own_calls & calls.outermost
         rows.append(
             {
                 "rank": process["rank"],
                 "pid": pid,
                 "process": process["name"],
-                "thread_count": _thread_count(calls, own_calls)
-                if has_calls and has_threads
-                else None,
+                "thread_count": _thread_count(calls, own_calls) if has_threads else None,
                 "api_call_count": int(own_calls.sum())
-                if has_calls
-                else _total_count(timeline, pid, _CALLS, needed=(Fact.API_TOTALS,)),
-                # Neither totals nor calls without a thread say which calls lie inside others.
-                "api_sum_ns": _time_of(calls, outer) if has_calls and has_threads else None,
+                if Fact.API_CALLS in facts
+                else _total_count(timeline, pid, {Fact.API_TOTALS: (API_CALL,)}),
+                "api_sum_ns": outer_call_time(timeline, pid),
                 "gpu_op_count": int(np.count_nonzero(ops.pid == pid))
-                if has_ops
-                else _total_count(
-                    timeline, pid, GPU_KINDS, needed=(Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS)
-                ),
+                if Fact.KERNELS in facts
+                else _total_count(timeline, pid, GPU_KINDS),
             }
         )
     return values_by_column(rows, COLUMNS[1:])
@@ -85,30 +79,13 @@ def _thread_count(calls: ApiCalls, which: Array) -> int:
     return sum(calls.threads[thread][1] != MISSING for thread in made)
 
 
-def _time_of(calls: ApiCalls, which: Array) -> int:
-    return sum(
-        int((calls.end[block] - calls.start[block]).sum(where=which[block]))
-        for block in blocks(len(calls))
-    )
-
-
-_CALLS = {Fact.API_TOTALS: (API_CALL,)}
-
-
-def _total_count(
-    timeline: Timeline,
-    pid: int,
-    kinds: Mapping[Fact, tuple[int, ...]],
-    needed: Iterable[Fact],
-) -> int | None:
-    """Return the count of these kinds in the totals of a process; None without the facts `needed`."""
+def _total_count(timeline: Timeline, pid: int, kinds: Mapping[Fact, tuple[int, ...]]) -> int | None:
+    """Return the count of these kinds in the totals of a process; None where it cannot be known."""
     facts = timeline.profile.facts
-    if not timeline.is_whole or not facts.issuperset(needed):
+    # A process need not have unified memory.
+    if not timeline.is_whole or not facts >= kinds.keys() - {Fact.UNIFIED_MEMORY_TOTALS}:
         return None
-    recorded_kinds = [
-        kind for fact, fact_kinds in kinds.items() if fact in facts for kind in fact_kinds
-    ]
-    recorded = totals(timeline, *recorded_kinds)
+    recorded = totals(timeline, *(kind for fact in facts & kinds.keys() for kind in kinds[fact]))
     if any(total.pid is None for total in recorded):
         return None
     return sum(total.count for total in recorded if total.pid == pid)

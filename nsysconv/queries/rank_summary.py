@@ -8,19 +8,36 @@ import numpy as np
 
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW, sum_column, values_by_column
-from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
-from nsysconv.queries.kernel_categories import RULES
+from nsysconv.queries import kernel_categories
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    WINDOW,
+    count_column,
+    duration_column,
+    key_column,
+    sum_column,
+)
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result
+from nsysconv.queries.values import outer_call_time, values_by_column, window_times
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
-from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, percent, take
+from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.intervals import union
-from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 ANY_OF = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.MPI_CALLS})
+
+
+# What lies unevenly on the ranks, by its column; and in words.
+_IMBALANCES = {
+    "busy": ("busy_ns", "busy time"),
+    "computation": ("computation_union_ns", "computation"),
+    "communication": ("communication_union_ns", "communication"),
+    "mpi": ("mpi_union_ns", "time in MPI"),
+}
 
 
 def _imbalance(name: str, what: str) -> Column:
@@ -38,86 +55,39 @@ COLUMNS = (
     Column("rank", Unit.ID, "Rank of the process; null: none known, or a row over all.", key=True),
     Column("pid", Unit.ID, "The process; null in rows over all.", key=True, brief=False),
     DEVICE,
-    Column(
+    key_column(
         "over_ranks",
-        Unit.TEXT,
         "min, median or max: each value is that of all rows of ranks by itself; null: one rank.",
-        key=True,
     ),
-    Column(
-        "rank_count",
-        Unit.COUNT,
-        "Rows that it is made of: ranks, or devices of ranks.",
-        brief=False,
-    ),
+    count_column("rank_count", "Rows that it is made of: ranks, or devices of ranks.", brief=False),
     Column("host", Unit.TEXT, "Where it ran."),
-    Column(
-        "window_ns",
-        Unit.NS,
-        "Length of the window, of this process's operations on the device. " + WINDOW,
-        better="less",
+    duration_column(
+        "window_ns", "Length of the window, of this process's operations on the device. " + WINDOW
     ),
     Column("busy_ns", Unit.NS, "Union of its GPU operations inside the window.", adds=True),
-    Column("idle_ns", Unit.NS, "Window minus busy.", better="less", brief=False, adds=True),
+    duration_column("idle_ns", "Window minus busy.", brief=False, adds=True),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
-    Column("kernel_count", Unit.COUNT, "Kernels.", brief=False),
+    count_column("kernel_count", "Kernels.", brief=False),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    Column("kernel_union_ns", Unit.NS, "Union of the kernels.", better="less", brief=False),
-    Column(
-        "computation_union_ns",
-        Unit.NS,
-        "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
-        better="less",
-    ),
-    Column(
-        "communication_union_ns",
-        Unit.NS,
-        "Union of the kernels that communicate (category communication of `kernel_categories`).",
-        better="less",
-    ),
+    duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
+    kernel_categories.COMPUTATION,
+    kernel_categories.COMMUNICATION,
     Column("htod_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the device.", better="less"),
-    Column(
-        "htod_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        brief=False,
-        adds=True,
-    ),
+    duration_column("htod_sum_ns", "Sum of their durations.", brief=False, adds=True),
     Column("dtoh_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the host.", better="less"),
-    Column(
-        "dtoh_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        brief=False,
-        adds=True,
-    ),
-    Column(
+    duration_column("dtoh_sum_ns", "Sum of their durations.", brief=False, adds=True),
+    duration_column(
         "api_sum_ns",
-        Unit.NS,
         "Sum of the durations of the process's outermost API calls; the same in each of its rows. Null: "
         "threads are not recorded.",
-        better="less",
     ),
-    Column(
+    duration_column(
         "mpi_union_ns",
-        Unit.NS,
         "Time in which a thread of the process was in a call of MPI; the same in each of its rows.",
-        better="less",
     ),
-    _imbalance("busy", "busy time"),
-    _imbalance("computation", "computation"),
-    _imbalance("communication", "communication"),
-    _imbalance("mpi", "time in MPI"),
+    *(_imbalance(name, what) for name, (_, what) in _IMBALANCES.items()),
 )
 
-_IMBALANCES = {
-    "busy_imbalance_pct": "busy_ns",
-    "computation_imbalance_pct": "computation_union_ns",
-    "communication_imbalance_pct": "communication_union_ns",
-    "mpi_imbalance_pct": "mpi_union_ns",
-}
 _OF_RANK = ("profile", "rank", "pid", "device_id", "over_ranks", "rank_count", "host")
 
 Row = dict[str, Any]
@@ -142,7 +112,7 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
             "rank": process.get("rank"),
             "pid": None if pid == MISSING else pid,
             "host": process.get("host") or profile.attributes["host"],
-            "api_sum_ns": _api_time(timeline, pid),
+            "api_sum_ns": outer_call_time(timeline, pid),
             "mpi_union_ns": _mpi_time(timeline, pid),
         }
         own_ops = ops.pid == pid
@@ -155,22 +125,21 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
 
 class _RankRows:
     def __init__(self, request: Request) -> None:
-        """Start without a row."""
         self._rows: list[Row] = []
 
     def add(self, ref: ProfileRef, partial: list[Row]) -> None:
-        """Add one profile's rows."""
         self._rows += ({"profile": ref.label, **row} for row in partial)
 
     def result(self) -> Result:
         """Return the rows in the order of ranks; of several, least, median and greatest before them."""
         rows = sorted(self._rows, key=_rank_order)
-        for name, quantity in _IMBALANCES.items():
+        for name, (quantity, _) in _IMBALANCES.items():
             known = [row[quantity] for row in rows if row.get(quantity) is not None]
             mean = sum(known) / len(known) if known else 0
             for row in rows:
                 value = row.get(quantity)
-                row[name] = None if value is None or not mean else 100.0 * (value / mean - 1)
+                percent_above = None if value is None or not mean else 100.0 * (value / mean - 1)
+                row[f"{name}_imbalance_pct"] = percent_above
         shown = [*_over_all(rows), *rows] if len(rows) > 1 else rows
         return Result(values_by_column(shown, COLUMNS))
 
@@ -199,14 +168,6 @@ def _with_events(timeline: Timeline) -> list[int]:
     return sorted({int(pid) for column in columns for pid in distinct(column)})
 
 
-def _api_time(timeline: Timeline, pid: int) -> int | None:
-    if not {Fact.API_CALLS, Fact.THREADS} <= timeline.profile.facts:
-        return None
-    calls = timeline.calls
-    outer = (calls.pid == pid) & timeline.calls_in_slice & calls.outermost
-    return int((calls.end[outer] - calls.start[outer]).sum())
-
-
 def _mpi_time(timeline: Timeline, pid: int) -> int | None:
     if Fact.MPI_CALLS not in timeline.profile.facts:
         return None
@@ -227,9 +188,7 @@ def _without_ops(timeline: Timeline) -> Row:
 
 def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> Row:
     ops = timeline.ops_on(device)
-    talks = communicates(timeline, request.options["rules"])
-    if ops is not timeline.ops:
-        talks = talks[timeline.places_on(device)]
+    talks = kernel_categories.communicates_on(timeline, device, request.options["rules"])
     which = ops.pid == pid
     mine, talks = (ops, talks) if which.all() else (ops.take(which), talks[which])
     row: Row = {"device_id": None if device == MISSING else device}
@@ -245,14 +204,9 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     span = window(timeline, device, mine)
     if span is None:
         return row
-    works = (kernels & ~talks) | (mine.kind == OpKind.GRAPH)
-    busy_ns = busy(mine.start, mine.end, span)
+    works = kernel_categories.computes(mine, talks)
     return row | {
-        "window_ns": span.length,
-        "busy_ns": busy_ns,
-        "idle_ns": span.length - busy_ns,
-        "idle_pct": float(percent(span.length - busy_ns, span.length)) if span.length else 0.0,
-        "kernel_union_ns": busy(mine.start[kernels], mine.end[kernels], span),
+        **window_times(mine, span),
         "computation_union_ns": busy(mine.start[works], mine.end[works], span),
         "communication_union_ns": busy(mine.start[talks], mine.end[talks], span),
     }
@@ -268,10 +222,9 @@ def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
     for word in ("HtoD", "DtoH"):
         in_direction = direction == DIRECTIONS.index(word)
         known = sizes[in_direction & (sizes != MISSING)]
-        known_or_none = len(known) or not in_direction.any()
-        values[f"{word.lower()}_bytes_sum"] = (
-            int(known.sum(dtype=np.int64)) if known_or_none else None
-        )
+        is_recorded = len(known) or not in_direction.any()
+        total = int(known.sum(dtype=np.int64)) if is_recorded else None
+        values[f"{word.lower()}_bytes_sum"] = total
         values[f"{word.lower()}_sum_ns"] = int(dur[in_direction].sum())
     return values
 
@@ -280,12 +233,11 @@ RANK_SUMMARY = Query(
     title="Ranks beside each other",
     any_of=ANY_OF,
     uses={*GPU_OP_FACTS, *ANY_OF, Fact.THREADS, Fact.RANKS},
-    options=(RULES,),
+    options=(kernel_categories.RULES,),
     columns=COLUMNS,
     picture=Picture(
         "stacked", x=("rank", "device_id", "over_ranks"), values=("busy_ns", "idle_ns")
     ),
-    compute=compute_alone(partial, _RankRows),
     partial=partial,
     aggregator=_RankRows,
 )

@@ -7,8 +7,9 @@ from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, step_pattern
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.columns import PID, PROCESS_RANK, PROFILE, duration_column, key_column
+from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
+from nsysconv.queries.values import step_pattern
 from nsysconv.report import Column, Picture
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
@@ -17,12 +18,8 @@ from nsysconv.timeline.steps import BETWEEN, STEP_FACTS, WHOLE, Steps, class_tim
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-STEP_RANK = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
-STEP = Column(
-    "step",
-    Unit.TEXT,
-    f"Name of the step; `{WHOLE}`: no step was annotated, and this is all of the process.",
-    key=True,
+STEP = key_column(
+    "step", f"Name of the step; `{WHOLE}`: no step was annotated, and this is all of the process."
 )
 _STEP = replace(
     STEP,
@@ -43,8 +40,8 @@ _DOCS = {
 }
 COLUMNS = (
     PROFILE,
-    STEP_RANK,
-    Column("pid", Unit.ID, "The process.", key=True),
+    PROCESS_RANK,
+    PID,
     _STEP,
     OCCURRENCE,
     Column(
@@ -53,21 +50,17 @@ COLUMNS = (
         "When the step began, or the first stretch of time between steps.",
         brief=False,
     ),
-    Column(
+    duration_column(
         "dur_ns",
-        Unit.NS,
         "How long it took, to the end of the last GPU operation launched in it, or how long all "
         "stretches between steps; the sum of the columns that follow.",
-        better="less",
         adds=True,
     ),
     *(
-        Column(
+        duration_column(
             f"{name}_ns",
-            Unit.NS,
             f"Time of the step in which {doc}"
             f"{', and nothing of the columns before' if place and name != 'other' else ''}.",
-            better="less",
             adds=True,
         )
         for place, (name, doc) in enumerate(_DOCS.items())
@@ -110,17 +103,9 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 STEPS = Query(
     title="Steps and where their time went",
-    uses={
-        Fact.RANGES,
-        Fact.OPERATORS,
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.GRAPH_LAUNCHES,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.RANKS,
-    },
+    uses=STEP_FACTS
+    | CALL_FACTS
+    | {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.RANKS},
     columns=COLUMNS,
     picture=Picture(
         "stacked",

@@ -1,4 +1,4 @@
-"""Who is late into collectives, and how long the others wait for it."""
+"""Collectives of a run: who is late into them, and how long the others wait; and each by itself."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import DEVICE, PROFILE, sum_column, values_by_column
-from nsysconv.queries.contract import Array, Query, Request, Result, compute_alone
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROCESS_RANK,
+    PROFILE,
+    count_column,
+    duration_column,
+    key_column,
+    sum_column,
+)
+from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.kernel_categories import RULES
+from nsysconv.queries.values import values_by_column
 from nsysconv.report import Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import ClockOffset, time_of_day
@@ -28,20 +37,16 @@ from nsysconv.timeline.collectives import (
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-ANY_OF = {Fact.KERNELS, Fact.MPI_CALLS}
-USES = {*ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC}
-MEMBER = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
+_ANY_OF = {Fact.KERNELS, Fact.MPI_CALLS}
+_USES = {*_ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC}
 COLUMNS = (
     PROFILE,
-    MEMBER,
+    PROCESS_RANK,
     Column("pid", Unit.ID, "The process.", key=True, brief=False),
     DEVICE,
-    Column(
-        "collective_count", Unit.COUNT, "Collectives that this rank and another one took part in."
-    ),
-    Column(
+    count_column("collective_count", "Collectives that this rank and another one took part in."),
+    count_column(
         "last_count",
-        Unit.COUNT,
         "Of these, how often it came last (of several at one time the lowest rank did).",
         better="less",
     ),
@@ -49,21 +54,19 @@ COLUMNS = (
     sum_column(
         "late_sum_ns", "How much later than the first rank it came, added up.", "collective_count"
     ),
-    Column("late_avg_ns", Unit.NS, "Mean of that.", better="less", real=True),
-    Column("late_med_ns", Unit.NS, "Median of that.", better="less", real=True),
-    Column("late_max_ns", Unit.NS, "Most of that.", better="less"),
+    duration_column("late_avg_ns", "Mean of that.", real=True),
+    duration_column("late_med_ns", "Median of that.", real=True),
+    duration_column("late_max_ns", "Most of that."),
     Column(
         "wait_sum_ns",
         Unit.NS,
         "How long it waited for the last rank to come, added up.",
         counted_by="collective_count",
     ),
-    Column(
+    duration_column(
         "caused_wait_ns",
-        Unit.NS,
         "How long all others waited where it came last, added up over them. Over all ranks it is as much "
         "as they waited.",
-        better="less",
         adds=True,
     ),
     Column(
@@ -86,12 +89,7 @@ COLUMNS = (
         "0: not enough to be seen; null: fewer than twelve ends.",
         brief=False,
     ),
-    Column(
-        "alone_count",
-        Unit.COUNT,
-        "Collectives of this rank that no other recorded.",
-        brief=False,
-    ),
+    count_column("alone_count", "Collectives of this rank that no other recorded.", brief=False),
 )
 
 Unmatched = tuple[int, int]
@@ -111,7 +109,7 @@ def partial(timeline: Timeline, request: Request) -> Partial:
     )
 
 
-class CollectivesAggregator:
+class _Collectives:
     """Gathers the collectives of the profiles of a run."""
 
     def __init__(self, request: Request) -> None:
@@ -136,7 +134,7 @@ class CollectivesAggregator:
         return matched, clocks, tuple(_notes(self.meetings, matched, clocks, self._unmatched))
 
 
-class _Stragglers(CollectivesAggregator):
+class _Stragglers(_Collectives):
     def result(self) -> Result:
         """Return one row per process and device; the one that came latest in all first."""
         matched, clocks, notes = self.matched()
@@ -239,12 +237,76 @@ def _lateness(
 
 STRAGGLERS = Query(
     title="Who is late into collectives",
-    any_of=ANY_OF,
-    uses=USES,
+    any_of=_ANY_OF,
+    uses=_USES,
     options=(RULES,),
     columns=COLUMNS,
     picture=Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns")),
-    compute=compute_alone(partial, _Stragglers),
     partial=partial,
     aggregator=_Stragglers,
+)
+
+# -- each collective
+
+_ARRIVAL_COLUMNS = (
+    key_column("operation", "What it does."),
+    key_column("group", "The group of ranks, as far as it is recorded, else null."),
+    Column(
+        "index",
+        Unit.ID,
+        "Its number in its group as recorded; else which one of its operation it is on each rank, "
+        "from 0.",
+        key=True,
+    ),
+    Column("repeat", Unit.ID, "Which one of that number, from 0.", key=True, brief=False),
+    Column(
+        "start_ns",
+        Unit.NS,
+        "When the first rank came, since the zero of the profile whose clock is the run's.",
+    ),
+    duration_column("spread_ns", "How much later the last rank came."),
+    count_column("rank_count", "Ranks (or devices of ranks) that are known to have come."),
+    Column("first_rank", Unit.ID, "Who came first; null: a process without a rank.", brief=False),
+    Column("last_rank", Unit.ID, "Who came last."),
+    duration_column("wait_sum_ns", "How long all others waited for the last, added up.", adds=True),
+)
+
+
+class _Arrivals(_Collectives):
+    def result(self) -> Result:
+        """Return one row per collective of several ranks; those first in which others waited longest."""
+        matched, _, notes = self.matched()
+        ranks = [member.rank for member in self.meetings.participants]
+        joint = np.flatnonzero((matched.count > 1) & matched.shown)
+        joint = joint[np.lexsort((matched.first[joint], -matched.wait_sum[joint]))]
+        shown = joint[: self.limit or None]
+        return Result(_arrival_values(matched, shown, ranks), len(joint), notes)
+
+
+def _arrival_values(
+    matched: CollectiveGroups, places: Array, ranks: list[int | None]
+) -> dict[str, Any]:
+    series = [matched.series[i] for i in matched.series_of[places].tolist()]
+    return {
+        "operation": [each.operation for each in series],
+        "group": [each.group or None for each in series],
+        "index": matched.number[places],
+        "repeat": [each.repeat for each in series],
+        "start_ns": matched.first[places],
+        "spread_ns": matched.last[places] - matched.first[places],
+        "rank_count": matched.count[places],
+        "first_rank": [ranks[i] for i in matched.first_who[places].tolist()],
+        "last_rank": [ranks[i] for i in matched.last_who[places].tolist()],
+        "wait_sum_ns": matched.wait_sum[places],
+    }
+
+
+COLLECTIVE_ARRIVALS = Query(
+    title="Collectives: who came first and who last",
+    any_of=_ANY_OF,
+    uses=_USES,
+    options=(RULES,),
+    columns=_ARRIVAL_COLUMNS,
+    partial=partial,
+    aggregator=_Arrivals,
 )

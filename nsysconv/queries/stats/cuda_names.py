@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.errors import UsageError
-from nsysconv.queries.columns import KERNEL_NAME_COLUMNS, kernel_name_ids
 from nsysconv.queries.contract import Array, Option, Request
+from nsysconv.queries.values import KERNEL_NAME_COLUMNS, kernel_name_ids
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import ranges
 from nsysconv.timeline.arrays import by_group, factorize, take
@@ -85,6 +85,12 @@ class KernelNames:
 
     number: Array
     texts: list[str]
+
+    def number_at(self, timeline: Timeline, rows: Array) -> Array:
+        """Return the numbers of the names of the slice's kernels at these rows of the whole table."""
+        place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
+        result: Array = self.number[place_in_slice[rows]]
+        return result
 
 
 def kernel_names(timeline: Timeline, request: Request) -> KernelNames:

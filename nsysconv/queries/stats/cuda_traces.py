@@ -1,59 +1,53 @@
-"""`cuda_api_trace` and `cuda_gpu_trace` of `nsys stats`: every API call; every GPU operation."""
+"""The traces of `nsys stats` of CUDA: API calls, GPU operations, and kernels with their calls."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from nsysconv import schema
 from nsysconv.codes import MEMORY_KINDS
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
-from nsysconv.queries.stats.cuda_names import (
-    AXES,
-    KERNEL_OPTIONS,
-    MEMORY_OPS,
-    MEMSET_NUMBER,
-    copy_numbers,
-    function_name,
-    kernel_names,
-    texts_at,
+from nsysconv.queries.columns import (
+    PID,
+    TID,
+    count_column,
+    duration_column,
+    key_column,
+    printed,
+    statistics_by_header,
+    statistics_docs,
 )
-from nsysconv.queries.stats.summaries import MEGA
-from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import factorize, take
+from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
+from nsysconv.queries.stats import cuda_names
+from nsysconv.queries.values import rows_at, statistics_values
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 # -- API calls
 
-_API_COLUMNS = (
-    Column("start_ns", Unit.NS, "When the call began.", key=True, printed=Printed("Start (ns)")),
-    Column("dur_ns", Unit.NS, "How long it took.", better="less", printed=Printed("Duration (ns)")),
-    Column("name", Unit.TEXT, "The function.", key=True, printed=Printed("Name")),
-    Column("result", Unit.ID, "What it returned; 0 is success.", printed=Printed("Result")),
-    Column(
-        "correlation_id",
-        Unit.ID,
-        "Shared with what it launched.",
-        brief=False,
-        printed=Printed("CorrID"),
-    ),
-    Column("pid", Unit.ID, "The process.", key=True, printed=Printed("Pid")),
-    Column("tid", Unit.ID, "The thread.", key=True, printed=Printed("Tid")),
-    Column(
-        "priority",
-        Unit.ID,
-        "Priority of the thread, as the source gives it.",
-        brief=False,
-        printed=Printed("T-Pri"),
-    ),
-    Column("thread", Unit.TEXT, "Name of the thread.", brief=False, printed=Printed("Thread Name")),
+_API_COLUMNS = printed(
+    {
+        "Start (ns)": Column("start_ns", Unit.NS, "When the call began.", key=True),
+        "Duration (ns)": duration_column("dur_ns", "How long it took."),
+        "Name": key_column("name", "The function."),
+        "Result": Column("result", Unit.ID, "What it returned; 0 is success."),
+        "CorrID": Column("correlation_id", Unit.ID, "Shared with what it launched.", brief=False),
+        "Pid": PID,
+        "Tid": TID,
+        "T-Pri": Column(
+            "priority", Unit.ID, "Priority of the thread, as the source gives it.", brief=False
+        ),
+        "Thread Name": Column("thread", Unit.TEXT, "Name of the thread.", brief=False),
+    }
 )
 
 
 def _api_trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per call, by start."""
     names = ("start_ns", "dur_ns", "name_id", "result", "correlation_id", "pid", "tid")
     columns = timeline.columns("api_call", names)
     order = np.argsort(columns["start_ns"], kind="stable")
@@ -66,9 +60,11 @@ def _api_trace(timeline: Timeline, request: Request) -> ColumnValues:
     priorities = [row.get("priority") for row in rows]
     return {
         **values,
-        "name": texts_at([function_name(texts[i]) for i in name_ids.tolist()], function),
+        "name": cuda_names.texts_at(
+            [cuda_names.function_name(texts[i]) for i in name_ids.tolist()], function
+        ),
         "priority": np.array([MISSING if p is None else p for p in priorities], np.int64)[thread],
-        "thread": texts_at([row.get("name") for row in rows], thread),
+        "thread": cuda_names.texts_at([row.get("name") for row in rows], thread),
     }
 
 
@@ -83,80 +79,59 @@ CUDA_API_TRACE = Query(
 # -- GPU operations
 
 
-def _size(name: str, doc: str, header: str) -> Column:
-    return Column(name, Unit.BYTES, doc, brief=False, printed=Printed(f"{header} (MB)", 3, MEGA))
+def _size(name: str, doc: str) -> Column:
+    return Column(name, Unit.BYTES, doc, brief=False)
 
 
-def _axis(name: str) -> Column:
-    what, letters = ("Blocks", "Grd") if name.startswith("grid") else ("Threads of a block", "Blk")
-    header, doc = f"{letters}{name[-1].upper()}", f"{what} in {name[-1]}."
-    return Column(name, Unit.COUNT, doc, brief=False, printed=Printed(header))
+def _axes(header: str, what: str, prefix: str) -> dict[str, Column]:
+    return {
+        f"{header}{axis.upper()}": count_column(
+            f"{prefix}_{axis}", f"{what} in {axis}.", brief=False
+        )
+        for axis in "xyz"
+    }
 
 
-_GPU_COLUMNS = (
-    Column("start_ns", Unit.NS, "When it began.", key=True, printed=Printed("Start (ns)")),
-    Column("dur_ns", Unit.NS, "How long it took.", better="less", printed=Printed("Duration (ns)")),
-    Column(
-        "correlation_id",
-        Unit.ID,
-        "Shared with the API call that launched it.",
-        brief=False,
-        printed=Printed("CorrId"),
-    ),
-    *(_axis(name) for name in AXES),
-    Column(
-        "registers_per_thread",
-        Unit.COUNT,
-        "Registers of a thread.",
-        brief=False,
-        printed=Printed("Reg/Trd"),
-    ),
-    _size("static_shared_bytes", "Shared memory of a block fixed at compile time.", "StcSMem"),
-    _size("dynamic_shared_bytes", "Shared memory of a block asked for at launch.", "DymSMem"),
-    _size("bytes", "Bytes that a memory operation moved or set.", "Bytes"),
-    Column(
-        "throughput_bytes_per_s",
-        Unit.BYTES_PER_S,
-        "Bytes times how often the duration fits into a second, in whole numbers.",
-        better="more",
-        brief=False,
-        printed=Printed("Throughput (MB/s)", 3, MEGA),
-    ),
-    Column(
-        "src_kind",
-        Unit.TEXT,
-        "Kind of memory read, or set.",
-        brief=False,
-        printed=Printed("SrcMemKd"),
-    ),
-    Column(
-        "dst_kind", Unit.TEXT, "Kind of memory written.", brief=False, printed=Printed("DstMemKd")
-    ),
-    Column(
-        "device", Unit.TEXT, "Product name and CUDA ordinal.", key=True, printed=Printed("Device")
-    ),
-    Column("context_id", Unit.ID, "The context.", brief=False, printed=Printed("Ctx")),
-    Column(
-        "green_context_id",
-        Unit.ID,
-        "The green context; null: none.",
-        brief=False,
-        printed=Printed("GreenCtx"),
-    ),
-    Column("stream_id", Unit.ID, "The stream.", key=True, printed=Printed("Strm")),
-    Column(
-        "name",
-        Unit.TEXT,
-        "The kernel, or what the memory operation does.",
-        key=True,
-        printed=Printed("Name"),
-    ),
+_GPU_COLUMNS = printed(
+    {
+        "Start (ns)": Column("start_ns", Unit.NS, "When it began.", key=True),
+        "Duration (ns)": duration_column("dur_ns", "How long it took."),
+        "CorrId": Column(
+            "correlation_id", Unit.ID, "Shared with the API call that launched it.", brief=False
+        ),
+        **_axes("Grd", "Blocks", "grid"),
+        **_axes("Blk", "Threads of a block", "block"),
+        "Reg/Trd": count_column("registers_per_thread", "Registers of a thread.", brief=False),
+        "StcSMem (MB)": _size(
+            "static_shared_bytes", "Shared memory of a block fixed at compile time."
+        ),
+        "DymSMem (MB)": _size(
+            "dynamic_shared_bytes", "Shared memory of a block asked for at launch."
+        ),
+        "Bytes (MB)": _size("bytes", "Bytes that a memory operation moved or set."),
+        "Throughput (MB/s)": Column(
+            "throughput_bytes_per_s",
+            Unit.BYTES_PER_S,
+            "Bytes times how often the duration fits into a second, in whole numbers.",
+            better="more",
+            brief=False,
+        ),
+        "SrcMemKd": Column("src_kind", Unit.TEXT, "Kind of memory read, or set.", brief=False),
+        "DstMemKd": Column("dst_kind", Unit.TEXT, "Kind of memory written.", brief=False),
+        "Device": key_column("device", "Product name and CUDA ordinal."),
+        "Ctx": Column("context_id", Unit.ID, "The context.", brief=False),
+        "GreenCtx": Column(
+            "green_context_id", Unit.ID, "The green context; null: none.", brief=False
+        ),
+        "Strm": Column("stream_id", Unit.ID, "The stream.", key=True),
+        "Name": key_column("name", "The kernel, or what the memory operation does."),
+    }
 )
 
 _TABLE_COLUMNS = (
     "context_id",
     "green_context_id",
-    *AXES,
+    *cuda_names.AXES,
     "registers_per_thread",
     "static_shared_bytes",
     "dynamic_shared_bytes",
@@ -169,7 +144,6 @@ _NO_GREEN_CONTEXT = (0, (1 << 32) - 1)
 
 
 def _gpu_trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per operation, by start."""
     ops = timeline.ops.take(timeline.ops.kind != OpKind.GRAPH)
     values = {name: np.full(len(ops), MISSING) for name in _TABLE_COLUMNS}
     name = np.empty(len(ops), object)
@@ -199,7 +173,7 @@ CUDA_GPU_TRACE = Query(
     title="CUDA GPU Trace",
     needs={Fact.KERNELS},
     uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.DEVICES},
-    options=KERNEL_OPTIONS,
+    options=cuda_names.KERNEL_OPTIONS,
     columns=_GPU_COLUMNS,
     compute=_gpu_trace,
 )
@@ -222,20 +196,21 @@ def _fill(
 
 def _names(timeline: Timeline, request: Request, kind: OpKind, rows: Array) -> Array:
     if kind is OpKind.KERNEL:
-        names = kernel_names(timeline, request)
-        # Names are of the slice's rows, which this numbers by their rows in the whole table.
-        place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
-        return texts_at(names.texts, names.number[place_in_slice[rows]])
+        names = cuda_names.kernel_names(timeline, request)
+        return cuda_names.texts_at(names.texts, names.number_at(timeline, rows))
     if kind is OpKind.MEMSET:
-        return np.full(len(rows), MEMORY_OPS[MEMSET_NUMBER], object)
+        return np.full(len(rows), cuda_names.MEMORY_OPS[cuda_names.MEMSET_NUMBER], object)
     table = schema.GPU_OP_TABLES[kind]
     direction = timeline.profile.columns(table, ("direction",))["direction"][rows]
-    return texts_at(MEMORY_OPS, copy_numbers(direction, migration=kind is OpKind.MIGRATION))
+    return cuda_names.texts_at(
+        cuda_names.MEMORY_OPS,
+        cuda_names.copy_numbers(direction, migration=kind is OpKind.MIGRATION),
+    )
 
 
 def _memory_kinds(codes: Array) -> Array:
     known = (codes >= 0) & (codes < len(MEMORY_KINDS))
-    return texts_at(MEMORY_KINDS, np.where(known, codes, -1))
+    return cuda_names.texts_at(MEMORY_KINDS, np.where(known, codes, -1))
 
 
 def _throughput(size: Array, dur: Array) -> Array:
@@ -254,4 +229,204 @@ def _devices(timeline: Timeline, ops: GpuOps) -> Array:
         ordinal = row.get("ordinal")
         parts = [row.get("name"), None if ordinal is None else f"({ordinal})"]
         labels.append(" ".join(part for part in parts if part) or None)
-    return texts_at(labels, place)
+    return cuda_names.texts_at(labels, place)
+
+
+# -- kernels with their launching calls, one by one and summed
+
+_PID = PID
+_TID = Column("tid", Unit.ID, "The thread that launched it.", key=True)
+_ORDINAL = Column("ordinal", Unit.ID, "CUDA ordinal of the device.", key=True)
+_KERNEL = key_column("name", "Name of the kernel.")
+
+
+_FUNCTION = key_column("api", "The function that launched it.")
+
+
+@dataclass(frozen=True)
+class _Launches:
+    """The slice's kernels whose call is recorded, by the start of the call.
+
+    `call` is an index of the calls, `row` one of the kernels' table; `name` numbers `names`. `queue` is
+    the time from the end of the call to the start of the kernel, MISSING where it began before; `total`
+    is from the start of the call to the end of both. Both are MISSING where the clocks disagree.
+    """
+
+    call: Array
+    row: Array
+    start: Array
+    end: Array
+    queue: Array
+    total: Array
+    device: Array
+    name: Array
+    names: list[str]
+
+
+def _launches(timeline: Timeline, request: Request) -> _Launches:
+    ops, calls = timeline.ops, timeline.calls
+    kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & (timeline.owner >= 0) & ops.timed)
+    kernels = kernels[np.lexsort((ops.start[kernels], calls.start[timeline.owner[kernels]]))]
+    call, start, end = timeline.owner[kernels], ops.start[kernels], ops.end[kernels]
+    one_clock = not timeline.clocks_disagree
+    queue = start - calls.end[call]
+    total = np.maximum(end, calls.end[call]) - calls.start[call]
+    names = cuda_names.kernel_names(timeline, request)
+    return _Launches(
+        call=call,
+        row=ops.row[kernels],
+        start=start,
+        end=end,
+        queue=np.where(one_clock & (queue >= 0), queue, MISSING),
+        total=np.where(one_clock, total, MISSING),
+        device=ops.device[kernels],
+        name=names.number_at(timeline, ops.row[kernels]),
+        names=names.texts,
+    )
+
+
+def _ordinals(timeline: Timeline) -> dict[int, int]:
+    rows = timeline.profile.rows("device")
+    return {row["device_id"]: row["ordinal"] for row in rows if row["ordinal"] is not None}
+
+
+_EXEC_SUM_COLUMNS = printed(
+    {
+        "PID": _PID,
+        "TID": _TID,
+        "DevId": _ORDINAL,
+        "Count": count_column("kernel_count", "Executions."),
+        "QCount": count_column(
+            "queue_count", "Those that did not start before their call returned."
+        ),
+        **{
+            header: column
+            for name in ("total", "api", "queue", "kernel")
+            for header, column in statistics_by_header(
+                f"{name[0].upper()}{{}} (ns)",
+                statistics_docs(of=f" of the {name} times"),
+                prefix=f"{name}_",
+            ).items()
+        },
+        "API Name": _FUNCTION,
+        "Kernel Name": _KERNEL,
+    }
+)
+
+
+def _exec_summary(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per thread, device, function and kernel, largest mean of the total first."""
+    launches, calls = _launches(timeline, request), timeline.calls
+    group, keys = factorize(
+        calls.thread[launches.call], launches.device, calls.name_id[launches.call], launches.name
+    )
+    threads, devices, name_ids, kernels = keys
+    count = len(threads)
+    times = {
+        "total": launches.total,
+        "api": (calls.end - calls.start)[launches.call],
+        "queue": launches.queue,
+        "kernel": launches.end - launches.start,
+    }
+    statistics = {name: grouped_statistics(group, each, count) for name, each in times.items()}
+    symbols, ordinals = timeline.profile.names(name_ids), _ordinals(timeline)
+    pids, tids = np.array(calls.threads, np.int64).reshape(-1, 2)[threads].T
+    names = {
+        "pid": pids,
+        "tid": tids,
+        "ordinal": [ordinals.get(device, MISSING) for device in devices.tolist()],
+        "api": [cuda_names.function_name(symbols[i]) for i in name_ids.tolist()],
+        "name": [launches.names[i] for i in kernels.tolist()],
+    }
+    values = {
+        **names,
+        "kernel_count": statistics["total"].count,
+        "queue_count": counts(group[launches.queue != MISSING], count),
+    }
+    for name, each in statistics.items():
+        values |= statistics_values(each, f"{name}_")
+    total = np.nan_to_num(statistics["total"].mean)
+    order = sorted(range(count), key=lambda i: (-total[i], *(each[i] for each in names.values())))
+    return rows_at(values, order)
+
+
+CUDA_KERN_EXEC_SUM = Query(
+    title="CUDA Kernel Launch & Exec Time Summary",
+    needs={Fact.KERNELS, *CALL_FACTS},
+    uses={Fact.THREADS},
+    options=cuda_names.KERNEL_OPTIONS,
+    columns=_EXEC_SUM_COLUMNS,
+    compute=_exec_summary,
+)
+
+_EXEC_TRACE_COLUMNS = printed(
+    {
+        "API Start (ns)": Column("api_start_ns", Unit.NS, "When the call began.", key=True),
+        "API Dur (ns)": duration_column("api_dur_ns", "How long the call took."),
+        "Queue Start (ns)": Column(
+            "queue_start_ns",
+            Unit.NS,
+            "When the call returned; null: the kernel ran by then.",
+            brief=False,
+        ),
+        "Queue Dur (ns)": duration_column("queue_dur_ns", "From then to the start of the kernel."),
+        "Kernel Start (ns)": Column(
+            "start_ns", Unit.NS, "When the kernel began.", key=True, brief=False
+        ),
+        "Kernel Dur (ns)": duration_column("dur_ns", "How long the kernel took."),
+        "Total Dur (ns)": duration_column(
+            "total_dur_ns", "From the start of the call to the end of both."
+        ),
+        "PID": _PID,
+        "TID": _TID,
+        "DevId": _ORDINAL,
+        "API Function": _FUNCTION,
+        "GridXYZ": Column("grid", Unit.TEXT, "Blocks in x, y and z.", brief=False),
+        "BlockXYZ": Column("block", Unit.TEXT, "Threads of a block in x, y and z.", brief=False),
+        "Kernel Name": _KERNEL,
+    }
+)
+
+
+def _exec_trace(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per kernel whose call is recorded, by the start of the call."""
+    launches, calls = _launches(timeline, request), timeline.calls
+    call = launches.call
+    function, (name_ids,) = factorize(calls.name_id[call])
+    symbols = timeline.profile.names(name_ids)
+    ordinals = _ordinals(timeline)
+    device, (device_ids,) = factorize(launches.device)
+    device_ordinals = [ordinals.get(i, MISSING) for i in device_ids.tolist()]
+    threads = np.array(calls.threads, np.int64).reshape(-1, 2)[calls.thread[call]]
+    queued = launches.queue != MISSING
+    axes = timeline.profile.columns("kernel", cuda_names.AXES)
+    size, keys = factorize(*(axes[axis][launches.row] for axis in cuda_names.AXES))
+    sizes = list(zip(*(values.tolist() for values in keys), strict=True))
+    return {
+        "api_start_ns": calls.start[call],
+        "api_dur_ns": calls.end[call] - calls.start[call],
+        "queue_start_ns": np.where(queued, calls.end[call], MISSING),
+        "queue_dur_ns": launches.queue,
+        "start_ns": launches.start,
+        "dur_ns": launches.end - launches.start,
+        "total_dur_ns": launches.total,
+        "pid": threads[:, 0],
+        "tid": threads[:, 1],
+        "ordinal": np.array(device_ordinals, np.int64)[device],
+        "api": cuda_names.texts_at(
+            [cuda_names.function_name(symbols[i]) for i in name_ids.tolist()], function
+        ),
+        "grid": cuda_names.texts_at([cuda_names.launch_size(*xyz[:3]) for xyz in sizes], size),
+        "block": cuda_names.texts_at([cuda_names.launch_size(*xyz[3:]) for xyz in sizes], size),
+        "name": cuda_names.texts_at(launches.names, launches.name),
+    }
+
+
+CUDA_KERN_EXEC_TRACE = Query(
+    title="CUDA Kernel Launch & Exec Time Trace",
+    needs={Fact.KERNELS, *CALL_FACTS},
+    uses={Fact.THREADS},
+    options=cuda_names.KERNEL_OPTIONS,
+    columns=_EXEC_TRACE_COLUMNS,
+    compute=_exec_trace,
+)

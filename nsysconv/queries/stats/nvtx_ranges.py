@@ -10,43 +10,25 @@ from dataclasses import replace
 
 import numpy as np
 
+from nsysconv.queries.columns import key_column
 from nsysconv.queries.contract import Array
-from nsysconv.report import MISSING, Column, Printed
+from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
 from nsysconv.timeline.annotations import ranges as recorded_ranges
 from nsysconv.timeline.arrays import blocks, by_group, factorize, indices, take
 from nsysconv.timeline.events import Spans, number_threads
-from nsysconv.timeline.nesting import MAX_PATH_LENGTH, Tree, build_tree, path_texts
+from nsysconv.timeline.nesting import Tree, build_tree
 from nsysconv.timeline.projection import Projection, projection
 from nsysconv.timeline.timeline import Timeline, cached_whole
-from nsysconv.units import Unit
 
 STYLES = {PUSH_POP: "PushPop", START_END: "StartEnd"}
 """What the kinds of ranges are called."""
 
-NAME_DOC = (
-    "The range: its domain, `:` and its text; without a domain where that is the default one."
+NAME = key_column(
+    "name",
+    "The range: its domain, `:` and its text; without a domain where that is the default one.",
 )
-STYLE_DOC = "PushPop, or StartEnd."
-RANGE_ID = Column(
-    "range_id",
-    Unit.ID,
-    "Number of the range in its profile, from 1, in the order of the source.",
-    printed=Printed("RangeId"),
-)
-PARENT_ID = Column(
-    "parent_id",
-    Unit.ID,
-    "Number of the range that it lies in; null: in none.",
-    printed=Printed("ParentId"),
-)
-RANGE_STACK = Column(
-    "range_stack",
-    Unit.TEXT,
-    "Numbers of the ranges that it lies in, outermost first, and its own. "
-    f"Of more than {MAX_PATH_LENGTH} characters the middle is left out.",
-    printed=Printed("RangeStack"),
-)
+STYLE = key_column("style", "PushPop, or StartEnd.")
 
 
 @cached_whole
@@ -84,35 +66,26 @@ def in_slice(timeline: Timeline) -> Array:
     return timeline.holds(recorded_ranges(timeline))
 
 
-def push_pop_tree(timeline: Timeline) -> tuple[Tree, Array]:
-    """Return the push/pop ranges of all threads as a tree, and the mask of those in the slice."""
-    tree = _push_pop_tree(timeline)
-    return tree, _tree_in_slice(timeline, tree)
-
-
 @cached_whole
-def _push_pop_tree(timeline: Timeline) -> Tree:
+def push_pop_tree(timeline: Timeline) -> Tree:
+    """Return the push/pop ranges of all threads as a tree."""
     spans = ranges(timeline)
     return _by_containment(build_tree(spans.take(np.flatnonzero(spans.kind == PUSH_POP))))
 
 
-def own_thread_tree(timeline: Timeline) -> tuple[Tree, Array]:
-    """Return the ranges that were closed on the thread that opened them as a tree, and the mask of
-    those in the slice. GPU work is projected on these.
-    """
-    tree = _own_thread_tree(timeline)
-    return tree, _tree_in_slice(timeline, tree)
-
-
 @cached_whole
-def _own_thread_tree(timeline: Timeline) -> Tree:
+def own_thread_tree(timeline: Timeline) -> Tree:
+    """Return the ranges that were closed on the thread that opened them as a tree. GPU work is projected
+    on these.
+    """
     spans = ranges(timeline)
     end_tid = timeline.profile.columns("range", ("end_tid",))["end_tid"][spans.row]
     own = (end_tid == MISSING) | (end_tid == spans.tid)
     return _by_containment(build_tree(spans.take(np.flatnonzero(own))))
 
 
-def _tree_in_slice(timeline: Timeline, tree: Tree) -> Array:
+def tree_in_slice(timeline: Timeline, tree: Tree) -> Array:
+    """Return the mask of those ranges of a tree that belong to the slice."""
     spans = ranges(timeline)
     rows = np.zeros(int(spans.row.max(initial=-1)) + 1, bool)
     rows[spans.row] = in_slice(timeline)
@@ -155,19 +128,6 @@ def _launching_calls(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, 
     for key, places in by_thread(spans).items():
         if key[1] != MISSING and key in calls_by_thread:
             yield places, calls_by_thread[key]
-
-
-def stacks(tree: Tree, ids: Array, rows: Array) -> list[str]:
-    """Return for the ranges at these rows the ids of all that they lie in, outermost first, and their
-    own: `:1:5:9`.
-    """
-    return path_texts(tree.parent, lambda place: f":{ids[place]}", rows, separator="")
-
-
-def parent_ids(tree: Tree, ids: Array, rows: Array) -> Array:
-    """Return for the ranges at these rows the id of the one that each lies in; MISSING: none."""
-    parent = tree.parent[rows]
-    return np.where(parent >= 0, ids[parent], MISSING) if len(rows) else parent
 
 
 def _by_containment(tree: Tree) -> Tree:
