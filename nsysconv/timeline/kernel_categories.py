@@ -18,11 +18,9 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.names import shorten
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import blocks, factorize, take
+from nsysconv.timeline.arrays import Array, blocks, factorize, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline, cached_whole
-
-Array = np.ndarray
 
 COMMUNICATION = "communication"
 OTHER = "other"
@@ -50,7 +48,7 @@ class Rules:
         return OTHER
 
     def until(self, category: str) -> Rules:
-        """As many rules as it takes to separate this category from all others."""
+        """Return as many rules as it takes to separate this category from all others."""
         last = max((i for i, (each, _) in enumerate(self.ordered) if each == category), default=-1)
         return Rules(self.ordered[: last + 1])
 

@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.arrays import Array, percent
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import capped_sum, intersecting_sums, union
 from nsysconv.timeline.timeline import Timeline, cached, cached_small
-
-Array = np.ndarray
 
 THREADS_PER_WARP = 32
 # Registers are handed out to warps in units of this many.
@@ -94,7 +92,7 @@ def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Arra
     by_registers = np.where(of_warp > 0, at_once // warps, sm.blocks)
     by_shared = np.where(of_block > 0, sm.shared_bytes // np.maximum(of_block, 1), sm.blocks)
     limits = (by_registers, by_shared, sm.warps // warps)
-    blocks = np.minimum.reduce([*limits, np.full(len(warps), sm.blocks)])
+    blocks = np.minimum(np.minimum.reduce(limits), sm.blocks)
     return np.where(recorded & (blocks > 0), blocks, MISSING)
 
 
@@ -149,10 +147,8 @@ class Utilization:
 
 @dataclass(frozen=True)
 class _Kernels:
-    """The kernels of a device that have a length, in the order of their starts.
-
-    `blocks` is the grid and `occupancy` a share (0..1) of the warps; NaN where not recorded.
-    """
+    # Those of a device that have a length, in the order of their starts. `blocks` is the grid and
+    # `occupancy` a share (0..1) of the warps; NaN where not recorded.
 
     start: Array
     end: Array
@@ -173,14 +169,10 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
     # Like in every statistic, what intersects a window counts whole; only unions and integrals are cut.
     (hidden,) = intersecting_sums(starts, ends, (ends - starts)[np.newaxis], low, high)
     dur = kernels.end - kernels.start
-    rows = (
-        dur,
-        np.isnan(kernels.blocks),
-        np.isnan(kernels.occupancy),
-        np.nan_to_num(kernels.occupancy) * dur,
-        kernels.rounded,
-    )
-    found = intersecting_sums(kernels.start, kernels.end, np.array(rows, float), low, high)
+    weighted = np.nan_to_num(kernels.occupancy) * dur
+    no_blocks, no_occupancy = np.isnan(kernels.blocks), np.isnan(kernels.occupancy)
+    rows = np.array((dur, no_blocks, no_occupancy, weighted, kernels.rounded), float)
+    found = intersecting_sums(kernels.start, kernels.end, rows, low, high)
     spent, no_blocks, no_occupancy, weighted, rounded = found
     enough = hidden <= _UNKNOWN_SHARE * spent
     sm_count = _sm_count(timeline, device)
@@ -218,17 +210,11 @@ def _kernels(timeline: Timeline, device: int) -> _Kernels:
         resident = resident_blocks(sm, threads, column["registers_per_thread"], _shared(column))
         occupancy = achieved(sm, threads, resident, blocks / sm_count)
     fallback = np.isnan(occupancy) & ~np.isnan(rounded)
-    return _Kernels(
-        ops.start[mine],
-        ops.end[mine],
-        blocks,
-        np.where(fallback, rounded, occupancy),
-        fallback,
-    )
+    occupancy = np.where(fallback, rounded, occupancy)
+    return _Kernels(ops.start[mine], ops.end[mine], blocks, occupancy, fallback)
 
 
 def _product(*columns: Array) -> Array:
-    """Return what grids or blocks hold; NaN where one of their sizes is not recorded."""
     result = np.ones(len(columns[0]))
     for column in columns:
         result = result * np.where(column > 0, column, np.nan)
@@ -236,7 +222,7 @@ def _product(*columns: Array) -> Array:
 
 
 def _shared(column: dict[str, Array]) -> Array:
-    """Return shared memory of a block: as one number, else of its two kinds together."""
+    # As one number, else of its two kinds together.
     one, static, dynamic = (column[name].astype(np.int64) for name in _SHARED)
     both = (static != MISSING) & (dynamic != MISSING)
     two = np.where(both, static + dynamic, MISSING)
@@ -254,7 +240,7 @@ def _sm_count(timeline: Timeline, device: int) -> int | None:
 
 
 def _sm(timeline: Timeline, device: int) -> Sm | None:
-    """Return the device's SM; None where CUDA's rule does not hold for it, or nobody says what it is."""
+    # None where CUDA's rule does not hold for the device, or nobody says what it is.
     row = _devices_by_id(timeline).get(device, {})
     major, minor = row.get("compute_major"), row.get("compute_minor")
     sm = None if major is None or minor is None else SMS.get((major, minor))
