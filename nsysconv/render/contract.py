@@ -45,10 +45,8 @@ def single_report(reports: Sequence[Report], format_name: str) -> Report:
 def check_single(count: int, format_name: str) -> None:
     """Raise UsageError unless there is one report, for a format that holds one."""
     if count != 1:
-        raise UsageError(
-            f"{format_name} holds one report, and there are {count}",
-            hint="several reports: use -o DIR/" if count else "Name a report.",
-        )
+        hint = "several reports: use -o DIR/" if count else "Name a report."
+        raise UsageError(f"{format_name} holds one report, and there are {count}", hint=hint)
 
 
 def encodable(

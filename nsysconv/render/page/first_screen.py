@@ -13,6 +13,7 @@ from nsysconv.render.page.markup import (
     anchor,
     code,
     column_words,
+    compared_column,
     escape,
     row_place,
     rows,
@@ -50,12 +51,10 @@ _SERIES = {"kernels": "kernels", "others": "copies and sets alone"}
 
 @dataclass
 class _Device:
-    """One device of one profile: its window, and the pieces that make it up, in ns."""
-
     place: str
     window: int
     busy: int
-    pieces: dict[str, int] = field(default_factory=dict)
+    pieces: dict[str, int] = field(default_factory=dict)  # ns; they make up the window
 
 
 def profile_screen(reports: Reports) -> Iterator[str]:
@@ -247,7 +246,7 @@ def _steps(reports: Reports) -> Iterator[str]:
 def _most(
     report: Report | None, keys: Sequence[str], column: str
 ) -> tuple[tuple[Any, ...], int, int] | None:
-    """Return the keys with the largest sum of a column, that sum, and the sum over all, or None."""
+    # The keys with the largest sum of a column, that sum, and the sum over all; None where all is 0.
     totals: dict[tuple[Any, ...], int] = defaultdict(int)
     for row in rows(report):
         if row[column] is not None and row[keys[-1]] is not None:
@@ -374,22 +373,16 @@ def _judged(row: dict[str, Any], name: str) -> str:
     return verdict if verdict in ("better", "worse") else "same"
 
 
-def _main(report: Report) -> str | None:
-    return next((c.name[5:] for c in report.columns if c.name.startswith("diff_")), None)
-
-
 def _change(column: Column, base: float, other: float) -> str:
     if column.unit is Unit.PCT:
         return f"{other - base:+.1f} points".replace("-", "−")
-    return (
-        f"{100 * (other - base) / base:+.1f}\N{NO-BREAK SPACE}%".replace("-", "−")
-        if base
-        else "new"
-    )
+    if not base:
+        return "new"
+    return f"{100 * (other - base) / base:+.1f}\N{NO-BREAK SPACE}%".replace("-", "−")
 
 
 def _greatest(report: Report) -> Iterator[str]:
-    main = _main(report)
+    main = compared_column(report)
     if main is None:
         return
     unit = next(c.unit for c in report.columns if c.name == f"diff_{main}")
