@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TextIO
 
@@ -22,11 +22,8 @@ class Options:
     color: bool = False
 
 
-class Render(Protocol):
-    """Writes the reports to `out`, in their order."""
-
-    def __call__(self, reports: Sequence[Report], out: TextIO, options: Options) -> None:
-        """Write the reports."""
+Render = Callable[[Sequence[Report], TextIO, Options], None]
+"""Writes the reports to the stream, in their order."""
 
 
 class RendererModule(Protocol):

@@ -20,9 +20,8 @@ _DIGITS = 15
 
 def column_headers(report: Report) -> list[str]:
     """Return the headers of a report: those of the other tool, if all columns have one."""
-    if not report.is_printed:
-        return [column.name for column in report.columns]
-    return [column.printed.header for column in report.columns if column.printed]
+    other = report.is_printed
+    return [c.printed.header if other and c.printed else c.name for c in report.columns]
 
 
 def printed_rows(report: Report) -> Iterator[tuple[str, ...]]:
@@ -78,20 +77,12 @@ NULL = "-"
 _SCALED_DECIMALS = 3
 # From here on a float's digits are noise, and would only make the column wide.
 _TOO_LONG = 1e15
-_SUFFIXES = {
-    Unit.NS: "_ns",
-    Unit.BYTES: "_bytes",
-    Unit.PCT: "_pct",
-    Unit.BYTES_PER_S: "_bytes_per_s",
-}
+_SUFFIXES = {Unit.NS: "_ns", Unit.BYTES: "_bytes", Unit.PCT: "_pct", Unit.BYTES_PER_S: "_bytes_per_s"}
 
 
 @dataclass(frozen=True)
 class DisplayColumn:
-    """A column as people see it: its name without the unit, the unit, and a text per row.
-
-    Texts hold no control character.
-    """
+    """A column as people see it: name, unit, and a text per row, none with a control character."""
 
     column: Column
     name: str

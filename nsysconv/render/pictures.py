@@ -48,10 +48,7 @@ class Panel:
 
 
 def panels(report: Report) -> list[Panel]:
-    """Return the panels of a report's picture, in the order of their first rows.
-
-    Rows of which nothing is recorded that could be drawn are left out.
-    """
+    """Return the panels of a report's picture, by their first rows; rows without a value are left out."""
     picture, drawn = report.picture, report.drawn
     if picture is None or drawn is None:
         return []

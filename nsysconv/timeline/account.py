@@ -13,7 +13,7 @@ from nsysconv.timeline.arrays import Array, blocks, counts, factorize, sums, tak
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
 from nsysconv.timeline.kernel_categories import communicates
-from nsysconv.timeline.steps import STEP_RANGE, extent, steps, uncut_by_slice
+from nsysconv.timeline.steps import STEP_RANGE, steps, uncut_by_slice
 from nsysconv.timeline.timeline import Timeline, cached, cached_small, cached_whole
 
 OPERATION_CLASSES = ("computation", "communication", "memcpy", "memset", "migration")
@@ -31,11 +31,7 @@ NEEDS = frozenset({Fact.KERNELS})
 _COMPUTATION, _COMMUNICATION = 0, 1
 _CLASS_OF_KIND = np.zeros(len(OpKind), np.int8)
 _CLASS_OF_KIND[[OpKind.MEMCPY, OpKind.MEMSET, OpKind.MIGRATION]] = 2, 3, 4
-_FACTS = {
-    "memcpy": Fact.MEMCPYS,
-    "memset": Fact.MEMSETS,
-    "migration": Fact.UNIFIED_MEMORY,
-}
+_FACTS = {"memcpy": Fact.MEMCPYS, "memset": Fact.MEMSETS, "migration": Fact.UNIFIED_MEMORY}
 _NAMES = {
     OpKind.MEMCPY: "[memcpy]",
     OpKind.MEMSET: "[memset]",
@@ -122,12 +118,6 @@ def account(timeline: Timeline, device: int, span: TimeSpan) -> Account:
     return _Device.of(timeline, device).account(timeline, span)
 
 
-def window_span(timeline: Timeline, device: int) -> TimeSpan | None:
-    """Return the window of a device; None where it has none."""
-    span = window(timeline, device, timeline.ops_on(device))
-    return None if span is None else TimeSpan(span.start, span.end)
-
-
 def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> TimeSpan | None:
     """Return the time from the first step to the last, of all processes, and the most steps that one has.
 
@@ -140,17 +130,6 @@ def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> TimeSpan | None
         return None
     start, end = min(mine.start.min() for mine in whole), max(mine.end.max() for mine in whole)
     return TimeSpan(int(start), int(end), max(map(len, whole)))
-
-
-def recording_span(timeline: Timeline) -> TimeSpan | None:
-    """Return the slice's time, if it says when, else that of all that the processes did, migrations left
-    out. None where nothing is recorded, or where the clocks disagree.
-    """
-    if timeline.clocks_disagree:
-        return None
-    limits = None if timeline.is_whole else timeline.limits(np.empty(0, np.int64))
-    limits = limits or extent(timeline)
-    return None if limits is None else TimeSpan(*limits)
 
 
 @dataclass(frozen=True)
@@ -169,7 +148,7 @@ class _Device:
     @classmethod
     def of(cls, timeline: Timeline, device: int) -> _Device:
         ops = timeline.ops_on(device)
-        talks = _communicating(timeline)
+        talks = communicates(timeline)
         if ops is not timeline.ops:
             talks = talks[timeline.places_on(device)]
         place = _CLASS_OF_KIND.take(ops.kind)
@@ -284,11 +263,6 @@ def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
     place, (ids,) = factorize(name_id)
     texts = timeline.profile.names(ids)
     return place, [texts[i] for i in ids.tolist()]
-
-
-@cached
-def _communicating(timeline: Timeline) -> Array:
-    return communicates(timeline)
 
 
 @cached

@@ -252,14 +252,15 @@ def distinct(values: Array) -> Array:
     """Return the distinct values, sorted; quick where few values repeat many times over a small range."""
     if values.strides == (0,) and len(values):
         return values[:1]
-    if len(values) < 1000 or int(values.max()) - int(values.min()) > 4 * len(values):
-        # As np.unique, which would load numpy.ma (8 ms).
-        ordered = np.sort(values)
-        first = np.ones(len(ordered), bool)
-        first[1:] = ordered[1:] != ordered[:-1]
-        return ordered[first]
-    low, high = int(values.min()), int(values.max())
-    return np.flatnonzero(_seen(values, low, high)) + low
+    if len(values) >= 1000:
+        low, high = int(values.min()), int(values.max())
+        if high - low <= 4 * len(values):
+            return np.flatnonzero(_seen(values, low, high)) + low
+    # As np.unique, which would load numpy.ma (8 ms).
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
 
 
 def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:

@@ -100,32 +100,22 @@ class _Common:
         self.uncertainty[which[fresh]] = MISSING if uncertainty is None else uncertainty
 
     def fitted(self, by_day: int | None, which: Array, ends: Array) -> ClockOffset | None:
-        # None: the profile has none of these collectives.
+        # Lays the ends of a profile on those known; None: it has none of these collectives.
         shared = self.end[which] != MISSING
         if not shared.any():
             return None
-        which = which[shared]
-        return _fitted(ends[shared], self.end[which], by_day, self.uncertainty[which])
-
-
-def _fitted(mine: Array, theirs: Array, by_day: int | None, theirs_off: Array) -> ClockOffset:
-    # Lays the ends `mine` on `theirs`, which are uncertain by `theirs_off`.
-    start = by_day if by_day is not None else int(theirs[0] - mine[0])
-    apart = mine + start - theirs
-    slope, origin = _line(mine, apart)
-    left = apart - np.rint(slope * (mine - origin)).astype(np.int64)
-    offset = _median(left)
-    uncertainty = None
-    if len(left) >= _FEWEST and int(theirs_off.min()) != MISSING:
-        uncertainty = _scatter(left) + int(theirs_off.max())
-    return ClockOffset(
-        start - offset,
-        offset if by_day is not None else None,
-        uncertainty,
-        slope * 1e6 if len(left) >= _FEWEST_FOR_A_LINE else None,
-        slope,
-        origin,
-    )
+        mine, theirs = ends[shared], self.end[which[shared]]
+        start = by_day if by_day is not None else int(theirs[0] - mine[0])
+        apart = mine + start - theirs
+        slope, origin = _line(mine, apart)
+        left = apart - np.rint(slope * (mine - origin)).astype(np.int64)
+        offset = _median(left)
+        uncertainties, uncertainty = self.uncertainty[which[shared]], None
+        if len(left) >= _FEWEST and int(uncertainties.min()) != MISSING:
+            uncertainty = _scatter(left) + int(uncertainties.max())
+        drift = slope * 1e6 if len(left) >= _FEWEST_FOR_A_LINE else None
+        day_offset = None if by_day is None else offset
+        return ClockOffset(start - offset, day_offset, uncertainty, drift, slope, origin)
 
 
 def _line(times: Array, values: Array) -> tuple[float, int]:

@@ -13,7 +13,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import Array, by_group, factorize
+from nsysconv.timeline.arrays import Array, Columns, by_group, factorize
 from nsysconv.timeline.clock_offsets import ClockOffset, clock_offsets
 from nsysconv.timeline.events import has_time
 from nsysconv.timeline.kernel_categories import COMMUNICATION, categories
@@ -49,10 +49,7 @@ _NUMBERS = 1 << 40
 
 @dataclass(frozen=True)
 class Series:
-    """Collectives that are numbered together: the same of all ranks share `number` in the same series.
-
-    `repeat` numbers those that bear the same number.
-    """
+    """Collectives that are numbered together on all ranks; `repeat` numbers those of equal numbers."""
 
     how: str
     operation: str
@@ -69,8 +66,7 @@ class Series:
 class CollectiveCalls:
     """The collectives in which one process took part with one device (or, of MPI, none).
 
-    `series` are places in `names`; `start` and `end` are ns since the profile's zero. `shown`: those that
-    belong to the slice.
+    `series` are places in `names`; times are ns since the profile's zero; `shown`: those of the slice.
     """
 
     rank: int | None
@@ -135,7 +131,7 @@ def _communication_kernels(timeline: Timeline, rules: str | None) -> Array:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _Rows(Columns):
     pid: Array
     device: Array
     names: tuple[Series, ...]
@@ -255,19 +251,16 @@ def _rows(
 
 def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[CollectiveCalls]:
     groups, (pids, devices) = factorize(rows.pid, rows.device)
-    for mine, pid, device in zip(
-        by_group(groups, len(pids)), pids.tolist(), devices.tolist(), strict=True
-    ):
-        mine = mine[np.argsort(rows.start[mine], kind="stable")]
-        names, series, numbers = _numbered(rows.names, rows.series[mine], rows.number[mine])
+    members = by_group(groups, len(pids))
+    for which, pid, device in zip(members, pids.tolist(), devices.tolist(), strict=True):
+        mine = rows.take(which)
+        mine = mine.take(np.argsort(mine.start, kind="stable"))
         yield CollectiveCalls(
             timeline.ranks.get(pid),
             None if pid == MISSING else pid,
             None if device == MISSING else device,
-            names,
-            series,
-            numbers,
-            *(column[mine] for column in (rows.start, rows.end, rows.shown)),
+            *_numbered(mine.names, mine.series, mine.number),
+            *(mine.start, mine.end, mine.shown),
         )
 
 

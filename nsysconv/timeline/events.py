@@ -38,8 +38,7 @@ class OpKind(IntEnum):
 class GpuOps(Columns):
     """GPU operations, sorted by (start, stream, kind, id); those without time come first.
 
-    `start` and `end` are MISSING where an operation has no time; `row` is the operation's place among
-    its table's rows.
+    `start` and `end` are MISSING where there is no time; `row` is the place among the table's rows.
     """
 
     kind: Array
@@ -176,8 +175,7 @@ class ApiCalls(Columns):
     def on_a_thread(self, which: Array) -> Array:
         """Return of the calls at these indices, those whose thread is recorded, as a mask."""
         recorded = np.array([tid != MISSING for _, tid in self.threads], bool)
-        result: Array = recorded[self.thread[which]]
-        return result
+        return take(recorded, self.thread[which])
 
 
 def api_calls(profile: Profile) -> ApiCalls:
@@ -248,9 +246,8 @@ def _nesting(
     outermost = np.ones(len(start), bool)
     crossing = 0
     for places, (_, tid) in zip(by_group(thread, len(threads)), threads, strict=True):
-        if tid == MISSING:
-            continue  # two calls that overlap may be of two threads
-        if _nested(start, end, places, outermost):
+        # Without a thread, two calls that overlap may be of two.
+        if tid == MISSING or _nested(start, end, places, outermost):
             continue
         # Of two that start together the longer contains the other.
         places = places[np.lexsort((-end[places], start[places]))]

@@ -59,7 +59,7 @@ class Window:
 
     @property
     def length(self) -> int:
-        """Return in nanoseconds."""
+        """Return how long it is, in ns."""
         return self.end - self.start
 
 
@@ -116,9 +116,7 @@ def gaps(timeline: Timeline, kind: str) -> list[Gaps]:
 
 
 def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
-    """Return the gaps; those ended by an operation whose call has no known thread end their host part at
-    their start.
-    """
+    """Return the gaps, those without a host part that a call ended of which no thread is recorded."""
     host = np.flatnonzero(found.host_end > found.start)
     known = timeline.calls.on_a_thread(timeline.owner[found.ended_by[host]])
     if known.all():
@@ -207,10 +205,7 @@ def _launched(timeline: Timeline, ended_by: Array) -> tuple[Array, Array]:
 
 
 def parts(timeline: Timeline, found: Gaps) -> Array:
-    """Who each gap belongs to: one row per name of PARTS, which add up to the durations.
-
-    To be asked for some gaps at a time: there may be millions.
-    """
+    """Return what part of each gap is whose, by PARTS; ask for some at a time: there may be millions."""
     calls, dur, ended = timeline.calls, found.dur, found.ended_by >= 0
     call, migrated = _launched(timeline, found.ended_by)
     result = np.zeros((len(PARTS), len(found)), np.int64)
@@ -257,10 +252,7 @@ _OUTSIDE = -1
 
 @dataclass(frozen=True)
 class HostPieces:
-    """The host parts of gaps, split over what the launching thread did.
-
-    `gap` is the gap's place among the gaps given, `label` a number for Activity.name, `time` in ns.
-    """
+    """The host parts of gaps by what the launching thread did: a label for `HostActivity.name`."""
 
     gap: Array
     label: Array
@@ -284,8 +276,7 @@ class HostActivity:
     def split(self, gaps: Gaps) -> Iterator[HostPieces]:
         """Yield the host parts of these gaps by activity of the thread that launched what ended each.
 
-        Some gaps at a time, all pieces of each together. Pieces of a gap add up to its host part; what
-        the profiler did in between is in none.
+        All pieces of a gap come together; with what the profiler did they add up to its host part.
         """
         host = indices(gaps.host_end > gaps.start)
         calls = self._timeline.calls
@@ -358,8 +349,9 @@ class HostActivity:
     @cached_in("_segments")
     def _layers(self, thread: int) -> tuple[Segments, list[Segments]]:
         pid, tid = self._timeline.calls.threads[thread]
-        at_work = self._timeline.overhead.get(pid, union(*(np.empty(0, np.int64),) * 2))
-        profiler = Segments(at_work.starts, at_work.ends, np.zeros(len(at_work.starts), np.int64))
+        at_work, profiler = self._timeline.overhead.get(pid), EMPTY
+        if at_work is not None:
+            profiler = Segments(at_work.starts, at_work.ends, np.zeros_like(at_work.starts))
         return profiler, [each.of(pid, tid) for each in self._nested.values()]
 
 

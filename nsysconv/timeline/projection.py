@@ -75,8 +75,7 @@ class _Launched:
 
     def places(self, calls: Array) -> Array:
         # Of operations by call, their places by start.
-        found: Array = calls if self.place is None else self.place[calls]
-        return found
+        return calls if self.place is None else take(self.place, calls)
 
     def times(self, places: Array | slice) -> tuple[Array, Array]:
         which = self.by_start[places]

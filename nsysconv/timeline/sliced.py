@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +19,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
 from nsysconv.timeline import steps as found_in
-from nsysconv.timeline.annotations import named, operators, ranges
+from nsysconv.timeline.annotations import named, operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, distinct, take
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans
 from nsysconv.timeline.slices import Moment, Percent, Slice
@@ -33,10 +33,9 @@ _LISTED_STEPS = "The report `steps` lists them."
 
 @dataclass(frozen=True)
 class SliceTimes:
-    """When a slice is, per process; `launched` is when that is asked of calls instead of operations.
+    """When a slice is, by process, of operations (`own`) and of calls (`launched`); others are not in it.
 
-    A process that is in neither is not in the slice. Where an end is open, rows have none, and `ends`
-    says where windows have theirs.
+    Where an end is open, rows have none, and `ends` says where windows have theirs.
     """
 
     own: Mapping[int, Interval]
@@ -197,14 +196,12 @@ _COPIES = {
     OpKind.MIGRATION: ("unified_memory_event", "[UM "),
 }
 """The table of copies of a kind, and what names of its operations begin with."""
+_WHOLE_KINDS = {OpKind.MEMSET: "[memset]", OpKind.GRAPH: "[graph launch]"}
 
 
 @cached
 def sliced(timeline: Timeline, part: Slice) -> Timeline:
-    """Return the time line of only what belongs to the slice; the same one for a slice that is all of it.
-
-    Raises UsageError for names, steps and numbers that the profile does not have.
-    """
+    """Return the time line cut to the slice; raise UsageError for what the profile does not have."""
     return timeline if part.is_whole else _Sliced(timeline, part)
 
 
@@ -239,12 +236,12 @@ class _Sliced(Timeline):
     @property
     @cached
     def ops(self) -> GpuOps:
-        return self.whole.ops.take(self._chosen_ops)
+        return self.whole.ops.take(self.ops_in_slice)
 
     @property
     @cached
     def owner(self) -> Array:
-        return take(self.whole.owner, self._chosen_ops)
+        return take(self.whole.owner, self.ops_in_slice)
 
     @property
     @cached
@@ -269,7 +266,7 @@ class _Sliced(Timeline):
         ops = self.whole.ops
         mine = ops.kind == schema.GPU_OP_TABLES.index(table)
         result = np.zeros(int(np.count_nonzero(mine)), bool)
-        result[ops.row[mine & self._chosen_ops]] = True
+        result[ops.row[mine & self.ops_in_slice]] = True
         return result
 
     def holds(self, spans: Spans) -> Array:
@@ -277,8 +274,7 @@ class _Sliced(Timeline):
         if self._tids is not None:
             kept &= np.isin(spans.tid, list(self._tids))
         if self._name is not None:
-            fits = np.array([bool(self._name.search(name)) for name in spans.names], bool)
-            kept &= fits[spans.name] if len(spans) else False
+            kept &= which_named(spans, self._name.search)
         kept &= self._in_time(spans.pid, spans.start, spans.end)
         return kept
 
@@ -385,7 +381,7 @@ class _Sliced(Timeline):
 
     @property
     @cached
-    def _chosen_ops(self) -> Array:
+    def ops_in_slice(self) -> Array:
         chosen: Array = self._at_any_time & self._ops_in_time(self.whole.ops)
         return chosen
 
@@ -430,7 +426,6 @@ class _Sliced(Timeline):
     @property
     @cached
     def _named_ops(self) -> Array:
-        assert self._name is not None
         ops = self.whole.ops
         fits = np.zeros(len(ops), bool)
         for kind in OpKind:
@@ -444,51 +439,50 @@ class _Sliced(Timeline):
             elif kind in _COPIES:
                 table, prefix = _COPIES[kind]
                 codes = self.profile.columns(table, ("direction",))["direction"]
-                words = [f"{prefix}{word}]" for word in DIRECTIONS]
-                good = np.array([bool(self._name.search(word)) for word in words], bool)
+                good = self._matches(f"{prefix}{word}]" for word in DIRECTIONS)
                 # A direction that is not recorded is the first word, Unknown.
                 codes = codes[ops.row[mine]]
-                fits[mine] = good[np.where((codes < 0) | (codes >= len(words)), 0, codes)]
+                fits[mine] = good[np.where((codes < 0) | (codes >= len(good)), 0, codes)]
             else:
-                word = "[memset]" if kind is OpKind.MEMSET else "[graph launch]"
-                fits[mine] = bool(self._name.search(word))
+                fits[mine] = self._matches([_WHOLE_KINDS[kind]])
         return fits
 
-    def _fitting(self, names: Mapping[int, str]) -> list[int]:
+    def _matches(self, texts: Iterable[str]) -> Array:
         assert self._name is not None
-        return [number for number, name in names.items() if self._name.search(name)]
+        return np.array([bool(self._name.search(text)) for text in texts], bool)
+
+    def _fitting(self, names: Mapping[int, str]) -> Array:
+        return take(np.array(list(names), np.int64), self._matches(names.values()))
 
     def _kept_rows(self, table: str) -> Array:
         has = schema.metadata.tables[table].columns
-        start = self.profile.columns(table, ("start_ns",))["start_ns"]
-        end = start
+
+        def column(name: str) -> Array:
+            return self.profile.columns(table, (name,))[name]
+
+        start = end = column("start_ns")
         if "dur_ns" in has:
-            dur = self.profile.columns(table, ("dur_ns",))["dur_ns"]
+            dur = column("dur_ns")
             end = np.where((start == MISSING) | (dur == MISSING), start, start + dur)
         if table == "range":
             closed = ranges(self.whole)
             end[closed.row] = closed.end
-        pid = self.profile.columns(table, ("pid",))["pid"]
+        pid = column("pid")
         gpu = "device_id" in has and "tid" not in has
         kept: Array = self._of_processes(pid) & self._in_time(pid, start, end, gpu=gpu)
-        for column, wanted in (
-            ("device_id", self._part.devices),
-            ("stream_id", self._part.streams),
-            ("tid", self._part.threads),
-        ):
-            if wanted and column in has:
-                kept &= np.isin(self.profile.columns(table, (column,))[column], wanted)
+        part = self._part
+        numbers = {"device_id": part.devices, "stream_id": part.streams, "tid": part.threads}
+        for name, wanted in numbers.items():
+            if wanted and name in has:
+                kept &= np.isin(column(name), wanted)
         if self._name is not None and "name_id" in has:
-            ids = self.profile.columns(table, ("name_id",))["name_id"]
+            ids = column("name_id")
             plain = table == "api_call"
             fits = np.isin(ids, self._fitting(self.profile.names(distinct(ids), plain=plain)))
             if "text" in has:
                 own = self.profile.texts(table, "text")
-                good = np.array([bool(self._name.search(text)) for text in own.texts], bool)
-                row = np.isin(
-                    self.profile.columns(table, ("id",))["id"], own.ids[good[own.numbers]]
-                )
-                fits |= (ids == MISSING) & row
+                rows = own.ids[self._matches(own.texts)[own.numbers]]
+                fits |= (ids == MISSING) & np.isin(column("id"), rows)
             kept &= fits
         return kept
 

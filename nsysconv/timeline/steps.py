@@ -114,10 +114,10 @@ def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
 
 def whole_profile(timeline: Timeline) -> list[Steps]:
     """Return per process one step from the first to the last of what it did, migrations left out."""
-    found = []
-    for pid, start, end in _extents(timeline.whole):
-        found.append(Steps(pid, [WHOLE], [1], np.array([start]), np.array([end])))
-    return found
+    extents = _extents(timeline.whole)
+    return [
+        Steps(pid, [WHOLE], [1], np.array([low]), np.array([high])) for pid, low, high in extents
+    ]
 
 
 def annotated(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
@@ -288,10 +288,9 @@ class Samples:
 
     `counts`: how many operations each value adds up; None where it is no sum of operations.
 
-    Column k adds up the k-th steps of all processes. Processes of one job go through their steps
-    together, so what disturbs one disturbs the others: their steps are no samples of their own. There
-    are as many columns as the process with the most steps has steps; others add nothing to the last
-    ones. A row's sum over the columns is thus all that happened in steps.
+    Column k adds up the k-th steps of all processes: these go through their steps together, so what
+    disturbs one disturbs the others. There are as many columns as the process with the most steps has
+    steps; a row's sum over the columns is thus all that happened in steps.
     """
 
     keys: list[Key]
@@ -314,14 +313,11 @@ def kernel_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None
     step = _places(found, take(ops.pid, kernels), _launched(timeline, kernels))
     kernels, step = kernels[step >= 0], step[step >= 0]
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
-    group, (devices, name_ids) = factorize(
-        take(ops.device, kernels), take(name_id, ops.row[kernels])
-    )
+    of_kernel = take(name_id, ops.row[kernels])
+    group, (devices, name_ids) = factorize(take(ops.device, kernels), of_kernel)
     texts = timeline.profile.names(name_ids)
-    keys: list[Key] = [
-        (None if device == MISSING else device, texts[name])
-        for device, name in zip(devices.tolist(), name_ids.tolist(), strict=True)
-    ]
+    pairs = zip(devices.tolist(), name_ids.tolist(), strict=True)
+    keys: list[Key] = [(None if d == MISSING else d, texts[name]) for d, name in pairs]
     spent = ops.end[kernels] - ops.start[kernels]
     return _table(keys, group, step, spent, _length(found))
 
@@ -338,10 +334,8 @@ def call_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
     step = _places(found, calls.pid, calls.start)
     inside = np.flatnonzero((step >= 0) & timeline.calls_in_slice)
     group, (layers, name_ids) = factorize(take(calls.layer, inside), take(calls.name_id, inside))
-    keys: list[Key] = [
-        (_layer(layer), timeline.call_names[name])
-        for layer, name in zip(layers.tolist(), name_ids.tolist(), strict=True)
-    ]
+    pairs, names = zip(layers.tolist(), name_ids.tolist(), strict=True), timeline.call_names
+    keys: list[Key] = [(_layer(layer), names[name]) for layer, name in pairs]
     spent = calls.end[inside] - calls.start[inside]
     return _table(keys, group, step[inside], spent, _length(found))
 
@@ -352,10 +346,7 @@ def step_durations(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | N
 
 
 def step_periods(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
-    """Return how long after the begin of each step the next one began, in one row with the key ().
-
-    Of the last step it is how long it took. None where there are too few steps.
-    """
+    """Return as `step_durations` how long after a step's begin the next began; of the last its length."""
     return _of_steps(timeline, pattern, lambda mine: np.diff(mine.start, append=mine.end[-1:]))
 
 

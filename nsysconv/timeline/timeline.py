@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import schema
 from nsysconv.cache import ThreadSafeCache, cached_in, cached_property
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
@@ -116,6 +115,12 @@ class Timeline:
 
     @property
     @cached
+    def ops_in_slice(self) -> Array:
+        """Return which operations of `whole` belong to the slice, as a mask; without one, all."""
+        return np.broadcast_to(np.True_, len(self.ops))
+
+    @property
+    @cached
     def calls_in_slice(self) -> Array:
         """Return which of `calls` belong to the slice, as a mask; without one, all."""
         return np.broadcast_to(np.True_, len(self.calls))
@@ -207,11 +212,8 @@ class Timeline:
     @cached_property
     def ranks(self) -> dict[int, int]:
         """pid -> rank of the ranked processes."""
-        return {
-            int(row["pid"]): int(row["rank"])
-            for row in self.profile.rows("process")
-            if row["rank"] is not None
-        }
+        processes = self.profile.rows("process")
+        return {int(p["pid"]): int(p["rank"]) for p in processes if p["rank"] is not None}
 
     def rank_of(self, pids: Array) -> int | None:
         """Return the rank of the only ranked process among these, else None."""
@@ -298,10 +300,8 @@ class Timeline:
             ids = self.columns("graph_launch", ("graph_exec_id",))["graph_exec_id"]
             known = [str(i) for i in distinct(ids).tolist() if i != MISSING]
             which = f" ({', '.join(known[:5])}{', …' if len(known) > 5 else ''})" if known else ""
-            text = (
-                f"launches of graphs{which} recorded as one interval each; their kernels and copies "
-                "are not listed"
-            )
+            what = "recorded as one interval each; their kernels and copies are not listed"
+            text = f"launches of graphs{which} {what}"
             facts = frozenset({Fact.KERNELS, Fact.MEMCPYS})
             notes.append(Note("graph-intervals", Severity.INFO, text, graphs, facts=facts))
         return tuple(notes)
@@ -332,12 +332,7 @@ def launches(timeline: Timeline) -> Launches:
     found, op = _launches(timeline)
     if timeline.is_whole:
         return found
-    ops = timeline.whole.ops
-    kept = np.zeros(len(found), bool)
-    for kind, table in enumerate(schema.GPU_OP_TABLES):
-        mine = ops.kind[op] == kind
-        kept[mine] = timeline.rows(table)[ops.row[op[mine]]]
-    return found.take(kept)
+    return found.take(timeline.ops_in_slice[op])
 
 
 def first_ops(timeline: Timeline) -> Array:

@@ -89,9 +89,7 @@ class CombinedTotal(Figures):
 
 
 def totals(timeline: Timeline, *kinds: int) -> list[Total]:
-    """Return the totals of these kinds, but for parts of others and for what never happened; of a slice,
-    about which they say nothing, none.
-    """
+    """Return the totals of these kinds that count some and are no parts of others; none of a slice."""
     if not timeline.is_whole:
         return []
     return [total for total in _totals(timeline) if total.kind in kinds]

@@ -1,15 +1,17 @@
 """CUDA's occupancy rule: how many blocks of a kernel an SM can hold at once.
 
 The rule and the granularities are those of NVIDIA's own calculator, `cuda_occupancy.h` of CUDA 13.0
-(`cudaOccMaxActiveBlocksPerMultiprocessor`), the sizes of an SM those of the CUDA programming guide
-("Technical specifications per compute capability"). Two things the calculator asks for are recorded
-nowhere and are taken at their defaults: the split between cache and shared memory (as much shared
-memory as there is), and one barrier per block.
+(`cudaOccMaxActiveBlocksPerMultiprocessor`); the sizes of an SM are in sm_sizes.toml. Two things the
+calculator asks for are recorded nowhere and are taken at their defaults: the split between cache and
+shared memory (as much shared memory as there is), and one barrier per block.
 """
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,40 +44,22 @@ class Sm:
     partitions: int = 4
 
 
-_K = 1024
-SMS: dict[tuple[int, int], Sm] = {
-    (3, 0): Sm(64, 16, 64 * _K, 48 * _K, 256),
-    (3, 2): Sm(64, 16, 64 * _K, 48 * _K, 256),
-    (3, 5): Sm(64, 16, 64 * _K, 48 * _K, 256),
-    (3, 7): Sm(64, 16, 128 * _K, 112 * _K, 256),
-    (5, 0): Sm(64, 32, 64 * _K, 64 * _K, 256),
-    (5, 2): Sm(64, 32, 64 * _K, 96 * _K, 256),
-    (5, 3): Sm(64, 32, 64 * _K, 64 * _K, 256),
-    (6, 0): Sm(64, 32, 64 * _K, 64 * _K, 256, partitions=2),
-    (6, 1): Sm(64, 32, 64 * _K, 96 * _K, 256),
-    (6, 2): Sm(64, 32, 64 * _K, 64 * _K, 256),
-    (7, 0): Sm(64, 32, 64 * _K, 96 * _K, 256),
-    (7, 2): Sm(64, 32, 64 * _K, 96 * _K, 256),
-    (7, 5): Sm(32, 16, 64 * _K, 64 * _K, 256),
-    (8, 0): Sm(64, 32, 64 * _K, 164 * _K, 128, 1 * _K),
-    (8, 6): Sm(48, 16, 64 * _K, 100 * _K, 128, 1 * _K),
-    (8, 7): Sm(48, 16, 64 * _K, 164 * _K, 128, 1 * _K),
-    (8, 9): Sm(48, 24, 64 * _K, 100 * _K, 128, 1 * _K),
-    (9, 0): Sm(64, 32, 64 * _K, 228 * _K, 128, 1 * _K),
-    (10, 0): Sm(64, 32, 64 * _K, 228 * _K, 128, 1 * _K),
-    (10, 3): Sm(64, 32, 64 * _K, 228 * _K, 128, 1 * _K),
-    (11, 0): Sm(48, 24, 64 * _K, 228 * _K, 128, 1 * _K),
-    (12, 0): Sm(48, 24, 64 * _K, 100 * _K, 128, 1 * _K),
-    (12, 1): Sm(48, 24, 64 * _K, 100 * _K, 128, 1 * _K),
-}
+def _sms() -> Iterator[tuple[tuple[int, int], Sm]]:
+    text = Path(__file__).with_name("sm_sizes.toml").read_text(encoding="utf-8")
+    for capability, sizes in tomllib.loads(text).items():
+        major, minor = map(int, capability.split("."))
+        yield (major, minor), Sm(**sizes)
+
+
+SMS = dict(_sms())
 """The SM by compute capability, major and minor."""
 
 
 def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Array) -> Array:
-    """Return how many blocks of each kernel an SM holds at once; MISSING where something is not recorded.
+    """Return how many blocks of each kernel an SM holds at once, by the needs of its threads and blocks.
 
-    Per kernel the threads of a block, the registers of a thread, and the shared memory of a block.
-    MISSING, too, where a block does not fit at all: it ran, so what is recorded is not what ran.
+    MISSING where something is not recorded, and where a block does not fit at all: it ran, so what is
+    recorded is not what ran.
     """
     recorded = (threads > 0) & (threads <= sm.warps * THREADS_PER_WARP)
     recorded &= (registers >= 0) & (registers <= sm.registers)
@@ -97,10 +81,7 @@ def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Arra
 
 
 def achieved(sm: Sm, threads: Array, resident: Array, blocks_per_sm: Array) -> Array:
-    """Return the share of an SM's warps, 0..1, that each kernel keeps resident; NaN where not known.
-
-    `resident` as `resident_blocks` gives it, `blocks_per_sm` the kernel's grid over the SMs.
-    """
+    """Return the share of an SM's warps, 0..1, that each kernel keeps resident; NaN where not known."""
     blocks = np.where(resident == MISSING, np.nan, np.minimum(resident, blocks_per_sm))
     result: Array = blocks * warps_of(threads) / sm.warps
     return result

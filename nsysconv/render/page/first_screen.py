@@ -105,16 +105,14 @@ def _headline(devices: Sequence[_Device]) -> Iterator[str]:
     kernels = sum(d.pieces["kernels"] for d in devices)
     time = max(d.window for d in devices)
     count = f"{len(devices)} GPUs" if len(devices) > 1 else "GPU"
-    pairs = (
-        (share(busy, window), f"{count} busy"),
-        (share(window - busy, window), "idle"),
-        (share(kernels, window), "in kernels"),
-        (amount(time, Unit.NS), "from the first to the last GPU operation"),
-    )
-    figures = "".join(
-        f"<div><dt>{escape(word)}</dt><dd>{escape(n)}</dd></div>" for n, word in pairs
-    )
-    yield f'<dl class="head">{figures}</dl>'
+    figures = {
+        f"{count} busy": share(busy, window),
+        "idle": share(window - busy, window),
+        "in kernels": share(kernels, window),
+        "from the first to the last GPU operation": amount(time, Unit.NS),
+    }
+    pairs = (f"<div><dt>{escape(k)}</dt><dd>{escape(n)}</dd></div>" for k, n in figures.items())
+    yield f'<dl class="head">{"".join(pairs)}</dl>'
 
 
 def _where(devices: Sequence[_Device]) -> Iterator[str]:
@@ -207,9 +205,8 @@ def _calls(reports: Reports) -> Iterator[str]:
     longest = _most(reports.get("api_vs_kernel"), ("name",), "api_sum_ns")
     if longest:
         (what,), time, _ = longest
-        count = sum(
-            r["call_count"] or 0 for r in rows(reports["api_vs_kernel"]) if r["name"] == what
-        )
+        calls = [row for row in rows(reports["api_vs_kernel"]) if row["name"] == what]
+        count = sum(row["call_count"] or 0 for row in calls)
         yield (
             f"The API call with most time is {code(what)}: <b>{amount(time, Unit.NS)}</b> in "
             f"{count:,} call{'s' if count != 1 else ''}."
