@@ -49,8 +49,9 @@ def picture_of(report: Report) -> Picture | None:
         return report.picture
     by = tuple(c.name for c in report.columns if c.key and c.name in ("rank", "device_id"))
     keys = tuple(c.name for c in report.columns if c.key and c.name not in by)
-    values = (f"base_{main}", f"other_{main}")
-    return Picture("bars", keys, values, by) if keys else Picture("bars", by, values)
+    if not keys and not by:
+        return None  # of one row, which nothing distinguishes
+    return Picture("bars", keys or by, (f"base_{main}", f"other_{main}"), by if keys else ())
 
 
 def picture_figures(report: Report) -> Iterator[str]:
