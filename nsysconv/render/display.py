@@ -77,7 +77,12 @@ NULL = "-"
 _SCALED_DECIMALS = 3
 # From here on a float's digits are noise, and would only make the column wide.
 _TOO_LONG = 1e15
-_SUFFIXES = {Unit.NS: "_ns", Unit.BYTES: "_bytes", Unit.PCT: "_pct", Unit.BYTES_PER_S: "_bytes_per_s"}
+_SUFFIXES = {
+    Unit.NS: "_ns",
+    Unit.BYTES: "_bytes",
+    Unit.PCT: "_pct",
+    Unit.BYTES_PER_S: "_bytes_per_s",
+}
 
 
 @dataclass(frozen=True)

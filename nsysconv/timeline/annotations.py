@@ -76,11 +76,8 @@ def named(timeline: Timeline, spans: Spans, pattern: str, domain: str | None = N
         known = domain_names(timeline.profile)
         of_domain = name_pattern(domain).fullmatch
         pairs, (pids, domains) = factorize(spans.pid, spans.domain)
-        good = [
-            bool(of_domain(known.get((pid, each), "")))
-            for pid, each in zip(pids.tolist(), domains.tolist(), strict=True)
-        ]
-        kept &= np.array(good, bool)[pairs]
+        keys = zip(pids.tolist(), domains.tolist(), strict=True)
+        kept &= np.array([bool(of_domain(known.get(key, ""))) for key in keys], bool)[pairs]
     return kept
 
 

@@ -40,6 +40,16 @@ def blocks(length: int) -> Iterator[slice]:
         yield slice(low, min(low + _BLOCK, length))
 
 
+def batches(size: Array, most: int) -> Iterator[slice]:
+    """Yield slices of entries whose sizes add up to `most` at most; what is larger is alone."""
+    edges = np.concatenate(([0], np.cumsum(size)))
+    low = 0
+    while low < len(size):
+        high = int(np.searchsorted(edges, edges[low] + most, side="right")) - 1
+        yield slice(low, max(high, low + 1))
+        low = max(high, low + 1)
+
+
 def indices(mask: Array) -> Array:
     """Return where a mask of less than 2^31 places is true, as int32."""
     result = np.empty(np.count_nonzero(mask), np.int32)
@@ -149,18 +159,13 @@ def squares(ordered: Array, size: Array, means: Array, weights: Array | None = N
     first = np.repeat(np.cumsum(size) - size, pieces) + within * _BLOCK
     length = np.minimum(np.repeat(size, pieces) - within * _BLOCK, _BLOCK)
     until = np.cumsum(length)
-    at = 0
-    while at < len(group):
-        done = int(first[at])
-        following = max(int(np.searchsorted(until, done + _BLOCK, side="right")), at + 1)
-        rows = slice(done, int(until[following - 1]))
-        mine = slice(at, following)
+    for mine in batches(length, _BLOCK):
+        rows = slice(int(first[mine.start]), int(until[mine.stop - 1]))
         distance = ordered[rows] - np.repeat(means[group[mine]], length[mine])
         distance *= distance
         if weights is not None:
             distance *= weights[rows]
-        np.add.at(result, group[mine], np.add.reduceat(distance, first[mine] - done))
-        at = following
+        np.add.at(result, group[mine], np.add.reduceat(distance, first[mine] - rows.start))
     return result
 
 

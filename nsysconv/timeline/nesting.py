@@ -11,7 +11,7 @@ import numpy as np
 
 from nsysconv.cache import cached_property
 from nsysconv.notes import Note, Severity
-from nsysconv.timeline.arrays import Array, by_group, counts, factorize, sums
+from nsysconv.timeline.arrays import Array, batches, by_group, counts, factorize, sums
 from nsysconv.timeline.events import Spans, number_threads
 from nsysconv.timeline.intervals import MAX_LEVELS, expand_ranges, parents, union
 
@@ -303,12 +303,8 @@ def _batches(group: Array, first: Array, size: Array) -> Iterator[tuple[int, int
         return
     edges = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
     until = np.append(edges[1:], len(group))
-    total = np.cumsum(size)[until - 1]
-    at, done = 0, 0
-    while at < len(edges):
-        following = max(int(np.searchsorted(total, done + _AT_ONCE, side="right")), at + 1)
-        yield int(edges[at]), int(until[following - 1])
-        at, done = following, int(total[following - 1])
+    for part in batches(np.add.reduceat(size, edges), _AT_ONCE):
+        yield int(edges[part.start]), int(until[part.stop - 1])
 
 
 def _earlier(start: Array, end: Array, label: Array) -> tuple[Array, Array]:

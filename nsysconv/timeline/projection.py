@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import Array, blocks, by_group, indices, sums, take
+from nsysconv.timeline.arrays import Array, batches, blocks, by_group, indices, sums, take
 from nsysconv.timeline.events import GpuOps, OpKind, Spans, number_threads
 from nsysconv.timeline.intervals import expand_ranges
 from nsysconv.timeline.timeline import Timeline
@@ -248,7 +248,7 @@ def _covered(
     if int(size.sum()) > _MOST_PASSES * (len(launched) + len(low)):
         measure[todo] = _swept(launched, low[todo], high[todo])
         return measure
-    for piece in _pieces(size[todo]):
+    for piece in batches(size[todo], _AT_ONCE):
         mine = todo[piece]
         group, place = _gathered(
             launched, np.where(alone, first, low)[mine], size[mine], alone[mine]
@@ -270,17 +270,6 @@ def _running(launched: _Launched) -> tuple[Array, Array]:
         fresh = _fresh(start, end, reach[block])
         covered[after] = np.cumsum(fresh) + covered[before]
     return reach, covered
-
-
-def _pieces(size: Array) -> Iterator[slice]:
-    # Windows whose sizes add up to no more than what is looked at together.
-    edges = _sums_before(size)
-    low = 0
-    while low < len(size):
-        high = int(np.searchsorted(edges, edges[low] + _AT_ONCE, side="right")) - 1
-        high = max(high, low + 1)
-        yield slice(low, high)
-        low = high
 
 
 def _gathered(
