@@ -82,3 +82,10 @@ def test_a_page_of_a_comparison(tmp_path: Path) -> None:
     outcome = run("diff", "a.db", "b.db", "-o", "diff.html", cwd=tmp_path)
     assert (outcome.status, outcome.out) == (0, "")
     assert "<title>before → after - nsysconv</title>" in (tmp_path / "diff.html").read_text("utf-8")
+
+
+def test_a_page_of_a_comparison_of_the_steps_of_one_process(tmp_path: Path) -> None:
+    sides = [str(FIXTURES / "kineto" / f"training-{version}.json") for version in ("1.9", "2.13")]
+    outcome = run("diff", *sides, "-o", "diff.html", cwd=tmp_path)
+    assert (outcome.status, outcome.out) == (0, "")
+    assert '<article id="r-diff-steps">' in (tmp_path / "diff.html").read_text("utf-8")

@@ -40,11 +40,10 @@ from nsysconv.timeline.account import (
     TimeSpan,
     account,
     accounts,
-    recording_span,
     steps_span,
-    window_span,
 )
 from nsysconv.timeline.idle import PARTS
+from nsysconv.timeline.steps import extent
 from nsysconv.timeline.timeline import Timeline
 
 NCCL = "ncclDevKernel_AllReduce"
@@ -56,8 +55,8 @@ def step(number: int, start: int, end: int, **more: Any) -> Range:
 
 def times_on(timeline: Timeline, device: int = 0, span: TimeSpan | None = None) -> dict[str, int]:
     """The classes that have some time; that all add up is checked everywhere."""
-    span = span or window_span(timeline, device)
-    assert span is not None
+    if span is None:  # that of the device's window
+        (span,) = (each.span for each in accounts(timeline).of_window if each.device_id == device)
     found = account(timeline, device, span)
     assert_adds_up(found)
     return {name: time for name, time in found.times.items() if time}
@@ -184,13 +183,12 @@ def test_clocks_that_disagree_leave_the_window_alone() -> None:
     with opened(*rows) as profile:
         assert profile.timeline.clocks_disagree
         assert times_on(profile.timeline) == {"computation": 20, "idle_unknown": 20}
-        assert steps_span(profile.timeline) is recording_span(profile.timeline) is None
+        assert steps_span(profile.timeline) is None
         assert accounts(profile.timeline).of_steps is None
 
 
 def test_a_device_without_a_window_is_before_its_first_operation() -> None:
     with opened(Migration(5, 10), Kernel(0, 20, device=1)) as profile:
-        assert window_span(profile.timeline, 0) is None
         assert times_on(profile.timeline, 0, TimeSpan(0, 20)) == {"before": 20}
         assert [found.device_id for found in accounts(profile.timeline).of_window] == [1]
 
@@ -216,17 +214,15 @@ def test_steps_that_a_slice_cuts_are_left_out() -> None:
 
 def test_a_recording_lasts_from_the_first_to_the_last_thing_that_happened() -> None:
     with opened(Call(3, 5), Kernel(10, 20), Range(15, 44, "r"), Migration(0, 90)) as profile:
-        assert recording_span(profile.timeline) == TimeSpan(3, 44)
+        assert extent(profile.timeline) == (3, 44)
         assert times_on(profile.timeline, 0, TimeSpan(3, 44)) == {
             "before": 7, "computation": 10, "after": 24}  # fmt: skip
-        profile.narrow(Slice((8, 30)))
-        assert recording_span(profile.timeline) == TimeSpan(8, 30)
 
 
 def test_a_slice_is_the_window() -> None:
     with opened(*CUT) as profile:
         profile.narrow(Slice((5, 30)))
-        assert window_span(profile.timeline, 0) == TimeSpan(5, 30)
+        assert [found.span for found in accounts(profile.timeline).of_window] == [TimeSpan(5, 30)]
         assert times_on(profile.timeline) == {"idle_queue": 5, "computation": 10, "idle_end": 10}
 
 
@@ -396,7 +392,7 @@ def test_real_windows_agree_with_the_reports(path: Path, shelf: Shelf) -> None:
     for each in found.of_steps or ():
         assert_adds_up(each)
         assert each.span.steps
-    span = recording_span(timeline)
-    for device in timeline.devices if span else ():
-        assert span is not None
-        assert_adds_up(account(timeline, device, span))
+    limits = None if timeline.clocks_disagree else extent(timeline)
+    for device in timeline.devices if limits else ():
+        assert limits is not None
+        assert_adds_up(account(timeline, device, TimeSpan(*limits)))

@@ -734,7 +734,7 @@ def test_it_forgets_and_makes_again() -> None:
         found = cut(profile.timeline, step="2")
         before = found.ops.start.tolist(), found.calls_in_slice.tolist(), found.rows("kernel").tolist()
         found.forget()
-        large = {"ops", "called", "at_any_time", "_chosen_ops", "_at_any_time", "_named_ops"}
+        large = {"ops", "called", "at_any_time", "ops_in_slice", "_at_any_time", "_named_ops"}
         assert not large & vars(found).keys()
         assert not {"ops", "calls", "owner"} & vars(profile.timeline).keys()
         after = found.ops.start.tolist(), found.calls_in_slice.tolist(), found.rows("kernel").tolist()

@@ -15,7 +15,7 @@ from typing import TextIO
 from nsysconv.names import escaped
 from nsysconv.render import display
 from nsysconv.render.contract import Options, encodable
-from nsysconv.report import Report, Value
+from nsysconv.report import Report
 
 # The suffix of text: a file of that name is text unless this format is asked for.
 SUFFIX = ".txt"
@@ -26,15 +26,12 @@ _LOOKED_AT = 100
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the reports, an empty line between two."""
+    mark = "…" if encodable("…", out, "backslashreplace") == "…" else "..."
     for i, report in enumerate(reports):
         if i:
             out.write("\n")
-        for line in _lines(report, _cut_mark(out)):
+        for line in _lines(report, mark):
             out.write(encodable(line, out, "backslashreplace") + "\n")
-
-
-def _cut_mark(out: TextIO) -> str:
-    return "…" if encodable("…", out, "backslashreplace") == "…" else "..."
 
 
 def _lines(report: Report, mark: str) -> Iterator[str]:
@@ -51,37 +48,26 @@ def _lines(report: Report, mark: str) -> Iterator[str]:
         min(max(len(header), *(len(row[i]) for row in first), 1), _WIDEST)
         for i, header in enumerate(headers)
     ]
-    right = [column.kind != "text" for column in report.columns]
     yield _line(headers, widths, "^" * len(widths), mark)
     yield _line(["-" * width for width in widths], widths, "<" * len(widths), mark)
-    sides = "".join(">" if number else "<" for number in right)
+    sides = "".join("<" if column.kind == "text" else ">" for column in report.columns)
     for row in chain(first, cells):
         yield _line(row, widths, sides, mark)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], sides: str, mark: str) -> str:
-    placed = (
-        f"{_cut(text, width, mark):{side}{width}}"
-        for text, width, side in zip(cells, widths, sides, strict=True)
-    )
+    placed = []
+    for text, width, side in zip(cells, widths, sides, strict=True):
+        cut = text if len(text) <= width else text[: width - len(mark)] + mark
+        placed.append(f"{cut:{side}{width}}")
     return " " + "  ".join(placed)
-
-
-def _cut(text: str, width: int, mark: str) -> str:
-    return text if len(text) <= width else text[: width - len(mark)] + mark
 
 
 def _cells(report: Report) -> Iterator[list[str]]:
     numbers = [column.kind != "text" for column in report.columns]
-    text_rows = (
-        display.printed_rows(report) if report.is_printed else map(_spelled, report.tuples())
-    )
-    for row in text_rows:
+    for row in display.printed_rows(report) if report.is_printed else report.tuples():
+        texts = ("" if value is None else str(value) for value in row)
         yield [
             display.with_separators(text) if number else escaped(text)
-            for text, number in zip(row, numbers, strict=True)
+            for text, number in zip(texts, numbers, strict=True)
         ]
-
-
-def _spelled(row: tuple[Value, ...]) -> tuple[str, ...]:
-    return tuple("" if value is None else str(value) for value in row)

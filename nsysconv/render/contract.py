@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TextIO
 
@@ -22,11 +22,8 @@ class Options:
     color: bool = False
 
 
-class Render(Protocol):
-    """Writes the reports to `out`, in their order."""
-
-    def __call__(self, reports: Sequence[Report], out: TextIO, options: Options) -> None:
-        """Write the reports."""
+Render = Callable[[Sequence[Report], TextIO, Options], None]
+"""Writes the reports to the stream, in their order."""
 
 
 class RendererModule(Protocol):
@@ -45,10 +42,8 @@ def single_report(reports: Sequence[Report], format_name: str) -> Report:
 def check_single(count: int, format_name: str) -> None:
     """Raise UsageError unless there is one report, for a format that holds one."""
     if count != 1:
-        raise UsageError(
-            f"{format_name} holds one report, and there are {count}",
-            hint="several reports: use -o DIR/" if count else "Name a report.",
-        )
+        hint = "several reports: use -o DIR/" if count else "Name a report."
+        raise UsageError(f"{format_name} holds one report, and there are {count}", hint=hint)
 
 
 def encodable(

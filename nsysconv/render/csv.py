@@ -21,10 +21,8 @@ SUFFIX = ".csv"
 
 
 class _Lines:
-    """Where the csv writer writes: takes its `\\r\\n`, gives `\\n`.
-
-    With "\\n" as its own line end, Python before 3.11.9 leaves a name's carriage return unquoted.
-    """
+    # Takes the csv writer's `\r\n`, gives `\n`: with "\n" as its own line end, Python before 3.11.9
+    # leaves a name's carriage return unquoted.
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

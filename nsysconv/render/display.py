@@ -20,9 +20,8 @@ _DIGITS = 15
 
 def column_headers(report: Report) -> list[str]:
     """Return the headers of a report: those of the other tool, if all columns have one."""
-    if not report.is_printed:
-        return [column.name for column in report.columns]
-    return [column.printed.header for column in report.columns if column.printed]
+    other = report.is_printed
+    return [c.printed.header if other and c.printed else c.name for c in report.columns]
 
 
 def printed_rows(report: Report) -> Iterator[tuple[str, ...]]:
@@ -58,11 +57,8 @@ def round_half_up(value: int | float, printed: Printed) -> str:
 
 
 def _has_no_tie(spelled: str, decimals: int) -> bool:
-    """Return whether rounding what is spelled and what is stored comes to the same.
-
-    So it is without a half-way digit, a sign that a zero could keep, or a decimal that a double of this
-    size does not have.
-    """
+    # Rounding what is spelled and what is stored comes to the same without a half-way digit, a sign that
+    # a zero could keep, or a decimal that a double of this size does not have.
     before, _, after = spelled.partition(".")
     plain = before.isdigit() and after.isdigit() and len(before) + decimals <= _DIGITS
     return plain and after[decimals:] != "5"
@@ -91,10 +87,7 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class DisplayColumn:
-    """A column as people see it: its name without the unit, the unit, and a text per row.
-
-    Texts hold no control character.
-    """
+    """A column as people see it: name, unit, and a text per row, none with a control character."""
 
     column: Column
     name: str
@@ -114,20 +107,18 @@ class DisplayColumn:
 
 @dataclass(frozen=True)
 class DisplayTable:
-    """The columns to show, and those left out because they say nothing.
+    """The columns to show, and names of those left out because no row has a value of them.
 
-    `unrecorded` are values that no row has (never keys: a rank that nobody has is no news).
+    Keys are not among these: a rank that nobody has is no news.
     """
 
     columns: tuple[DisplayColumn, ...]
-    unrecorded: tuple[Column, ...]
+    unrecorded: tuple[str, ...] = ()
 
 
 def all_columns(report: Report) -> DisplayTable:
     """Return every declared column that people are to see."""
-    return DisplayTable(
-        tuple(display_column(column, values) for column, values in _visible_columns(report)), ()
-    )
+    return DisplayTable(tuple(display_column(*shown) for shown in _visible_columns(report)))
 
 
 def _visible_columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
@@ -138,10 +129,7 @@ def _visible_columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
 
 
 def informative_columns(report: Report) -> DisplayTable:
-    """Return the columns that distinguish rows or say something about them.
-
-    Not those without any value, nor the profile where there is one only, for the heading names it.
-    """
+    """Return the columns that have a value, but for the only profile, which the heading names."""
     shown, unrecorded = [], []
     for column, values in _visible_columns(report):
         if column.name == "profile" and len(report.profiles) == 1:
@@ -149,7 +137,7 @@ def informative_columns(report: Report) -> DisplayTable:
         if any(value is not None for value in values):
             shown.append(display_column(column, values))
         elif not column.key:
-            unrecorded.append(column)
+            unrecorded.append(column.name)
     return DisplayTable(tuple(shown), tuple(unrecorded))
 
 
@@ -163,10 +151,7 @@ def display_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
     numbers = [value for value in values if isinstance(value, int | float)]
     divisor, unit = _scale(column, numbers)
     name = column.name.removesuffix(_SUFFIXES.get(column.unit, "")) or column.name
-    cells = [
-        _number(column, value, divisor) if isinstance(value, int | float) else NULL
-        for value in values
-    ]
+    cells = (_number(column, v, divisor) if isinstance(v, int | float) else NULL for v in values)
     return DisplayColumn(column, name, unit, tuple(cells))
 
 
@@ -182,7 +167,7 @@ def _as_printed(column: Column, printed: Printed, values: Sequence[Value]) -> Di
 
 
 def _scale(column: Column, numbers: Sequence[int | float]) -> tuple[float, str]:
-    """Return divisor and unit; a key (a bucket's bound, a start) is never rounded into another key."""
+    # Divisor and unit; a key (a bucket's bound, a start) is never rounded into another key.
     divisor, unit = scale_for(column.unit, max(map(abs, numbers), default=0))
     if column.key:
         different = len(set(numbers))
@@ -208,20 +193,11 @@ def _number(column: Column, value: int | float, divisor: float) -> str:
 
 
 def _decimals(column: Column, divisor: float) -> int:
-    if divisor > 1:
+    if divisor > 1 or column.unit is Unit.REAL:
         return _SCALED_DECIMALS
     if column.unit is Unit.PCT:
         return 2
-    if column.unit is Unit.REAL:
-        return _SCALED_DECIMALS
     return 1 if column.kind == "float" else 0
-
-
-_SEVERITIES = {
-    Severity.INFO: "note",
-    Severity.APPROXIMATED: "approximated",
-    Severity.DROPPED: "dropped",
-}
 
 
 _WEIGHTS = {severity: weight for weight, severity in enumerate(reversed(Severity))}
@@ -275,13 +251,8 @@ def empty_sentence(report: Report) -> str:
 
 def sentences_below(report: Report, unrecorded: Sequence[str]) -> list[str]:
     """Return all sentences between a table, or its place, and the notes."""
-    sentences = [
-        *unrecorded_sentences(report),
-        cut_sentence(report),
-        empty_sentence(report),
-        unrecorded_columns(unrecorded),
-    ]
-    return [sentence for sentence in sentences if sentence]
+    below = cut_sentence(report), empty_sentence(report), unrecorded_columns(unrecorded)
+    return [*unrecorded_sentences(report), *filter(None, below)]
 
 
 def unrecorded_columns(columns: Sequence[str]) -> str:
@@ -292,10 +263,8 @@ def unrecorded_columns(columns: Sequence[str]) -> str:
 def note_sentences(report: Report) -> Iterator[tuple[Note, str]]:
     """Yield each note with its text, worst first: `note unlinked-ops: … (3 of 16: 18.8 %)`."""
     for note in sorted(report.notes, key=lambda note: (_WEIGHTS[note.severity], -note.share)):
-        yield (
-            note,
-            f"{_SEVERITIES[note.severity]} {note.slug}: {escaped(note.text)}{_note_place(note)}",
-        )
+        word = "note" if note.severity is Severity.INFO else note.severity
+        yield note, f"{word} {note.slug}: {escaped(note.text)}{_note_place(note)}"
 
 
 def _note_place(note: Note) -> str:
@@ -307,7 +276,7 @@ def _note_place(note: Note) -> str:
 
 
 def _share(note: Note) -> str:
-    """Return the part in percent; only nothing is 0 and only all is 100."""
+    # Only nothing is 0 and only all is 100.
     text = f"{100 * note.share:.1f}"
     if note.count < note.of:
         text = {"0.0": "<0.1", "100.0": ">99.9"}.get(text, text)
@@ -321,18 +290,13 @@ def slice_words(limits: Mapping[str, Any]) -> str:
         words.append(f"{_exact_time(limits['start_ns'])} to {_exact_time(limits['end_ns'])}")
     for key, value in limits.items():
         if key not in ("start_ns", "end_ns"):
-            words.append(f"{_WORDS.get(key, key)}{_slice_value(value)}")
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            words.append(_WORDS.get(key, key) + ("" if value is True else f" {text}"))
     return "slice " + ", ".join(words)
 
 
-def _slice_value(value: Any) -> str:
-    if value is True:
-        return ""
-    return f" {', '.join(map(str, value)) if isinstance(value, list) else value}"
-
-
 def _exact_time(ns: int) -> str:
-    """Spell a moment without rounding, to be typed in again: 1500000001 is `1.500000001 s`."""
+    # Without rounding, to be typed in again: 1500000001 is `1.500000001 s`.
     divisor, unit = scale_for(Unit.NS, ns)
     number = f"{Decimal(ns) / int(divisor):f}"
     if "." in number:

@@ -42,11 +42,11 @@ def fragment(report: Report) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     heading = escape(display.heading(report))
-    unrecorded: Sequence[str] = ()
+    unrecorded: tuple[str, ...] = ()
     yield '<div class="nsysconv-report">'
     if report.in_rows:
         table = informative_columns(report)
-        unrecorded = [column.name for column in table.unrecorded]
+        unrecorded = table.unrecorded
         yield f'<table style="{_TABLE}">'
         yield f'<caption style="{_CAPTION}">{heading}</caption>'
         yield f"<thead><tr>{''.join(map(_header, table.columns))}</tr></thead>"

@@ -58,13 +58,13 @@ def _lines(report: Report, out: TextIO) -> Iterator[str]:
 
 
 def _body(report: Report, out: TextIO) -> Iterator[str]:
-    unrecorded: Sequence[str] = ()
+    unrecorded: tuple[str, ...] = ()
     for said in report.said:
         yield from ("", _sentence(said.head, out)) if said.head else ()
         yield from ("", *(f"* {_sentence(escaped(line), out)}" for line in said.lines))
     if report.in_rows:
         table = informative_columns(report)
-        unrecorded = [column.name for column in table.unrecorded]
+        unrecorded = table.unrecorded
         yield ""
         yield _row([_cell(shown.header, out) for shown in table.columns])
         yield _row(["---:" if shown.right else "---" for shown in table.columns])
@@ -83,29 +83,25 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str, out: TextIO) -> str:
-    """Mark a name in a table up, where a bar ends the cell even in code."""
+    # A bar ends a table's cell even in code.
     return _code(text, out).replace("|", r"\|") if _MORE_THAN_WORDS.search(text) else text
 
 
 def _sentence(text: str, out: TextIO) -> str:
     words = text.strip().split(" ")
     first = bool(_OF_A_LINE.match(words[0]))
-    marked = [
-        (bool(_MORE_THAN_WORDS.search(w)) or (first and i == 0), w) for i, w in enumerate(words)
-    ]
-    groups = [
-        (code, " ".join(w for _, w in group)) for code, group in groupby(marked, itemgetter(0))
-    ]
-    return " ".join(_words(part, out) if code else part for code, part in groups)
-
-
-def _words(text: str, out: TextIO) -> str:
-    name = text.rstrip(",.;")
-    return _code(name, out) + text[len(name) :]
+    coded = [bool(_MORE_THAN_WORDS.search(word)) for word in words]
+    coded[0] = coded[0] or first
+    parts = []
+    for code, group in groupby(zip(coded, words, strict=True), itemgetter(0)):
+        part = " ".join(word for _, word in group)
+        name = part.rstrip(",.;")
+        parts.append(_code(name, out) + part[len(name) :] if code else part)
+    return " ".join(parts)
 
 
 def _code(text: str, out: TextIO) -> str:
-    """Return a code span: its fence is longer than any in the text, with spaces between where needed."""
+    # The fence is longer than any in the text.
     text = encodable(text, out, "backslashreplace")  # a character reference would be none here
     fence = "`" * (max(map(len, _FENCES.findall(text)), default=0) + 1)
     # A space at both ends would be taken for such.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,12 +40,15 @@ class Panel:
     start: tuple[Number, ...] = ()
     width: tuple[Number, ...] = ()
 
+    @property
+    def end(self) -> int:
+        """Return where the last bin of a strip ends."""
+        bins = zip(self.start, self.width, strict=True)
+        return max(int(t + width) for t, width in bins if t is not None and width is not None)
+
 
 def panels(report: Report) -> list[Panel]:
-    """Return the panels of a report's picture, in the order of their first rows.
-
-    Rows of which nothing is recorded that could be drawn are left out.
-    """
+    """Return the panels of a report's picture, by their first rows; rows without a value are left out."""
     picture, drawn = report.picture, report.drawn
     if picture is None or drawn is None:
         return []
@@ -94,20 +97,17 @@ def _labels(
     first, *others = columns
     labelling = [first, *(c for c in others if len({values[c.name][i] for i in rows}) > 1)]
     if all(values[first.name][i] is None for i in rows):
-        labelling = [
-            c for c in columns if c in labelling[1:] or values[c.name][rows[0]] is not None
-        ]
-    return tuple(
-        ", ".join(word for c in labelling if (word := _label(c, values[c.name][i]))) or "-"
-        for i in rows
-    )
+        some = {c.name for c in columns if values[c.name][rows[0]] is not None}
+        labelling = [c for c in columns if c in labelling[1:] or c.name in some]
+    words_of = ((_label(c, values[c.name][i]) for c in labelling) for i in rows)
+    return tuple(", ".join(filter(None, words)) or "-" for words in words_of)
 
 
 def _label(column: Column, value: Value) -> str:
-    if value is None or column.unit is Unit.TEXT:
-        return escaped(str(value)) if value is not None else ""
-    if column.unit is Unit.ID:
+    if value is None or column.unit is Unit.ID:
         return _named(column, value)
+    if column.unit is Unit.TEXT:
+        return escaped(str(value))
     return f"≥ {with_unit(float(value), column.unit)}"
 
 
@@ -128,15 +128,11 @@ _BAR_INCHES = 0.26
 
 @dataclass(frozen=True)
 class _Scaled:
-    """The values of a picture: what they are divided by, the name of their axis, and where it ends if
-    that is not for them to say; and divisor and unit of times.
-    """
-
     names: tuple[str, ...]
     divisor: float
     label: str
-    top: float | None
-    time: tuple[float, str]
+    top: float | None  # where the axis ends, if not with the values
+    time: tuple[float, str]  # divisor and unit
 
     def of(self, values: Sequence[Number]) -> np.ndarray:
         return np.array([0.0 if value is None else value / self.divisor for value in values])
@@ -149,9 +145,8 @@ def draw(report: Report) -> Figure:
     picture, was not answered, or matplotlib is not installed.
     """
     if report.picture is None:
-        raise UsageError(
-            f"{report.name} has no picture", hint="`to_pandas()` gives its rows, to plot them."
-        )
+        hint = "`to_pandas()` gives its rows, to plot them."
+        raise UsageError(f"{report.name} has no picture", hint=hint)
     if report.table is None:
         raise UsageError(f"nothing to draw: {' '.join(display.unrecorded_sentences(report))}")
     figure = _figure()
@@ -167,13 +162,9 @@ def draw(report: Report) -> Figure:
     scaled = _scaled(report, report.picture, shown)
     heights = [_height(report.picture, panel) for panel in shown]
     figure.set_size_inches(_WIDTH_INCHES, 0.7 + sum(heights))
-    axes = figure.subplots(
-        len(shown),
-        1,
-        squeeze=False,
-        sharex=report.picture.kind == "strip",
-        gridspec_kw={"height_ratios": heights},
-    )[:, 0]
+    shared = report.picture.kind == "strip"
+    ratios = {"height_ratios": heights}
+    axes = figure.subplots(len(shown), squeeze=False, sharex=shared, gridspec_kw=ratios)[:, 0]
     for ax, panel in zip(axes, shown, strict=True):
         _PAINTERS[report.picture.kind](ax, panel, scaled)
         ax.set_title(_plain(panel.title), fontsize="small", loc="left")
@@ -181,20 +172,18 @@ def draw(report: Report) -> Figure:
         ax.tick_params(labelsize="small")
     if len(scaled.names) > 1:
         handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize="small"
-        )
+        style: dict[str, Any] = {"ncols": 4, "frameon": False, "fontsize": "small"}
+        figure.legend(handles, labels, loc="outside lower center", **style)
     return figure
 
 
 def _figure() -> Figure:
-    """Return an empty figure that a notebook shows; pyplot, which would keep it, has no part in it."""
+    # A notebook shows the figure; pyplot, which would keep it, has no part in it.
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UsageError(
-            "matplotlib is not installed", hint="Install it: pip install 'nsysconv[plot]'"
-        ) from error
+        hint = "Install it: pip install 'nsysconv[plot]'"
+        raise UsageError("matplotlib is not installed", hint=hint) from error
 
     class ShownFigure(Figure):
         def _repr_png_(self) -> bytes:
@@ -210,14 +199,9 @@ def _scaled(report: Report, picture: Picture, shown: Sequence[Panel]) -> _Scaled
     divisor, name = scale_for(unit, max(largest_value(shown, value) for value in picture.values))
     what = _word(picture.values[0]) if len(picture.values) == 1 else ""
     label = f"{what} ({name})" if what and name else what or name
-    times = [t for panel in shown for t in panel.start if t is not None]
-    return _Scaled(
-        picture.values,
-        divisor,
-        label,
-        100.0 if unit is Unit.PCT else None,
-        scale_for(Unit.NS, max(map(abs, times), default=0)),
-    )
+    times = [abs(t) for panel in shown for t in panel.start if t is not None]
+    top, time = 100.0 if unit is Unit.PCT else None, scale_for(Unit.NS, max(times, default=0))
+    return _Scaled(picture.values, divisor, label, top, time)
 
 
 def _height(picture: Picture, panel: Panel) -> float:
@@ -234,9 +218,8 @@ def _bars(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
     thick = 0.8 / len(scaled.names)
     for i, name in enumerate(scaled.names):
         shift = (i - (len(scaled.names) - 1) / 2) * thick
-        ax.barh(
-            place + shift, scaled.of(panel.values[name][:count]), thick, label=_plain(_word(name))
-        )
+        values = scaled.of(panel.values[name][:count])
+        ax.barh(place + shift, values, thick, label=_plain(_word(name)))
     ax.set_yticks(place, [_short(text) for text in panel.labels[:count]])
     # One lonely row is a bar, not a wall.
     ax.set_ylim(max(count, 3) - 0.5, -0.5)
@@ -265,9 +248,8 @@ def _strip(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
     (name,) = scaled.names
     divisor, unit = scaled.time
     for edges, values in _runs(panel, name):
-        ax.stairs(
-            scaled.of(values), np.array(edges) / divisor, fill=True, label=_plain(_word(name))
-        )
+        times = np.array(edges) / divisor
+        ax.stairs(scaled.of(values), times, fill=True, label=_plain(_word(name)))
     ax.set_xlabel(f"time ({unit})", fontsize="small")
     ax.label_outer()
     ax.set_ylabel(scaled.label, fontsize="small")
@@ -278,13 +260,13 @@ def _runs(panel: Panel, name: str) -> Iterator[tuple[list[float], list[Number]]]
     edges: list[float] = []
     values: list[Number] = []
     for start, width, value in zip(panel.start, panel.width, panel.values[name], strict=True):
-        has_value = start is not None and width is not None and value is not None
-        if values and (not has_value or edges[-1] != start):
+        if start is None or width is None or value is None:
+            continue
+        if values and edges[-1] != start:  # bins without a value are in between
             yield edges, values
             edges, values = [], []
-        if start is not None and width is not None and value is not None:
-            edges += [start + width] if edges else [start, start + width]
-            values.append(value)
+        edges += [start + width] if edges else [start, start + width]
+        values.append(value)
     if values:
         yield edges, values
 
@@ -299,7 +281,7 @@ def _short(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape text for matplotlib: `$` would begin a formula, `_` first hides a label."""
+    # For matplotlib `$` would begin a formula, and a `_` first hides a label.
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 

@@ -21,7 +21,7 @@ import numpy as np
 from nsysconv.names import escaped, shorten, shorten_kernel
 from nsysconv.notes import Severity
 from nsysconv.render import display
-from nsysconv.render.contract import Options
+from nsysconv.render.contract import Options, encodable
 from nsysconv.render.display import (
     NULL,
     DisplayColumn,
@@ -45,9 +45,9 @@ _LAST_RESORT = 8
 
 @dataclass(frozen=True)
 class ColumnNeeds:
-    """What a column would like: widths of its cells, of its header in one line, of the name alone.
+    """What a column would like: widths of its cells, of its header in one line, and in two (`folded`).
 
-    `folded` is the header's width with the unit on a line of its own. Only text can be shortened.
+    Only text can be shortened.
     """
 
     cells: int
@@ -86,8 +86,7 @@ def fit_columns(needs: Sequence[ColumnNeeds], width: int) -> Layout:
     no keys go, and at last keys. The first number (what the rows are ordered by, as a rule) is the
     last to go, but for the first column.
     """
-    kept = list(range(len(needs)))
-    kept, room = _leave_out(needs, kept, width)
+    kept, room = _leave_out(needs, width)
     fold = _total(needs, kept, fold=False, room=room) > width
     widths = {i: needs[i].least(fold, room) for i in kept}
     if len(kept) == 1:
@@ -96,7 +95,8 @@ def fit_columns(needs: Sequence[ColumnNeeds], width: int) -> Layout:
     return Layout(tuple(kept), tuple(widths[i] for i in kept), fold)
 
 
-def _leave_out(needs: Sequence[ColumnNeeds], kept: list[int], width: int) -> tuple[list[int], int]:
+def _leave_out(needs: Sequence[ColumnNeeds], width: int) -> tuple[list[int], int]:
+    kept = list(range(len(needs)))
     number = next((i for i in kept if not needs[i].key and not needs[i].text), None)
     steps = (
         (_COMFORT, [i for i in kept if not needs[i].brief]),
@@ -147,7 +147,7 @@ def strip_lines(report: Report, width: int, spell: Encode) -> Iterator[str]:
     beside = max(map(text_width, titles)) + 2
     room = min(width - beside, max(len(panel.start) for panel in shown))
     begin = min(t for panel in shown for t in panel.start if t is not None)
-    end = max(int(t) for panel in shown for t in _ends(panel))
+    end = max(panel.end for panel in shown)
     if width - beside < _FEWEST_CELLS or end <= begin:
         return
     name = picture.values[0]
@@ -165,14 +165,8 @@ def strip_lines(report: Report, width: int, spell: Encode) -> Iterator[str]:
     )
 
 
-def _ends(panel: Panel) -> Iterator[float]:
-    for start, width in zip(panel.start, panel.width, strict=True):
-        if start is not None and width is not None:
-            yield start + width
-
-
 def _means(panel: Panel, name: str, edges: np.ndarray) -> Iterator[float | None]:
-    """Yield per cell between two edges the time-weighted mean of the bins in it, or None."""
+    # Per cell between two edges the time-weighted mean of the bins in it, or None.
     rows = zip(panel.start, panel.width, panel.values[name], strict=True)
     complete = [row for row in rows if None not in row]
     start, width, value = np.array(complete, float).reshape(-1, 3).T
@@ -198,7 +192,7 @@ def bar_cells(report: Report, cells: int, spell: Encode) -> tuple[str, list[str]
     """Return what a histogram's table has beside it: a header, and a bar per row of at most `cells`.
 
     Several parts have a letter each, which the header explains as far as it has room; a row that is
-    not 0 has a sign at least. No bars where there is no histogram, or nothing in it.
+    not 0 has a sign at least. Nothing where there is no histogram, or nothing in it.
     """
     picture = report.picture
     if picture is None or picture.kind != "histogram" or report.table is None:
@@ -222,7 +216,7 @@ def bar_cells(report: Report, cells: int, spell: Encode) -> tuple[str, list[str]
 
 
 def _bar(parts: Sequence[int], scale: Fraction, signs: Sequence[str]) -> str:
-    """Draw the parts end to end, as long as their sum; what rounding takes goes to the largest."""
+    # The parts end to end, as long as their sum; what rounding takes goes to the largest.
     total = sum(parts)
     length = max(round(total * scale), 1 if total else 0)
     if not length:
@@ -252,7 +246,7 @@ _STYLES = {Severity.INFO: "dim", Severity.APPROXIMATED: "yellow", Severity.DROPP
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the reports, an empty line between two."""
-    write = _painter(out) if options.color else _writer(out)
+    write = _painter(out) if options.color else lambda text, style: out.write(text + "\n")
     width = None if options.width is None else max(options.width, _NARROWEST)
     spell = _stream_encoder(out)
     for i, report in enumerate(reports):
@@ -270,10 +264,6 @@ def notes_text(report: Report, width: int | None = None) -> str:
     return "".join(f"{part}\n" for line in lines for part in _wrapped(line, width))
 
 
-def _writer(out: TextIO) -> Callable[[str, str], object]:
-    return lambda text, style: out.write(text + "\n")
-
-
 def _painter(out: TextIO) -> Callable[[str, str], object]:
     from rich.console import Console  # other formats do without
     from rich.text import Text
@@ -285,35 +275,26 @@ def _painter(out: TextIO) -> Callable[[str, str], object]:
     return lambda text, style: console.print(Text(text, style), soft_wrap=True)
 
 
-def _stream_encoder(out: TextIO) -> Callable[[str], str]:
-    """Return a function that spells out what the stream cannot encode, our own signs in plain ASCII."""
-    encoding = getattr(out, "encoding", None) or "utf-8"
-
+def _stream_encoder(out: TextIO) -> Encode:
+    # What the stream cannot encode is spelled out, our own signs in plain ASCII.
     def spell(text: str) -> str:
-        try:
-            text.encode(encoding)
-        except UnicodeEncodeError:
-            return "".join(map(character, text))
-        return text
+        spelled = encodable(text, out, "backslashreplace")
+        return text if spelled == text else "".join(map(character, text))
 
     @functools.cache
     def character(sign: str) -> str:
-        try:
-            sign.encode(encoding)
-        except UnicodeEncodeError:
-            return _PLAIN.get(sign) or sign.encode(encoding, "backslashreplace").decode(encoding)
-        return sign
+        spelled = encodable(sign, out, "backslashreplace")
+        return sign if spelled == sign else _PLAIN.get(sign, spelled)
 
     return spell
 
 
-def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> Iterator[Line]:
+def _report(report: Report, width: int | None, spell: Encode) -> Iterator[Line]:
     below = [*_missing(report), *_cut(report)]
     if empty := display.empty_sentence(report):
         below.append((empty, ""))
     if report.title:
-        for text in _wrapped(spell(display.heading(report)), width):
-            yield text, "bold"
+        yield from ((part, "bold") for part in _wrapped(spell(display.heading(report)), width))
     for said in report.said:
         yield from _said(said, width, spell)
     if report.in_rows:
@@ -321,18 +302,18 @@ def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> I
         prose = [s for s in table.columns if s.column.prose] if width is not None else []
         table = replace(table, columns=tuple(s for s in table.columns if s not in prose))
         if width is not None:
-            yield from _strips(report, width, spell)
+            for text in strip_lines(report, width, spell):
+                yield from ((part, "") for part in _wrapped(text, width))
         with_bars = _with_bars(report, table, width, spell) if width is not None else None
         lines, left_out = with_bars or _table(table, width, spell)
         yield from lines
         below += _sentences(table, prose)
         below += _left_out_lines(table, left_out, width)
     for text, style in (*below, *_notes(report)):
-        for part in _wrapped(spell(text), width):
-            yield part, style
+        yield from ((part, style) for part in _wrapped(spell(text), width))
 
 
-def _said(said: Said, width: int | None, spell: Callable[[str], str]) -> Iterator[Line]:
+def _said(said: Said, width: int | None, spell: Encode) -> Iterator[Line]:
     indent = ""
     if said.head:
         yield from ((part, "bold") for part in _wrapped(spell(escaped(said.head)), width))
@@ -342,15 +323,10 @@ def _said(said: Said, width: int | None, spell: Callable[[str], str]) -> Iterato
         yield from ((indent + part, "") for part in _wrapped(spell(escaped(line)), room))
 
 
-def _strips(report: Report, width: int, spell: Callable[[str], str]) -> Iterator[Line]:
-    for text in strip_lines(report, width, spell):
-        yield from ((part, "") for part in _wrapped(text, width))
-
-
 def _with_bars(
-    report: Report, table: DisplayTable, width: int, spell: Callable[[str], str]
+    report: Report, table: DisplayTable, width: int, spell: Encode
 ) -> tuple[list[Line], list[DisplayColumn]] | None:
-    """Return `_table` with a bar behind each row; None where there is no room for both."""
+    # A bar behind each row of the table; None where there is no room for both.
     lines, left_out = _table(table, max(width - GAP - ROOM, _NARROWEST), spell)
     room = min(width - max(text_width(text) for text, _ in lines) - GAP, MOST)
     if room < ROOM or any(shown.column.brief for shown in left_out):
@@ -392,12 +368,12 @@ def _left_out_lines(
     if left_out:
         names = ", ".join(shown.column.name for shown in left_out)
         yield f"not shown in {width} columns: {names}; --format json has them", "dim"
-    if nowhere := display.unrecorded_columns([column.name for column in table.unrecorded]):
+    if nowhere := display.unrecorded_columns(table.unrecorded):
         yield nowhere, "dim"
 
 
 def _table(
-    table: DisplayTable, width: int | None, spell: Callable[[str], str]
+    table: DisplayTable, width: int | None, spell: Encode
 ) -> tuple[list[Line], list[DisplayColumn]]:
     shown = [
         DisplayColumn(s.column, s.name, spell(s.unit), tuple(map(spell, s.cells)))
@@ -428,24 +404,15 @@ def _needs(shown: DisplayColumn) -> ColumnNeeds:
     )
 
 
-def _header(
-    kept: Sequence[DisplayColumn], plan: Layout, spell: Callable[[str], str]
-) -> Iterator[str]:
-    rows = [[s.header for s in kept]]
-    if plan.fold:
-        rows = [[s.name for s in kept], [s.unit for s in kept]]
-    for row in rows:
+def _header(kept: Sequence[DisplayColumn], plan: Layout, spell: Encode) -> Iterator[str]:
+    folded = [s.name for s in kept], [s.unit for s in kept]
+    for row in folded if plan.fold else ([s.header for s in kept],):
         pairs = zip(row, plan.widths, strict=True)
         yield _joined(kept, [_fitted(text, cells, shorten, spell) for text, cells in pairs], plan)
 
 
-def _fitted(
-    text: str, width: int | None, cut: Callable[[str, int], str], spell: Callable[[str], str]
-) -> str:
-    """Return the text in at most `width` cells (None: in full).
-
-    `cut` counts characters, while wide ones take two cells and a spelled `…` three: tried until it fits.
-    """
+def _fitted(text: str, width: int | None, cut: Callable[[str, int], str], spell: Encode) -> str:
+    # `cut` counts characters; wide ones take two cells, a spelled `…` three: tried until it fits.
     if width is None:
         return text
     room, result = width, text

@@ -7,8 +7,8 @@ lost. A printed report has its own headers and rounding, and a blank in place of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TextIO
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
 
 from nsysconv.render.contract import Options, encodable, single_report
 from nsysconv.render.display import column_headers, printed_rows
@@ -24,18 +24,13 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the one report."""
     report = single_report(reports, "tsv")
     out.write("\t".join(column_headers(report)) + "\n")
-    for line in map("\t".join, _printed(report) if report.is_printed else _own(report)):
-        out.write(encodable(line, out, "backslashreplace") + "\n")
+    cell: Callable[[Any], str] = _printed_cell if report.is_printed else _cell
+    for row in printed_rows(report) if report.is_printed else report.tuples():
+        out.write(encodable("\t".join(map(cell, row)), out, "backslashreplace") + "\n")
 
 
-def _own(report: Report) -> Iterator[Iterable[str]]:
-    for row in report.tuples():
-        yield map(_cell, row)
-
-
-def _printed(report: Report) -> Iterator[Iterable[str]]:
-    for row in printed_rows(report):
-        yield (text.translate(_BLANKS) for text in row)
+def _printed_cell(text: str) -> str:
+    return text.translate(_BLANKS)
 
 
 def _cell(value: Value) -> str:

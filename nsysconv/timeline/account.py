@@ -1,7 +1,4 @@
-"""Where the time of a device went: each instant of a span in one class, and what ran in it by name.
-
-Definitions, with worked examples: docs/definitions.md.
-"""
+"""Where the time of a device went: each instant in one class, and what ran (docs/definitions.md)."""
 
 from __future__ import annotations
 
@@ -12,14 +9,12 @@ import numpy as np
 
 from nsysconv.facts import Fact, in_order
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import blocks, counts, factorize, sums, take
+from nsysconv.timeline.arrays import Array, blocks, counts, factorize, sums, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
 from nsysconv.timeline.kernel_categories import communicates
-from nsysconv.timeline.steps import STEP_RANGE, Steps, extent, steps
+from nsysconv.timeline.steps import STEP_RANGE, steps, uncut_by_slice
 from nsysconv.timeline.timeline import Timeline, cached, cached_small, cached_whole
-
-Array = np.ndarray
 
 OPERATION_CLASSES = ("computation", "communication", "memcpy", "memset", "migration")
 """What operations may be, in the order that decides where several run at once."""
@@ -36,11 +31,7 @@ NEEDS = frozenset({Fact.KERNELS})
 _COMPUTATION, _COMMUNICATION = 0, 1
 _CLASS_OF_KIND = np.zeros(len(OpKind), np.int8)
 _CLASS_OF_KIND[[OpKind.MEMCPY, OpKind.MEMSET, OpKind.MIGRATION]] = 2, 3, 4
-_FACTS = {
-    "memcpy": Fact.MEMCPYS,
-    "memset": Fact.MEMSETS,
-    "migration": Fact.UNIFIED_MEMORY,
-}
+_FACTS = {"memcpy": Fact.MEMCPYS, "memset": Fact.MEMSETS, "migration": Fact.UNIFIED_MEMORY}
 _NAMES = {
     OpKind.MEMCPY: "[memcpy]",
     OpKind.MEMSET: "[memset]",
@@ -51,16 +42,14 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class TimeSpan(Window):
-    """The time that an account is of: [start, end) in ns since the profile's zero, and how many steps lie
-    in it (None: it was not taken from steps)."""
+    """The time that an account is of, and how many steps lie in it; None: it is not that of steps."""
 
     steps: int | None = None
 
 
 @dataclass(frozen=True)
 class AccountEntry:
-    """The operations of one class and name that intersect a span: how many, and their durations inside
-    it in ns, added up; where several run at once each counts."""
+    """The operations of one class and name that intersect a span, and their durations in it, added up."""
 
     part: str
     name: str
@@ -85,9 +74,7 @@ class Account:
     not_recorded: frozenset[str]
 
     def overlap(self, part: str) -> int:
-        """Return what the durations of a class's operations exceed its time by, in ns: they ran at the
-        same time as others of it, or as something of a class before it.
-        """
+        """Return the ns that a class's operations ran beside others of it, or of a class before it."""
         return sum(work.sum_ns for work in self.entries if work.part == part) - self.times[part]
 
 
@@ -123,8 +110,7 @@ def accounts(timeline: Timeline, pattern: str = STEP_RANGE) -> Accounts:
 
 
 def account(timeline: Timeline, device: int, span: TimeSpan) -> Account:
-    """Return where the time of a span went on a device, MISSING being the one of operations that name
-    none.
+    """Return where the time of a span went on a device (MISSING: that of operations that name none).
 
     The parts of a gap lie one after the other in time; of a gap and of an operation that the span cuts
     what is inside counts. A device that has no window is all the time before its first operation.
@@ -132,53 +118,24 @@ def account(timeline: Timeline, device: int, span: TimeSpan) -> Account:
     return _Device.of(timeline, device).account(timeline, span)
 
 
-def window_span(timeline: Timeline, device: int) -> TimeSpan | None:
-    """Return the window of a device; None where it has none."""
-    span = window(timeline, device, timeline.ops_on(device))
-    return None if span is None else TimeSpan(span.start, span.end)
-
-
 def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> TimeSpan | None:
-    """Return the time from the begin of the first step to the end of the last, of all processes, and
-    how many steps the process with the most steps has. Steps that a slice cuts are left out.
+    """Return the time from the first step to the last, of all processes, and the most steps that one has.
 
-    None where there is none, or where CPU and GPU times are not on one clock.
+    Steps that a slice cuts are left out. None where there is none, or where the clocks disagree.
     """
     if timeline.clocks_disagree:
         return None
-    of_processes = [_uncut(timeline, mine) for mine in steps(timeline, pattern)]
-    whole = [mine for mine in of_processes if len(mine)]
+    whole = uncut_by_slice(timeline, steps(timeline, pattern))
     if not whole:
         return None
     start, end = min(mine.start.min() for mine in whole), max(mine.end.max() for mine in whole)
     return TimeSpan(int(start), int(end), max(map(len, whole)))
 
 
-def recording_span(timeline: Timeline) -> TimeSpan | None:
-    """Return the time from the first start to the last end of what the processes did, migrations left
-    out; with a slice that says when, the slice.
-
-    None where nothing is recorded, or where CPU and GPU times are not on one clock.
-    """
-    if timeline.clocks_disagree:
-        return None
-    limits = None if timeline.is_whole else timeline.limits(np.empty(0, np.int64))
-    limits = limits or extent(timeline)
-    return None if limits is None else TimeSpan(*limits)
-
-
-def _uncut(timeline: Timeline, mine: Steps) -> Steps:
-    process = np.array([mine.pid])
-    low, high = timeline.limits(process) or (mine.start.min(), mine.end.max())
-    inside = timeline.in_processes(process) & (mine.start >= low) & (mine.end <= high)
-    return mine.take(np.flatnonzero(inside))
-
-
 @dataclass(frozen=True)
 class _Device:
-    """The operations of a device, and its gaps. `place` is the class of each operation, as a place in
-    OPERATION_CLASSES; `group` numbers its class and name, which are in `kinds`.
-    """
+    # What spans of one device share. `place` is the class of each operation, as a place in
+    # OPERATION_CLASSES; `group` numbers its class and name, which are in `kinds`.
 
     device: int
     ops: GpuOps
@@ -190,16 +147,15 @@ class _Device:
 
     @classmethod
     def of(cls, timeline: Timeline, device: int) -> _Device:
-        """Return what spans of one device share."""
         ops = timeline.ops_on(device)
-        talks = _communicating(timeline)
+        talks = communicates(timeline)
         if ops is not timeline.ops:
             talks = talks[timeline.places_on(device)]
         place = _CLASS_OF_KIND.take(ops.kind)
         place[talks] = _COMMUNICATION
-        by_device = _gaps_by_device(timeline)
-        span = window(timeline, device, ops)
-        return cls(device, ops, place, *_named(timeline, ops, place), span, by_device.get(device))
+        group, kinds = _named(timeline, ops, place)
+        span, idle = window(timeline, device, ops), _gaps_by_device(timeline).get(device)
+        return cls(device, ops, place, group, kinds, span, idle)
 
     def account(self, timeline: Timeline, span: TimeSpan) -> Account:
         low = high = span.end
@@ -217,23 +173,20 @@ class _Device:
             timeline.rank_of(timeline.pids_on(self.device)),
             span,
             times,
-            tuple(self._works(low, high)),
+            tuple(self._entries(low, high)),
             frozenset(part for part, fact in _FACTS.items() if fact not in facts),
         )
 
     def _exclusive(self, low: int, high: int) -> list[int]:
-        """Return per class of operations how much of [low, high) it covers that no earlier class does."""
+        # Per class of operations how much of [low, high) it covers that no earlier class does.
         ops, count = self.ops, len(OPERATION_CLASSES)
         covered = [0] * count
         latest = [low] * count
         for block in blocks(len(ops)):
-            start, end, place = (
-                ops.start[block],
-                np.clip(ops.end[block], low, high),
-                self.place[block],
-            )
+            start, place = ops.start[block], self.place[block]
             if start[0] >= high:
                 break
+            end = np.clip(ops.end[block], low, high)
             there = np.bincount(place, minlength=count)
             before: int | None = None
             added, reach = 0, low
@@ -252,7 +205,7 @@ class _Device:
     def _idle(self, timeline: Timeline, low: int, high: int) -> list[int]:
         result = np.zeros(len(PARTS), np.int64)
         if self.gaps is None or high <= low:
-            return [0] * len(PARTS)
+            return list(map(int, result))
         first = int(np.searchsorted(self.gaps.end, low, side="right"))
         last = int(np.searchsorted(self.gaps.start, high, side="left"))
         inside = self.gaps.take(slice(first, max(first, last)))
@@ -264,10 +217,10 @@ class _Device:
             )
             cut = replace(mine, start=start, end=end, host_end=host_end)
             result += parts(timeline, cut).sum(axis=1)
-        return [int(time) for time in result]
+        return list(map(int, result))
 
-    def _works(self, low: int, high: int) -> Iterator[AccountEntry]:
-        """Yield the operations that intersect [low, high) by class and name, most time first."""
+    def _entries(self, low: int, high: int) -> Iterator[AccountEntry]:
+        # The operations that intersect [low, high) by class and name, most time first.
         ops, count = self.ops, len(self.kinds)
         launches, spent = np.zeros((2, count), np.int64)
         for block in blocks(len(ops)):
@@ -285,17 +238,12 @@ class _Device:
             entry = totals.setdefault(self.kinds[i], [0, 0])
             entry[0] += int(launches[i])
             entry[1] += int(spent[i])
-        for (part, name), (several, time) in sorted(
-            totals.items(), key=lambda it: (-it[1][1], it[0])
-        ):
-            yield AccountEntry(part, name, several, time)
+        entries = [AccountEntry(*kind, several, time) for kind, (several, time) in totals.items()]
+        yield from sorted(entries, key=lambda entry: (-entry.sum_ns, entry.part, entry.name))
 
 
 def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[tuple[str, str]]]:
-    """Return per operation the number of what it is, and the class and name by number.
-
-    `place` says of which class each operation is.
-    """
+    # Per operation the number of what it is, and the class and name by number.
     rows, texts = _kernel_names(timeline)
     name = np.zeros(len(ops), np.int32)
     kernels = ops.kind == OpKind.KERNEL
@@ -311,16 +259,10 @@ def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[t
 
 @cached_whole
 def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
-    """Return per row of the kernels' table a number, and the names by number."""
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
     place, (ids,) = factorize(name_id)
     texts = timeline.profile.names(ids)
     return place, [texts[i] for i in ids.tolist()]
-
-
-@cached
-def _communicating(timeline: Timeline) -> Array:
-    return communicates(timeline)
 
 
 @cached

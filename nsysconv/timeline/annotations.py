@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +12,9 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.arrays import factorize, take
-from nsysconv.timeline.events import Spans
+from nsysconv.timeline.arrays import Array, factorize, take
+from nsysconv.timeline.events import Spans, has_time
 from nsysconv.timeline.timeline import Timeline, cached_whole
-
-Array = np.ndarray
 
 PUSH_POP, START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
 OPERATOR, PYTHON_FUNCTION, DIRECTIVE, LIBRARY_CALL = range(len(codes.OPERATOR_KINDS))
@@ -29,19 +28,39 @@ _BEGINNING = re.compile(r"\A[A-Za-z0-9 _#.:-]+")
 def ranges(timeline: Timeline) -> Spans:
     """Return the ranges of a profile that have a length: push/pop and start/end, but no marks.
 
-    All of them, also those outside a slice: what nests, nests whole (`Timeline.holds` says which are in
-    it).
+    Those outside a slice, too: what nests, nests whole. `Timeline.holds` says which are in it.
     """
-    return _ranges(timeline.profile)
+    profile = timeline.profile
+    names = ("start_ns", "dur_ns", "pid", "tid", "kind", "domain_id", "name_id")
+    column = profile.columns("range", names)
+    long = (column["kind"] == PUSH_POP) | (column["kind"] == START_END)
+    kept = long & (column["start_ns"] != MISSING)
+    start, dur, pid, tid, kind, domain, name_id = (take(column[name], kept) for name in names)
+    rows = np.flatnonzero(kept)
+    unclosed = dur == MISSING
+    last = profile.attributes["recording_ns"]
+    closing = int((start + np.where(unclosed, 0, dur)).max(initial=0)) if last is None else last
+    end = start + np.where(unclosed, np.maximum(closing - start, 0), dur)
+    name, texts = _number_texts(profile, name_id)
+    unnamed = name_id == MISSING
+    if unnamed.any():
+        name = name.copy()
+        name[unnamed], texts = _number_own_texts(profile, rows[unnamed], texts)
+    domain = np.where(domain == MISSING, 0, domain)
+    return Spans(start, end, pid, tid, kind, domain, rows, name, texts)
 
 
 @cached_whole
 def operators(timeline: Timeline) -> Spans:
-    """Return operators, Python functions and directives of a profile; those without a time left out.
-
-    All of them, as `ranges`.
-    """
-    return _operators(timeline.profile)
+    """Return operators, Python functions and directives that have a time, those outside a slice, too."""
+    names = ("start_ns", "dur_ns", "pid", "tid", "kind", "name_id")
+    column = timeline.profile.columns("operator", names)
+    timed = has_time(column)
+    start, dur, pid, tid, kind, name_id = (take(column[name], timed) for name in names)
+    name, texts = _number_texts(timeline.profile, name_id)
+    rows = np.flatnonzero(timed)
+    domain = np.zeros(len(rows), np.int32)
+    return Spans(start, start + dur, pid, tid, kind, domain, rows, name, texts)
 
 
 def name_pattern(*patterns: str) -> re.Pattern[str]:
@@ -51,31 +70,27 @@ def name_pattern(*patterns: str) -> re.Pattern[str]:
 
 
 def named(timeline: Timeline, spans: Spans, pattern: str, domain: str | None = None) -> Array:
-    """Return which intervals have a name, and are of a domain of a name, that fits.
-
-    None: of any domain.
-    """
-    fits = name_pattern(pattern).fullmatch
-    fitting = np.array([bool(fits(name)) for name in spans.names], bool)
-    kept: Array = fitting[spans.name] if len(spans) else np.zeros(0, bool)
+    """Return which intervals have a name that fits, and a domain whose name fits (None: any)."""
+    kept = which_named(spans, name_pattern(pattern).fullmatch)
     if domain is not None and len(spans):
-        kept = kept.copy()
         known = domain_names(timeline.profile)
         of_domain = name_pattern(domain).fullmatch
         pairs, (pids, domains) = factorize(spans.pid, spans.domain)
-        good = [
-            bool(of_domain(known.get((pid, each), "")))
-            for pid, each in zip(pids.tolist(), domains.tolist(), strict=True)
-        ]
-        kept &= np.array(good, bool)[pairs]
+        keys = zip(pids.tolist(), domains.tolist(), strict=True)
+        kept &= np.array([bool(of_domain(known.get(key, ""))) for key in keys], bool)[pairs]
     return kept
+
+
+def which_named(spans: Spans, fits: Callable[[str], object]) -> Array:
+    """Return which intervals have a name that fits, as a mask."""
+    fitting = np.array([bool(fits(name)) for name in spans.names], bool)
+    return fitting[spans.name] if len(spans) else np.zeros(0, bool)
 
 
 def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
     """Return per process how many ranges, and operators of the kind operator, have a name that fits.
 
-    As many as `ranges` and `operators` hold, and yet not made of these: of a table in which nothing has
-    such a name, no more is read than what shows that.
+    Of a table in which nothing has such a name, no more is read than what shows that.
     """
     profile, fits = timeline.profile, name_pattern(pattern).fullmatch
     beginning = "".join(_BEGINNING.findall(pattern)[:1])
@@ -95,7 +110,7 @@ def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
 
 
 def _pids_of_ranges(profile: Profile, names: Array, rows: Array) -> Array:
-    """Return the processes of the ranges that have one of these names, or none and one of these ids."""
+    # Of those with one of these names, or with none and one of these ids.
     name_id = _names_of("range", profile, len(names) + len(rows))
     fitting = _among(name_id, names)
     if len(rows):
@@ -112,19 +127,17 @@ def _pids_of_operators(profile: Profile, names: Array) -> Array:
     if not fitting.any():
         return np.empty(0, np.int64)
     column = profile.columns("operator", ("pid", "kind", "start_ns", "dur_ns"))
-    timed = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
-    return take(column["pid"], fitting & timed & (column["kind"] == OPERATOR))
+    return take(column["pid"], fitting & has_time(column) & (column["kind"] == OPERATOR))
 
 
 def _names_of(table: str, profile: Profile, wanted: int) -> Array:
-    """Return the ids of the rows' names; of no row where nothing is wanted."""
     if not wanted or not profile.row_count(table):
         return np.empty(0, np.int32)
     return profile.columns(table, ("name_id",))["name_id"]
 
 
 def _among(values: Array, wanted: Array) -> Array:
-    """Return which values are among these, which are in order; `np.isin` would load `numpy.ma`."""
+    # `wanted` is in order. `np.isin` would load `numpy.ma`.
     if not len(wanted):
         return np.zeros(len(values), bool)
     place = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
@@ -152,40 +165,7 @@ def prefix_domains(timeline: Timeline, spans: Spans) -> Spans:
     return replace(spans, name=np.array(merged, np.int64)[place], names=tuple(texts))
 
 
-def _ranges(profile: Profile) -> Spans:
-    names = ("start_ns", "dur_ns", "pid", "tid", "kind", "domain_id", "name_id")
-    column = profile.columns("range", names)
-    long = (column["kind"] == PUSH_POP) | (column["kind"] == START_END)
-    kept = long & (column["start_ns"] != MISSING)
-    start, dur, pid, tid, kind, domain, name_id = (take(column[name], kept) for name in names)
-    rows = np.flatnonzero(kept)
-    unclosed = dur == MISSING
-    last = profile.attributes["recording_ns"]
-    closing = int((start + np.where(unclosed, 0, dur)).max(initial=0)) if last is None else last
-    end = start + np.where(unclosed, np.maximum(closing - start, 0), dur)
-    name, texts = _named(profile, name_id)
-    unnamed = name_id == MISSING
-    if unnamed.any():
-        name = name.copy()
-        name[unnamed], texts = _own_texts(profile, rows[unnamed], texts)
-    domain = np.where(domain == MISSING, 0, domain)
-    return Spans(start, end, pid, tid, kind, domain, rows, name, texts)
-
-
-def _operators(profile: Profile) -> Spans:
-    names = ("start_ns", "dur_ns", "pid", "tid", "kind", "name_id")
-    column = profile.columns("operator", names)
-    timed = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
-    start, dur, pid, tid, kind, name_id = (take(column[name], timed) for name in names)
-    name, texts = _named(profile, name_id)
-    rows = np.flatnonzero(timed)
-    return Spans(
-        start, start + dur, pid, tid, kind, np.zeros(len(rows), np.int32), rows, name, texts
-    )
-
-
-def _named(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, ...]]:
-    """Return per row the number of its text, and the texts, each once."""
+def _number_texts(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, ...]]:
     place, (ids,) = factorize(name_id)
     texts = profile.names(ids[ids != MISSING])
     numbers: dict[str, int] = {}
@@ -196,13 +176,10 @@ def _named(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, ...]]:
     return take(merged, place), tuple(numbers)
 
 
-def _own_texts(
+def _number_own_texts(
     profile: Profile, rows: Array, texts: tuple[str, ...]
 ) -> tuple[Array, tuple[str, ...]]:
-    """Return the same as `_named` for ranges that bear their text themselves.
-
-    Known texts keep their numbers.
-    """
+    # Of ranges that bear their text themselves; texts that are known keep their numbers.
     numbers = {text: place for place, text in enumerate(texts)}
     own = profile.texts("range", "text")
     number_of = np.array(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
@@ -19,10 +20,34 @@ _FEW_GROUPS = 4
 _EXACT = (1 << 53) // _BLOCK
 
 
+@dataclass(frozen=True)
+class Columns:
+    """Columns of equal length: those fields of a dataclass that are arrays."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return next(len(value) for value in vars(self).values() if isinstance(value, np.ndarray))
+
+    def take(self, which: Array | slice) -> Self:
+        """Return the rows of a mask, of indices or of a slice."""
+        columns = {name: v for name, v in vars(self).items() if isinstance(v, np.ndarray)}
+        return replace(self, **{name: take(column, which) for name, column in columns.items()})
+
+
 def blocks(length: int) -> Iterator[slice]:
     """Slice that cover 0..length-1 in order, each small enough for the cache."""
     for low in range(0, length, _BLOCK):
         yield slice(low, min(low + _BLOCK, length))
+
+
+def batches(size: Array, most: int) -> Iterator[slice]:
+    """Yield slices of entries whose sizes add up to `most` at most; what is larger is alone."""
+    edges = np.concatenate(([0], np.cumsum(size)))
+    low = 0
+    while low < len(size):
+        high = int(np.searchsorted(edges, edges[low] + most, side="right")) - 1
+        yield slice(low, max(high, low + 1))
+        low = max(high, low + 1)
 
 
 def indices(mask: Array) -> Array:
@@ -36,11 +61,10 @@ def indices(mask: Array) -> Array:
     return result
 
 
-def take(column: Array, which: Array) -> Array:
-    """`column[which]`, without spelling out a column that is one value everywhere.
-
-    The column itself where a mask leaves nothing out.
-    """
+def take(column: Array, which: Array | slice) -> Array:
+    """Return `column[which]`; the column itself for all of it, one value everywhere where it is that."""
+    if isinstance(which, slice):
+        return column[which]
     if column.strides == (0,) and len(column):
         count = np.count_nonzero(which) if which.dtype == bool else len(which)
         return np.broadcast_to(column[0], int(count))
@@ -64,10 +88,7 @@ def concatenate(columns: Sequence[Array]) -> Array:
 
 
 def by_group(groups: Array, count: int, values: Array | None = None) -> list[Array]:
-    """Return per group number 0..count-1 the values of its members, in order.
-
-    None: their indices, as int32.
-    """
+    """Return per group number 0..count-1 the values (None: int32 indices) of its members, in order."""
     if count == 0:
         return []
     if 1 < count <= _FEW_GROUPS:
@@ -106,9 +127,7 @@ def sums(groups: Array, values: Array, count: int) -> Array:
 
 
 def sort_by_group(groups: Array, values: Array, count: int) -> Array:
-    """Return the values by group number 0..count-1, those of one group in the order in which they
-    stand.
-    """
+    """Return the values by group number 0..count-1, each group's in the order in which they stand."""
     if count > 1 << 16:
         result: Array = values[np.argsort(groups, kind="stable")]
         return result
@@ -127,12 +146,10 @@ def sort_by_group(groups: Array, values: Array, count: int) -> Array:
 
 
 def squares(ordered: Array, size: Array, means: Array, weights: Array | None = None) -> Array:
-    """Return per group the sum of the squared distances of its values from its mean, each as often as its
-    weight says.
+    """Return per group the sum of the squared, weighted distances of its values from its mean.
 
-    The values stand by group and then by size, `size` of each group. They are added up in that order,
-    from the group's first on: of the same values the sum is the same to the last digit, whatever order
-    they had before and whatever other groups there are.
+    The values stand by group and then by size, `size` of each group. They are added up in that order:
+    of the same values the sum is the same to the last digit, whatever other groups there are.
     """
     result = np.zeros(len(size))
     # Groups are added up in blocks of their own, as many at a time as fit in the cache.
@@ -142,18 +159,13 @@ def squares(ordered: Array, size: Array, means: Array, weights: Array | None = N
     first = np.repeat(np.cumsum(size) - size, pieces) + within * _BLOCK
     length = np.minimum(np.repeat(size, pieces) - within * _BLOCK, _BLOCK)
     until = np.cumsum(length)
-    at = 0
-    while at < len(group):
-        done = int(first[at])
-        following = max(int(np.searchsorted(until, done + _BLOCK, side="right")), at + 1)
-        rows = slice(done, int(until[following - 1]))
-        mine = slice(at, following)
+    for mine in batches(length, _BLOCK):
+        rows = slice(int(first[mine.start]), int(until[mine.stop - 1]))
         distance = ordered[rows] - np.repeat(means[group[mine]], length[mine])
         distance *= distance
         if weights is not None:
             distance *= weights[rows]
-        np.add.at(result, group[mine], np.add.reduceat(distance, first[mine] - done))
-        at = following
+        np.add.at(result, group[mine], np.add.reduceat(distance, first[mine] - rows.start))
     return result
 
 
@@ -164,10 +176,7 @@ _MANY_GROUPS = 1 << 16
 
 @dataclass(frozen=True)
 class Statistics:
-    """One entry per group: `count` counts all rows, the rest those whose value is recorded.
-
-    MISSING or NaN where a group has no recorded value.
-    """
+    """One entry per group: `count` of all rows, the rest of recorded values, MISSING or NaN for none."""
 
     count: Array
     total: Array
@@ -179,10 +188,7 @@ class Statistics:
 
 
 def percent(part: Array | float, whole: Array | float) -> Array:
-    """Return shares of a whole in per cent; NaN where it is 0.
-
-    The whole is 100 and no part is more, however the quotient is rounded.
-    """
+    """Return shares of a whole in per cent, 100 at most however they are rounded; NaN where it is 0."""
     part, whole = np.asarray(part), np.asarray(whole)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = 100.0 * part / np.where(whole == 0, np.nan, whole)
@@ -191,10 +197,7 @@ def percent(part: Array | float, whole: Array | float) -> Array:
 
 
 def factorize(*columns: Array) -> tuple[Array, list[Array]]:
-    """Return numbers the distinct rows of integer columns 0.., in sorted order.
-
-    Returns each row's number and, per column, the distinct rows' values.
-    """
+    """Return each row's number among the distinct rows, in sorted order, and their values by column."""
     first, *others = columns
     values, numbers = _indexed(first)
     found = [values]
@@ -219,24 +222,23 @@ def factorize(*columns: Array) -> tuple[Array, list[Array]]:
 
 
 def _indexed(column: Array, *, spent: bool = False) -> tuple[Array, Array]:
-    """Return the distinct values, as int64, and each row's place among them; linear where they are dense.
-
-    `spent`: nobody else looks at the column, and the places may be written over it.
-    """
+    # The distinct values, as int64, and each row's place among them; linear where they are dense.
+    # `spent`: nobody else looks at the column, and the places may be written over it.
     if len(column) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int32)
     if column.strides == (0,):  # one value everywhere
         return column[:1].astype(np.int64), np.broadcast_to(np.int32(0), len(column))
     low, high = int(column.min()), int(column.max())
-    if low == MISSING != high:
-        return _indexed_but_for_missing(column)
+    if low == MISSING != high:  # the values may be dense without it
+        known = column != MISSING
+        values, place = _indexed(column[known])
+        places = np.zeros(len(column), np.int32)
+        places[known] = place + 1
+        return np.concatenate(([MISSING], values)), places
     if high - low > 4 * len(column) + 1024:
         values, index = np.unique(column, return_inverse=True)
         return values.astype(np.int64), index.reshape(-1).astype(np.int32)
-    seen = np.zeros(high - low + 1, bool)
-    # What is made of the column in between fits in the cache.
-    for block in blocks(len(column)):
-        seen[(column[block] - low).astype(np.intp)] = True
+    seen = _seen(column, low, high)
     place = np.cumsum(seen, dtype=np.int32) - 1
     index = column if spent and column.dtype == np.int32 else np.empty(len(column), np.int32)
     for block in blocks(len(column)):
@@ -244,36 +246,30 @@ def _indexed(column: Array, *, spent: bool = False) -> tuple[Array, Array]:
     return np.flatnonzero(seen) + low, index
 
 
-def _indexed_but_for_missing(column: Array) -> tuple[Array, Array]:
-    """Return the same as `_indexed` of a column in which MISSING is beside values: these may be
-    dense without it.
-    """
-    known = column != MISSING
-    values, place = _indexed(column[known])
-    index = np.zeros(len(column), np.int32)
-    index[known] = place + 1
-    return np.concatenate(([MISSING], values)), index
+def _seen(values: Array, low: int, high: int) -> Array:
+    seen = np.zeros(high - low + 1, bool)
+    for block in blocks(len(values)):
+        seen[(values[block] - low).astype(np.intp)] = True
+    return seen
 
 
 def distinct(values: Array) -> Array:
     """Return the distinct values, sorted; quick where few values repeat many times over a small range."""
     if values.strides == (0,) and len(values):
         return values[:1]
-    if len(values) < 1000 or int(values.max()) - int(values.min()) > 4 * len(values):
-        # As np.unique, which would load numpy.ma (8 ms).
-        ordered = np.sort(values)
-        first = np.ones(len(ordered), bool)
-        first[1:] = ordered[1:] != ordered[:-1]
-        return ordered[first]
-    low, high = int(values.min()), int(values.max())
-    seen = np.zeros(high - low + 1, bool)
-    for block in blocks(len(values)):
-        seen[(values[block] - low).astype(np.intp)] = True
-    return np.flatnonzero(seen) + low
+    if len(values) >= 1000:
+        low, high = int(values.min()), int(values.max())
+        if high - low <= 4 * len(values):
+            return np.flatnonzero(_seen(values, low, high)) + low
+    # As np.unique, which would load numpy.ma (8 ms).
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
 
 
 def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:
-    """Return statistic of `values` per group number 0..count-1; MISSING values are counted only."""
+    """Return statistics of `values` per group number 0..count-1; MISSING values are counted only."""
     all_rows = counts(groups, count)
     known = values != MISSING
     if not known.all():
@@ -285,10 +281,7 @@ def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:
 
 
 def weighted_statistics(groups: Array, values: Array, weights: Array, count: int) -> Statistics:
-    """Return the same as `grouped_statistics`, each value counting as often as its weight says.
-
-    But `count` of rows.
-    """
+    """Return `grouped_statistics` of values that count as often as their weights say, `count` of rows."""
     all_rows = counts(groups, count)
     known = values != MISSING
     groups, values, weights = groups[known], values[known], weights[known]
@@ -315,11 +308,8 @@ def _statistics(
     middle: tuple[Array, ...],
     weights: Array | None = None,
 ) -> Statistics:
-    """Return the statistics of values that are sorted by group and then by value.
-
-    `size` is how many each group has, and `times` how often all of these count; `middle` are the places
-    of the middle two within their group.
-    """
+    # The values are sorted by group and then by value. `size` is how many each group has, `times` how
+    # often all of these count; `middle` are the places of the middle two within their group.
     count, some = len(size), size > 0
     first = np.cumsum(size) - size
 
@@ -345,7 +335,6 @@ def _statistics(
 
 
 def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
-    """Return the values, sorted by group and then by value; `size` is how many each group has."""
     if len(size) >= _MANY_GROUPS:
         result: Array = values[np.lexsort((values, groups))]
         return result
@@ -357,10 +346,7 @@ def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
 
 
 def decade(values: Array) -> Array:
-    """Return the bucket of each value: 0, 1,000, 10,000, …: the largest of them that is not above it.
-
-    MISSING stays MISSING.
-    """
+    """Return per value the largest of 0, 1,000, 10,000, … that is not above it; MISSING stays MISSING."""
     edges = np.concatenate(([0], 10 ** np.arange(3, 18, dtype=np.int64)))
     place = np.searchsorted(edges, np.maximum(values, 0), side="right") - 1
     result: Array = np.where(values == MISSING, MISSING, edges[place])
@@ -378,13 +364,11 @@ def min_median_max(
 ) -> tuple[Number | None, Number | None, Number | None]:
     """Return least, median and greatest of the values that there are; None where there is none.
 
-    The median of an even number is the mean of the middle two; of integers rounded to a whole one, a
-    half up, so that it is of their kind.
+    The median of integers is an integer: of the mean of the middle two, a half is rounded up.
     """
     known = sorted(value for value in values if value is not None)
     if not known:
         return None, None, None
-    low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
-    both = low + high
+    both = known[(len(known) - 1) // 2] + known[len(known) // 2]
     middle = (both + 1) // 2 if isinstance(both, int) else both / 2
     return known[0], middle, known[-1]

@@ -1,7 +1,4 @@
-"""One clock for the profiles of a run: times of day, refined by collectives that end together.
-
-Definitions, with a worked example: docs/definitions.md.
-"""
+"""One clock for the profiles of a run: times of day, refined by collectives (docs/definitions.md)."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.report import MISSING
+from nsysconv.timeline.arrays import Array
 from nsysconv.timeline.timeline import Timeline
 
-Array = np.ndarray
 Ends = Callable[[int], tuple[Array, Array]]
 """Of the profile of a number: its synchronising collectives by number, and when they ended."""
 
@@ -57,106 +54,73 @@ class ClockOffset:
 def clock_offsets(
     utc: Sequence[int | None], ends: Ends, collectives: int
 ) -> list[ClockOffset | None]:
-    """Return per profile its clock.
-
-    None for one that neither time of day nor a collective ties to the others.
+    """Return per profile its clock, None: neither time of day nor a collective ties it to the others.
 
     `utc` are the times of day of the profiles' zeros, `collectives` how many there are in the run. The
     reference is the first profile whose time of day is known, else the first.
     """
-    found: list[ClockOffset | None] = [None] * len(utc)
     if not utc:
-        return found
-    reference = next((i for i, zero in enumerate(utc) if zero is not None), 0)
+        return []
+    reference, zero = next(((i, t) for i, t in enumerate(utc) if t is not None), (0, None))
+    by_day = [None if t is None or zero is None else t - zero for t in utc]
     common = _Common(collectives)
-    found[reference] = ClockOffset(0, 0 if utc[reference] is not None else None, 0, 0.0)
-    common.add(found[reference], *ends(reference))
+    clocks = {reference: ClockOffset(0, by_day[reference], 0, 0.0)}
+    common.add(clocks[reference], *ends(reference))
     rest = [i for i in range(len(utc)) if i != reference]
     while rest:
-        tied = [i for i in rest if _tie(found, i, utc, reference, common, ends)]
-        if not tied:
-            by_day = next((i for i in rest if None not in (utc[i], utc[reference])), None)
-            if by_day is None:
+        known = len(clocks)
+        for i in rest:
+            which, mine = ends(i)
+            clock = common.fitted(by_day[i], which, mine)
+            if clock is not None:
+                clocks[i] = clock
+                common.add(clock, which, mine)
+        if len(clocks) == known:  # no collective ties any of the rest
+            dated = next(((i, t) for i in rest if (t := by_day[i]) is not None), None)
+            if dated is None:
                 break
-            found[by_day] = ClockOffset(_by_day(utc, by_day, reference) or 0)
-            common.add(found[by_day], *ends(by_day))
-            tied = [by_day]
-        rest = [i for i in rest if i not in set(tied)]
-    return found
+            i, shift = dated
+            clocks[i] = ClockOffset(shift)
+            common.add(clocks[i], *ends(i))
+        rest = [i for i in rest if i not in clocks]
+    return [clocks.get(i) for i in range(len(utc))]
 
 
 class _Common:
-    """When the collectives of the run ended, by the clocks that are known so far."""
+    # When the collectives of the run ended, by the clocks that are known so far.
 
     def __init__(self, count: int) -> None:
         self.end = np.full(count, MISSING)
         self.uncertainty = np.zeros(count, np.int64)
 
-    def add(self, clock: ClockOffset | None, which: Array, ends: Array) -> None:
-        assert clock is not None
+    def add(self, clock: ClockOffset, which: Array, ends: Array) -> None:
         fresh = self.end[which] == MISSING
         self.end[which[fresh]] = clock.of(ends[fresh])
         uncertainty = clock.uncertainty
         self.uncertainty[which[fresh]] = MISSING if uncertainty is None else uncertainty
 
-
-def _by_day(utc: Sequence[int | None], one: int, other: int) -> int | None:
-    a, b = utc[one], utc[other]
-    return None if a is None or b is None else a - b
-
-
-def _tie(
-    found: list[ClockOffset | None],
-    place: int,
-    utc: Sequence[int | None],
-    reference: int,
-    common: _Common,
-    ends: Ends,
-) -> bool:
-    """Return whether the profile shares a collective with those whose clocks are known.
-
-    Then its clock is.
-    """
-    which, mine = ends(place)
-    shared = common.end[which] != MISSING
-    if not shared.any():
-        return False
-    clock = _fitted(
-        mine[shared],
-        common.end[which[shared]],
-        _by_day(utc, place, reference),
-        common.uncertainty[which[shared]],
-    )
-    found[place] = clock
-    common.add(clock, which, mine)
-    return True
-
-
-def _fitted(mine: Array, theirs: Array, by_day: int | None, theirs_off: Array) -> ClockOffset:
-    """Return the clock that lays the ends `mine` on `theirs`, which are uncertain by `theirs_off`."""
-    start = by_day if by_day is not None else int(theirs[0] - mine[0])
-    apart = mine + start - theirs
-    slope, origin = _line(mine, apart)
-    left = apart - np.rint(slope * (mine - origin)).astype(np.int64)
-    offset = _median(left)
-    uncertainty = None
-    if len(left) >= _FEWEST and int(theirs_off.min()) != MISSING:
-        uncertainty = _scatter(left) + int(theirs_off.max())
-    return ClockOffset(
-        start - offset,
-        offset if by_day is not None else None,
-        uncertainty,
-        slope * 1e6 if len(left) >= _FEWEST_FOR_A_LINE else None,
-        slope,
-        origin,
-    )
+    def fitted(self, by_day: int | None, which: Array, ends: Array) -> ClockOffset | None:
+        # Lays the ends of a profile on those known; None: it has none of these collectives.
+        shared = self.end[which] != MISSING
+        if not shared.any():
+            return None
+        mine, theirs = ends[shared], self.end[which[shared]]
+        start = by_day if by_day is not None else int(theirs[0] - mine[0])
+        apart = mine + start - theirs
+        slope, origin = _line(mine, apart)
+        left = apart - np.rint(slope * (mine - origin)).astype(np.int64)
+        offset = _median(left)
+        uncertainties, uncertainty = self.uncertainty[which[shared]], None
+        if len(left) >= _FEWEST and int(uncertainties.min()) != MISSING:
+            uncertainty = _scatter(left) + int(uncertainties.max())
+        drift = slope * 1e6 if len(left) >= _FEWEST_FOR_A_LINE else None
+        day_offset = None if by_day is None else offset
+        return ClockOffset(start - offset, day_offset, uncertainty, drift, slope, origin)
 
 
 def _line(times: Array, values: Array) -> tuple[float, int]:
-    """Return slope and origin of the resistant line through the medians of the outer thirds (Tukey).
-
-    No slope where it does not stand out of the scatter around it.
-    """
+    # Slope and origin of the resistant line through the medians of the outer thirds (Tukey); no slope
+    # where it does not stand out of the scatter around it.
     if len(times) < _FEWEST_FOR_A_LINE:
         return 0.0, 0
     order = np.argsort(times, kind="stable")

@@ -1,7 +1,4 @@
-"""When the processes of one profile came to their collectives, and what makes two of these the same one.
-
-Definitions, with worked examples: docs/definitions.md.
-"""
+"""When processes came to their collectives, and which of these are the same one (docs/definitions.md)."""
 
 from __future__ import annotations
 
@@ -16,12 +13,11 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import by_group, factorize
+from nsysconv.timeline.arrays import Array, Columns, by_group, factorize
 from nsysconv.timeline.clock_offsets import ClockOffset, clock_offsets
+from nsysconv.timeline.events import has_time
 from nsysconv.timeline.kernel_categories import COMMUNICATION, categories
 from nsysconv.timeline.timeline import Timeline
-
-Array = np.ndarray
 
 NUMBERED, BY_ORDER, MPI = "numbered", "by order", "mpi"
 """How collectives are found again on other ranks: by group and number as recorded, or by order."""
@@ -47,15 +43,13 @@ _OPERATIONS = tuple(
 )
 # These return before anything has been exchanged.
 _RETURNS_AT_ONCE = re.compile(r"^MPI_I[a-z]|_init$")
-_MOST = 1 << 40
+# A collective is its series and its number, which is less than this: both in one integer.
+_NUMBERS = 1 << 40
 
 
 @dataclass(frozen=True)
 class Series:
-    """Collectives that are numbered together: the same of all ranks share `number` in the same series.
-
-    `repeat` numbers those that bear the same number.
-    """
+    """Collectives that are numbered together on all ranks; `repeat` numbers those of equal numbers."""
 
     how: str
     operation: str
@@ -72,8 +66,7 @@ class Series:
 class CollectiveCalls:
     """The collectives in which one process took part with one device (or, of MPI, none).
 
-    `series` are places in `names`; `start` and `end` are ns since the profile's zero. `shown`: those that
-    belong to the slice.
+    `series` are places in `names`; times are ns since the profile's zero; `shown`: those of the slice.
     """
 
     rank: int | None
@@ -88,10 +81,7 @@ class CollectiveCalls:
 
 
 def operation(name: str) -> str:
-    """Return what a collective does, by the name of its kernel or function: `allreduce`.
-
-    Else that name.
-    """
+    """Return what a collective does, by the name of its kernel or function, or that name."""
     if _RETURNS_AT_ONCE.search(name):
         return name
     return next((op for op, pattern in _OPERATIONS if pattern.search(name)), name)
@@ -122,30 +112,31 @@ def sends_and_receives(timeline: Timeline, rules: str | None = None) -> int:
     """
     if Fact.KERNELS not in timeline.profile.facts or _recorded(timeline) is not None:
         return 0
+    which = _communication_kernels(timeline, rules)
+    if not which.any():
+        return 0
+    name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
+    ids, count = np.unique(name_id[which & timeline.rows("kernel")], return_counts=True)
+    texts = timeline.profile.names(ids)
+    counted = zip(ids.tolist(), count.tolist(), strict=True)
+    return sum(n for i, n in counted if operation(texts[i]) == _POINT_TO_POINT)
+
+
+def _communication_kernels(timeline: Timeline, rules: str | None) -> Array:
     category, known = categories(timeline, rules)
     if COMMUNICATION not in known:
-        return 0
-    which = (category == known.index(COMMUNICATION)) & timeline.rows("kernel")
-    ids, count = np.unique(
-        timeline.profile.columns("kernel", ("name_id",))["name_id"][which], return_counts=True
-    )
-    texts = timeline.profile.names(ids)
-    return sum(
-        n
-        for i, n in zip(ids.tolist(), count.tolist(), strict=True)
-        if operation(texts[i]) == _POINT_TO_POINT
-    )
+        return np.zeros(len(category), bool)
+    mask: Array = category == known.index(COMMUNICATION)
+    return mask
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Rows of a table: `number` MISSING where the order says it."""
-
+class _Rows(Columns):
     pid: Array
     device: Array
     names: tuple[Series, ...]
     series: Array
-    number: Array
+    number: Array  # MISSING where the order says it
     start: Array
     end: Array
     shown: Array
@@ -160,13 +151,8 @@ def _recorded(timeline: Timeline) -> _Rows | None:
          "group_ranks_id", "sequence_number"),
     )  # fmt: skip
     numbered = column["sequence_number"]
-    which = (
-        (column["kind"] == codes.COLLECTIVE_KINDS.index("kernel"))
-        & (column["start_ns"] != MISSING)
-        & (column["dur_ns"] != MISSING)
-        & (numbered >= 0)
-        & (numbered < _MOST)
-    )
+    which = (column["kind"] == codes.COLLECTIVE_KINDS.index("kernel")) & has_time(column)
+    which &= (numbered >= 0) & (numbered < _NUMBERS)
     if not which.any():
         return None
     series, ids = factorize(*(column[c][which] for c in ("name_id", "group_id", "group_ranks_id")))
@@ -184,18 +170,12 @@ def _recorded(timeline: Timeline) -> _Rows | None:
 def _kernels(timeline: Timeline, rules: str | None) -> _Rows | None:
     if Fact.KERNELS not in timeline.profile.facts:
         return None
-    category, known = categories(timeline, rules)
-    if COMMUNICATION not in known:
+    which = _communication_kernels(timeline, rules)
+    if not which.any():
         return None
-    column = timeline.profile.columns(
-        "kernel", ("start_ns", "dur_ns", "pid", "device_id", "name_id")
-    )
-    which = (
-        (category == known.index(COMMUNICATION))
-        & (column["start_ns"] != MISSING)
-        & (column["dur_ns"] != MISSING)
-    )
-    return _in_order(timeline, "kernel", column, which, BY_ORDER)
+    names = ("start_ns", "dur_ns", "pid", "device_id", "name_id")
+    column = timeline.profile.columns("kernel", names)
+    return _in_order(timeline, "kernel", column, which & has_time(column), BY_ORDER)
 
 
 def _mpi(timeline: Timeline) -> _Rows | None:
@@ -203,28 +183,26 @@ def _mpi(timeline: Timeline) -> _Rows | None:
     if found is None:
         return None
     which, first, column = found
-    which = which.copy()
-    which[which] = first
     column["device_id"] = np.full(len(which), MISSING)
-    return _in_order(timeline, "mpi_call", column, which, MPI)
+    return _in_order(timeline, "mpi_call", column, _narrowed(which, first), MPI)
+
+
+def _narrowed(mask: Array, kept: Array) -> Array:
+    # Of the places of the mask those that are kept.
+    result = mask.copy()
+    result[mask] = kept
+    return result
 
 
 def _mpi_rows(timeline: Timeline) -> tuple[Array, Array, dict[str, Array]] | None:
-    """Return which calls are collectives, which of those are of their process's first communicator, and
-    columns.
-
-    Handles are numbers of each process: no other rank's can be found by them. What a process
-    communicates with first is mostly all of the run.
-    """
+    # Which calls are collectives, which of those are of their process's first communicator, and
+    # columns. Handles are numbers of each process: no other rank's can be found by them. What a
+    # process communicates with first is mostly all of the run.
     if Fact.MPI_CALLS not in timeline.profile.facts:
         return None
     names = ("start_ns", "dur_ns", "kind", "pid", "name_id", "communicator_id")
     column = timeline.profile.columns("mpi_call", names)
-    which = (
-        (column["kind"] == codes.MPI_KINDS.index("collective"))
-        & (column["start_ns"] != MISSING)
-        & (column["dur_ns"] != MISSING)
-    )
+    which = (column["kind"] == codes.MPI_KINDS.index("collective")) & has_time(column)
     pid, handle = column["pid"][which], column["communicator_id"][which]
     start = column["start_ns"][which]
     first = np.zeros(len(pid), bool)
@@ -237,7 +215,7 @@ def _mpi_rows(timeline: Timeline) -> tuple[Array, Array, dict[str, Array]] | Non
 def _in_order(
     timeline: Timeline, table: str, column: dict[str, Array], which: Array, how: str
 ) -> _Rows | None:
-    """Return rows without numbers: the n-th of an operation is the n-th of all ranks."""
+    # Rows without numbers: the n-th of an operation is the n-th of all ranks.
     ids, (distinct,) = factorize(column["name_id"][which])
     texts = timeline.profile.names(distinct)
     operations = [operation(texts[i]) for i in distinct.tolist()]
@@ -247,9 +225,7 @@ def _in_order(
     series = place[ids] if len(ids) else np.empty(0, np.int64)
     if _POINT_TO_POINT in known:
         collective = series != known.index(_POINT_TO_POINT)
-        which = which.copy()
-        which[which] = collective
-        series = series[collective]
+        which, series = _narrowed(which, collective), series[collective]
     if not which.any():
         return None
     names = tuple(Series(how, op) for op in known)
@@ -265,46 +241,33 @@ def _rows(
     series: Array,
     numbers: Array,
 ) -> _Rows:
-    start = column["start_ns"][which]
-    return _Rows(
-        column["pid"][which],
-        column["device_id"][which],
-        names,
-        series.astype(np.int64),
-        numbers.astype(np.int64),
-        start,
-        start + column["dur_ns"][which],
-        timeline.rows(table)[which],
+    pid, device, start, dur = (
+        column[name][which] for name in ("pid", "device_id", "start_ns", "dur_ns")
     )
+    series, numbers = series.astype(np.int64), numbers.astype(np.int64)
+    shown = timeline.rows(table)[which]
+    return _Rows(pid, device, names, series, numbers, start, start + dur, shown)
 
 
 def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[CollectiveCalls]:
     groups, (pids, devices) = factorize(rows.pid, rows.device)
-    for mine, pid, device in zip(
-        by_group(groups, len(pids)), pids.tolist(), devices.tolist(), strict=True
-    ):
-        mine = mine[np.argsort(rows.start[mine], kind="stable")]
-        names, series, numbers = _numbered(rows.names, rows.series[mine], rows.number[mine])
+    members = by_group(groups, len(pids))
+    for which, pid, device in zip(members, pids.tolist(), devices.tolist(), strict=True):
+        mine = rows.take(which)
+        mine = mine.take(np.argsort(mine.start, kind="stable"))
         yield CollectiveCalls(
             timeline.ranks.get(pid),
             None if pid == MISSING else pid,
             None if device == MISSING else device,
-            names,
-            series,
-            numbers,
-            rows.start[mine],
-            rows.end[mine],
-            rows.shown[mine],
+            *_numbered(mine.names, mine.series, mine.number),
+            *(mine.start, mine.end, mine.shown),
         )
 
 
 def _numbered(
     names: tuple[Series, ...], series: Array, numbers: Array
 ) -> tuple[tuple[Series, ...], Array, Array]:
-    """Return the same with a number for each, and a series of its own for what repeats a number.
-
-    Rows are in the order of their starts.
-    """
+    # A number for each, and a series of its own for what repeats one. Rows are ordered by start.
     if (numbers == MISSING).all():
         return names, series, _occurrence(series)
     keys, _ = factorize(series, numbers)
@@ -318,7 +281,7 @@ def _numbered(
 
 
 def _occurrence(groups: Array) -> Array:
-    """Return per row how many of its group are before it."""
+    # How many of each row's group are before it.
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     begins = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else ordered == 0
@@ -328,8 +291,6 @@ def _occurrence(groups: Array) -> Array:
     return result
 
 
-# A collective is its series and its number: both in one integer.
-_NUMBERS = 1 << 40
 _WORDS = 4
 
 
@@ -398,9 +359,7 @@ class CollectiveGrouper:
             self._codes = np.union1d(self._codes, code)
 
     def _rows(self, one: Participant) -> Array:
-        """Return a participant's collectives by place in `_codes`, their starts, ends, and whether
-        shown.
-        """
+        # A participant's collectives by place in `_codes`, their starts, ends, and whether shown.
         self._file.seek(8 * one.place)
         rows = np.frombuffer(self._file.read(8 * _WORDS * one.count), np.int64)
         rows = rows.reshape(_WORDS, one.count).copy()
@@ -423,18 +382,16 @@ class CollectiveGrouper:
             for one in of_profile[order[place]]:
                 which, _, end, _ = self._rows(one)
                 useful = synchronising[self._codes[which] // _NUMBERS]
-                latest = _latest(*latest, which[useful], end[useful])
+                latest = _later_ends(*latest, which[useful], end[useful])
             return latest
 
         found = clock_offsets([self._utc[i] for i in order], ends, len(self._codes))
-        result: list[ClockOffset | None] = [None] * len(order)
-        for place, profile in enumerate(order):
-            result[profile] = found[place]
-        return result
+        clock_of = dict(zip(order, found, strict=True))
+        return [clock_of[profile] for profile in range(len(order))]
 
     def starts(self, one: Participant, clock: ClockOffset | None) -> tuple[Array, Array, Array]:
-        """Return per collective of a participant its place, when it came to it on the run's clock, and
-        whether it is in the slice. Nothing where its clock is not known.
+        """Return the place of each of a participant's collectives, when it came to it on the run's clock,
+        and whether it is in the slice; nothing where its clock is not known.
         """
         which, start, _, shown = self._rows(one)
         if clock is None:
@@ -460,34 +417,23 @@ class CollectiveGrouper:
             earlier, later = start < first[which], start > last[which]
             first[which[earlier]], first_who[which[earlier]] = start[earlier], index
             last[which[later]], last_who[which[later]] = start[later], index
+        series_of, number = np.divmod(self._codes, _NUMBERS)
+        waits = count * (last - base) - since_base
         return CollectiveGroups(
-            self.series,
-            self._codes // _NUMBERS,
-            self._codes % _NUMBERS,
-            count,
-            first,
-            last,
-            first_who,
-            last_who,
-            count * (last - base) - since_base,
-            shown,
+            self.series, series_of, number, count, first, last, first_who, last_who, waits, shown
         )
 
     def sort(self, labels: Sequence[str]) -> None:
         """Put participants in the order of ranks, then of their profiles' labels."""
-        self.participants.sort(
-            key=lambda one: (
-                one.rank is None,
-                one.rank or 0,
-                labels[one.profile],
-                one.pid or 0,
-                -1 if one.device is None else one.device,
-            )
-        )
+
+        def order(one: Participant) -> tuple[bool, int, str, int, int]:
+            device = -1 if one.device is None else one.device
+            return one.rank is None, one.rank or 0, labels[one.profile], one.pid or 0, device
+
+        self.participants.sort(key=order)
 
 
-def _latest(which: Array, end: Array, more: Array, more_end: Array) -> tuple[Array, Array]:
-    """Return per collective of two sets the later of its ends."""
+def _later_ends(which: Array, end: Array, more: Array, more_end: Array) -> tuple[Array, Array]:
     places = np.union1d(which, more)
     latest = np.full(len(places), MISSING)
     latest[np.searchsorted(places, which)] = end

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from nsysconv import schema
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.timeline.arrays import (
+    Array,
+    Columns,
     blocks,
     by_group,
     concatenate,
@@ -20,8 +22,6 @@ from nsysconv.timeline.arrays import (
     indices,
     take,
 )
-
-Array = np.ndarray
 
 
 class OpKind(IntEnum):
@@ -35,11 +35,10 @@ class OpKind(IntEnum):
 
 
 @dataclass(frozen=True)
-class GpuOps:
-    """Columns of equal length, sorted by (start, stream, kind, id); operations without time come first.
+class GpuOps(Columns):
+    """GPU operations, sorted by (start, stream, kind, id); those without time come first.
 
-    `start` and `end` are MISSING where an operation has no time; `row` is the operation's place among
-    its table's rows.
+    `start` and `end` are MISSING where there is no time; `row` is the place among the table's rows.
     """
 
     kind: Array
@@ -50,14 +49,6 @@ class GpuOps:
     stream: Array
     pid: Array
     correlation: Array
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.kind)
-
-    def take(self, which: Array) -> GpuOps:
-        """Return the operations of a mask or of indices."""
-        return GpuOps(*(take(getattr(self, field.name), which) for field in fields(self)))
 
     @property
     def timed(self) -> Array:
@@ -89,9 +80,8 @@ def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
     sizes = [len(part["start_ns"]) for part in parts]
 
     def column(name: str) -> Array:
-        """Return all tables' rows of a column, their own columns given back where they are many."""
         result = concatenate([part.pop(name) for part in parts])
-        if name not in _KERNELS_KEEP:
+        if name not in _KERNELS_KEEP:  # kernels are many: their own column makes room
             profile.release("kernel", (name,))
         return result
 
@@ -119,9 +109,7 @@ def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
 
 
 def streams_of(ops: GpuOps) -> list[tuple[int, int, int]]:
-    """Return the (device_id, pid, stream_id) of these operations, in order, but for migrations and what
-    has no time.
-    """
+    """Return the (device_id, pid, stream_id) of timed operations other than migrations, in order."""
     working = np.flatnonzero(ops.timed & (ops.kind != OpKind.MIGRATION))
     _, found = factorize(*(take(column, working) for column in (ops.device, ops.pid, ops.stream)))
     return list(zip(*(column.tolist() for column in found), strict=True))
@@ -145,8 +133,8 @@ RUNTIME, DRIVER = 0, 1
 
 
 @dataclass(frozen=True)
-class Spans:
-    """Columns of equal length, in the order of the table's rows; `name` numbers `names`.
+class Spans(Columns):
+    """Named intervals, in the order of the table's rows; `name` numbers `names`.
 
     Ranges that were never closed end with the recording. `kind` is the table's own code, `row` the
     place among the table's rows, and `domain` is 0 for what has no domains.
@@ -162,20 +150,10 @@ class Spans:
     name: Array
     names: tuple[str, ...]
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.start)
-
-    def take(self, which: Array) -> Spans:
-        """Return the intervals of a mask or of indices."""
-        names = (f.name for f in fields(self) if f.name != "names")
-        columns: dict[str, Any] = {name: take(getattr(self, name), which) for name in names}
-        return replace(self, **columns)
-
 
 @dataclass(frozen=True)
-class ApiCalls:
-    """Columns of equal length, in the order of the calls' starts; those without a time are left out.
+class ApiCalls(Columns):
+    """API calls, in the order of their starts; those without a time are left out.
 
     `thread` numbers the (pid, tid) pairs of `threads`; those with a tid MISSING are not one thread, but
     calls of which no thread is recorded. `outermost`: no other call of the thread contains it; calls
@@ -194,15 +172,10 @@ class ApiCalls:
     crossing: int
     threads: tuple[tuple[int, int], ...]
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.start)
-
     def on_a_thread(self, which: Array) -> Array:
         """Return of the calls at these indices, those whose thread is recorded, as a mask."""
         recorded = np.array([tid != MISSING for _, tid in self.threads], bool)
-        result: Array = recorded[self.thread[which]]
-        return result
+        return take(recorded, self.thread[which])
 
 
 def api_calls(profile: Profile) -> ApiCalls:
@@ -210,7 +183,7 @@ def api_calls(profile: Profile) -> ApiCalls:
     names = ("start_ns", "dur_ns", "pid", "tid", "correlation_id", "layer", "name_id")
     column = profile.columns("api_call", names)
     profile.release("api_call", names)  # what else is asked of calls is asked of these
-    keep = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
+    keep = has_time(column)
     if not keep.all():
         _take(column, keep)
     column["thread"], threads = number_threads(column["pid"], column.pop("tid"))
@@ -218,34 +191,23 @@ def api_calls(profile: Profile) -> ApiCalls:
         column[name] = _narrow(column[name])
     if (column["start_ns"][1:] < column["start_ns"][:-1]).any():
         _take(column, np.argsort(column["start_ns"], kind="stable"))
-    start = column["start_ns"]
-    end = start + column.pop("dur_ns")
-    outermost, crossing = _nesting(start, end, column["thread"], threads)
+    end = column["start_ns"] + column.pop("dur_ns")
+    start, pid, correlation, thread, layer, name_id = (
+        column[each] for each in ("start_ns", "pid", "correlation_id", "thread", "layer", "name_id")
+    )
+    outermost, crossing = _nesting(start, end, thread, threads)
     return ApiCalls(
-        start,
-        end,
-        column["pid"],
-        column["thread"],
-        column["correlation_id"],
-        column["layer"],
-        column["name_id"],
-        outermost,
-        crossing,
-        threads,
+        start, end, pid, thread, correlation, layer, name_id, outermost, crossing, threads
     )
 
 
 def _take(column: dict[str, Array], which: Array) -> None:
-    """Replace all rows by those of a mask or of indices, each column's memory free for the next."""
-    for name in column:
+    for name in column:  # one after the other: each column's memory is free for the next
         column[name] = take(column[name], which)
 
 
 def _narrow(codes: Array) -> Array:
-    """Return numbers from 0 on as int8 or int16 where all fit; others as they are.
-
-    Where none is negative, the difference of two fits as well.
-    """
+    # To int8 or int16 where all fit. Where none is negative, the difference of two fits as well.
     if not len(codes) or codes.strides == (0,) or codes.min() < 0:
         return codes
     most = int(codes.max())
@@ -258,11 +220,17 @@ def call_ids(profile: Profile, calls: ApiCalls) -> Array:
     names = ("start_ns", "dur_ns")
     column = profile.columns("api_call", names)
     profile.release("api_call", names)
-    rows = np.flatnonzero((column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING))
+    rows = np.flatnonzero(has_time(column))
     start = column["start_ns"][rows]
     if not np.array_equal(start, calls.start):  # then api_calls sorted them
         rows = rows[np.argsort(start, kind="stable")]
     result: Array = rows + profile.first_id("api_call")
+    return result
+
+
+def has_time(column: Mapping[str, Array]) -> Array:
+    """Return which rows of a table have a start and a duration, as a mask."""
+    result: Array = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
     return result
 
 
@@ -275,13 +243,11 @@ def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int]
 def _nesting(
     start: Array, end: Array, thread: Array, threads: tuple[tuple[int, int], ...]
 ) -> tuple[Array, int]:
-    """Return which calls are outermost on their thread, and how many cross an earlier one."""
     outermost = np.ones(len(start), bool)
     crossing = 0
     for places, (_, tid) in zip(by_group(thread, len(threads)), threads, strict=True):
-        if tid == MISSING:
-            continue  # two calls that overlap may be of two threads
-        if _nested(start, end, places, outermost):
+        # Without a thread, two calls that overlap may be of two.
+        if tid == MISSING or _nested(start, end, places, outermost):
             continue
         # Of two that start together the longer contains the other.
         places = places[np.lexsort((-end[places], start[places]))]
@@ -293,10 +259,8 @@ def _nesting(
 
 
 def _nested(start: Array, end: Array, places: Array, outermost: Array) -> bool:
-    """Return marks which of a thread's calls, at these places, are outermost; block by block.
-
-    False where calls cross, or where one comes before a longer one that starts with it.
-    """
+    # Marks the outermost of a thread's calls, which are at these places. False where calls cross, or
+    # where one comes before a longer one that starts with it.
     last, reach = MISSING, MISSING
     for block in blocks(len(places)):
         here = places[block]
@@ -311,17 +275,15 @@ def _nested(start: Array, end: Array, places: Array, outermost: Array) -> bool:
 
 
 def _nesting_of_crossing(starts: list[int], ends: list[int]) -> tuple[list[bool], int]:
-    """Return the same as `_nesting` for one thread whose calls cross: each is cut before it is compared
-    with the next.
-    """
-    mask, crossed, reach = [], 0, None
+    # Each call is cut before it is compared with the next.
+    mask, crossed, reach = [], 0, MISSING
     for start, end in zip(starts, ends, strict=True):
-        inside = reach is not None and start < reach
+        inside = start < reach
         mask.append(not inside)
-        if inside and reach is not None and end > reach:
-            crossed += 1
         if not inside:
             reach = end
+        elif end > reach:
+            crossed += 1
     return mask, crossed
 
 
@@ -356,9 +318,7 @@ def has_correlation(ids: Array) -> Array:
 
 
 def _by_entitlement(calls: ApiCalls, mine: Array) -> Array:
-    """Return an order in which, of calls with one correlation id, the one that owns its operations is
-    last.
-    """
+    # An order in which, of calls with one correlation id, the one that owns its operations is last.
     order = np.lexsort((-calls.end[mine], calls.start[mine], calls.correlation[mine]))
     keys = calls.correlation[mine[order]]
     same = keys[1:] == keys[:-1]
@@ -376,7 +336,7 @@ def _by_entitlement(calls: ApiCalls, mine: Array) -> Array:
 
 
 class _Lookup:
-    """Values by integer key; of equal keys the last counts. `ambiguous`: there are equal keys."""
+    # Values by integer key; of equal keys the last counts. `ambiguous`: there are equal keys.
 
     def __init__(self, keys: Array, values: Array) -> None:
         self._low, self._high = int(keys.min()), int(keys.max())
@@ -393,7 +353,6 @@ class _Lookup:
             self.ambiguous = bool((self._keys[1:] == self._keys[:-1]).any())
 
     def of(self, wanted: Array) -> Array:
-        """Return per wanted key its value, -1 for none."""
         wanted = wanted.astype(np.int64)  # the least key may not fit in what they are
         if self._dense is not None:
             inside = (wanted >= self._low) & (wanted <= self._high)

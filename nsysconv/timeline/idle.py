@@ -1,11 +1,8 @@
-"""Gaps: when a device, its kernels or a stream did nothing, and which part of the wait was whose.
-
-Definitions, with worked examples: docs/definitions.md.
-"""
+"""Gaps: when a device, its kernels or a stream did nothing, and why (docs/definitions.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,8 +19,17 @@ from nsysconv.timeline.annotations import (
     prefix_domains,
     ranges,
 )
-from nsysconv.timeline.arrays import blocks, by_group, distinct, factorize, indices, take
-from nsysconv.timeline.events import GpuOps, OpKind, Spans, number_threads
+from nsysconv.timeline.arrays import (
+    Array,
+    Columns,
+    blocks,
+    by_group,
+    distinct,
+    factorize,
+    indices,
+    take,
+)
+from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, number_threads
 from nsysconv.timeline.intervals import (
     EMPTY,
     Pieces,
@@ -36,8 +42,6 @@ from nsysconv.timeline.intervals import (
     whole_pieces,
 )
 from nsysconv.timeline.timeline import Timeline, cached
-
-Array = np.ndarray
 
 IDLE_KINDS = ("no_op", "no_kernel", "stream")
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
@@ -55,12 +59,12 @@ class Window:
 
     @property
     def length(self) -> int:
-        """Return in nanoseconds."""
+        """Return how long it is, in ns."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
-class Gaps:
+class Gaps(Columns):
     """The gaps of one device and kind (and stream), in time order.
 
     `ended_by` is the index in Timeline.ops of the operation that starts at a gap's end, -1 for none.
@@ -75,22 +79,6 @@ class Gaps:
     ended_by: Array
     host_end: Array
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.start)
-
-    def take(self, which: Array | slice) -> Gaps:
-        """Return the gaps of a mask or a slice."""
-        return Gaps(
-            self.device,
-            self.kind,
-            self.stream,
-            self.start[which],
-            self.end[which],
-            self.ended_by[which],
-            self.host_end[which],
-        )
-
     @property
     def dur(self) -> Array:
         """Return how long each gap is."""
@@ -99,8 +87,8 @@ class Gaps:
 
 
 def window(timeline: Timeline, device: int, ops: GpuOps) -> Window | None:
-    """Return the window of a device with these operations: the slice's time in its processes, else
-    first to last but for migrations. None where there is no such operation with a time.
+    """Return the window of a device: the slice's time in its processes, else that from the first of these
+    operations to the last, migrations left out. None where there is no such operation with a time.
     """
     limits = None if timeline.is_whole else timeline.limits(timeline.pids_on(device))
     if limits is not None:
@@ -113,23 +101,22 @@ def window(timeline: Timeline, device: int, ops: GpuOps) -> Window | None:
 
 
 def busy(starts: Array, ends: Array, span: Window, which: Array | None = None) -> int:
-    """Return the measure of the union of these intervals, all or those of a mask, inside the window.
-
-    Those without a time are MISSING.
-    """
+    """Return the measure of the union of these intervals, all or those of a mask, inside the window."""
     return measure(starts, ends, span.start, span.end, which)
 
 
 @cached
 def gaps(timeline: Timeline, kind: str) -> list[Gaps]:
     """Return the gaps of a kind, device by device (and stream by stream)."""
-    return list(_gaps(timeline, kind))
+    found = list(_gaps(timeline, kind))
+    if not any(map(len, found)):
+        return found
+    calls = timeline.calls
+    return [replace(each, host_end=_host_ends(timeline, calls, each)) for each in found]
 
 
 def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
-    """Return the gaps, without a host part where no thread is recorded of the call that launched what
-    ended them: their `host_end` is their start.
-    """
+    """Return the gaps, those without a host part that a call ended of which no thread is recorded."""
     host = np.flatnonzero(found.host_end > found.start)
     known = timeline.calls.on_a_thread(timeline.owner[found.ended_by[host]])
     if known.all():
@@ -140,6 +127,7 @@ def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
 
 
 def _gaps(timeline: Timeline, kind: str) -> Iterator[Gaps]:
+    # Without host parts: calls are read only where there is a gap.
     ops = timeline.ops
     for device in timeline.devices:
         here = timeline.ops_on(device)
@@ -155,19 +143,15 @@ def _gaps(timeline: Timeline, kind: str) -> Iterator[Gaps]:
             low, high, which = _between(here, members, span, half_open)
             if places is not None:
                 which[which >= 0] = places[which[which >= 0]]
-            host_end = _host_ends(timeline, low, high, which)
-            yield Gaps(device, kind, stream, low, high, which, host_end)
+            yield Gaps(device, kind, stream, low, high, which, host_end=low)
 
 
 def _groups(
     timeline: Timeline, device: int, ops: GpuOps, kind: str
 ) -> Iterator[tuple[tuple[int, int] | None, Array]]:
-    """Yield the operations, of a device's, between which gaps of this kind lie: one mask, or one per
-    stream.
-    """
-    every = np.ones(len(ops), bool)
+    # Masks of the operations of a device between which gaps of this kind lie: one, or one per stream.
     if kind == "no_op":
-        yield None, every
+        yield None, np.ones(len(ops), bool)
     elif kind == "no_kernel":
         yield None, (ops.kind == OpKind.KERNEL) | (ops.kind == OpKind.GRAPH)
     else:
@@ -182,7 +166,6 @@ def _groups(
 def _between(
     ops: GpuOps, which: Array, span: Window, half_open: bool
 ) -> tuple[Array, Array, Array]:
-    """Return the gaps between the operations of a mask: starts, ends, index of the op that ended each."""
     low, high = union(ops.start, ops.end, which).gaps(span.start, span.end)
     ended_by = np.full(len(high), -1, np.int32)
     if not half_open:
@@ -201,21 +184,18 @@ def _between(
     return low, high, ended_by
 
 
-def _host_ends(timeline: Timeline, low: Array, high: Array, ended_by: Array) -> Array:
-    host_end = low.copy()
-    for block in blocks(len(low)):
-        call, _ = _launched(timeline, ended_by[block])
+def _host_ends(timeline: Timeline, calls: ApiCalls, found: Gaps) -> Array:
+    host_end = found.start.copy()
+    for block in blocks(len(found)):
+        call, _ = _launched(timeline, found.ended_by[block])
         linked = np.flatnonzero(call >= 0)
-        began = timeline.calls.start.take(call[linked])
-        host_end[block][linked] = np.clip(began, low[block][linked], high[block][linked])
+        low, high = found.start[block][linked], found.end[block][linked]
+        host_end[block][linked] = np.clip(calls.start.take(call[linked]), low, high)
     return host_end
 
 
 def _launched(timeline: Timeline, ended_by: Array) -> tuple[Array, Array]:
-    """Return the calls that launched what ended gaps, -1 where that is not known.
-
-    And which gaps ended with a migration.
-    """
+    # The calls that launched what ended gaps, -1: not known; and which gaps ended with a migration.
     ops, ended = timeline.ops, ended_by >= 0
     if not ended.any():
         return np.full(len(ended), -1), ended
@@ -225,10 +205,7 @@ def _launched(timeline: Timeline, ended_by: Array) -> tuple[Array, Array]:
 
 
 def parts(timeline: Timeline, found: Gaps) -> Array:
-    """Who each gap belongs to: one row per name of PARTS, which add up to the durations.
-
-    To be asked for some gaps at a time: there may be millions.
-    """
+    """Return what part of each gap is whose, by PARTS; ask for some at a time: there may be millions."""
     calls, dur, ended = timeline.calls, found.dur, found.ended_by >= 0
     call, migrated = _launched(timeline, found.ended_by)
     result = np.zeros((len(PARTS), len(found)), np.int64)
@@ -249,7 +226,7 @@ def parts(timeline: Timeline, found: Gaps) -> Array:
 
 
 def _profiler(timeline: Timeline, pids: Array, low: Array, high: Array) -> Array:
-    """Return how much of each [low, high) the profiler itself was at work in that process."""
+    # How much of each [low, high) the profiler itself was at work in that process.
     result = np.zeros(len(low), np.int64)
     for pid, at_work in timeline.overhead.items():
         mine = pids == pid
@@ -275,10 +252,7 @@ _OUTSIDE = -1
 
 @dataclass(frozen=True)
 class HostPieces:
-    """The host parts of gaps, split over what the launching thread did.
-
-    `gap` is the gap's place among the gaps given, `label` a number for Activity.name, `time` in ns.
-    """
+    """The host parts of gaps by what the launching thread did: a label for `HostActivity.name`."""
 
     gap: Array
     label: Array
@@ -302,30 +276,19 @@ class HostActivity:
     def split(self, gaps: Gaps) -> Iterator[HostPieces]:
         """Yield the host parts of these gaps by activity of the thread that launched what ended each.
 
-        Some gaps at a time, all pieces of each together. Pieces of a gap add up to its host part; what
-        the profiler did in between is in none.
+        All pieces of a gap come together; with what the profiler did they add up to its host part.
         """
         host = indices(gaps.host_end > gaps.start)
         calls = self._timeline.calls
         threads = calls.thread[self._timeline.owner[gaps.ended_by[host]]]
         for thread, members in enumerate(by_group(threads, len(calls.threads))):
+            if not len(members):
+                continue
+            profiler, nested = self._layers(thread)
             for block in blocks(len(members)):
-                yield self._split(gaps, host[members[block]], thread)
-
-    def _split(self, gaps: Gaps, mine: Array, thread: int) -> HostPieces:
-        """Return the pieces of these gaps, of which this thread ended the host parts."""
-        profiler, nested = self._layers(thread)
-        _, _, rest = cut_at(whole_pieces(gaps.start[mine], gaps.host_end[mine]), profiler)
-        gap, label, time = [], [], []
-        for layer in (self._calls_around(thread, rest), *nested):
-            inside, labels, rest = cut_at(rest, layer)
-            gap.append(mine[inside.interval])
-            label.append(labels)
-            time.append(inside.ends - inside.starts)
-        gap.append(mine[rest.interval])
-        label.append(np.full(len(rest.starts), _OUTSIDE))
-        time.append(rest.ends - rest.starts)
-        return HostPieces(np.concatenate(gap), np.concatenate(label), np.concatenate(time))
+                mine = host[members[block]]
+                _, _, rest = cut_at(whole_pieces(gaps.start[mine], gaps.host_end[mine]), profiler)
+                yield _host_pieces(mine, rest, (self._calls_around(thread, rest), *nested))
 
     def name(self, label: int) -> tuple[str, str]:
         """Return a label in words: the kind of activity and its name."""
@@ -350,30 +313,28 @@ class HostActivity:
 
     @cached_property
     def _nested(self) -> dict[int, _Nested]:
-        """Return what nests on a thread by kind of activity, what counts first first."""
-        # Ranges of two domains may bear one text.
+        # In the order in which they count. Ranges of two domains may bear one text.
         found = prefix_domains(self._timeline, ranges(self._timeline))
         run = operators(self._timeline)
-        return {
-            _OPERATOR: _Nested(run.take(run.kind == OPERATOR), _OPERATOR),
-            _DIRECTIVE: _Nested(run.take(run.kind == DIRECTIVE), _DIRECTIVE),
-            _PYTHON_FUNCTION: _Nested(run.take(run.kind == PYTHON_FUNCTION), _PYTHON_FUNCTION),
-            _RANGE: _Nested(found.take(found.kind == PUSH_POP), _RANGE),
+        spans_of = {
+            _OPERATOR: run.take(run.kind == OPERATOR),
+            _DIRECTIVE: run.take(run.kind == DIRECTIVE),
+            _PYTHON_FUNCTION: run.take(run.kind == PYTHON_FUNCTION),
+            _RANGE: found.take(found.kind == PUSH_POP),
         }
+        return {kind: _Nested(spans, kind) for kind, spans in spans_of.items()}
 
     @cached_property
     def _calls_of(self) -> list[Array]:
-        """Return per thread its outermost calls that have a length."""
         calls = self._timeline.calls
         found = indices(calls.outermost & (calls.end > calls.start))
         return by_group(take(calls.thread, found), len(calls.threads), found)
 
     def _calls_around(self, thread: int, pieces: Pieces) -> Segments:
-        """Return the outermost calls of a thread that pieces of time, in order, may lie in."""
+        # The pieces of time are in order.
         calls, mine = self._timeline.calls, self._calls_of[thread]
 
         def begun(moments: Array, side: Literal["left", "right"]) -> Array:
-            """Return how many of them start before these moments; right: or at them."""
             place = np.searchsorted(calls.start, moments, side)
             return np.searchsorted(mine, place.astype(mine.dtype))
 
@@ -387,15 +348,28 @@ class HostActivity:
 
     @cached_in("_segments")
     def _layers(self, thread: int) -> tuple[Segments, list[Segments]]:
-        """Return when the profiler was at work, and what nests on a thread, what counts first first."""
         pid, tid = self._timeline.calls.threads[thread]
-        at_work = self._timeline.overhead.get(pid, union(*(np.empty(0, np.int64),) * 2))
-        profiler = Segments(at_work.starts, at_work.ends, np.zeros(len(at_work.starts), np.int64))
+        at_work, profiler = self._timeline.overhead.get(pid), EMPTY
+        if at_work is not None:
+            profiler = Segments(at_work.starts, at_work.ends, np.zeros_like(at_work.starts))
         return profiler, [each.of(pid, tid) for each in self._nested.values()]
 
 
+def _host_pieces(gaps: Array, rest: Pieces, layers: Iterable[Segments]) -> HostPieces:
+    gap, label, time = [], [], []
+    for layer in layers:
+        inside, labels, rest = cut_at(rest, layer)
+        gap.append(gaps[inside.interval])
+        label.append(labels)
+        time.append(inside.ends - inside.starts)
+    gap.append(gaps[rest.interval])
+    label.append(np.full(len(rest.starts), _OUTSIDE))
+    time.append(rest.ends - rest.starts)
+    return HostPieces(np.concatenate(gap), np.concatenate(label), np.concatenate(time))
+
+
 class _Nested:
-    """Who is innermost when, thread by thread; labels are names and the kind of activity."""
+    # Who is innermost when, thread by thread; labels are names and the kind of activity.
 
     def __init__(self, spans: Spans, kind: int) -> None:
         self._spans = spans

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import blocks, indices, take
-
-Array = np.ndarray
+from nsysconv.timeline.arrays import Array, Columns, blocks, indices, take
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,7 @@ class Union:
         return np.where(high > low, self._until(high, before) - self._until(low, before), 0)
 
     def _until(self, moments: Array, before: Array) -> Array:
-        """Return how much of the union lies before each moment.
-
-        `before` is that of its intervals' starts.
-        """
+        # How much of the union lies before each moment; `before`: before its intervals' starts.
         index = np.searchsorted(self.starts, moments, side="right")
         last = np.maximum(index - 1, 0)
         beyond = np.where(index > 0, np.maximum(self.ends[last] - moments, 0), 0)
@@ -52,18 +47,12 @@ class Union:
 
 
 def union(starts: Array, ends: Array, which: Array | None = None) -> Union:
-    """Return the union of intervals in any order, all or those of a mask.
-
-    Those without length (or less) add nothing.
-    """
+    """Return the union of intervals in any order, all or those of a mask; empty ones add nothing."""
     return _united(_by_start(starts, ends, which), len(starts))
 
 
 def measure(starts: Array, ends: Array, low: int, high: int, which: Array | None = None) -> int:
-    """Return how much of [low, high) the union of these intervals covers.
-
-    They are given as for `union`.
-    """
+    """Return how much of [low, high) the union of intervals covers, which are given as for `union`."""
     result, latest = 0, low
     for s, e in _by_start(starts, ends, which):
         e = np.clip(e, low, high)
@@ -94,7 +83,7 @@ def _in_order(starts: Array, ends: Array) -> tuple[Array, Array]:
 
 
 def _by_start(starts: Array, ends: Array, which: Array | None) -> Iterator[tuple[Array, Array]]:
-    """Yield the intervals of a mask, None: all, by their starts, some at a time."""
+    # Some at a time; `which`: a mask, None: all.
     if (starts[1:] < starts[:-1]).any():
         if which is not None:
             starts, ends, which = starts[which], ends[which], None
@@ -109,9 +98,7 @@ def _by_start(starts: Array, ends: Array, which: Array | None) -> Iterator[tuple
 
 
 def _merged(one: Union, starts: Array, ends: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield the intervals of a union, and others by their starts, as one: by their starts, some at a
-    time.
-    """
+    # The intervals of a union and others, each by their starts, together by their starts, some at a time.
     own, other = (one.starts, one.ends), (starts, ends)
     longer, shorter = (own, other) if len(one.starts) > len(starts) else (other, own)
     low = 0
@@ -127,7 +114,7 @@ def _merged(one: Union, starts: Array, ends: Array) -> Iterator[tuple[Array, Arr
 
 
 def _united(parts: Iterable[tuple[Array, Array]], most: int) -> Union:
-    """Return the union of intervals, so many at most, that come by their starts, some at a time."""
+    # The intervals come by their starts, some at a time, and are so many at most.
     # Each interval of the union ends where the latest end so far is before the next start. Memory that
     # is asked for and never written costs nothing.
     starts, ends = np.empty(most, np.int64), np.empty(most + 1, np.int64)
@@ -199,10 +186,9 @@ def intersecting_sums(starts: Array, ends: Array, values: Array, low: Array, hig
 
 
 def equal_parts(low: int, high: int, count: int) -> Array:
-    """Return the edges that cut [low, high) in `count` parts, one more than there are parts.
+    """Return the edges that cut [low, high) in `count` parts, whose lengths differ by 1 ns at most.
 
-    Lengths differ by 1 ns at most. Where there are fewer nanoseconds than that, each is a part; an
-    empty interval is one part.
+    Where there are fewer nanoseconds than that, each is a part; an empty interval is one part.
     """
     count = max(1, min(count, high - low))
     whole, rest = divmod(high - low, count)
@@ -215,31 +201,24 @@ MAX_LEVELS = 200
 
 
 @dataclass(frozen=True)
-class Segments:
+class Segments(Columns):
     """Disjoint, sorted intervals, each with a label; time in between belongs to nobody."""
 
     starts: Array
     ends: Array
     labels: Array
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.starts)
-
 
 EMPTY = Segments(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def innermost(starts: Array, ends: Array, labels: Array) -> Segments:
-    """Return per moment the label of the innermost of the intervals that hold it.
+    """Return per moment the label of the innermost interval that holds it; one without length holds none.
 
-    Intervals without length hold nothing. One that crosses the end of the interval it began in is cut
-    there.
+    An interval that crosses the end of the one it began in is cut there.
     """
     keep = ends > starts
     starts, ends, labels = starts[keep], ends[keep], labels[keep]
-    if len(starts) == 0:
-        return EMPTY
     order = np.lexsort((-ends, starts))
     starts, ends, labels = starts[order], ends[order], labels[order]
     parent, ends = parents(starts, ends)
@@ -282,7 +261,7 @@ def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
 
 
 def _parents_one_by_one(starts: list[int], ends: list[int]) -> tuple[Array, Array]:
-    """Return the same; its time does not depend on how deep they nest."""
+    # As `parents`; its time does not depend on how deep they nest.
     parent: list[int] = []
     cut: list[int] = []
     open_: list[int] = []
@@ -312,7 +291,7 @@ def _outermost(starts: Array, ends: Array, parent: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class Pieces(Columns):
     """Parts of intervals: which interval each belongs to, and where it lies."""
 
     interval: Array
@@ -345,12 +324,8 @@ def cut_at(pieces: Pieces, segments: Segments) -> tuple[Pieces, Array, Pieces]:
     padded_starts = np.concatenate((segments.starts, [0]))
     starts = np.where(is_first, pieces.starts[number], padded_ends[follower])
     ends = np.where(is_last, pieces.ends[number], padded_starts[follower])
-    kept = ends > starts
-    return (
-        inside,
-        segments.labels[segment],
-        Pieces(pieces.interval[number[kept]], starts[kept], ends[kept]),
-    )
+    rest = Pieces(pieces.interval[number], starts, ends).take(ends > starts)
+    return inside, segments.labels[segment], rest
 
 
 def expand_ranges(first: Array, count: Array) -> tuple[Array, Array]:

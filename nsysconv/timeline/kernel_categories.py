@@ -18,11 +18,9 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.names import shorten
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import blocks, factorize, take
+from nsysconv.timeline.arrays import Array, blocks, factorize, take
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.timeline import Timeline, cached_whole
-
-Array = np.ndarray
+from nsysconv.timeline.timeline import Timeline, cached, cached_whole
 
 COMMUNICATION = "communication"
 OTHER = "other"
@@ -50,26 +48,20 @@ class Rules:
         return OTHER
 
     def until(self, category: str) -> Rules:
-        """As many rules as it takes to separate this category from all others."""
+        """Return as many rules as it takes to separate this category from all others."""
         last = max((i for i, (each, _) in enumerate(self.ordered) if each == category), default=-1)
         return Rules(self.ordered[: last + 1])
 
 
 def rules(path: str | None = None) -> Rules:
-    """Return the rules that come with nsysconv, those of a file before them.
-
-    Raises UsageError where the file cannot be read or is no file of rules.
-    """
+    """Return our rules, those of a file before them; raise UsageError where the file is none of rules."""
     if path is None:
         return _own()
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, ValueError, RuntimeError) as error:  # not UTF-8, a NUL; `~` of no user
-        raise UsageError(
-            f"rules of kernel categories cannot be read: {error}",
-            where=path,
-            hint="Name a TOML file. " + _FORM,
-        ) from error
+        what = f"rules of kernel categories cannot be read: {error}"
+        raise UsageError(what, where=path, hint="Name a TOML file. " + _FORM) from error
     return Rules(tuple(_parsed(text, path)) + _own().ordered)
 
 
@@ -83,9 +75,8 @@ def _parsed(text: str, path: str) -> Iterator[tuple[str, tuple[re.Pattern[str], 
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(
-            f"no TOML: {error}", where=path, hint="Mend that. Patterns go in 'single' quotes."
-        ) from error
+        hint = "Mend that. Patterns go in 'single' quotes."
+        raise UsageError(f"no TOML: {error}", where=path, hint=hint) from error
     _only(content, {"rule"}, path)
     found = content.get("rule")
     if not isinstance(found, list) or not found:
@@ -111,22 +102,20 @@ def _rule(rule: Any, place: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
             # Names are looked at in lower case, where a pattern in lower case is found sooner.
             compiled.append(re.compile(pattern, 0 if pattern == pattern.lower() else re.IGNORECASE))
         except (ValueError, re.error) as error:
-            raise UsageError(
+            what, where = (
                 f"{pattern!r} is no regular expression: {error}",
-                where=f"{place}, pattern {which}",
-                hint="Escape ( [ * + ? with \\ to mean the sign itself.",
-            ) from error
+                f"{place}, pattern {which}",
+            )
+            hint = "Escape ( [ * + ? with \\ to mean the sign itself."
+            raise UsageError(what, where=where, hint=hint) from error
     return category, tuple(compiled)
 
 
 def _only(table: dict[str, Any], known: set[str], place: str) -> None:
     unknown = sorted(set(table) - known)
     if unknown:
-        raise UsageError(
-            f"unknown key {unknown[0]!r}",
-            where=place,
-            hint=f"Known: {', '.join(sorted(known))}. {_FORM}",
-        )
+        hint = f"Known: {', '.join(sorted(known))}. {_FORM}"
+        raise UsageError(f"unknown key {unknown[0]!r}", where=place, hint=hint)
 
 
 @cached_whole
@@ -138,6 +127,7 @@ def categories(timeline: Timeline, path: str | None = None) -> tuple[Array, list
     return _categories(timeline, rules(path))
 
 
+@cached
 def communicates(timeline: Timeline, path: str | None = None) -> Array:
     """Return which GPU operations are kernels that communicate, by their names, as a mask."""
     ops = timeline.ops

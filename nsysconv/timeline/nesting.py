@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 
 import numpy as np
 
 from nsysconv.cache import cached_property
 from nsysconv.notes import Note, Severity
-from nsysconv.timeline.arrays import by_group, counts, factorize, sums
+from nsysconv.timeline.arrays import Array, batches, by_group, counts, factorize, sums
 from nsysconv.timeline.events import Spans, number_threads
 from nsysconv.timeline.intervals import MAX_LEVELS, expand_ranges, parents, union
-
-Array = np.ndarray
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,12 @@ class Tree:
 
     @cached_property
     def child_count(self) -> Array:
-        """Direct children of each."""
+        """Return how many direct children each has."""
         return counts(self.parent[self.parent >= 0], len(self))
 
     @cached_property
     def child_ns(self) -> Array:
-        """Duration of the direct children of each, added up."""
+        """Return the durations of the direct children of each, added up."""
         inside = self.parent >= 0
         dur = (self.spans.end - self.spans.start)[inside]
         return sums(self.parent[inside], dur, len(self))
@@ -91,7 +90,6 @@ class Paths:
 
 
 def _level_by_level(parent: Array, level: Array, names: Array) -> tuple[Array, Array, Array]:
-    """Return the paths of spans: that of each; the parent and the name of each path."""
     of = np.zeros(len(parent), np.int64)
     parts: list[tuple[Array, Array]] = [(np.empty(0, np.int64),) * 2]
     count = 0
@@ -106,7 +104,7 @@ def _level_by_level(parent: Array, level: Array, names: Array) -> tuple[Array, A
 
 
 def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array, Array]:
-    """Return the same; its time does not depend on how deep they nest."""
+    # As `_level_by_level`; its time does not depend on how deep they nest.
     known: dict[tuple[int, int], int] = {}
     of: list[int] = []
     for above, name in zip(parent.tolist(), names.tolist(), strict=True):
@@ -116,12 +114,10 @@ def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array
 
 
 def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
-    """Return the spans as a tree per thread.
-
-    Those of the mask `apart` lie in nobody, and nobody in them.
-    """
-    order, parent, level = [], [], []
-    nesting = np.arange(len(spans)) if apart is None else np.flatnonzero(~apart)
+    """Return the spans as a tree per thread; those of the mask `apart` are outside of it, each alone."""
+    apart = np.zeros(len(spans), bool) if apart is None else apart
+    nesting, alone = np.flatnonzero(~apart), np.flatnonzero(apart)
+    order, parent = [], []
     thread, threads = number_threads(spans.pid[nesting], spans.tid[nesting])
     before = 0
     for which in by_group(thread, len(threads)):
@@ -131,31 +127,19 @@ def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
         inside, _ = parents(start[at], end[at])
         order.append(members[at])
         parent.append(np.where(inside >= 0, inside + before, -1))
-        level.append(_levels(inside))
         before += len(members)
-    if apart is not None:
-        alone = np.flatnonzero(apart)
-        order.append(alone)
-        parent.append(np.full(len(alone), -1))
-        level.append(np.zeros(len(alone), np.int64))
-    nothing = np.empty(0, np.int64)
-    return Tree(
-        spans.take(np.concatenate((nothing, *order))),
-        np.concatenate((nothing, *parent)),
-        np.concatenate((nothing, *level)),
-    )
+    parent_of = np.concatenate((*parent, np.full(len(alone), -1)))
+    return Tree(spans.take(np.concatenate((*order, alone))), parent_of, _levels(parent_of))
 
 
 def _levels(parent: Array) -> Array:
-    """Return how many each lies in. In each round everybody sees twice as far up."""
+    # In each round everybody sees twice as far up.
     level = (parent >= 0).astype(np.int64)
     above = parent.copy()
-    while True:
-        some = np.flatnonzero(above >= 0)
-        if not len(some):
-            return level
+    while len(some := np.flatnonzero(above >= 0)):
         level[some] += level[above[some]]
         above[some] = above[above[some]]
+    return level
 
 
 MAX_PATH_LENGTH = 2000
@@ -173,12 +157,16 @@ def path_texts(
     """Return of the places `shown` the parts of all that they lie in, outermost first, and their own.
 
     `parent` is the place that each lies in, -1 for none, and comes before it. Of a text longer than
-    LONGEST the middle is left out: how many characters those are, and a digest of the whole path, stand
-    there, so that different paths remain different, and equal ones equal in all profiles.
+    MAX_PATH_LENGTH the middle is left out: how many characters those are, and a digest of the whole path,
+    stand there, so that different paths remain different, and equal ones equal in all profiles.
     """
     above = parent.tolist()
     found: dict[int, _Text] = {-1: _Text("", 0)}
-    digest = _Digests()
+
+    @cache
+    def digest_of(text: str) -> bytes:
+        return _digest(text.encode("utf-8", "surrogatepass"))
+
     for place in _with_all_around(above, shown):
         outer, text = found[above[place]], part(place)
         piece = separator + text if above[place] >= 0 else text
@@ -186,29 +174,18 @@ def path_texts(
         if length <= MAX_PATH_LENGTH:
             found[place] = _Text(outer.head + piece, length)
             continue
+        head, tail, before = outer.head, outer.tail, outer.digest
         if outer.is_whole:
-            head, tail, before = (outer.head + piece)[:_HEAD], outer.head, digest.of(outer.head)
-        else:
-            head, tail, before = outer.head, outer.tail, outer.digest
-        found[place] = _Text(
-            head, length, (tail + piece)[-_TAIL:], digest.joined(before, digest.of(text))
-        )
+            head, tail, before = (head + piece)[:_HEAD], head, digest_of(head)
+        digest = _digest(before, digest_of(text))
+        found[place] = _Text(head, length, (tail + piece)[-_TAIL:], digest)
     return [found[place].spelled() for place in shown.tolist()]
 
 
 def indent_names(indent: str, level: Array, names: Iterable[str]) -> list[str]:
-    """Return the names, each indented by its level, at most MAX_INDENT.
-
-    Equal ones are one (maybe long) text.
-    """
-    known: dict[tuple[int, str], str] = {}
-    found = []
-    for depth, name in zip(np.minimum(level, MAX_INDENT).tolist(), names, strict=True):
-        text = known.get((depth, name))
-        if text is None:
-            text = known[depth, name] = indent * depth + name
-        found.append(text)
-    return found
+    """Return the names, indented by their levels, at most MAX_INDENT; equal ones are one (long) text."""
+    indented = cache(lambda depth, name: indent * depth + name)
+    return list(map(indented, np.minimum(level, MAX_INDENT).tolist(), names))
 
 
 def deep_path_notes(paths: Sequence[str], level: Array | None = None) -> tuple[Note, ...]:
@@ -228,7 +205,7 @@ def deep_path_notes(paths: Sequence[str], level: Array | None = None) -> tuple[N
 
 @dataclass(frozen=True)
 class _Text:
-    """A path: all of it as `head`, or how it begins and ends, and a digest of all of it."""
+    # A path: all of it as `head`, or how it begins and ends, and a digest of all of it.
 
     head: str
     length: int
@@ -246,25 +223,11 @@ class _Text:
         return f"{self.head}…[{left_out:,} characters left out, {self.digest.hex()}]…{self.tail}"
 
 
-class _Digests:
-    """Digests of texts, that of each text made once."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, bytes] = {}
-
-    def of(self, text: str) -> bytes:
-        known = self._of.get(text)
-        if known is None:
-            known = self.joined(text.encode("utf-8", "surrogatepass"))
-            self._of[text] = known
-        return known
-
-    def joined(self, *parts: bytes) -> bytes:
-        return blake2b(b"".join(parts), digest_size=_DIGEST_BYTES).digest()
+def _digest(*parts: bytes) -> bytes:
+    return blake2b(b"".join(parts), digest_size=_DIGEST_BYTES).digest()
 
 
 def _with_all_around(parent: list[int], shown: Array) -> list[int]:
-    """Return the places, and all that they lie in, a parent before its children."""
     needed: set[int] = set()
     for place in shown.tolist():
         while place >= 0 and place not in needed:
@@ -294,10 +257,7 @@ class Containments:
 def containments(
     groups: Array, starts: Array, ends: Array, start: Array, end: Array, label: Array
 ) -> Iterator[Containments]:
-    """Yield the groups, given by their members, that hold intervals from `start` to `end`.
-
-    Some at a time.
-    """
+    """Yield the groups, given by their members, that hold intervals from `start` to `end`, in batches."""
     members = _Members(groups, starts, ends)
     before, is_earlier = _earlier(start, end, label)
     order, windows = _windows(groups, starts, ends, start, end)
@@ -312,7 +272,7 @@ def containments(
 def _windows(
     groups: Array, starts: Array, ends: Array, start: Array, end: Array
 ) -> tuple[Array, tuple[Array, Array, Array]]:
-    """Return an order of the intervals, and its windows by group: group, first index and size."""
+    # An order of the intervals, and its windows by group: group, first index and size.
     rest = np.lexsort((end, start))
     chains, parts, before = [], [], 0
     # Of intervals that follow each other with their starts and their ends, what lies in a member is
@@ -338,24 +298,18 @@ def _windows(
 
 
 def _batches(group: Array, first: Array, size: Array) -> Iterator[tuple[int, int]]:
-    """Yield runs of windows of whole groups, not many more than are gathered at a time."""
-    edges = (
-        np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1]))) if len(group) else group
-    )
+    # Runs of windows of whole groups, not many more than are gathered at a time.
+    if not len(group):
+        return
+    edges = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
     until = np.append(edges[1:], len(group))
-    total = np.concatenate(([0], np.cumsum(size)))[until] if len(group) else group
-    at, done = 0, 0
-    while at < len(edges):
-        following = max(int(np.searchsorted(total, done + _AT_ONCE, side="right")), at + 1)
-        yield int(edges[at]), int(until[following - 1])
-        at, done = following, int(total[following - 1])
+    for part in batches(np.add.reduceat(size, edges), _AT_ONCE):
+        yield int(edges[part.start]), int(until[part.stop - 1])
 
 
 def _earlier(start: Array, end: Array, label: Array) -> tuple[Array, Array]:
-    """Return per interval the last earlier start of one of its label, and whether it counts.
-
-    None does that has another of its label inside: what holds it, holds that one, too.
-    """
+    # Per interval the last earlier start of one of its label, and whether it counts. None does that has
+    # another of its label inside: what holds it, holds that one, too.
     order = np.lexsort((end, start, label))
     is_earlier = np.zeros(len(start), bool)
     before = np.full(len(start), np.iinfo(np.int64).min)
@@ -372,7 +326,7 @@ def _earlier(start: Array, end: Array, label: Array) -> tuple[Array, Array]:
 
 
 class _Members:
-    """Members of groups, to be counted by where they begin and end: a wavelet matrix of their ends."""
+    # Members of groups, to be counted by where they begin and end: a wavelet matrix of their ends.
 
     def __init__(self, groups: Array, starts: Array, ends: Array) -> None:
         self._starts, self._ends = np.unique(starts), np.unique(ends)
@@ -389,7 +343,7 @@ class _Members:
             value = np.concatenate((value[~one], value[one]))
 
     def around(self, group: Array, start: Array, end: Array, after: Array) -> tuple[Array, Array]:
-        """Return of each group's members how many hold [start, end), and of these begin after `after`."""
+        # Of each group's members how many hold [start, end), and how many of these begin after `after`.
         least = np.searchsorted(self._ends, end, side="left")
         until, low = self._begun(group, start), self._begun(group, after)
         begin = np.searchsorted(self._key, group * self._stride)
@@ -402,7 +356,7 @@ class _Members:
         return np.searchsorted(self._key, group * self._stride + rank)
 
     def _ending_before(self, least: Array, low: Array, high: Array) -> Array:
-        """Return how many of the places from low to high have an end of a lower rank."""
+        # How many of the places from low to high have an end of a lower rank.
         result = np.zeros(len(least), np.int64)
         for bit, zeros in self._levels:
             zeros_low, zeros_high = zeros[low], zeros[high]

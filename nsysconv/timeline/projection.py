@@ -1,7 +1,4 @@
-"""Intervals of the CPU projected onto the GPU: when what was launched in each of them ran.
-
-Definitions, with worked examples: docs/definitions.md.
-"""
+"""Intervals of the CPU projected onto the GPU: when what they launched ran (docs/definitions.md)."""
 
 from __future__ import annotations
 
@@ -13,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import blocks, by_group, indices, sums, take
+from nsysconv.timeline.arrays import Array, batches, blocks, by_group, indices, sums, take
 from nsysconv.timeline.events import GpuOps, OpKind, Spans, number_threads
+from nsysconv.timeline.intervals import expand_ranges
 from nsysconv.timeline.timeline import Timeline
-
-Array = np.ndarray
 
 # Intervals that are looked at one by one are gathered so many at a time.
 _AT_ONCE = 1 << 18
@@ -57,24 +53,17 @@ def projection(timeline: Timeline, spans: Spans, any_thread: bool | Array = Fals
         *(np.zeros(count, np.int64) for _ in range(5)),
     )
     parts = list(_launches(timeline, spans, np.broadcast_to(any_thread, count)))
-
-    def fill(part: tuple[Array, Array]) -> None:
-        _fill(found, timeline, spans, *part)
-
     # Threads of the program are independent of each other; numpy lets go of the interpreter.
     with ThreadPoolExecutor(max_workers=_AT_THE_SAME_TIME) as pool:
-        list(pool.map(fill, parts))
+        list(pool.map(lambda part: _fill(found, timeline, spans, *part), parts))
     return found
 
 
 @dataclass(frozen=True)
 class _Launched:
-    """Operations by call and by start: in the order of their calls, and those with a time in that of
-    their starts.
-
-    Both as indices of `ops`, which are int32. `place` says per operation by call where it is by
-    start, `len(by_start)` and beyond for those without a time; None where both orders are one.
-    """
+    # Operations in the order of their calls, and those with a time in that of their starts: both as
+    # indices of `ops`, which are int32. `place` says per operation by call where it is by start,
+    # `len(by_start)` and beyond for those without a time; None where both orders are one.
 
     ops: GpuOps
     by_call: Array
@@ -85,12 +74,10 @@ class _Launched:
         return len(self.by_call)
 
     def places(self, calls: Array) -> Array:
-        """Return where the operations at these places by call stand by start."""
-        found: Array = calls if self.place is None else self.place[calls]
-        return found
+        # Of operations by call, their places by start.
+        return calls if self.place is None else take(self.place, calls)
 
     def times(self, places: Array | slice) -> tuple[Array, Array]:
-        """Return when the operations at these places by start begin and end."""
         which = self.by_start[places]
         return self.ops.start[which], self.ops.end[which]
 
@@ -101,7 +88,7 @@ class _Launched:
 
 
 def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield per thread, and per process, the indices of its spans and of the operations they launched."""
+    # Per thread, and per process, the indices of its spans and of the operations they launched.
     calls, ops, owner = timeline.calls, timeline.ops, timeline.owner
     linked = indices(owner >= 0)
     if not len(linked) or not len(spans):
@@ -126,8 +113,7 @@ def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[A
 def _fill(
     found: Projection, timeline: Timeline, spans: Spans, which: Array, by_start: Array
 ) -> None:
-    """Write the projections of the spans at these indices onto these operations, given by their starts,
-    those without a time first."""
+    # Of the spans at these indices, onto these operations, which are by their starts.
     ops, calls = timeline.ops, timeline.calls
     untimed = int(np.count_nonzero(~take(ops.timed, by_start)))
     by_call = np.concatenate((by_start[untimed:], by_start[:untimed])) if untimed else by_start
@@ -176,7 +162,7 @@ def _one_of_each(call: Array, count: int) -> Array:
 
 
 def _kernels(ops: GpuOps, which: Array) -> tuple[Array, Array]:
-    """Return which of the operations at these indices are kernels, and the time of each that is one."""
+    # Which of these operations are kernels, and the time of each that is one.
     kernel, spent = np.empty(len(which), bool), np.empty(len(which), np.int64)
     for block in blocks(len(which)):
         here = which[block]
@@ -186,35 +172,27 @@ def _kernels(ops: GpuOps, which: Array) -> tuple[Array, Array]:
 
 
 def _fresh(start: Array, end: Array, reach: Array) -> Array:
-    """Return what each interval, by start, covers that none before it did.
-
-    `reach` is the latest end before.
-    """
+    # What each interval, by start, covers that none before it did; `reach` is the latest end before.
     fresh: Array = np.maximum(end - np.maximum(start, reach), 0)
     return fresh
 
 
-def _summed(values: Array) -> Array:
-    """Return sums of what comes before each place, and of all.
-
-    Of a mask as int32, for places fit in it.
-    """
+def _sums_before(values: Array) -> Array:
+    # And of all; of a mask as int32, for places fit in it.
     result = np.zeros(len(values) + 1, np.int32 if values.dtype == bool else np.int64)
     np.cumsum(values, out=result[1:])
     return result
 
 
 def _between(values: Array, low: Array, high: Array) -> Array:
-    """Return per window [low, high) of places the sum of its values."""
-    total = _summed(values)
+    # Per window [low, high) of places the sum of its values.
+    total = _sums_before(values)
     result: Array = total[high] - total[low]
     return result
 
 
 def _places(launched: _Launched, windows: _Windows) -> tuple[Array, Array, Array]:
-    """Return per window of calls the first and last place by start of operations with a time, and how
-    many.
-    """
+    # Per window of calls the first and last place by start of operations with a time, and how many.
     low, high, place = windows.low, windows.high, launched.place
     if place is None:
         return low, high - 1, high - low
@@ -225,10 +203,8 @@ def _places(launched: _Launched, windows: _Windows) -> tuple[Array, Array, Array
 
 
 class _Windows:
-    """Windows [low, high) of places below `count`, none of them empty.
-
-    The blocks between their edges are numbered: a window is a run of blocks.
-    """
+    # Windows [low, high) of places below `count`, none of them empty. The blocks between their edges are
+    # numbered: a window is a run of blocks.
 
     def __init__(self, low: Array, high: Array, count: int) -> None:
         self.low, self.high = low, high
@@ -239,9 +215,7 @@ class _Windows:
         self._first, self._length = block[low], block[high] - block[low]
 
     def best(self, values: Array, better: np.ufunc) -> Array:
-        """Return per window its least (or greatest) value: of two runs of 1, 2, 4, … blocks that cover
-        it.
-        """
+        # Per window its least (or greatest) value: of two runs of 1, 2, 4, … blocks that cover it.
         table = better.reduceat(values, self._edges)
         power = np.frexp(self._length)[1] - 1
         result = np.empty(len(self.low), values.dtype)
@@ -259,11 +233,9 @@ class _Windows:
 def _covered(
     launched: _Launched, low: Array, high: Array, first: Array, last: Array, count: Array
 ) -> Array:
-    """Return per window of calls the measure of the union of its operations.
-
-    Mostly a window's operations run one after the other with none of others in between, and the
-    running sums answer, but for those at its beginning that overlap with operations before it.
-    """
+    # Per window of calls the measure of the union of its operations. Mostly these run one after the other
+    # with none of others in between, and the running sums answer, but for those at the window's beginning
+    # that overlap with operations before it.
     reach, covered = _running(launched)
     measure: Array = covered[last + 1] - covered[first]
     # From here on operations start after all before the window have ended.
@@ -276,7 +248,7 @@ def _covered(
     if int(size.sum()) > _MOST_PASSES * (len(launched) + len(low)):
         measure[todo] = _swept(launched, low[todo], high[todo])
         return measure
-    for piece in _pieces(size[todo]):
+    for piece in batches(size[todo], _AT_ONCE):
         mine = todo[piece]
         group, place = _gathered(
             launched, np.where(alone, first, low)[mine], size[mine], alone[mine]
@@ -287,9 +259,8 @@ def _covered(
 
 
 def _running(launched: _Launched) -> tuple[Array, Array]:
-    """Return of the operations before each place by start, and of all: the latest end, MISSING for
-    none, and the measure of the union.
-    """
+    # Of the operations before each place by start, and of all: the latest end, MISSING for none, and the
+    # measure of the union.
     count = len(launched.by_start)
     reach, covered = np.full(count + 1, MISSING), np.zeros(count + 1, np.int64)
     for block in blocks(count):
@@ -301,25 +272,11 @@ def _running(launched: _Launched) -> tuple[Array, Array]:
     return reach, covered
 
 
-def _pieces(size: Array) -> Iterator[slice]:
-    """Slice of windows whose sizes add up to no more than what is looked at together."""
-    edges = _summed(size)
-    low = 0
-    while low < len(size):
-        high = int(np.searchsorted(edges, edges[low] + _AT_ONCE, side="right")) - 1
-        high = max(high, low + 1)
-        yield slice(low, high)
-        low = high
-
-
 def _gathered(
     launched: _Launched, begin: Array, size: Array, by_start: Array
 ) -> tuple[Array, Array]:
-    """Return the operations of windows, which are by start or by call: window and place by start,
-    sorted.
-    """
-    group = np.repeat(np.arange(len(size)), size)
-    place = begin[group] + np.arange(len(group)) - (np.cumsum(size) - size)[group]
+    # The operations of windows, which are by start or by call: window and place by start, sorted.
+    group, place = expand_ranges(begin, size)
     by_call = ~by_start[group]
     if not by_call.any():
         return group, place
@@ -331,7 +288,7 @@ def _gathered(
 
 
 def _grouped_measure(start: Array, end: Array, group: Array, count: int) -> Array:
-    """Return per group, whose intervals stand together and by start, the measure of their union."""
+    # Of each group, whose intervals are together and by start.
     origin, span = int(start.min()), int(end.max()) - int(start.min()) + 1
     measure = np.zeros(count, np.int64)
     # Groups are laid out one behind the other in time, as many at once as 63 bits hold.
@@ -346,12 +303,9 @@ def _grouped_measure(start: Array, end: Array, group: Array, count: int) -> Arra
 
 
 def _swept(launched: _Launched, low: Array, high: Array) -> Array:
-    """Return the same, of windows by call, operation after operation: its time does not depend on their
-    sizes.
-
-    Each moment belongs to the latest operation so far that ran then; of a window that ends here, those
-    moments count whose operation is in it.
-    """
+    # The measures of windows by call, operation after operation: its time does not depend on their sizes.
+    # Each moment belongs to the latest operation so far that ran then; of a window that ends here, those
+    # moments count whose operation is in it.
     moments = _Moments(len(launched))
     measure = np.zeros(len(low), np.int64)
     order = np.argsort(high, kind="stable")
@@ -369,7 +323,8 @@ def _swept(launched: _Launched, low: Array, high: Array) -> Array:
 
 
 class _Moments:
-    """Disjoint intervals, each with the number of its owner, and sums of their lengths by owner."""
+    # Disjoint intervals, each with the number of its owner, and sums of their lengths by owner: a
+    # Fenwick tree.
 
     def __init__(self, count: int) -> None:
         self._starts: list[int] = []
@@ -394,8 +349,13 @@ class _Moments:
         self._ends[low:high] = [e for _, e, _ in pieces]
         self._owners[low:high] = [each for _, _, each in pieces]
 
-    def of(self, first: int) -> int:
-        return self._total - self._before(first)
+    def of(self, owner: int) -> int:
+        # All lengths but those of owners before this one.
+        result = self._total
+        while owner > 0:
+            result -= self._tree[owner]
+            owner -= owner & -owner
+        return result
 
     def _add(self, owner: int, length: int) -> None:
         self._total += length
@@ -403,10 +363,3 @@ class _Moments:
         while owner < len(self._tree):
             self._tree[owner] += length
             owner += owner & -owner
-
-    def _before(self, owner: int) -> int:
-        result = 0
-        while owner > 0:
-            result += self._tree[owner]
-            owner -= owner & -owner
-        return result

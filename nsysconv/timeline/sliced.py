@@ -1,12 +1,9 @@
-"""When a slice is: what times, ranges and steps mean in a profile.
-
-Definitions, with worked examples: docs/definitions.md.
-"""
+"""When a slice is, and the time line cut to it (docs/definitions.md)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,8 +19,8 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
 from nsysconv.timeline import steps as found_in
-from nsysconv.timeline.annotations import named, operators, ranges
-from nsysconv.timeline.arrays import distinct
+from nsysconv.timeline.annotations import named, operators, ranges, which_named
+from nsysconv.timeline.arrays import Array, distinct, take
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans
 from nsysconv.timeline.slices import Moment, Percent, Slice
 from nsysconv.timeline.timeline import Timeline, cached
@@ -31,14 +28,14 @@ from nsysconv.timeline.timeline import Timeline, cached
 Interval = tuple[int, int]
 
 _FIRST, _LAST = -schema.TIME_LIMIT_NS, schema.TIME_LIMIT_NS
+_LISTED_STEPS = "The report `steps` lists them."
 
 
 @dataclass(frozen=True)
 class SliceTimes:
-    """When a slice is, per process; `launched` is when that is asked of calls instead of operations.
+    """When a slice is, by process, of operations (`own`) and of calls (`launched`); others are not in it.
 
-    A process that is in neither is not in the slice. Where an end is open, rows have none, and `ends`
-    says where windows have theirs.
+    Where an end is open, rows have none, and `ends` says where windows have theirs.
     """
 
     own: Mapping[int, Interval]
@@ -49,10 +46,8 @@ class SliceTimes:
 def slice_times(timeline: Timeline, part: Slice) -> SliceTimes:
     """Return the slice's time in each process: where all that is asked for holds."""
     if part.by_range and not part.projected and timeline.clocks_disagree:
-        raise UsageError(
-            "CPU and GPU times are not on one clock: when this was on the GPU is not recorded",
-            hint="--projected takes what was launched in it.",
-        )
+        what = "CPU and GPU times are not on one clock: when this was on the GPU is not recorded"
+        raise UsageError(what, hint="--projected takes what was launched in it.")
     # Rows of which no process is recorded have MISSING for one.
     pids = {int(row["pid"]) for row in timeline.profile.rows("process")} | {MISSING}
     (low, high), ends = _moments(timeline, part)
@@ -60,18 +55,15 @@ def slice_times(timeline: Timeline, part: Slice) -> SliceTimes:
     if part.skip_first:
         times = _meet(times, _after_steps(timeline, part))
     if part.step is not None:
-        times = _meet(times, _of_steps(timeline, part))
+        times = _meet(times, _of_steps(timeline, part, part.step))
     if part.range is not None:
         times = _meet(times, _of_range(timeline, part.range))
     launched = {pid: (low, high) for pid, (low, high) in times.items() if high > low}
     if not launched:
-        raise UsageError(
-            "the slice is empty",
-            hint="What was asked for does not happen at one time, or takes none.",
-        )
-    return SliceTimes(
-        _projected(timeline, launched) if part.projected else launched, launched, ends
-    )
+        hint = "What was asked for does not happen at one time, or takes none."
+        raise UsageError("the slice is empty", hint=hint)
+    own = _projected(timeline, launched) if part.projected else launched
+    return SliceTimes(own, launched, ends)
 
 
 def _meet(times: Mapping[int, Interval], more: Mapping[int, Interval]) -> dict[int, Interval]:
@@ -83,29 +75,22 @@ def _meet(times: Mapping[int, Interval], more: Mapping[int, Interval]) -> dict[i
 
 
 def _moments(timeline: Timeline, part: Slice) -> tuple[Interval, Interval]:
-    """Return the slice's time as far as `time` says it, for rows.
-
-    And where windows begin and end at most.
-
-    From 0 % on, and up to 100 %, is an open end: it leaves nothing out.
-    """
+    # The slice's time as far as `time` says it, for rows; and where windows begin and end at most.
+    # From 0 % on, and up to 100 %, is an open end: it leaves nothing out.
     start, end = part.time or (None, None)
     start = None if start == Percent(0) else start
     end = None if end == Percent(100) else end
     ends = _FIRST, _LAST
     if part.time is not None and not (isinstance(start, int) and isinstance(end, int)):
         if timeline.clocks_disagree:
-            raise UsageError(
-                "CPU and GPU times are not on one clock: the profile has no one beginning or end",
-                hint="Say both ends of the time in ns, us, ms or s.",
-            )
+            what = "CPU and GPU times are not on one clock: the profile has no one beginning or end"
+            raise UsageError(what, hint="Say both ends of the time in ns, us, ms or s.")
         ends = found_in.extent(timeline) or (0, 0)
     low = _FIRST if start is None else _moment(start, ends)
     high = _LAST if end is None else _moment(end, ends)
     if high <= max(low, ends[0]) or low >= ends[1]:
-        raise UsageError(
-            "the slice is empty", hint=f"The profile is from {ends[0]} ns to {ends[1]} ns."
-        )
+        hint = f"The profile is from {ends[0]} ns to {ends[1]} ns."
+        raise UsageError("the slice is empty", hint=hint)
     return (low, high), (ends[0] if start is None else _FIRST, ends[1] if end is None else _LAST)
 
 
@@ -116,27 +101,23 @@ def _moment(wanted: Moment, ends: Interval) -> int:
 
 
 def _after_steps(timeline: Timeline, part: Slice) -> dict[int, Interval]:
-    after = {}
+    skipped, after = part.skip_first, {}
     for steps in _steps(timeline, part):
-        if len(steps) > part.skip_first:
-            after[steps.pid] = (int(steps.end[part.skip_first - 1]), int(steps.end.max()))
+        if len(steps) > skipped:
+            after[steps.pid] = (int(steps.end[skipped - 1]), int(steps.end.max()))
     if not after:
-        raise UsageError(
-            f"too few steps: no process has more than {part.skip_first}",
-            hint="The report `steps` lists them.",
-        )
+        raise UsageError(f"too few steps: no process has more than {skipped}", hint=_LISTED_STEPS)
     return after
 
 
-def _of_steps(timeline: Timeline, part: Slice) -> dict[int, Interval]:
-    assert part.step is not None
+def _of_steps(timeline: Timeline, part: Slice, wanted: str) -> dict[int, Interval]:
     found = {}
     for steps in _steps(timeline, part):
-        places = _places(steps, part.step)
+        places = _places(steps, wanted)
         if places:
             found[steps.pid] = (int(steps.start[places[0]]), int(steps.end[places].max()))
     if not found:
-        raise UsageError(f"no step {part.step!r}", hint="The report `steps` lists them.")
+        raise UsageError(f"no step {wanted!r}", hint=_LISTED_STEPS)
     return found
 
 
@@ -144,18 +125,13 @@ def _steps(timeline: Timeline, part: Slice) -> list[found_in.Steps]:
     pattern = found_in.STEP_RANGE if part.step_range is None else part.step_range
     found = (found_in.annotated if part.projected else found_in.steps)(timeline, pattern)
     if not found:
-        raise UsageError(
-            f"no steps: no range is called {pattern}",
-            hint="--step-range NAME says what steps are called; * stands for anything.",
-        )
+        hint = "--step-range NAME says what steps are called; * stands for anything."
+        raise UsageError(f"no steps: no range is called {pattern}", hint=hint)
     return found
 
 
 def _places(steps: found_in.Steps, wanted: str) -> list[int]:
-    """Return which steps a name, a number or `FIRST:LAST` means.
-
-    A number is the one in the names, as in `ProfilerStep#5`, where they have one; else it counts.
-    """
+    # A number is the one in the names, as in `ProfilerStep#5`, where they have one; else it counts.
     if wanted in steps.name:
         return [place for place, name in enumerate(steps.name) if name == wanted]
     match = re.fullmatch(r"(\d{1,18})(?::(\d{1,18}))?", wanted)
@@ -184,19 +160,16 @@ def _of_range(timeline: Timeline, text: str) -> dict[int, Interval]:
     spans = ranges(timeline)
     named_by = spans if len(spans) else operators(timeline)
     names = sorted(named_by.names[i] for i in distinct(named_by.name).tolist())
-    raise UsageError(
-        f"no range {text!r}",
-        hint=available_hint(text, names, "The report `ranges` lists them all."),
-    )
+    hint = available_hint(text, names, "The report `ranges` lists them all.")
+    raise UsageError(f"no range {text!r}", hint=hint)
 
 
 def _readings(text: str) -> Iterator[tuple[str, str | None, int]]:
-    whole: list[tuple[str, int]] = [(text, 1)]
+    whole = [(text, 1)]
     match = re.fullmatch(r"(.*)#([1-9]\d{0,8})", text, re.DOTALL)
     if match is not None:
         whole.append((match[1], int(match[2])))
-    for name, occurrence in whole:
-        yield name, None, occurrence
+    yield from ((name, None, occurrence) for name, occurrence in whole)
     for head, occurrence in whole:
         name, sign, domain = head.rpartition("@")
         if sign:
@@ -213,35 +186,34 @@ def _projected(timeline: Timeline, launched: Mapping[int, Interval]) -> dict[int
         if len(mine):
             times[pid] = (int(ops.start[mine].min()), int(ops.end[mine].max()))
     if not times:
-        raise UsageError(
-            "no GPU operation was launched in the range", hint="Without --projected it has a time."
-        )
+        hint = "Without --projected it has a time."
+        raise UsageError("no GPU operation was launched in the range", hint=hint)
     return times
 
 
-Array = np.ndarray
-
-_COPY_PREFIXES = {OpKind.MEMCPY: "[memcpy ", OpKind.MIGRATION: "[UM "}
-_COPY_TABLES = {OpKind.MEMCPY: "memcpy", OpKind.MIGRATION: "unified_memory_event"}
+_COPIES = {
+    OpKind.MEMCPY: ("memcpy", "[memcpy "),
+    OpKind.MIGRATION: ("unified_memory_event", "[UM "),
+}
+"""The table of copies of a kind, and what names of its operations begin with."""
+_WHOLE_KINDS = {OpKind.MEMSET: "[memset]", OpKind.GRAPH: "[graph launch]"}
 
 
 @cached
 def sliced(timeline: Timeline, part: Slice) -> Timeline:
-    """Return the time line of only what belongs to the slice; the same one for a slice that is all of it.
-
-    Raises UsageError for names, steps and numbers that the profile does not have.
-    """
+    """Return the time line cut to the slice; raise UsageError for what the profile does not have."""
     return timeline if part.is_whole else _Sliced(timeline, part)
 
 
 class _Sliced(Timeline):
-    """The slice of a time line. Calls and links are those of the whole, `called` says which count."""
+    # Calls are those of the whole, `calls_in_slice` says which count.
 
     def __init__(self, whole: Timeline, part: Slice) -> None:
         super().__init__(whole.profile)
         self.whole = whole
         self._part = part
         self._name = _pattern(part.name)
+        self._tids = frozenset(part.threads) or None
         with self._named_profile():
             self._pids = self._processes()
 
@@ -264,13 +236,12 @@ class _Sliced(Timeline):
     @property
     @cached
     def ops(self) -> GpuOps:
-        return self.whole.ops.take(self._chosen_ops)
+        return self.whole.ops.take(self.ops_in_slice)
 
     @property
     @cached
     def owner(self) -> Array:
-        result: Array = self.whole.owner[self._chosen_ops]
-        return result
+        return take(self.whole.owner, self.ops_in_slice)
 
     @property
     @cached
@@ -290,17 +261,20 @@ class _Sliced(Timeline):
         return self.whole.clocks_disagree
 
     def rows(self, table: str) -> Array:
-        if table in schema.GPU_OP_TABLES:
-            return self._op_rows(OpKind(schema.GPU_OP_TABLES.index(table)))
-        return self._kept_rows(table)
+        if table not in schema.GPU_OP_TABLES:
+            return self._kept_rows(table)
+        ops = self.whole.ops
+        mine = ops.kind == schema.GPU_OP_TABLES.index(table)
+        result = np.zeros(int(np.count_nonzero(mine)), bool)
+        result[ops.row[mine & self.ops_in_slice]] = True
+        return result
 
     def holds(self, spans: Spans) -> Array:
         kept = self._of_processes(spans.pid)
         if self._tids is not None:
             kept &= np.isin(spans.tid, list(self._tids))
         if self._name is not None:
-            fits = np.array([bool(self._name.search(name)) for name in spans.names], bool)
-            kept &= fits[spans.name] if len(spans) else False
+            kept &= which_named(spans, self._name.search)
         kept &= self._in_time(spans.pid, spans.start, spans.end)
         return kept
 
@@ -330,14 +304,11 @@ class _Sliced(Timeline):
 
     def _left_out(self) -> Iterator[Note]:
         facts = frozenset({Fact.KERNELS, Fact.MEMCPYS})
-        by_call = self._part.projected or self._tids is not None
-        if by_call:
+        if self._part.projected or self._tids is not None:
             ops = self.whole.ops
             unowned = (self.whole.owner < 0) & (ops.kind != OpKind.MIGRATION) & self._by_rows
-            if self._part.projected:
-                unowned &= self.in_processes(ops.pid)
-            else:
-                unowned &= self._ops_in_time(ops)
+            projected = self._part.projected
+            unowned &= self.in_processes(ops.pid) if projected else self._ops_in_time(ops)
             count = int(np.count_nonzero(unowned))
             if count:
                 text = "GPU operations without a recorded API call: left out of this slice"
@@ -364,10 +335,6 @@ class _Sliced(Timeline):
             where = error.where or self.profile.ref.label
             raise UsageError(error.what, where=where, hint=error.hint) from error
 
-    @cached_property
-    def _tids(self) -> frozenset[int] | None:
-        return frozenset(self._part.threads) or None
-
     def _processes(self) -> frozenset[int] | None:
         part = self._part
         known = {int(row["pid"]) for row in self.profile.rows("process")}
@@ -376,13 +343,11 @@ class _Sliced(Timeline):
             chosen = chosen & _known("process", part.processes, known, _WORK, self._working)
         if part.ranks:
             ranks = self.whole.ranks
-            wanted = _known(
-                "rank",
-                part.ranks,
-                set(ranks.values()),
-                _WORK,
-                lambda: {ranks[pid] for pid in self._working() if pid in ranks},
-            )
+
+            def working_ranks() -> set[int]:
+                return {ranks[pid] for pid in self._working() if pid in ranks}
+
+            wanted = _known("rank", part.ranks, set(ranks.values()), _WORK, working_ranks)
             chosen = chosen & {pid for pid, rank in ranks.items() if rank in wanted}
         if not part.processes and not part.ranks:
             return None
@@ -402,9 +367,8 @@ class _Sliced(Timeline):
             busy = set(self.whole.devices) - {MISSING}
             _known("device", part.devices, sampled | busy, _GPU_WORK, lambda: busy)
         if part.streams:
-            _known(
-                "stream", part.streams, set(distinct(self.whole.ops.stream).tolist()) - {MISSING}
-            )
+            streams = set(distinct(self.whole.ops.stream).tolist()) - {MISSING}
+            _known("stream", part.streams, streams)
         if part.threads:
             named = {int(row["tid"]) for row in self.profile.rows("thread")}
             calling = {tid for _, tid in self.whole.calls.threads if tid != MISSING}
@@ -413,12 +377,11 @@ class _Sliced(Timeline):
     def _of_processes(self, pid: Array) -> Array:
         if self._pids is None:
             return np.ones(len(pid), bool)
-        kept: Array = np.isin(pid, list(self._pids))
-        return kept
+        return np.isin(pid, list(self._pids))
 
     @property
     @cached
-    def _chosen_ops(self) -> Array:
+    def ops_in_slice(self) -> Array:
         chosen: Array = self._at_any_time & self._ops_in_time(self.whole.ops)
         return chosen
 
@@ -451,23 +414,18 @@ class _Sliced(Timeline):
             calls, owner = self.whole.calls, self.whole.owner
             start = np.full(len(ops), MISSING)
             start[owner >= 0] = calls.start[owner[owner >= 0]]
-            return _by_process(
-                ops.pid,
-                self._times.launched,
-                lambda mine, low, high: (start[mine] >= low) & (start[mine] < high),
-            )
-        return _by_process(ops.pid, self._times.own, _intersecting(ops.start, ops.end))
+            # What starts at a moment is in it, as what takes no time.
+            return _in_times(ops.pid, self._times.launched, start, start)
+        return _in_times(ops.pid, self._times.own, ops.start, ops.end)
 
     def _in_time(self, pid: Array, start: Array, end: Array, *, gpu: bool = False) -> Array:
         if self._times is None:
             return np.ones(len(pid), bool)
-        times = self._times.own if gpu else self._times.launched
-        return _by_process(pid, times, _intersecting(start, end))
+        return _in_times(pid, self._times.own if gpu else self._times.launched, start, end)
 
     @property
     @cached
     def _named_ops(self) -> Array:
-        assert self._name is not None
         ops = self.whole.ops
         fits = np.zeros(len(ops), bool)
         for kind in OpKind:
@@ -478,82 +436,64 @@ class _Sliced(Timeline):
                 ids = self.profile.columns("kernel", ("name_id",))["name_id"]
                 known = self.profile.names(distinct(ids))
                 fits[mine] = np.isin(ids[ops.row[mine]], self._fitting(known))
-            elif kind in _COPY_TABLES:
-                codes = self.profile.columns(_COPY_TABLES[kind], ("direction",))["direction"]
-                words = [f"{_COPY_PREFIXES[kind]}{word}]" for word in DIRECTIONS]
-                good = np.array([bool(self._name.search(word)) for word in words], bool)
+            elif kind in _COPIES:
+                table, prefix = _COPIES[kind]
+                codes = self.profile.columns(table, ("direction",))["direction"]
+                good = self._matches(f"{prefix}{word}]" for word in DIRECTIONS)
                 # A direction that is not recorded is the first word, Unknown.
                 codes = codes[ops.row[mine]]
-                fits[mine] = good[np.where((codes < 0) | (codes >= len(words)), 0, codes)]
+                fits[mine] = good[np.where((codes < 0) | (codes >= len(good)), 0, codes)]
             else:
-                word = "[memset]" if kind is OpKind.MEMSET else "[graph launch]"
-                fits[mine] = bool(self._name.search(word))
+                fits[mine] = self._matches([_WHOLE_KINDS[kind]])
         return fits
 
-    def _fitting(self, names: Mapping[int, str]) -> list[int]:
+    def _matches(self, texts: Iterable[str]) -> Array:
         assert self._name is not None
-        return [number for number, name in names.items() if self._name.search(name)]
+        return np.array([bool(self._name.search(text)) for text in texts], bool)
 
-    def _op_rows(self, kind: OpKind) -> Array:
-        ops = self.whole.ops
-        mine = ops.kind == kind
-        result = np.zeros(int(np.count_nonzero(mine)), bool)
-        result[ops.row[mine & self._chosen_ops]] = True
-        return result
+    def _fitting(self, names: Mapping[int, str]) -> Array:
+        return take(np.array(list(names), np.int64), self._matches(names.values()))
 
     def _kept_rows(self, table: str) -> Array:
         has = schema.metadata.tables[table].columns
-        start = self.profile.columns(table, ("start_ns",))["start_ns"]
-        end = start
+
+        def column(name: str) -> Array:
+            return self.profile.columns(table, (name,))[name]
+
+        start = end = column("start_ns")
         if "dur_ns" in has:
-            dur = self.profile.columns(table, ("dur_ns",))["dur_ns"]
+            dur = column("dur_ns")
             end = np.where((start == MISSING) | (dur == MISSING), start, start + dur)
         if table == "range":
             closed = ranges(self.whole)
             end[closed.row] = closed.end
-        pid = self.profile.columns(table, ("pid",))["pid"]
+        pid = column("pid")
         gpu = "device_id" in has and "tid" not in has
         kept: Array = self._of_processes(pid) & self._in_time(pid, start, end, gpu=gpu)
-        for column, wanted in (
-            ("device_id", self._part.devices),
-            ("stream_id", self._part.streams),
-            ("tid", self._part.threads),
-        ):
-            if wanted and column in has:
-                kept &= np.isin(self.profile.columns(table, (column,))[column], wanted)
+        part = self._part
+        numbers = {"device_id": part.devices, "stream_id": part.streams, "tid": part.threads}
+        for name, wanted in numbers.items():
+            if wanted and name in has:
+                kept &= np.isin(column(name), wanted)
         if self._name is not None and "name_id" in has:
-            ids = self.profile.columns(table, ("name_id",))["name_id"]
+            ids = column("name_id")
             plain = table == "api_call"
             fits = np.isin(ids, self._fitting(self.profile.names(distinct(ids), plain=plain)))
             if "text" in has:
                 own = self.profile.texts(table, "text")
-                good = np.array([bool(self._name.search(text)) for text in own.texts], bool)
-                row = np.isin(
-                    self.profile.columns(table, ("id",))["id"], own.ids[good[own.numbers]]
-                )
-                fits |= (ids == MISSING) & row
+                rows = own.ids[self._matches(own.texts)[own.numbers]]
+                fits |= (ids == MISSING) & np.isin(column("id"), rows)
             kept &= fits
         return kept
 
 
-def _by_process(
-    pid: Array, times: Mapping[int, Interval], holds: Callable[[Array, int, int], Array]
-) -> Array:
+def _in_times(pid: Array, times: Mapping[int, Interval], start: Array, end: Array) -> Array:
     kept = np.zeros(len(pid), bool)
     for process, (low, high) in times.items():
         mine = np.flatnonzero(pid == process)
-        kept[mine] = holds(mine, low, high)
-    return kept
-
-
-def _intersecting(start: Array, end: Array) -> Callable[[Array, int, int], Array]:
-
-    def holds(mine: Array, low: int, high: int) -> Array:
         s, e = start[mine], end[mine]
-        result: Array = (s < high) & ((e > low) | ((s == e) & (s >= low)))
-        return result
-
-    return holds
+        kept[mine] = (s < high) & ((e > low) | ((s == e) & (s >= low)))
+    return kept
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
@@ -562,9 +502,8 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(text)
     except re.error as error:
-        raise UsageError(
-            f"{text!r} is no regular expression: {error}", hint="Escape ( [ * + ? with \\."
-        ) from error
+        what = f"{text!r} is no regular expression: {error}"
+        raise UsageError(what, hint="Escape ( [ * + ? with \\.") from error
 
 
 _GPU_WORK, _CALLS = "GPU work", "API calls"
@@ -582,15 +521,8 @@ def _known(
     if unknown:
         busy = known & working() if working is not None else known
         hint = available_hint(None, map(str, sorted(busy)))
-        if known - busy:
-            hint += f"; without {work}: {_some(known - busy)}"
-        raise UsageError(
-            f"no {what} {', '.join(map(str, unknown))} in this profile",
-            hint=hint,
-        )
+        if idle := sorted(known - busy):
+            some = ", ".join(map(str, idle[:20])) + (", …" if len(idle) > 20 else "")
+            hint += f"; without {work}: {some}"
+        raise UsageError(f"no {what} {', '.join(map(str, unknown))} in this profile", hint=hint)
     return set(wanted)
-
-
-def _some(numbers: set[int]) -> str:
-    listed = sorted(numbers)
-    return (", ".join(map(str, listed[:20])) + (", …" if len(listed) > 20 else "")) or "none"

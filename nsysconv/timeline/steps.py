@@ -1,14 +1,11 @@
-"""Steps of a program, and what each instant of them went to.
-
-Definitions, with worked examples: docs/definitions.md.
-"""
+"""Steps of a program, and what each instant of them went to (docs/definitions.md)."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +13,19 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
-from nsysconv.timeline.annotations import OPERATOR, count_named, name_pattern, operators, ranges
-from nsysconv.timeline.arrays import counts, distinct, factorize, sums, take
+from nsysconv.timeline.annotations import (
+    OPERATOR,
+    count_named,
+    name_pattern,
+    operators,
+    ranges,
+    which_named,
+)
+from nsysconv.timeline.arrays import Array, counts, distinct, factorize, sums, take
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans
 from nsysconv.timeline.intervals import union, union_with
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline, cached_small, cached_whole, cached_whole_small
-
-Array = np.ndarray
 
 STEP_RANGE = "ProfilerStep#*"
 """What steps are called unless somebody says otherwise: the annotation of PyTorch's profiler."""
@@ -62,16 +64,13 @@ class Steps:
         return len(self.start)
 
     def clipped(self, part: tuple[int, int] | None) -> Steps:
-        """Return the steps that intersect [start, end), and of each what lies inside.
-
-        None: all of them.
-        """
+        """Return the steps that intersect [start, end), of each what lies inside; None: all of them."""
         if part is None:
             return self
         low, high = part
         kept = np.flatnonzero((self.start < high) & (np.maximum(self.end, self.start + 1) > low))
         found = self.take(kept)
-        start, end = (np.clip(moments, low, high) for moments in (found.start, found.end))
+        start, end = np.clip((found.start, found.end), low, high)
         return replace(found, start=start, end=end)
 
     def take(self, which: Array) -> Steps:
@@ -102,22 +101,38 @@ def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
     and begins where the one before has ended. No process without steps is in the list.
     """
     # What makes a step is not for a slice to say.
-    return list(_steps(timeline.whole, pattern))
+    whole, found = timeline.whole, []
+    for mine in annotated(timeline, pattern):
+        start, end = mine.start, mine.end
+        reach = np.maximum(end, _last_ends(whole, mine.pid, start, end))
+        # Each begins at the latest end of all before it, and none ends before it begins.
+        before = np.maximum.accumulate(reach)[:-1]
+        start = np.concatenate((start[:1], np.maximum(start[1:], before)))
+        found.append(replace(mine, start=start, end=np.maximum(reach, start)))
+    return found
 
 
 def whole_profile(timeline: Timeline) -> list[Steps]:
     """Return per process one step from the first to the last of what it did, migrations left out."""
-    found = []
-    for pid, start, end in _extents(timeline.whole):
-        found.append(Steps(pid, [WHOLE], [1], np.array([start]), np.array([end])))
-    return found
+    extents = _extents(timeline.whole)
+    return [
+        Steps(pid, [WHOLE], [1], np.array([low]), np.array([high])) for pid, low, high in extents
+    ]
 
 
 def annotated(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
-    """Return the same steps, each from where its annotation begins to where that ends: what a program's
-    threads did in it. These may overlap.
-    """
-    return list(_annotated(timeline.whole, pattern))
+    """Return the steps as threads saw them: from an annotation's begin to its end. They may overlap."""
+    fits, found = name_pattern(pattern).fullmatch, []
+    candidates = [spans.take(which_named(spans, fits)) for spans in _annotations(timeline)]
+    for pid in distinct(np.concatenate([spans.pid for spans in candidates])).tolist():
+        mine = [spans.take(spans.pid == pid) for spans in candidates]
+        start = np.concatenate([spans.start for spans in mine])
+        end = np.concatenate([spans.end for spans in mine])
+        name = [spans.names[i] for spans in mine for i in spans.name.tolist()]
+        order = np.lexsort((end, start))
+        name = [name[i] for i in order.tolist()]
+        found.append(Steps(pid, name, _occurrences(name), start[order], end[order]))
+    return found
 
 
 @cached_small
@@ -128,14 +143,12 @@ def step_count(timeline: Timeline, pattern: str = STEP_RANGE) -> int:
     """
     if not STEP_FACTS & timeline.profile.facts:
         return 0
-    counts = _annotation_counts(timeline, pattern)
-    pids = np.array(list(counts), np.int64)
-    if timeline.limits(pids[:0]) is not None and counts:
+    annotation_counts = _annotation_counts(timeline, pattern)
+    pids = np.array(list(annotation_counts), np.int64)
+    if timeline.limits(pids[:0]) is not None and annotation_counts:
         return max(map(len, in_slice(timeline, steps(timeline, pattern))), default=0)
-    here = timeline.in_processes(pids).tolist()
-    return max(
-        (counts[pid] for pid, kept in zip(pids.tolist(), here, strict=True) if kept), default=0
-    )
+    here = pids[timeline.in_processes(pids)].tolist()
+    return max((annotation_counts[pid] for pid in here), default=0)
 
 
 def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
@@ -148,56 +161,40 @@ def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
     return kept
 
 
+def uncut_by_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
+    """Return of these steps those that the slice holds whole; of processes that have any."""
+    kept = []
+    for mine in found:
+        process = np.array([mine.pid])
+        low, high = timeline.limits(process) or (mine.start.min(), mine.end.max())
+        inside = timeline.in_processes(process) & (mine.start >= low) & (mine.end <= high)
+        if inside.any():
+            kept.append(mine.take(np.flatnonzero(inside)))
+    return kept
+
+
 @cached_whole_small
 def _annotation_counts(timeline: Timeline, pattern: str) -> dict[int, int]:
     return count_named(timeline.whole, pattern)
 
 
-def _steps(timeline: Timeline, pattern: str) -> Iterator[Steps]:
-    for mine in _annotated(timeline, pattern):
-        start, end = mine.start, mine.end
-        reach = np.maximum(end, _last_ends(timeline, mine.pid, start, end))
-        # Each begins at the latest end of all before it, and none ends before it begins.
-        before = np.maximum.accumulate(reach)[:-1]
-        start = np.concatenate((start[:1], np.maximum(start[1:], before)))
-        yield replace(mine, start=start, end=np.maximum(reach, start))
-
-
-def _annotated(timeline: Timeline, pattern: str) -> Iterator[Steps]:
-    fits = name_pattern(pattern).fullmatch
-    found = [spans.take(_named(spans, fits)) for spans in _annotations(timeline)]
-    for pid in distinct(np.concatenate([spans.pid for spans in found])).tolist():
-        mine = [spans.take(spans.pid == pid) for spans in found]
-        start = np.concatenate([spans.start for spans in mine])
-        end = np.concatenate([spans.end for spans in mine])
-        name = [spans.names[i] for spans in mine for i in spans.name.tolist()]
-        order = np.lexsort((end, start))
-        name = [name[i] for i in order.tolist()]
-        yield Steps(pid, name, _occurrences(name), start[order], end[order])
-
-
 def _annotations(timeline: Timeline) -> tuple[Spans, Spans]:
-    """Return what may be a step, and what may be work of the CPU: ranges and operators."""
+    # What may be a step, and what may be work of the CPU: ranges and operators.
     run = operators(timeline)
     return ranges(timeline), run.take(run.kind == OPERATOR)
 
 
-def _named(spans: Spans, fits: Callable[[str], object]) -> Array:
-    fitting = np.array([bool(fits(name)) for name in spans.names], bool)
-    return fitting[spans.name] if len(spans) else np.zeros(0, bool)
-
-
 def _occurrences(names: list[str]) -> list[int]:
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     occurrence = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
+        seen[name] += 1
         occurrence.append(seen[name])
     return occurrence
 
 
 def _last_ends(timeline: Timeline, pid: int, start: Array, end: Array) -> Array:
-    """Return per interval the end of the last operation whose call starts in it; its own end for none."""
+    # Per interval the end of the last operation whose call starts in it; its own end for none.
     if timeline.clocks_disagree:
         return end
     ops, owner = timeline.ops, timeline.owner
@@ -225,9 +222,7 @@ def extent(timeline: Timeline) -> tuple[int, int] | None:
 
 
 def _extents(timeline: Timeline) -> Iterator[tuple[int, int, int]]:
-    """Yield per process the first start and the last end of its operations, calls, ranges and
-    operators.
-    """
+    # Per process the first start and the last end of its operations, calls, ranges and operators.
     ops = timeline.ops
     parts: list[GpuOps | ApiCalls | Spans] = [timeline.calls, *_annotations(timeline)]
     if not timeline.clocks_disagree:
@@ -261,7 +256,7 @@ def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> 
 def _classes(
     timeline: Timeline, pid: int, pattern: str
 ) -> Iterator[tuple[str, list[tuple[GpuOps | ApiCalls | Spans, Array | None]]]]:
-    """Yield the classes in order, each with what is of it: of columns those of a mask, None: all."""
+    # The classes in order, each with what is of it: of columns those of a mask, None: all.
     ops, calls = timeline.ops, timeline.calls
     timed = ops.timed & (ops.pid == pid)
     talks = timed & communicates(timeline)
@@ -271,12 +266,13 @@ def _classes(
     yield "memset", [(ops, timed & (ops.kind == OpKind.MEMSET))]
     step = name_pattern(pattern, STEP_RANGE).fullmatch
     host = [
-        spans.take((spans.pid == pid) & ~_named(spans, step) & timeline.holds(spans))
+        spans.take((spans.pid == pid) & ~which_named(spans, step) & timeline.holds(spans))
         for spans in _annotations(timeline)
     ]
-    yield "communication", [(ops, talks), *((s, _named(s, _COMMUNICATION.match)) for s in host)]
+    talking = [(spans, which_named(spans, _COMMUNICATION.match)) for spans in host]
+    yield "communication", [(ops, talks), *talking]
     yield "runtime", [(calls, timeline.calls_in_slice & (calls.pid == pid))]
-    yield "data_loader", [(spans, _named(spans, _DATA_LOADER.match)) for spans in host]
+    yield "data_loader", [(spans, which_named(spans, _DATA_LOADER.match)) for spans in host]
     yield "cpu", [(spans, None) for spans in host]
 
 
@@ -292,10 +288,9 @@ class Samples:
 
     `counts`: how many operations each value adds up; None where it is no sum of operations.
 
-    Column k adds up the k-th steps of all processes. Processes of one job go through their steps
-    together, so what disturbs one disturbs the others: their steps are no samples of their own. There
-    are as many columns as the process with the most steps has steps; others add nothing to the last
-    ones. A row's sum over the columns is thus all that happened in steps.
+    Column k adds up the k-th steps of all processes: these go through their steps together, so what
+    disturbs one disturbs the others. There are as many columns as the process with the most steps has
+    steps; a row's sum over the columns is thus all that happened in steps.
     """
 
     keys: list[Key]
@@ -318,23 +313,19 @@ def kernel_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None
     step = _places(found, take(ops.pid, kernels), _launched(timeline, kernels))
     kernels, step = kernels[step >= 0], step[step >= 0]
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
-    group, (devices, name_ids) = factorize(
-        take(ops.device, kernels), take(name_id, ops.row[kernels])
-    )
+    of_kernel = take(name_id, ops.row[kernels])
+    group, (devices, name_ids) = factorize(take(ops.device, kernels), of_kernel)
     texts = timeline.profile.names(name_ids)
-    keys: list[Key] = [
-        (None if device == MISSING else device, texts[name])
-        for device, name in zip(devices.tolist(), name_ids.tolist(), strict=True)
-    ]
+    pairs = zip(devices.tolist(), name_ids.tolist(), strict=True)
+    keys: list[Key] = [(None if d == MISSING else d, texts[name]) for d, name in pairs]
     spent = ops.end[kernels] - ops.start[kernels]
     return _table(keys, group, step, spent, _length(found))
 
 
 def call_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
-    """Return time of the API calls that start in each step, per layer (None: not recorded) and documented
-    name; calls inside other calls included.
+    """Return time of the API calls that start in each step, by layer (None: not recorded) and name.
 
-    Calls without a time, or in no step, are in no row. None where there are too few steps.
+    Calls inside other calls count, too. None where there are too few steps.
     """
     found = _enough(timeline, pattern)
     if found is None:
@@ -343,10 +334,8 @@ def call_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
     step = _places(found, calls.pid, calls.start)
     inside = np.flatnonzero((step >= 0) & timeline.calls_in_slice)
     group, (layers, name_ids) = factorize(take(calls.layer, inside), take(calls.name_id, inside))
-    keys: list[Key] = [
-        (_layer(layer), timeline.call_names[name])
-        for layer, name in zip(layers.tolist(), name_ids.tolist(), strict=True)
-    ]
+    pairs, names = zip(layers.tolist(), name_ids.tolist(), strict=True), timeline.call_names
+    keys: list[Key] = [(_layer(layer), names[name]) for layer, name in pairs]
     spent = calls.end[inside] - calls.start[inside]
     return _table(keys, group, step[inside], spent, _length(found))
 
@@ -357,17 +346,8 @@ def step_durations(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | N
 
 
 def step_periods(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
-    """Return how long after the begin of each step the next one began, in one row with the key ().
-
-    Of the last step it is how long it took. None where there are too few steps.
-    """
-
-    def periods(mine: Steps) -> Array:
-        ends: Array = np.append(mine.start[1:], mine.end[-1:])
-        lengths: Array = ends - mine.start
-        return lengths
-
-    return _of_steps(timeline, pattern, periods)
+    """Return as `step_durations` how long after a step's begin the next began; of the last its length."""
+    return _of_steps(timeline, pattern, lambda mine: np.diff(mine.start, append=mine.end[-1:]))
 
 
 def _of_steps(
@@ -383,32 +363,17 @@ def _of_steps(
 
 
 def _enough(timeline: Timeline, pattern: str) -> list[Steps] | None:
-    """Return the steps of each process that lie in the slice as a whole, if one process has enough of
-    them.
-    """
-    found = [mine for mine in map(partial(_uncut, timeline), steps(timeline, pattern)) if len(mine)]
-    return found if found and _length(found) >= MIN_STEPS else None
-
-
-def _uncut(timeline: Timeline, mine: Steps) -> Steps:
-    """Return the steps of a process that the slice does not cut: a part of a step says less than a
-    step.
-    """
-    process = np.array([mine.pid])
-    low, high = timeline.limits(process) or (mine.start.min(), mine.end.max())
-    inside = timeline.in_processes(process) & (mine.start >= low) & (mine.end <= high)
-    return mine.take(np.flatnonzero(inside))
+    # A part of a step says less than a step.
+    found = uncut_by_slice(timeline, steps(timeline, pattern))
+    return found if _length(found) >= MIN_STEPS else None
 
 
 def _length(found: list[Steps]) -> int:
-    return max(len(mine) for mine in found)
+    return max(map(len, found), default=0)
 
 
 def _launched(timeline: Timeline, which: Array) -> Array:
-    """Return when operations were launched, as far as it is known.
-
-    Else when they start, if that is on the clock of the steps, or MISSING.
-    """
+    # As far as it is known; else when they start, if that is on the clock of the steps, or MISSING.
     owner = timeline.owner[which]
     called = owner >= 0
     moment: Array = timeline.ops.start[which]
@@ -419,10 +384,7 @@ def _launched(timeline: Timeline, which: Array) -> Array:
 
 
 def _places(found: list[Steps], pid: Array, moment: Array) -> Array:
-    """Return per moment of a process which of the process's steps it is in, from 0; -1 for none.
-
-    A step includes its start, and not its end.
-    """
+    # Per moment of a process which of the process's steps it is in, from 0; -1 for none.
     place = np.full(len(moment), -1, np.int64)
     for mine in found:
         here = np.flatnonzero(pid == mine.pid)
@@ -438,10 +400,7 @@ def _layer(code: int) -> str | None:
 
 
 def _table(keys: list[Key], group: Array, step: Array, spent: Array, length: int) -> Samples:
-    """Return sums per key and step of values, of which the group (a place in `keys`) and step are given.
-
-    Groups with equal keys are one row: two ids may stand for one name.
-    """
+    # `group` is a place in `keys`. Groups of equal keys are one row: two ids may stand for one name.
     rows: dict[Key, int] = {}
     row_of = np.array([rows.setdefault(key, len(rows)) for key in keys], np.int64)
     values = np.zeros((len(rows), length), np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,14 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import schema
 from nsysconv.cache import ThreadSafeCache, cached_in, cached_property
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.arrays import blocks, by_group, distinct, factorize, sums, take
+from nsysconv.timeline.arrays import (
+    Array,
+    Columns,
+    blocks,
+    by_group,
+    distinct,
+    factorize,
+    sums,
+    take,
+)
 from nsysconv.timeline.events import (
     ApiCalls,
     GpuOps,
@@ -24,12 +33,11 @@ from nsysconv.timeline.events import (
     Spans,
     api_calls,
     gpu_ops,
+    has_time,
     owners,
     streams_of,
 )
 from nsysconv.timeline.intervals import Union, union
-
-Array = np.ndarray
 
 # Later than this after its call no operation starts, unless the clocks disagree.
 _LATEST_START_NS = 1_000_000_000
@@ -38,6 +46,7 @@ _LATEST_END_NS = 1_000_000
 _SYNCHRONOUS_COPIES = ("cudaMemcpy", "cuMemcpyDtoH")
 _DTOH = 2
 _NOWHERE = np.empty(0, np.int32)
+_LINKS = frozenset({Fact.API_LINKS})
 
 cached = cached_in("cache")
 """Decorator: keep what a function of a time line returns until `Timeline.forget`."""
@@ -77,10 +86,7 @@ class Timeline:
         self.profile.forget()
 
     def read_ahead(self, *, several: bool) -> None:
-        """Make operations and calls at the same time, for those who will ask for both.
-
-        `several`: many will ask, and of other columns, too.
-        """
+        """Make operations and calls at the same time; `several`: many reports will ask for them."""
         self._several = several
         with ThreadPoolExecutor(max_workers=2) as pool:
             for made in (pool.submit(lambda: self.ops), pool.submit(lambda: self.calls)):
@@ -106,6 +112,12 @@ class Timeline:
         """Return per operation of `ops` the index in `calls` of its launching call, -1 for none."""
         with phase("compute links"):
             return owners(self.ops, self.calls)
+
+    @property
+    @cached
+    def ops_in_slice(self) -> Array:
+        """Return which operations of `whole` belong to the slice, as a mask; without one, all."""
+        return np.broadcast_to(np.True_, len(self.ops))
 
     @property
     @cached
@@ -139,17 +151,12 @@ class Timeline:
         return np.ones(len(pids), bool)
 
     def limits(self, pids: Array) -> tuple[int, int] | None:
-        """Return when the slice begins and ends in these processes (none: in any).
-
-        None: it does not say.
-        """
+        """Return when the slice, if it says so, begins and ends in these processes (none: in any)."""
         return None
 
     @property
     def at_any_time(self) -> GpuOps:
-        """Return the operations that would be in the slice at another time: their devices may be idle
-        in it.
-        """
+        """Return the operations that the slice would hold at another time: devices may be idle in it."""
         return self.ops
 
     @cached_property
@@ -173,22 +180,18 @@ class Timeline:
         return dict(zip(devices.tolist(), by_group(group, len(devices)), strict=True))
 
     def streams(self, device: int) -> list[tuple[int, int]]:
-        """Return the streams of a device, (pid, stream_id), on which operations other than migrations
-        run.
-        """
+        """Return the streams of a device, (pid, stream_id), that run more than migrations."""
         return self._streams_of_devices.get(device, [])
 
     @cached_property
     def _streams_of_devices(self) -> dict[int, list[tuple[int, int]]]:
-        found: dict[int, list[tuple[int, int]]] = {}
+        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for device, pid, stream in streams_of(self.at_any_time):
-            found.setdefault(device, []).append((pid, stream))
+            found[device].append((pid, stream))
         return found
 
     def pids_on(self, device: int) -> Array:
-        """Return the processes of a device's operations, those included that are not in the slice's
-        time.
-        """
+        """Return the processes of a device's operations, at whatever time they run."""
         return self._pids_of_devices[device]
 
     @cached_property
@@ -209,11 +212,8 @@ class Timeline:
     @cached_property
     def ranks(self) -> dict[int, int]:
         """pid -> rank of the ranked processes."""
-        return {
-            int(row["pid"]): int(row["rank"])
-            for row in self.profile.rows("process")
-            if row["rank"] is not None
-        }
+        processes = self.profile.rows("process")
+        return {int(p["pid"]): int(p["rank"]) for p in processes if p["rank"] is not None}
 
     def rank_of(self, pids: Array) -> int | None:
         """Return the rank of the only ranked process among these, else None."""
@@ -226,23 +226,24 @@ class Timeline:
     def overhead(self) -> dict[int, Union]:
         """pid -> when the profiler itself was at work in that process, on any thread."""
         column = self.profile.columns("overhead", ("start_ns", "dur_ns", "pid", "kind"))
-        own = (
-            (column["kind"] == 0) & (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
-        )
+        own = (column["kind"] == 0) & has_time(column)
         start, dur, pid = (column[name][own] for name in ("start_ns", "dur_ns", "pid"))
         return {int(p): union(start[pid == p], (start + dur)[pid == p]) for p in distinct(pid)}
 
     @cached_property
     def _lags(self) -> tuple[int, int, int] | None:
-        """Return smallest and largest time from a call's start to that of an operation it launched, and
-        how many are negative; None where no operation has a call.
-        """
+        # Smallest and largest time from a call's start to that of an operation it launched, and how
+        # many are negative; None where no operation has a call.
+        ops = self.ops
+        if not len(ops):
+            return None
+        owners, calls = self.owner, self.calls
         lowest, highest, early = [], [], 0
-        for block in blocks(len(self.ops)):
-            start, owner = self.ops.start[block], self.owner[block]
+        for block in blocks(len(ops)):
+            start, owner = ops.start[block], owners[block]
             known = (owner >= 0) & (start != MISSING)
             if known.any():
-                lag = take(start, known) - self.calls.start.take(take(owner, known))
+                lag = take(start, known) - calls.start.take(take(owner, known))
                 lowest.append(int(lag.min()))
                 highest.append(int(lag.max()))
                 early += int(np.count_nonzero(lag < 0))
@@ -256,112 +257,64 @@ class Timeline:
         lowest, highest, _ = self._lags
         if lowest > _LATEST_START_NS or highest < -_LATEST_START_NS:
             return True
+        ops, owner, calls = self.ops, self.owner, self.calls
         waiting = [i for i, name in self.call_names.items() if name in _SYNCHRONOUS_COPIES]
-        copies = np.flatnonzero(
-            (self.ops.kind == OpKind.MEMCPY) & (self.owner >= 0) & self.ops.timed
-        )
+        copies = np.flatnonzero((ops.kind == OpKind.MEMCPY) & (owner >= 0) & ops.timed)
         direction = self.profile.columns("memcpy", ("direction",))["direction"]
-        copies = copies[direction[self.ops.row[copies]] == _DTOH]
-        copies = copies[np.isin(self.calls.name_id[self.owner[copies]], waiting)]
-        return bool(
-            (self.ops.end[copies] - self.calls.end[self.owner[copies]] > _LATEST_END_NS).any()
-        )
+        copies = copies[direction[ops.row[copies]] == _DTOH]
+        copies = copies[np.isin(calls.name_id[owner[copies]], waiting)]
+        return bool((ops.end[copies] - calls.end[owner[copies]] > _LATEST_END_NS).any())
 
     @cached_property
     def notes(self) -> tuple[Note, ...]:
         """Return notes on calls and links: on what latencies and causes cannot be built."""
-        found = []
+        calls, lags, notes = self.calls, self._lags, []
         if self.clocks_disagree:
-            found.append(
-                Note(
-                    "clocks-disagree",
-                    Severity.APPROXIMATED,
-                    "CPU and GPU times are not on one clock; latencies and causes of gaps are "
-                    "not reported",
-                    facts=frozenset({Fact.API_LINKS}),
-                )
-            )
-        else:
-            early = self._lags[2] if self._lags is not None else 0
-            if early:
-                found.append(
-                    Note(
-                        "op-before-call",
-                        Severity.INFO,
-                        "GPU operations that start before their API call",
-                        early,
-                        facts=frozenset({Fact.API_LINKS}),
-                    )
-                )
+            text = "CPU and GPU times are not on one clock; latencies and causes of gaps are not reported"
+            notes.append(Note("clocks-disagree", Severity.APPROXIMATED, text, facts=_LINKS))
+        elif lags is not None and lags[2]:
+            text = "GPU operations that start before their API call"
+            notes.append(Note("op-before-call", Severity.INFO, text, lags[2], facts=_LINKS))
         if Fact.API_LINKS in self.profile.facts:
             launched = self.ops.kind != OpKind.MIGRATION
-            loose = int(((self.owner < 0) & launched).sum())
+            loose, of = int(((self.owner < 0) & launched).sum()), int(launched.sum())
             if loose:
-                found.append(
-                    Note(
-                        "unlinked-ops",
-                        Severity.INFO,
-                        "GPU operations without a recorded API call",
-                        loose,
-                        facts=frozenset({Fact.API_LINKS}),
-                        of=int(launched.sum()),
-                    )
-                )
-        if self.calls.crossing:
-            found.append(
-                Note(
-                    "api-call-crossing",
-                    Severity.APPROXIMATED,
-                    "API calls that cross the end of an earlier call of their thread",
-                    self.calls.crossing,
-                    facts=frozenset({Fact.API_CALLS}),
-                    of=len(self.calls),
-                )
-            )
-        return tuple(found)
+                text = "GPU operations without a recorded API call"
+                notes.append(Note("unlinked-ops", Severity.INFO, text, loose, facts=_LINKS, of=of))
+        if count := calls.crossing:
+            slug, of, facts = "api-call-crossing", len(calls), frozenset({Fact.API_CALLS})
+            text = "API calls that cross the end of an earlier call of their thread"
+            notes.append(Note(slug, Severity.APPROXIMATED, text, count, facts=facts, of=of))
+        return tuple(notes)
 
     @cached_property
     def op_notes(self) -> tuple[Note, ...]:
         """Return the notes on the operations alone."""
-        found = []
-        untimed = int((~self.ops.timed).sum())
+        ops, notes = self.ops, []
+        untimed, of = int((~ops.timed).sum()), len(ops)
         if untimed:
-            found.append(
-                Note(
-                    "no-time",
-                    Severity.APPROXIMATED,
-                    "GPU operations without a time",
-                    untimed,
-                    facts=frozenset({Fact.KERNELS}),
-                    of=len(self.ops),
-                )
-            )
-        graphs = int((self.ops.kind == OpKind.GRAPH).sum())
+            text, facts = "GPU operations without a time", frozenset({Fact.KERNELS})
+            notes.append(Note("no-time", Severity.APPROXIMATED, text, untimed, facts=facts, of=of))
+        graphs = int((ops.kind == OpKind.GRAPH).sum())
         if graphs:
             ids = self.columns("graph_launch", ("graph_exec_id",))["graph_exec_id"]
             known = [str(i) for i in distinct(ids).tolist() if i != MISSING]
             which = f" ({', '.join(known[:5])}{', …' if len(known) > 5 else ''})" if known else ""
-            found.append(
-                Note(
-                    "graph-intervals",
-                    Severity.INFO,
-                    f"launches of graphs{which} recorded as one interval each; their kernels "
-                    "and copies are not listed",
-                    graphs,
-                    facts=frozenset({Fact.KERNELS, Fact.MEMCPYS}),
-                )
-            )
-        return tuple(found)
+            what = "recorded as one interval each; their kernels and copies are not listed"
+            text = f"launches of graphs{which} {what}"
+            facts = frozenset({Fact.KERNELS, Fact.MEMCPYS})
+            notes.append(Note("graph-intervals", Severity.INFO, text, graphs, facts=facts))
+        return tuple(notes)
 
 
 @dataclass(frozen=True)
-class Launches:
+class Launches(Columns):
     """Calls that launched operations with a time, in the order in which the first of those start.
 
-    Columns of equal length. `call` is the index in Timeline.calls; `device`, `pid`, `stream` and
-    `op_start` are those of the first operation, and `op_sum` is how long all of them took. `latency` is
-    from the call's start to that of the operation and `queue` from its end; both are MISSING where they
-    are negative, and everywhere if the clocks disagree.
+    `call` is the index in Timeline.calls; `device`, `pid`, `stream` and `op_start` are those of the
+    first operation, and `op_sum` is how long all of them took. `latency` is from the call's start to
+    that of the operation and `queue` from its end; both are MISSING where they are negative, and
+    everywhere if the clocks disagree.
     """
 
     call: Array
@@ -373,33 +326,17 @@ class Launches:
     latency: Array
     queue: Array
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.call)
-
-    def take(self, which: Array) -> Launches:
-        """Return the launches of a mask."""
-        return Launches(**{name: column[which] for name, column in vars(self).items()})
-
 
 def launches(timeline: Timeline) -> Launches:
     """Return the launches of a time line. Of a slice, those whose first operation belongs to it."""
     found, op = _launches(timeline)
     if timeline.is_whole:
         return found
-    ops = timeline.whole.ops
-    kept = np.zeros(len(found), bool)
-    for kind, table in enumerate(schema.GPU_OP_TABLES):
-        mine = ops.kind[op] == kind
-        kept[mine] = timeline.rows(table)[ops.row[op[mine]]]
-    return found.take(kept)
+    return found.take(timeline.ops_in_slice[op])
 
 
 def first_ops(timeline: Timeline) -> Array:
-    """Return per call the index of the first operation with a time that it launched, -1 for none.
-
-    Of a slice: as in the whole profile, to whose operations the indices belong.
-    """
+    """Return per call the index in `whole.ops` of the first timed operation it launched, -1 for none."""
     ops, owner = timeline.whole.ops, timeline.whole.owner
     result = np.full(len(timeline.calls) + 1, -1, np.int32)
     # Sorted by start, those without one before all others: written backwards, the first one stays.

@@ -1,12 +1,10 @@
-"""Totals: how often and how long by name, of sources that record no events.
-
-Definitions, with worked examples: docs/definitions.md.
-"""
+"""Totals: how often and how long by name, of sources without events (docs/definitions.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,7 +33,24 @@ GPU_KINDS: Mapping[Fact, tuple[int, ...]] = {
 
 
 @dataclass(frozen=True)
-class Total:
+class Figures:
+    """What is known of several events together; None: not recorded."""
+
+    count: int
+    sum_ns: int | None
+    min_ns: int | None
+    max_ns: int | None
+    med_ns: float | None
+    stddev_ns: float | None
+    bytes_sum: int | None
+    bytes_min: int | None
+    bytes_max: int | None
+    bytes_med: float | None
+    bytes_stddev: float | None
+
+
+@dataclass(frozen=True)
+class Total(Figures):
     """One total as the source records it; None: not recorded.
 
     `device_id` None: all devices of the process. `name` is an API function's documented name, `symbol`
@@ -51,37 +66,15 @@ class Total:
     direction: int | None
     name: str
     symbol: str
-    count: int
-    sum_ns: int | None
-    min_ns: int | None
-    max_ns: int | None
-    med_ns: float | None
-    stddev_ns: float | None
-    bytes_sum: int | None
-    bytes_min: int | None
-    bytes_max: int | None
-    bytes_med: float | None
-    bytes_stddev: float | None
 
 
 @dataclass(frozen=True)
-class CombinedTotal:
+class CombinedTotal(Figures):
     """Several totals as one; a figure that one of them lacks is None. Of no totals all are 0.
 
     Medians and deviations of several totals do not follow from theirs: None but for one total alone.
     """
 
-    count: int
-    sum_ns: int | None
-    min_ns: int | None
-    max_ns: int | None
-    med_ns: float | None
-    stddev_ns: float | None
-    bytes_sum: int | None
-    bytes_min: int | None
-    bytes_max: int | None
-    bytes_med: float | None
-    bytes_stddev: float | None
     pids: frozenset[int | None]
 
     @property
@@ -96,10 +89,7 @@ class CombinedTotal:
 
 
 def totals(timeline: Timeline, *kinds: int) -> list[Total]:
-    """Return the totals of these kinds; none of a slice, about which they say nothing.
-
-    Those of a range's own share are parts of others and are left out; so is what never happened.
-    """
+    """Return the totals of these kinds that count some and are no parts of others; none of a slice."""
     if not timeline.is_whole:
         return []
     return [total for total in _totals(timeline) if total.kind in kinds]
@@ -108,13 +98,10 @@ def totals(timeline: Timeline, *kinds: int) -> list[Total]:
 @cached
 def _totals(timeline: Timeline) -> list[Total]:
     profile = timeline.profile
-    rows = [
-        row
-        for row in profile.rows("aggregate")
-        if row["range_name_id"] is None and row["count"] > 0
-    ]
-    plain = profile.names(_name_ids(row for row in rows if row["kind"] == API_CALL), plain=True)
-    full = profile.names(_name_ids(rows))
+    every = profile.rows("aggregate")
+    rows = [row for row in every if row["range_name_id"] is None and row["count"] > 0]
+    plain = profile.names({_name_id(row) for row in rows if row["kind"] == API_CALL}, plain=True)
+    full = profile.names(set(map(_name_id, rows)))
     same = [field.name for field in fields(Total) if field.name not in ("name", "symbol")]
     return [
         Total(
@@ -124,10 +111,6 @@ def _totals(timeline: Timeline) -> list[Total]:
         )
         for row in rows
     ]
-
-
-def _name_ids(rows: Iterable[dict[str, Any]]) -> set[int]:
-    return {_name_id(row) for row in rows}
 
 
 def _name_id(row: dict[str, Any]) -> int:
@@ -142,38 +125,28 @@ def combine_by(found: Iterable[Total], key: Callable[[Total], K]) -> dict[K, Com
     return {group: combine(mine) for group, mine in members.items()}
 
 
+_COMBINED: Mapping[str, Callable[[list[int]], int]] = {
+    "sum_ns": sum,
+    "min_ns": partial(min, default=0),
+    "max_ns": partial(max, default=0),
+    "bytes_sum": sum,
+    "bytes_min": partial(min, default=0),
+    "bytes_max": partial(max, default=0),
+}
+_OF_ONE_ALONE = ("med_ns", "stddev_ns", "bytes_med", "bytes_stddev")
+
+
 def combine(found: Iterable[Total]) -> CombinedTotal:
     """Return totals as one: the sum of sums, the least of the least, the greatest of the greatest."""
     mine = list(found)
-
-    def over(make: Callable[[list[int]], int], name: str) -> int | None:
-        values: list[int | None] = [getattr(total, name) for total in mine]
-        known = [value for value in values if value is not None]
-        return make(known) if len(known) == len(values) else None
-
-    only = mine[0] if len(mine) == 1 else None
-    return CombinedTotal(
-        count=sum(total.count for total in mine),
-        sum_ns=over(sum, "sum_ns"),
-        min_ns=over(_least, "min_ns"),
-        max_ns=over(_greatest, "max_ns"),
-        med_ns=None if only is None else only.med_ns,
-        stddev_ns=None if only is None else only.stddev_ns,
-        bytes_sum=over(sum, "bytes_sum"),
-        bytes_min=over(_least, "bytes_min"),
-        bytes_max=over(_greatest, "bytes_max"),
-        bytes_med=None if only is None else only.bytes_med,
-        bytes_stddev=None if only is None else only.bytes_stddev,
-        pids=frozenset(total.pid for total in mine),
-    )
-
-
-def _least(values: list[int]) -> int:
-    return min(values, default=0)
-
-
-def _greatest(values: list[int]) -> int:
-    return max(values, default=0)
+    figures: dict[str, Any] = {}
+    for name, combined in _COMBINED.items():
+        values = [getattr(total, name) for total in mine]
+        figures[name] = None if None in values else combined(values)
+    for name in _OF_ONE_ALONE:
+        figures[name] = getattr(mine[0], name) if len(mine) == 1 else None
+    count, pids = sum(total.count for total in mine), frozenset(total.pid for total in mine)
+    return CombinedTotal(count=count, pids=pids, **figures)
 
 
 def rank_of(timeline: Timeline, found: CombinedTotal) -> int | None:

@@ -1,26 +1,26 @@
 """CUDA's occupancy rule: how many blocks of a kernel an SM can hold at once.
 
 The rule and the granularities are those of NVIDIA's own calculator, `cuda_occupancy.h` of CUDA 13.0
-(`cudaOccMaxActiveBlocksPerMultiprocessor`), the sizes of an SM those of the CUDA programming guide
-("Technical specifications per compute capability"). Two things the calculator asks for are recorded
-nowhere and are taken at their defaults: the split between cache and shared memory (as much shared
-memory as there is), and one barrier per block.
+(`cudaOccMaxActiveBlocksPerMultiprocessor`); the sizes of an SM are in sm_sizes.toml. Two things the
+calculator asks for are recorded nowhere and are taken at their defaults: the split between cache and
+shared memory (as much shared memory as there is), and one barrier per block.
 """
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.arrays import Array, percent
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import capped_sum, intersecting_sums, union
 from nsysconv.timeline.timeline import Timeline, cached, cached_small
-
-Array = np.ndarray
 
 THREADS_PER_WARP = 32
 # Registers are handed out to warps in units of this many.
@@ -44,40 +44,22 @@ class Sm:
     partitions: int = 4
 
 
-_K = 1024
-SMS: dict[tuple[int, int], Sm] = {
-    (3, 0): Sm(64, 16, 64 * _K, 48 * _K, 256),
-    (3, 2): Sm(64, 16, 64 * _K, 48 * _K, 256),
-    (3, 5): Sm(64, 16, 64 * _K, 48 * _K, 256),
-    (3, 7): Sm(64, 16, 128 * _K, 112 * _K, 256),
-    (5, 0): Sm(64, 32, 64 * _K, 64 * _K, 256),
-    (5, 2): Sm(64, 32, 64 * _K, 96 * _K, 256),
-    (5, 3): Sm(64, 32, 64 * _K, 64 * _K, 256),
-    (6, 0): Sm(64, 32, 64 * _K, 64 * _K, 256, partitions=2),
-    (6, 1): Sm(64, 32, 64 * _K, 96 * _K, 256),
-    (6, 2): Sm(64, 32, 64 * _K, 64 * _K, 256),
-    (7, 0): Sm(64, 32, 64 * _K, 96 * _K, 256),
-    (7, 2): Sm(64, 32, 64 * _K, 96 * _K, 256),
-    (7, 5): Sm(32, 16, 64 * _K, 64 * _K, 256),
-    (8, 0): Sm(64, 32, 64 * _K, 164 * _K, 128, 1 * _K),
-    (8, 6): Sm(48, 16, 64 * _K, 100 * _K, 128, 1 * _K),
-    (8, 7): Sm(48, 16, 64 * _K, 164 * _K, 128, 1 * _K),
-    (8, 9): Sm(48, 24, 64 * _K, 100 * _K, 128, 1 * _K),
-    (9, 0): Sm(64, 32, 64 * _K, 228 * _K, 128, 1 * _K),
-    (10, 0): Sm(64, 32, 64 * _K, 228 * _K, 128, 1 * _K),
-    (10, 3): Sm(64, 32, 64 * _K, 228 * _K, 128, 1 * _K),
-    (11, 0): Sm(48, 24, 64 * _K, 228 * _K, 128, 1 * _K),
-    (12, 0): Sm(48, 24, 64 * _K, 100 * _K, 128, 1 * _K),
-    (12, 1): Sm(48, 24, 64 * _K, 100 * _K, 128, 1 * _K),
-}
+def _sms() -> Iterator[tuple[tuple[int, int], Sm]]:
+    text = Path(__file__).with_name("sm_sizes.toml").read_text(encoding="utf-8")
+    for capability, sizes in tomllib.loads(text).items():
+        major, minor = map(int, capability.split("."))
+        yield (major, minor), Sm(**sizes)
+
+
+SMS = dict(_sms())
 """The SM by compute capability, major and minor."""
 
 
 def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Array) -> Array:
-    """Return how many blocks of each kernel an SM holds at once; MISSING where something is not recorded.
+    """Return how many blocks of each kernel an SM holds at once, by the needs of its threads and blocks.
 
-    Per kernel the threads of a block, the registers of a thread, and the shared memory of a block.
-    MISSING, too, where a block does not fit at all: it ran, so what is recorded is not what ran.
+    MISSING where something is not recorded, and where a block does not fit at all: it ran, so what is
+    recorded is not what ran.
     """
     recorded = (threads > 0) & (threads <= sm.warps * THREADS_PER_WARP)
     recorded &= (registers >= 0) & (registers <= sm.registers)
@@ -94,15 +76,12 @@ def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Arra
     by_registers = np.where(of_warp > 0, at_once // warps, sm.blocks)
     by_shared = np.where(of_block > 0, sm.shared_bytes // np.maximum(of_block, 1), sm.blocks)
     limits = (by_registers, by_shared, sm.warps // warps)
-    blocks = np.minimum.reduce([*limits, np.full(len(warps), sm.blocks)])
+    blocks = np.minimum(np.minimum.reduce(limits), sm.blocks)
     return np.where(recorded & (blocks > 0), blocks, MISSING)
 
 
 def achieved(sm: Sm, threads: Array, resident: Array, blocks_per_sm: Array) -> Array:
-    """Return the share of an SM's warps, 0..1, that each kernel keeps resident; NaN where not known.
-
-    `resident` as `resident_blocks` gives it, `blocks_per_sm` the kernel's grid over the SMs.
-    """
+    """Return the share of an SM's warps, 0..1, that each kernel keeps resident; NaN where not known."""
     blocks = np.where(resident == MISSING, np.nan, np.minimum(resident, blocks_per_sm))
     result: Array = blocks * warps_of(threads) / sm.warps
     return result
@@ -149,10 +128,8 @@ class Utilization:
 
 @dataclass(frozen=True)
 class _Kernels:
-    """The kernels of a device that have a length, in the order of their starts.
-
-    `blocks` is the grid and `occupancy` a share (0..1) of the warps; NaN where not recorded.
-    """
+    # Those of a device that have a length, in the order of their starts. `blocks` is the grid and
+    # `occupancy` a share (0..1) of the warps; NaN where not recorded.
 
     start: Array
     end: Array
@@ -173,14 +150,10 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
     # Like in every statistic, what intersects a window counts whole; only unions and integrals are cut.
     (hidden,) = intersecting_sums(starts, ends, (ends - starts)[np.newaxis], low, high)
     dur = kernels.end - kernels.start
-    rows = (
-        dur,
-        np.isnan(kernels.blocks),
-        np.isnan(kernels.occupancy),
-        np.nan_to_num(kernels.occupancy) * dur,
-        kernels.rounded,
-    )
-    found = intersecting_sums(kernels.start, kernels.end, np.array(rows, float), low, high)
+    weighted = np.nan_to_num(kernels.occupancy) * dur
+    no_blocks, no_occupancy = np.isnan(kernels.blocks), np.isnan(kernels.occupancy)
+    rows = np.array((dur, no_blocks, no_occupancy, weighted, kernels.rounded), float)
+    found = intersecting_sums(kernels.start, kernels.end, rows, low, high)
     spent, no_blocks, no_occupancy, weighted, rounded = found
     enough = hidden <= _UNKNOWN_SHARE * spent
     sm_count = _sm_count(timeline, device)
@@ -218,17 +191,11 @@ def _kernels(timeline: Timeline, device: int) -> _Kernels:
         resident = resident_blocks(sm, threads, column["registers_per_thread"], _shared(column))
         occupancy = achieved(sm, threads, resident, blocks / sm_count)
     fallback = np.isnan(occupancy) & ~np.isnan(rounded)
-    return _Kernels(
-        ops.start[mine],
-        ops.end[mine],
-        blocks,
-        np.where(fallback, rounded, occupancy),
-        fallback,
-    )
+    occupancy = np.where(fallback, rounded, occupancy)
+    return _Kernels(ops.start[mine], ops.end[mine], blocks, occupancy, fallback)
 
 
 def _product(*columns: Array) -> Array:
-    """Return what grids or blocks hold; NaN where one of their sizes is not recorded."""
     result = np.ones(len(columns[0]))
     for column in columns:
         result = result * np.where(column > 0, column, np.nan)
@@ -236,7 +203,7 @@ def _product(*columns: Array) -> Array:
 
 
 def _shared(column: dict[str, Array]) -> Array:
-    """Return shared memory of a block: as one number, else of its two kinds together."""
+    # As one number, else of its two kinds together.
     one, static, dynamic = (column[name].astype(np.int64) for name in _SHARED)
     both = (static != MISSING) & (dynamic != MISSING)
     two = np.where(both, static + dynamic, MISSING)
@@ -254,7 +221,7 @@ def _sm_count(timeline: Timeline, device: int) -> int | None:
 
 
 def _sm(timeline: Timeline, device: int) -> Sm | None:
-    """Return the device's SM; None where CUDA's rule does not hold for it, or nobody says what it is."""
+    # None where CUDA's rule does not hold for the device, or nobody says what it is.
     row = _devices_by_id(timeline).get(device, {})
     major, minor = row.get("compute_major"), row.get("compute_minor")
     sm = None if major is None or minor is None else SMS.get((major, minor))

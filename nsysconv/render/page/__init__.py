@@ -78,7 +78,7 @@ def _asset(name: str) -> str:
 
 
 def _title(reports: Sequence[Report]) -> str:
-    labels = [_called(ref) for ref in _profiles(reports)]
+    labels = [ref.label or ref.path for ref in _profiles(reports)]
     if any(map(is_change, reports)):
         return " → ".join(labels) if len(labels) == 2 else "What changed"
     if len(labels) == 1:
@@ -88,18 +88,12 @@ def _title(reports: Sequence[Report]) -> str:
     return reports[0].title if reports else "nsysconv"
 
 
-def _called(ref: ProfileRef) -> str:
-    return ref.label or ref.path
-
-
 def _profiles(reports: Sequence[Report]) -> list[ProfileRef]:
     return list(dict.fromkeys(ref for report in reports for ref in report.profiles))
 
 
 def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
-    facts = []
-    profiles = _profiles(reports)
-    facts += list(dict.fromkeys(ref.source for ref in profiles if ref.source))
+    facts = list(dict.fromkeys(ref.source for ref in _profiles(reports) if ref.source))
     attributes = {
         row["attribute"]: row["value"] for r in reports if r.name == "profile" for row in rows(r)
     }
@@ -133,12 +127,10 @@ def _first_screen(reports: Sequence[Report], numbers: Numbers) -> Iterator[str]:
 def _sections(reports: Sequence[Report]) -> dict[str, list[Report]]:
     answered = [report for report in reports if report.table is not None or len(reports) == 1]
     sections: dict[str, list[Report]] = {}
+    placed = {*_RECORDED, first_screen.ANSWER}
     for name, members in _SECTIONS.items():
         sections[name] = [r for m in members for r in answered if base_name(r.name) == m]
-    placed = {m for members in _SECTIONS.values() for m in members} | {
-        *_RECORDED,
-        first_screen.ANSWER,
-    }
+        placed |= set(members)
     for report in answered:
         if base_name(report.name) not in placed and not is_finding(report):
             sections[report.title or report.name] = [report]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from nsysconv.names import escaped, shorten
@@ -17,6 +18,7 @@ from nsysconv.render.page.markup import (
     WHOLE,
     amount,
     column_words,
+    compared_column,
     escape,
     row_place,
     rows,
@@ -42,15 +44,14 @@ _IDLE = ("idle", "host", "launch", "queue", "migration", "profiler", "unknown", 
 
 def picture_of(report: Report) -> Picture | None:
     """Return what a report is drawn as: its own picture; a comparison as bars of both sides."""
-    if report.picture is not None:
+    main = compared_column(report)
+    if report.picture is not None or main is None:
         return report.picture
-    main = next((c.name[5:] for c in report.columns if c.name.startswith("diff_")), None)
-    if main is None:
-        return None
     by = tuple(c.name for c in report.columns if c.key and c.name in ("rank", "device_id"))
     keys = tuple(c.name for c in report.columns if c.key and c.name not in by)
-    values = (f"base_{main}", f"other_{main}")
-    return Picture("bars", keys, values, by) if keys else Picture("bars", by, values)
+    if not keys and not by:
+        return None  # of one row, which nothing distinguishes
+    return Picture("bars", keys or by, (f"base_{main}", f"other_{main}"), by if keys else ())
 
 
 def picture_figures(report: Report) -> Iterator[str]:
@@ -88,14 +89,13 @@ def _lengths(panel: Panel, columns: Sequence[Column], stacked: bool) -> Iterator
 
 
 def _joined(shown: Sequence[Panel]) -> Panel:
-    names = shown[0].values
-    labels = tuple(title or panel.labels[0]
-                   for title, panel in zip(_titles(shown), shown, strict=True))  # fmt: skip
-    return Panel("", labels, {name: tuple(p.values[name][0] for p in shown) for name in names})
+    values = {name: tuple(p.values[name][0] for p in shown) for name in shown[0].values}
+    titles = zip(_titles(shown), shown, strict=True)
+    return Panel("", tuple(title or panel.labels[0] for title, panel in titles), values)
 
 
 def _titles(shown: Sequence[Panel]) -> list[str]:
-    """Return what distinguishes panels: no part that all share, and of profile and rank the rank."""
+    # What distinguishes panels: no part that all share, and of profile and rank the rank.
     parts = [panel.title.split(", ") for panel in shown]
     if len(shown) < 2 or len({len(other) for other in parts}) > 1:
         return [panel.title for panel in shown]
@@ -134,11 +134,11 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
                 for k, (c, v) in enumerate(zip(drawn, used[i], strict=True))
             )
             yield f'<span class="tr">{parts}</span><span class="vl">{amount(sum(used[i]), unit)}</span>'
-        else:
-            for k, column in enumerate(drawn):
-                value = panel.values[column.name][i]
-                yield f'<span class="tr">{_part(_colour(column, k), value, top)}</span>'
-                yield f'<span class="vl">{amount(value, unit)}</span>'
+            continue
+        for k, column in enumerate(drawn):
+            value = panel.values[column.name][i]
+            yield f'<span class="tr">{_part(_colour(column, k), value, top)}</span>'
+            yield f'<span class="vl">{amount(value, unit)}</span>'
     yield "</ol>"
     if count < len(panel.labels):
         yield f'<p class="quiet">The first {count} of {len(panel.labels):,}.</p>'
@@ -181,9 +181,7 @@ def _strips(shown: Sequence[Panel], column: Column, *, shared: bool) -> Iterator
 
 
 def _axis(panel: Panel) -> Iterator[str]:
-    low = min(t for t in panel.start if t is not None)
-    high = max(s + w for s, w in zip(panel.start, panel.width, strict=True)
-               if s is not None and w is not None)  # fmt: skip
+    low, high = min(t for t in panel.start if t is not None), panel.end
     moments = (low + (high - low) * part // 4 for part in range(5))
     yield f'<div class="x">{"".join(f"<span>{amount(t, Unit.NS)}</span>" for t in moments)}</div>'
 
@@ -203,14 +201,12 @@ def _heat_over_time(shown: Sequence[Panel], column: Column, *, shared: bool) -> 
         levels = [_mean_level(group) for group in groups]
         recorded = [v for v in values if v is not None]
         mean = sum(recorded) / max(len(recorded), 1)
-        marks, first = [], 0
-        for i in range(1, len(levels) + 1):
-            if i == len(levels) or levels[i] != levels[first]:
-                if levels[first] is not None:
-                    marks.append(
-                        f'<rect class="h{levels[first]}" x="{first}" width="{i - first}" height="1"/>'
-                    )
-                first = i
+        marks, place = [], 0
+        for level, run in groupby(levels):
+            width = len(list(run))
+            if level is not None:
+                marks.append(f'<rect class="h{level}" x="{place}" width="{width}" height="1"/>')
+            place += width
         summary = f"{title}: {amount(mean, column.unit)} on average"
         yield (
             f'<li><span class="lb" title="{tooltip(panel.title)}">{escape(shortened(title))}</span>'
@@ -365,20 +361,18 @@ def _too_many(report: Report) -> Iterator[str]:
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """Return columns; starts are differences from the event before, which keeps them short."""
+    # Columns; starts are differences from the event before, which keeps them short.
     lanes: dict[tuple[Any, ...], int] = {}
     labels: list[str] = []
     names: dict[str, int] = {}
     events: dict[str, list[int]] = {key: [] for key in ("lane", "start", "dur", "name", "kind")}
-    first = before = None
+    first = before = next(rows(report))["start_ns"]
     for row in rows(report):
         on_gpu = row["kind"] in _ON_GPU
         key = (not on_gpu, row["pid"], row["device_id"], row["stream_id"], row["tid"])
         if key not in lanes:
             lanes[key] = len(lanes)
             labels.append(_label(row, on_gpu))
-        if first is None or before is None:
-            first = before = row["start_ns"]
         events["lane"].append(lanes[key])
         events["start"].append(row["start_ns"] - before)
         events["dur"].append(row["dur_ns"])
@@ -406,6 +400,6 @@ def _label(row: dict[str, Any], on_gpu: bool) -> str:
 
 
 def _json(data: dict[str, Any]) -> str:
-    """Return JSON that cannot end the element around it, whatever names are in it."""
+    # It cannot end the element around it, whatever names are in it.
     encoded = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return encoded.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -13,6 +13,7 @@ from nsysconv.render.page.markup import (
     anchor,
     code,
     column_words,
+    compared_column,
     escape,
     row_place,
     rows,
@@ -50,12 +51,10 @@ _SERIES = {"kernels": "kernels", "others": "copies and sets alone"}
 
 @dataclass
 class _Device:
-    """One device of one profile: its window, and the pieces that make it up, in ns."""
-
     place: str
     window: int
     busy: int
-    pieces: dict[str, int] = field(default_factory=dict)
+    pieces: dict[str, int] = field(default_factory=dict)  # ns; they make up the window
 
 
 def profile_screen(reports: Reports) -> Iterator[str]:
@@ -106,16 +105,14 @@ def _headline(devices: Sequence[_Device]) -> Iterator[str]:
     kernels = sum(d.pieces["kernels"] for d in devices)
     time = max(d.window for d in devices)
     count = f"{len(devices)} GPUs" if len(devices) > 1 else "GPU"
-    pairs = (
-        (share(busy, window), f"{count} busy"),
-        (share(window - busy, window), "idle"),
-        (share(kernels, window), "in kernels"),
-        (amount(time, Unit.NS), "from the first to the last GPU operation"),
-    )
-    figures = "".join(
-        f"<div><dt>{escape(word)}</dt><dd>{escape(n)}</dd></div>" for n, word in pairs
-    )
-    yield f'<dl class="head">{figures}</dl>'
+    figures = {
+        f"{count} busy": share(busy, window),
+        "idle": share(window - busy, window),
+        "in kernels": share(kernels, window),
+        "from the first to the last GPU operation": amount(time, Unit.NS),
+    }
+    pairs = (f"<div><dt>{escape(k)}</dt><dd>{escape(n)}</dd></div>" for k, n in figures.items())
+    yield f'<dl class="head">{"".join(pairs)}</dl>'
 
 
 def _where(devices: Sequence[_Device]) -> Iterator[str]:
@@ -208,9 +205,8 @@ def _calls(reports: Reports) -> Iterator[str]:
     longest = _most(reports.get("api_vs_kernel"), ("name",), "api_sum_ns")
     if longest:
         (what,), time, _ = longest
-        count = sum(
-            r["call_count"] or 0 for r in rows(reports["api_vs_kernel"]) if r["name"] == what
-        )
+        calls = [row for row in rows(reports["api_vs_kernel"]) if row["name"] == what]
+        count = sum(row["call_count"] or 0 for row in calls)
         yield (
             f"The API call with most time is {code(what)}: <b>{amount(time, Unit.NS)}</b> in "
             f"{count:,} call{'s' if count != 1 else ''}."
@@ -247,7 +243,7 @@ def _steps(reports: Reports) -> Iterator[str]:
 def _most(
     report: Report | None, keys: Sequence[str], column: str
 ) -> tuple[tuple[Any, ...], int, int] | None:
-    """Return the keys with the largest sum of a column, that sum, and the sum over all, or None."""
+    # The keys with the largest sum of a column, that sum, and the sum over all; None where all is 0.
     totals: dict[tuple[Any, ...], int] = defaultdict(int)
     for row in rows(report):
         if row[column] is not None and row[keys[-1]] is not None:
@@ -374,22 +370,16 @@ def _judged(row: dict[str, Any], name: str) -> str:
     return verdict if verdict in ("better", "worse") else "same"
 
 
-def _main(report: Report) -> str | None:
-    return next((c.name[5:] for c in report.columns if c.name.startswith("diff_")), None)
-
-
 def _change(column: Column, base: float, other: float) -> str:
     if column.unit is Unit.PCT:
         return f"{other - base:+.1f} points".replace("-", "−")
-    return (
-        f"{100 * (other - base) / base:+.1f}\N{NO-BREAK SPACE}%".replace("-", "−")
-        if base
-        else "new"
-    )
+    if not base:
+        return "new"
+    return f"{100 * (other - base) / base:+.1f}\N{NO-BREAK SPACE}%".replace("-", "−")
 
 
 def _greatest(report: Report) -> Iterator[str]:
-    main = _main(report)
+    main = compared_column(report)
     if main is None:
         return
     unit = next(c.unit for c in report.columns if c.name == f"diff_{main}")

@@ -13,7 +13,7 @@ from typing import Any
 from nsysconv.names import escaped, shorten, shorten_kernel
 from nsysconv.render import display
 from nsysconv.render.display import DisplayColumn, informative_columns
-from nsysconv.report import Column, ProfileRef, Report
+from nsysconv.report import ProfileRef, Report
 from nsysconv.units import Unit, human, scale_for
 
 LONGEST = 60
@@ -47,11 +47,6 @@ def shortened(words: str, kernel: bool = True) -> str:
     return (shorten_kernel if kernel else shorten)(escaped(words), LONGEST)
 
 
-def holds_kernels(column: Column) -> bool:
-    """Return whether names of kernels are among a column's texts."""
-    return column.name in _KERNEL_COLUMNS
-
-
 def column_words(column: str) -> str:
     """Return a column's name in words, without its unit: `kernel time`, `busy`."""
     if column.endswith("_sum_ns"):
@@ -59,6 +54,12 @@ def column_words(column: str) -> str:
     for suffix in _SUFFIXES:
         column = column.removesuffix(suffix)
     return column.replace("_", " ")
+
+
+def compared_column(report: Report) -> str | None:
+    """Return the name of the column whose change a comparison is about; None in other reports."""
+    names = (column.name for column in report.columns)
+    return next((name.removeprefix("diff_") for name in names if name.startswith("diff_")), None)
 
 
 def amount(value: float | None, unit: Unit) -> str:
@@ -143,8 +144,7 @@ def report_table_html(report: Report) -> Iterator[str]:
     for cells in zip(*columns, strict=True):
         yield f"<tr>{''.join(cells)}"
     yield "</table></div>"
-    unrecorded = [column.name for column in display_table.unrecorded]
-    for line in display.sentences_below(report, unrecorded):
+    for line in display.sentences_below(report, display_table.unrecorded):
         yield f'<p class="quiet">{escape(line)}</p>'
 
 
@@ -158,11 +158,9 @@ def _header(shown: DisplayColumn) -> str:
 def _shortened(shown: DisplayColumn) -> list[tuple[str, str]]:
     if shown.right:
         return [(cell, cell) for cell in shown.cells]
-    kernel = holds_kernels(shown.column)
-    short_by_cell = {
-        cell: (shorten(cell, WHOLE), shortened(cell, kernel)) for cell in set(shown.cells)
-    }
-    return [short_by_cell[cell] for cell in shown.cells]
+    kernel = shown.column.name in _KERNEL_COLUMNS
+    pairs = {cell: (shorten(cell, WHOLE), shortened(cell, kernel)) for cell in set(shown.cells)}
+    return [pairs[cell] for cell in shown.cells]
 
 
 def _cell(cell: tuple[str, str], shown: DisplayColumn) -> str:
@@ -171,6 +169,5 @@ def _cell(cell: tuple[str, str], shown: DisplayColumn) -> str:
         return f"<td>{escape(full)}"
     if full == short:
         return f'<td class="t">{escape(full)}'
-    return (
-        f'<td class="t"><span class="s">{escape(short)}</span><span class="l">{escape(full)}</span>'
-    )
+    spans = f'<span class="s">{escape(short)}</span><span class="l">{escape(full)}</span>'
+    return f'<td class="t">{spans}'
