@@ -17,6 +17,7 @@ from nsysconv.diff.rows import (
     ONLY_BASE,
     ONLY_OTHER,
     PER_STEP,
+    STEP_COUNT,
     Key,
     Row,
     RowMatcher,
@@ -27,7 +28,6 @@ from nsysconv.diff.rows import (
     row_matcher,
     sum_by_key,
 )
-from nsysconv.diff.steps import STEP_COUNT
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
 from nsysconv.report import Column, Report, common_slice, report_table
