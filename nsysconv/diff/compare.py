@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 from nsysconv.diff.change import UNCERTAIN, Change, change_of
 from nsysconv.diff.names import NameKey
-from nsysconv.diff.noise import UNKNOWN_RUN_NOISE
+from nsysconv.diff.noise import UNKNOWN_RUN_NOISE, ConfidenceInterval
 from nsysconv.diff.rows import (
     BOTH,
     ONLY_BASE,
@@ -90,13 +90,17 @@ def compare_reports(
     and left out. Rows of one side only are kept: what adds up is 0 on the other.
     """
     columns = base[0].columns
-    missing = [
-        f"{fact} ({side})"
-        for side, reports in (("base", base), ("other", other))
-        for fact in dict.fromkeys(fact for report in reports for fact in report.not_recorded)
+    incomplete = [
+        (name, reports)
+        for name, reports in (("base", base), ("other", other))
         if any(report.table is None for report in reports)
     ]
-    if any(report.table is None for report in (*base, *other)):
+    if incomplete:
+        missing = [
+            f"{fact} ({name})"
+            for name, reports in incomplete
+            for fact in dict.fromkeys(fact for report in reports for fact in report.not_recorded)
+        ]
         main = main_measure(columns)
         report = changes_report(base, other, main, notes=options.notes, not_recorded=tuple(missing))
         return Comparison(report, None)
@@ -109,10 +113,8 @@ def compare_reports(
     changed.sort(key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
     notes = [
         *options.notes,
-        *_merged_name_notes(sides),
-        *_notes(matcher, len(rows) - len(changed), len(base), len(other)),
-        *_count_notes(rows, measures),
-        *_false_positive_notes(rows, main),
+        *_notes_on_sides(sides, matcher, len(rows) - len(changed)),
+        *_notes_on_rows(rows, measures, main),
     ]
     report = changes_report(base, other, main, matcher.keys, changed, merged_notes(notes))
     return Comparison(report, tuple(rows))
@@ -128,7 +130,7 @@ def _match_rows(
     measures = measures_of(columns)
     sides = [
         _SideRows(
-            [_RunRows.of(sum_by_key(rows, measures, matcher, i), measures) for rows in runs],
+            [_run_rows(sum_by_key(rows, measures, matcher, i), measures) for rows in runs],
             measures,
         )
         for i, runs in enumerate(runs_of_sides)
@@ -159,34 +161,28 @@ def _main_of(
 
 @dataclass(frozen=True)
 class _RunRows:
-    """The rows of one run by key. What adds up is 0 where it has no such row but has others."""
-
+    # The rows of one run by key. What adds up is 0 where it has no such row but has others.
     rows: Mapping[Key, SummedRow]
     absent: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, rows: Mapping[Key, SummedRow], measures: Sequence[Column]) -> _RunRows:
 
-        def is_recorded(name: str) -> bool:
-            return not rows or any(row.values[name] is not None for row in rows.values())
-
-        return cls(
-            rows, {c.name: 0 if c.adds_up and is_recorded(c.name) else None for c in measures}
-        )
+def _run_rows(rows: Mapping[Key, SummedRow], measures: Sequence[Column]) -> _RunRows:
+    recorded = {
+        column.name
+        for column in measures
+        if not rows or any(row.values[column.name] is not None for row in rows.values())
+    }
+    absent = {c.name: 0 if c.adds_up and c.name in recorded else None for c in measures}
+    return _RunRows(rows, absent)
 
 
 @dataclass(frozen=True)
 class _SideRows:
-    """The runs of a side, which have these measures."""
-
     runs: Sequence[_RunRows]
     measures: Sequence[Column]
 
     def row(self, key: Key) -> tuple[Row | None, Mapping[str, Any]]:
-        """Return a row as the first run that has it spells it (None: no run has it), and its measures.
-
-        Several runs give their means.
-        """
+        # A row as the first run that has it spells it, and the means of its measures over the runs.
         if len(self.runs) == 1:
             (run,) = self.runs
             row = run.rows.get(key)
@@ -226,63 +222,52 @@ def _row_pair(
 
 
 def _difference(before: Any, after: Any) -> Any:
-    """Return after less before; 0 where floats differ by rounding alone."""
     if before is None or after is None:
         return None
     if isinstance(before, float) and math.isclose(before, after, rel_tol=_REL_TOL, abs_tol=0.0):
-        return 0.0
+        return 0.0  # the rest is rounding
     return after - before
 
 
-def _merged_name_notes(sides: Sequence[_SideRows]) -> list[Note]:
+def _notes_on_sides(
+    sides: Sequence[_SideRows], matcher: RowMatcher, unchanged: int
+) -> Iterator[Note]:
     merged_rows = [r for side in sides for run in side.runs for r in run.rows.values() if r.also]
-    if not merged_rows:
-        return []
-    first = merged_rows[0].also[0]
-    text = f"rows of names that are one to the matching are added up, such as {first}"
-    return [Note("names-merged", Severity.INFO, text, len(merged_rows))]
-
-
-def _notes(matcher: RowMatcher, unchanged: int, base_runs: int, other_runs: int) -> list[Note]:
-    notes = []
+    if merged_rows:
+        first = merged_rows[0].also[0]
+        text = f"rows of names that are one to the matching are added up, such as {first}"
+        yield Note("names-merged", Severity.INFO, text, len(merged_rows))
     if matcher.summed_over:
         text = f"rows are added up over {', '.join(matcher.summed_over)}, which the sides tell otherwise"
-        notes.append(Note("rows-combined", Severity.INFO, text))
+        yield Note("rows-combined", Severity.INFO, text)
     if unchanged:
-        notes.append(Note("rows-unchanged", Severity.INFO, "rows that did not change", unchanged))
+        yield Note("rows-unchanged", Severity.INFO, "rows that did not change", unchanged)
+    base_runs, other_runs = (len(side.runs) for side in sides)
     if base_runs + other_runs > 2 and min(base_runs, other_runs) < _FEW_REPEATS:
         text = f"few repeats ({base_runs} and {other_runs}): intervals are wide"
-        notes.append(Note("few-repeats", Severity.INFO, text))
-    return notes
+        yield Note("few-repeats", Severity.INFO, text)
 
 
-def _count_notes(rows: Sequence[RowPair], measures: Sequence[Column]) -> list[Note]:
+def _notes_on_rows(
+    rows: Sequence[RowPair], measures: Sequence[Column], main: Column
+) -> Iterator[Note]:
     counted = [c.name for c in measures if c.unit in (Unit.COUNT, Unit.BYTES) and not c.real]
-    vary = [
-        row
-        for row in rows
-        if any((c := row.change(name)) is not None and c.basis != "exact" for name in counted)
-    ]
-    if not vary:
-        return []
-    text = "rows whose counts or bytes differ between the runs of a side"
-    return [Note("counts-vary", Severity.INFO, text, len(vary))]
-
-
-def _false_positive_notes(rows: Sequence[RowPair], main: Column) -> list[Note]:
+    changes = ([row.change(name) for name in counted] for row in rows)
+    vary = sum(any(c is not None and c.basis != "exact" for c in of_row) for of_row in changes)
+    if vary:
+        text = "rows whose counts or bytes differ between the runs of a side"
+        yield Note("counts-vary", Severity.INFO, text, vary)
     verdicts = [
         row.verdict(main)
         for row in rows
-        if main.name in row.judged
-        and (change := row.change(main.name)) is not None
+        if (change := row.judged_change(main.name)) is not None
         and change.basis in ("repeats", "within run")
     ]
     by_chance = round(_BY_CHANCE * len(verdicts))
-    if not by_chance:
-        return []
-    differ = sum(verdict not in ("same", UNCERTAIN) for verdict in verdicts)
-    text = f"rows tested against noise; {differ} differ, {by_chance} would by chance"
-    return [Note("rows-tested", Severity.INFO, text, len(verdicts))]
+    if by_chance:
+        differ = sum(verdict not in ("same", UNCERTAIN) for verdict in verdicts)
+        text = f"rows tested against noise; {differ} differ, {by_chance} would by chance"
+        yield Note("rows-tested", Severity.INFO, text, len(verdicts))
 
 
 _OF_ONE_NAME = ("name", "path")
@@ -429,15 +414,12 @@ def has_verdict(column: Column) -> bool:
 
 
 def _counted_by(main: Column, columns: Sequence[Column]) -> str:
-    """Return the column that counts the operations of the main sum, or nothing if it is not split.
-
-    Only rows with a single name are split: where a row holds several kernels, the mean changes with how
-    often each of them runs.
-    """
+    # The column that counts the operations of the main sum, or nothing if it is not split. Only rows with
+    # a single name are: where a row holds several kernels, the mean changes with how often each runs.
     of_one_name = any(each.key and each.name in _OF_ONE_NAME for each in columns)
-    whole = main_measure(columns) if main.name == PER_STEP else main
-    is_main = whole is main_measure(columns)
-    return whole.counted_by if of_one_name and is_main else ""
+    first = main_measure(columns)
+    is_split = of_one_name and (main.name == PER_STEP or main is first)
+    return first.counted_by if is_split else ""
 
 
 def _cells(
@@ -459,16 +441,21 @@ def _cells(
         ]
         if has_verdict(column):
             cells[f"verdict_{name}"] = [row.verdict(column) for row in rows]
-            low, high = f"ratio_low_{without_unit(column)}", f"ratio_high_{without_unit(column)}"
-            cells[low], cells[high] = _ends(rows, name)
+            ratios = _ratios(rows, name)
+            cells[f"ratio_low_{without_unit(column)}"] = [ratio and ratio.low for ratio in ratios]
+            cells[f"ratio_high_{without_unit(column)}"] = [ratio and ratio.high for ratio in ratios]
     difference = cells[f"diff_{main.name}"]
     cells["diff_pct"] = [
         100 * by_count / before if before and by_count is not None else None
         for before, by_count in zip(cells[f"base_{main.name}"], difference, strict=True)
     ]
     cells["interval"] = [_interval(row, main) for row in rows]
-    cells["basis"] = [_basis(row, main.name) for row in rows]
-    cells["ratio_low"], cells["ratio_high"] = _ends(rows, main.name)
+    cells["basis"] = [
+        change and change.basis for change in (r.judged_change(main.name) for r in rows)
+    ]
+    ratios = _ratios(rows, main.name)
+    cells["ratio_low"] = [ratio and ratio.low for ratio in ratios]
+    cells["ratio_high"] = [ratio and ratio.high for ratio in ratios]
     counted_by = _counted_by(main, columns)
     if counted_by:
         whole = main_measure(columns).name
@@ -488,35 +475,22 @@ def _cells(
 
 
 def _interval(row: RowPair, main: Column) -> str | None:
-    change = row.change(main.name) if main.name in row.judged else None
+    change = row.judged_change(main.name)
     if change is None:
         return None
     # Of what one side alone has there is no share.
     return change.interval_words(main.unit) if row.where == BOTH else change.basis_words
 
 
-def _basis(row: RowPair, name: str) -> str | None:
-    change = row.change(name) if name in row.judged else None
-    return None if change is None else change.basis
-
-
-def _ends(rows: Sequence[RowPair], name: str) -> tuple[list[float | None], list[float | None]]:
-    ratios = [
-        change.ratio if name in row.judged and (change := row.change(name)) is not None else None
-        for row in rows
-    ]
-    low, high = (
-        [None if r is None else getattr(r, end) for r in ratios] for end in ("low", "high")
-    )
-    return low, high
+def _ratios(rows: Sequence[RowPair], name: str) -> list[ConfidenceInterval | None]:
+    changes = [row.judged_change(name) for row in rows]
+    return [None if change is None else change.ratio for change in changes]
 
 
 def _from_count(row: RowPair, main: str, whole: str, counted_by: str) -> Any:
-    """Return the part of a sum's difference that another count makes at base's mean.
-
-    (n1 - n0) * sum0 / n0; where one side has none, all of the difference. Whole where the sums are.
-    Sums per step go with counts per step.
-    """
+    # The part of a sum's difference that another count makes at base's mean: (n1 - n0) * sum0 / n0, whole
+    # where the sums are; where one side has none, all of the difference. Sums per step go with counts per
+    # step.
     difference = row.differences[main]
     spent, spent_after = row.base_values[main], row.other_values[main]
     before, after = row.base_values.get(counted_by), row.other_values.get(counted_by)
@@ -525,16 +499,12 @@ def _from_count(row: RowPair, main: str, whole: str, counted_by: str) -> Any:
     if not before or not after:
         return difference
     if main != whole:
-        before = _per_step(row.base_values, before, spent, whole)
-        after = _per_step(row.other_values, after, spent_after, whole)
-        if before is None or after is None:
+        # The number of steps is the sum divided by the sum per step.
+        sum_before, sum_after = row.base_values[whole], row.other_values[whole]
+        if not sum_before or not sum_after:
             return None
+        before, after = before * spent / sum_before, after * spent_after / sum_after
     if isinstance(spent, int) and isinstance(before, int) and isinstance(after, int):
         twice = 2 * (after - before) * spent + before
         return twice // (2 * before)
     return (after - before) * spent / before
-
-
-def _per_step(values: Mapping[str, Any], count: float, per_step: float, whole: str) -> float | None:
-    """Divide a count by the number of steps, which is the sum divided by the sum per step."""
-    return count * per_step / values[whole] if values[whole] else None

@@ -163,9 +163,13 @@ class RowPair(NamedTuple):
     change: Callable[[str], Change | None]
     judged: frozenset[str]
 
+    def judged_change(self, name: str) -> Change | None:
+        """Return the change of a measure; None also where there may be no verdict of it."""
+        return self.change(name) if name in self.judged else None
+
     def verdict(self, column: Column) -> str | None:
         """Return the verdict on a measure; None where there is to be none."""
-        change = self.change(column.name) if column.name in self.judged else None
+        change = self.judged_change(column.name)
         # Of what is counted, more is more to do.
         better: Better | None = "less" if column.unit is Unit.COUNT else None
         return None if change is None else change.verdict(column.better or better)
