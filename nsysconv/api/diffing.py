@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from nsysconv.api.open_profile import (
     Side,
     check_limit,
     check_sides,
+    check_word,
     open_side,
     shown_report,
 )
@@ -154,10 +156,7 @@ def compare_targets(
                 f"no report {name!r} that can be compared", hint=available_hint(name, comparable)
             )
     limits, run_noise, passes_undecided = _limits(options)
-    match = next((match for match in names.MATCHES if match == options.match), None)
-    if options.match is not None and match is None:
-        hint = f"There are: {', '.join(names.MATCHES)}"
-        raise UsageError(f"no matching {options.match!r}", hint=hint)
+    check_word("matching", options.match, names.MATCHES)
     with ExitStack() as stack, phase("diff"):
         check_sides(base, other)
         sides = open_side(base, stack, say), open_side(other, stack, say)
@@ -182,7 +181,7 @@ def compare_targets(
             for profile in side.profiles
         }
         sources = {p.profile.ref.source for side in sides for p in side.profiles}
-        match = match or ("exact" if len(sources) == 1 else "signature")
+        match = cast(names.Match, options.match or ("exact" if len(sources) == 1 else "signature"))
         comparer = _Comparer(sides, answers, match, options.step_range, other_makers, run_noise)
         compared = {name: comparer.report(name) for name in named}
         changes = list(_changes(wanted, comparer, compared, options))

@@ -110,15 +110,8 @@ class ReportOptions:
         """
         check_limit(limit)
         for kind in self.idle:
-            if kind not in IDLE_KINDS:
-                raise UsageError(
-                    f"no kind of idle time {kind!r}", hint=f"There are: {', '.join(IDLE_KINDS)}"
-                )
-        if self.kernel_names not in KERNEL_NAMES:
-            raise UsageError(
-                f"no kernel names {self.kernel_names!r}",
-                hint=f"There are: {', '.join(KERNEL_NAMES)}",
-            )
+            check_word("kind of idle time", kind, IDLE_KINDS)
+        check_word("kernel names", self.kernel_names, KERNEL_NAMES)
         step_range = self.step_range or (self.slice.step_range if self.slice else None)
         return Request(limit, self.idle, self.kernel_names, by_step, step_range)
 
@@ -228,12 +221,10 @@ class OpenProfile:
         Rows that one report has to have read for it no other report sees: what a report says does not
         depend on which others are asked for.
         """
-        groups: dict[int, tuple[Timeline, list[int]]] = {}
-        for place, (spec, _) in enumerate(asked):
-            timeline = self._timeline_for(spec)
-            groups.setdefault(id(timeline), (timeline, []))[1].append(place)
+        timelines = [self._timeline_for(spec) for spec, _ in asked]
         reports: dict[int, Report] = {}
-        for timeline, places in groups.values():
+        for timeline in dict.fromkeys(timelines):
+            places = [place for place, each in enumerate(timelines) if each is timeline]
             requests = [asked[place] for place in places]
             computed = queries.compute_reports(requests, _cut(timeline, part))
             reports.update(zip(places, computed, strict=True))
@@ -282,13 +273,18 @@ def check_by(by: str | None, names: Sequence[str]) -> None:
     """Raise UsageError for a `by` that none of these reports has, rather than let it change nothing."""
     if by is None:
         return
-    if by not in BY:
-        raise UsageError(f"no rows by {by!r}", hint=f"There are: {', '.join(BY)}")
+    check_word("rows by", by, BY)
     if not {queries.parse_spec(name).name for name in names} & set(queries.BY_STEP):
         raise UsageError(
             "none of these reports has rows by step",
             hint=f"Reports that have: {', '.join(queries.BY_STEP)}",
         )
+
+
+def check_word(what: str, word: str | None, words: Sequence[str]) -> None:
+    """Raise UsageError for a word that is not among these; None is no word."""
+    if word is not None and word not in words:
+        raise UsageError(f"no {what} {word!r}", hint=f"There are: {', '.join(words)}")
 
 
 def check_limit(limit: int | None) -> None:
@@ -326,45 +322,24 @@ def open_all(
     say: Say = silent,
     *,
     include: Sequence[str] = (),
+    one_run: bool = False,
 ) -> list[OpenProfile]:
-    """Open all profiles of a store or file, in the order of ranks, for as long as the stack is open.
+    """Open the profiles of a store or file for as long as the stack is open.
 
-    With a selector open those of the run of that label, or the one profile that it names. Raises as
-    `open`.
+    They are those that `select_profiles` returns. Raises as that and `open`.
     """
     store, file = _open_store(place, stack, say, include)
-    return [
-        OpenProfile(each, ExitStack(), file) for each in select_profiles(store, place, selector)
-    ]
+    profiles = select_profiles(store, place, selector, one_run=one_run)
+    return [OpenProfile(each, ExitStack(), file) for each in profiles]
 
 
-def open_run(
-    place: Location,
-    selector: str | None,
-    stack: ExitStack,
-    say: Say = silent,
-    *,
-    include: Sequence[str] = (),
-) -> list[OpenProfile]:
-    """Open profiles as `open_all` does; raise UsageError if they are of several runs."""
-    store, file = _open_store(place, stack, say, include)
-    return [
-        OpenProfile(each, ExitStack(), file) for each in profiles_of_one_run(store, place, selector)
-    ]
-
-
-def profiles_of_one_run(store: Store, place: Location, selector: str | None) -> list[Profile]:
-    """Return profiles as `select_profiles` does; raise UsageError if they are of several runs."""
-    profiles = select_profiles(store, place, selector)
-    if selector is None:
-        _check_one_run(profiles, {row["id"]: row["label"] for row in store.runs()}, place)
-    return profiles
-
-
-def select_profiles(store: Store, place: Location, selector: str | None) -> list[Profile]:
+def select_profiles(
+    store: Store, place: Location, selector: str | None, *, one_run: bool = False
+) -> list[Profile]:
     """Return profiles of a store in the order of ranks, at least one.
 
-    `selector` is the label of a run, or names one profile; None means all.
+    `selector` is the label of a run, or names one profile; None means all. Raises UsageError if they are
+    to be of one run, and are of several.
     """
     profiles = store.profiles()
     if len(profiles) > 1:
@@ -373,6 +348,13 @@ def select_profiles(store: Store, place: Location, selector: str | None) -> list
         runs = {row["id"] for row in store.runs() if row["label"] == selector}
         of_run = [p for p in profiles if p.attributes["run_id"] in runs]
         return of_run or [_select_one(store, place, selector)]
+    if one_run:
+        labels = {row["id"]: row["label"] for row in store.runs()}
+        by_run: dict[str, list[Profile]] = {}
+        for profile in profiles:
+            by_run.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
+        if len(by_run) > 1:
+            raise _ambiguous("runs", by_run, place)
     return profiles or [_select_one(store, place, None)]
 
 
@@ -415,11 +397,8 @@ def profile_path(place: Location) -> Path | None:
 def _select_one(store: Store, place: Location, selector: str | None) -> Profile:
     profiles = store.profiles()
     if selector is not None and selector.startswith("rank="):
-        ranked = [
-            p
-            for p in profiles
-            if any(str(row["rank"]) == selector[5:] for row in p.rows("process"))
-        ]
+        rank = selector.removeprefix("rank=")
+        ranked = [p for p in profiles if rank in {str(row["rank"]) for row in p.rows("process")}]
         if len(ranked) == 1:
             return ranked[0]
         raise UsageError(
@@ -438,14 +417,6 @@ def _select_one(store: Store, place: Location, selector: str | None) -> Profile:
             hint=f"Import one: nsysconv import FILE -o {place}",
         )
     raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
-
-
-def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Location) -> None:
-    runs: dict[str, list[Profile]] = {}
-    for profile in profiles:
-        runs.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
-    if len(runs) > 1:
-        raise _ambiguous("runs", runs, place)
 
 
 def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Location) -> UsageError:
@@ -467,8 +438,8 @@ def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Locat
 
 
 def _kernel_count(profile: Profile) -> int:
-    counted = sum(total.count for total in totals(Timeline(profile), KERNEL))
-    return profile.row_count("kernel") or counted
+    count = profile.row_count("kernel")
+    return count or sum(total.count for total in totals(Timeline(profile), KERNEL))
 
 
 def _rank_order(profile: Profile) -> tuple[bool, int, int]:
@@ -502,9 +473,7 @@ def check_sides(*targets: Target) -> None:
 
 
 def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
-    """Open a side for as long as the stack is open.
-
-    It is a store, STORE@LABEL, @ID or @RUN, a profile file, a folder, or a glob.
+    """Open a side, such as STORE@LABEL, a file, a folder or a glob, for as long as the stack is open.
 
     Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
     are repeats. Raises UsageError or InputError if nothing is there, or a file is not a profile.

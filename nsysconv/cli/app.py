@@ -37,6 +37,7 @@ from nsysconv.cli.flags import (
     ThreadOption,
     TimeOption,
     examples,
+    option,
 )
 from nsysconv.cli.runtime import check_addresses
 from nsysconv.export import FORMATS
@@ -88,87 +89,79 @@ def import_(
     ],
     output: Annotated[
         str | None,
-        typer.Option(
+        option(
+            WHAT,
+            "The store to make or add to: a file or a database (postgresql://HOST/NAME). "
+            "Default: STEM.db in the current folder, which must be new.",
             "--output",
             "-o",
             metavar="STORE",
-            help="The store to make or add to: a file or a database (postgresql://HOST/NAME). "
-            "Default: STEM.db in the current folder, which must be new.",
-            rich_help_panel=WHAT,
         ),
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="WORD",
-            help="Import rows, too, that are left out unless asked for, such as "
+        option(
+            WHAT,
+            "Import rows, too, that are left out unless asked for, such as "
             "python_functions. May be repeated.",
-            rich_help_panel=WHAT,
+            metavar="WORD",
         ),
     ] = None,
     join: Annotated[
         bool,
-        typer.Option(
+        option(
+            WHAT,
+            "Make one profile of all files: logs of one run, such as its GPU and its API trace.",
             "--join",
-            help="Make one profile of all files: logs of one run, such as its GPU and its API trace.",
-            rich_help_panel=WHAT,
         ),
     ] = False,
     label: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="What to call the profiles in the store, as in STORE@NAME; several are NAME, NAME-2 "
+        option(
+            NAMED,
+            "What to call the profiles in the store, as in STORE@NAME; several are NAME, NAME-2 "
             "and so on. Default: after the file.",
-            rich_help_panel=NAMED,
+            metavar="NAME",
         ),
     ] = None,
     tag: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            NAMED,
+            "Keep this with the profiles, for runs and info to show. May be repeated.",
             metavar="KEY=VALUE",
-            help="Keep this with the profiles, for runs and info to show. May be repeated.",
-            rich_help_panel=NAMED,
         ),
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The run that all profiles are of, made or continued. Default: ranks of one job, of "
+        option(
+            NAMED,
+            "The run that all profiles are of, made or continued. Default: ranks of one job, of "
             "one folder or of one list of files are one run.",
-            rich_help_panel=NAMED,
+            metavar="NAME",
         ),
     ] = None,
     rank_from: Annotated[
         str | None,
-        typer.Option(
+        option(
+            NAMED,
+            r"Take ranks from the paths of the files: the first group, as in 'train\.(\d+)\.'.",
             metavar="REGEX",
-            help=r"Take ranks from the paths of the files: the first group, as in 'train\.(\d+)\.'.",
-            rich_help_panel=NAMED,
         ),
     ] = None,
     replace: Annotated[
         bool,
-        typer.Option(
-            help="Read again what the store holds already; label and tags become those given now.",
-            rich_help_panel=WHAT,
+        option(
+            WHAT, "Read again what the store holds already; label and tags become those given now."
         ),
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option(
-            help="Refuse files of which something must be dropped or approximated.",
-            rich_help_panel=RUN,
-        ),
+        option(RUN, "Refuse files of which something must be dropped or approximated."),
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Read so many files at a time. Default: as many as pay.",
-            rich_help_panel=RUN,
-        ),
+        option(RUN, "Read so many files at a time. Default: as many as pay.", metavar="N"),
     ] = None,
     dask: DaskOption = None,
 ) -> int:
@@ -222,42 +215,34 @@ def report(
     limit: LimitOption = None,
     idle: Annotated[
         list[Idle] | None,
-        typer.Option(help="Kind of idle time; may be repeated.", rich_help_panel=WHAT),
+        option(WHAT, "Kind of idle time; may be repeated."),
     ] = None,
-    names: Annotated[
-        Names, typer.Option(help="Which kernel names.", rich_help_panel=SHOWN)
-    ] = Names.DEMANGLED,
+    names: Annotated[Names, option(SHOWN, "Which kernel names.")] = Names.DEMANGLED,
     by: Annotated[
         By | None,
-        typer.Option(
-            help="Rows of a run: all of each rank below each other, or the least, the median and the "
+        option(
+            SHOWN,
+            "Rows of a run: all of each rank below each other, or the least, the median and the "
             "greatest of each host or physical device. Default: by rank of up to 8 profiles, of more the "
             "three over all ranks. step: of gpu_utilization a row per step and device.",
-            rich_help_panel=SHOWN,
         ),
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="WORD",
-            help="Read rows of a profile file, too, that imports leave out unless asked for, such as "
+        option(
+            WHAT,
+            "Read rows of a profile file, too, that imports leave out unless asked for, such as "
             "python_functions. May be repeated.",
-            rich_help_panel=WHAT,
+            metavar="WORD",
         ),
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option(
-            help="Exit with 3 if anything was dropped or approximated.", rich_help_panel=RUN
-        ),
+        option(RUN, "Exit with 3 if anything was dropped or approximated."),
     ] = False,
     list_: Annotated[
         bool,
-        typer.Option(
-            "--list",
-            help="Name every report, what it needs, and whether it is answered.",
-            rich_help_panel=WHAT,
-        ),
+        option(WHAT, "Name every report, what it needs, and whether it is answered.", "--list"),
     ] = False,
     time: TimeOption = None,
     range_: RangeOption = None,
@@ -273,11 +258,8 @@ def report(
     name: NameOption = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Look at so many profiles at a time. Default: as many as pay.",
-            rich_help_panel=RUN,
+        option(
+            RUN, "Look at so many profiles at a time. Default: as many as pay.", min=1, metavar="N"
         ),
     ] = None,
     dask: DaskOption = None,
@@ -394,31 +376,27 @@ def export(
     ],
     to: Annotated[
         str | None,
-        typer.Option(
+        option(
+            SHOWN,
+            f"The format: {', '.join(FORMATS)}. Default: by -o's suffix.",
             metavar="FORMAT",
-            help=f"The format: {', '.join(FORMATS)}. Default: by -o's suffix.",
-            rich_help_panel=SHOWN,
             autocompletion=flags.formats,
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            SHOWN,
+            "The file or folder to make, which must be new. Default: after the target, in the "
+            "current folder.",
             "--output",
             "-o",
             metavar="PATH",
-            help="The file or folder to make, which must be new. Default: after the target, in the "
-            "current folder.",
-            rich_help_panel=SHOWN,
         ),
     ] = None,
     names: Annotated[
         bool,
-        typer.Option(
-            "--names",
-            help="Write names and words beside the numbers for them.",
-            rich_help_panel=SHOWN,
-        ),
+        option(SHOWN, "Write names and words beside the numbers for them.", "--names"),
     ] = False,
     time: TimeOption = None,
     range_: RangeOption = None,
@@ -489,45 +467,45 @@ def diff(
     limit: LimitOption = None,
     match: Annotated[
         Match | None,
-        typer.Option(
-            help="How kernels' names are matched. Default: exact between profiles of one source, "
+        option(
+            WHAT,
+            "How kernels' names are matched. Default: exact between profiles of one source, "
             "else signature.",
-            rich_help_panel=WHAT,
         ),
     ] = None,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="METRIC:LIMIT",
-            help="Exit with 1 if this got worse by more than the limit: overview.kernel_sum_ns:3%, "
+        option(
+            WHAT,
+            "Exit with 1 if this got worse by more than the limit: overview.kernel_sum_ns:3%, "
             "'kernels[/gemm/].kernel_sum_ns:2ms'. May be repeated.",
-            rich_help_panel=WHAT,
+            metavar="METRIC:LIMIT",
         ),
     ] = None,
     limits: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="A TOML file of such limits, to be kept with the code: limits = "
+        option(
+            WHAT,
+            "A TOML file of such limits, to be kept with the code: limits = "
             "['overview.kernel_sum_ns:3%'].",
-            rich_help_panel=WHAT,
+            metavar="FILE",
         ),
     ] = None,
     run_noise: Annotated[
         str | None,
-        typer.Option(
-            metavar="SHARE",
-            help="The standard deviation of a run, such as 0.3%, where you know it. Without it runs are "
+        option(
+            WHAT,
+            "The standard deviation of a run, such as 0.3%, where you know it. Without it runs are "
             "assumed to differ by 1 % (same GPU, with steps) or 3 % where a side is one run.",
-            rich_help_panel=WHAT,
+            metavar="SHARE",
         ),
     ] = None,
     cannot_tell: Annotated[
         CannotTell | None,
-        typer.Option(
-            help="What a limit of which nothing can be said does: fail (the default) exits with 4, pass "
+        option(
+            WHAT,
+            "What a limit of which nothing can be said does: fail (the default) exits with 4, pass "
             "with 0.",
-            rich_help_panel=WHAT,
         ),
     ] = None,
     time: TimeOption = None,

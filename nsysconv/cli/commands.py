@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsysconv import render
+from nsysconv import api, render
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Note, Severity
@@ -83,17 +83,14 @@ def list_reports(
     target: str | None, names: Sequence[str] | None, format_name: str | None, output: str | None
 ) -> int:
     """Run `nsysconv report --list`; return the exit status."""
-    from nsysconv.api.profile_info import reports
-
     destination = parse_destination(format_name, output)
-    write([reports(target, names or None, say=say)], destination, target)
+    write([api.reports(target, names or None, say=say)], destination, target)
     return 0
 
 
 def _strict_status(reports: Sequence[Report]) -> int:
-    doubts = {
-        note.slug for each in reports for note in each.notes if note.severity is not Severity.INFO
-    }
+    notes = [note for each in reports for note in each.notes]
+    doubts = {note.slug for note in notes if note.severity is not Severity.INFO}
     if doubts:
         say(f"--strict: dropped or approximated: {', '.join(sorted(doubts))}")
     return 3 if doubts else 0
@@ -101,32 +98,26 @@ def _strict_status(reports: Sequence[Report]) -> int:
 
 def info(target: str, format_name: str | None, output: str | None, limit: int | None) -> int:
     """Run `nsysconv info`; return the exit status."""
-    from nsysconv.api.profile_info import info
-
     destination = parse_destination(format_name, output, _INFO_COUNT)
     begin_work()
     rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
-    write(info(target, limit=rows, say=say), destination, target)
+    write(api.info(target, limit=rows, say=say), destination, target)
     return 0
 
 
 def runs(store: str, format_name: str | None, output: str | None) -> int:
     """Run `nsysconv runs`; return the exit status."""
-    from nsysconv.api.profile_info import runs
-
     destination = parse_destination(format_name, output)
     begin_work()
-    write([runs(store)], destination)
+    write([api.runs(store)], destination)
     return 0
 
 
 def sql(target: str, query: str, format_name: str | None, output: str | None, limit: int) -> int:
     """Run `nsysconv sql`; return the exit status."""
-    from nsysconv.api.profile_info import sql
-
     destination = parse_destination(format_name, output)
     begin_work()
-    write([sql(target, query, say=say).limited(limit)], destination, target)
+    write([api.sql(target, query, say=say).limited(limit)], destination, target)
     return 0
 
 
@@ -157,9 +148,8 @@ def _with_notes_once(reports: Sequence[Report]) -> list[Report]:
     shown: set[Note] = set()
     result = []
     for each in reports:
-        notes = tuple(note for note in each.notes if note not in shown)
-        shown.update(notes)
-        result.append(replace(each, notes=notes))
+        result.append(replace(each, notes=tuple(n for n in each.notes if n not in shown)))
+        shown.update(each.notes)
     return result
 
 
@@ -179,8 +169,6 @@ def export(
     step_range: str | None,
 ) -> int:
     """Run `nsysconv export`; return the exit status."""
-    from nsysconv.api.exporting import export_profiles
-
     if step_range is not None:
         if part is None:
             raise UsageError(
@@ -188,7 +176,7 @@ def export(
             )
         part = replace(part, step_range=step_range)
     begin_work()
-    exported = export_profiles(target, to, output, slice=part, names=names, say=say)
+    exported = api.export_profiles(target, to, output, slice=part, names=names, say=say)
     rows = [f"{count:,} {name}" for name, count in exported.written.counts.items() if count]
     print_line(f"{exported.path}: {', '.join(rows) if rows else 'no events'}")
     for note in exported.written.notes:
@@ -257,10 +245,7 @@ def _moment(text: str) -> Moment:
             raise UsageError(f"{text} of a profile", hint="From 0% to 100%.")
         return Percent(share)
     places = _DECIMALS[unit]
-    digits = (decimals or "")[:places].ljust(places, "0")
-    sign = -1 if whole.startswith("-") else 1
-    value: int = sign * (int(whole.lstrip("-")) * 10**places + int(digits or 0))
-    return value
+    return int(whole + (decimals or "")[:places].ljust(places, "0"))
 
 
 # -- where reports go
@@ -314,7 +299,8 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
     are replaced.
     """
     inputs = {profile.path for each in reports for profile in each.profiles}
-    inputs |= set() if source is None else {source, str(split_target(source)[0])}
+    if source is not None:
+        inputs |= {source, str(split_target(source)[0])}
     draw = render.renderer(to.format)
     with phase("render"):
         if to.path is None:

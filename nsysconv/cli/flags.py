@@ -39,6 +39,11 @@ def group_of(option: Any) -> str:
     return getattr(option, "rich_help_panel", None) or "Options"
 
 
+def option(group: str, words: str, *names: str, **more: Any) -> Any:
+    """Declare an option of a group: its help, its names (none: that of the parameter), and more."""
+    return typer.Option(*names, help=words, rich_help_panel=group, **more)
+
+
 def examples(*lines: tuple[str, str]) -> str:
     """Return the end of a help: commands, and what each is for."""
     shown = "\n".join(f"  {command}\n      {what}" for command, what in lines)
@@ -46,56 +51,13 @@ def examples(*lines: tuple[str, str]) -> str:
     return f"\b\nExamples:\n{shown}"
 
 
-class Format(StrEnum):
-    """Output formats."""
-
-    TEXT = "text"
-    CSV = "csv"
-    TSV = "tsv"
-    JSON = "json"
-    MARKDOWN = "markdown"
-    HTML = "html"
-    COLUMN = "column"
-
-
-class Idle(StrEnum):
-    """Kinds of idle time."""
-
-    NO_OP = "no_op"
-    NO_KERNEL = "no_kernel"
-    STREAM = "stream"
-
-
-class Names(StrEnum):
-    """Spellings of kernel names."""
-
-    DEMANGLED = "demangled"
-    SHORT = "short"
-    MANGLED = "mangled"
-
-
-class Match(StrEnum):
-    """Ways to match kernels' names."""
-
-    EXACT = "exact"
-    SIGNATURE = "signature"
-    NAME = "name"
-
-
-class CannotTell(StrEnum):
-    """What a limit that cannot be decided makes of the exit status."""
-
-    FAIL = "fail"
-    PASS = "pass"
-
-
-class By(StrEnum):
-    """What rows may be grouped by."""
-
-    RANK = "rank"
-    HOST = "host"
-    DEVICE = "device"
-    STEP = "step"
+# The words that flags choose from: `Idle.NO_OP` is no_op.
+Format = StrEnum("Format", ["TEXT", "CSV", "TSV", "JSON", "MARKDOWN", "HTML", "COLUMN"])
+Idle = StrEnum("Idle", ["NO_OP", "NO_KERNEL", "STREAM"])
+Names = StrEnum("Names", ["DEMANGLED", "SHORT", "MANGLED"])
+Match = StrEnum("Match", ["EXACT", "SIGNATURE", "NAME"])
+CannotTell = StrEnum("CannotTell", ["FAIL", "PASS"])
+By = StrEnum("By", ["RANK", "HOST", "DEVICE", "STEP"])
 
 
 def report_names(incomplete: str) -> list[str]:
@@ -112,124 +74,101 @@ def formats(incomplete: str) -> list[str]:
 
 FormatOption = Annotated[
     Format | None,
-    typer.Option(
-        "--format",
-        "-f",
-        help="Output format; default: by -o's suffix, else text.",
-        rich_help_panel=SHOWN,
-    ),
+    option(SHOWN, "Output format; default: by -o's suffix, else text.", "--format", "-f"),
 ]
 OutputOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        SHOWN,
+        "Write to this file (or, ending in /, folder: one file per report) instead of stdout.",
         "--output",
         "-o",
-        help="Write to this file (or, ending in /, folder: one file per report) instead of stdout.",
-        rich_help_panel=SHOWN,
     ),
 ]
 LimitOption = Annotated[
     int | None,
-    typer.Option(
-        min=0,
-        help="Rows per report; 0 for all. Default: 20 in text, 1000 idle "
+    option(
+        SHOWN,
+        "Rows per report; 0 for all. Default: 20 in text, 1000 idle "
         "gaps and all of the rest elsewhere.",
-        rich_help_panel=SHOWN,
+        min=0,
     ),
 ]
 DaskOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="ADDRESS|FILE|local",
-        help="Let the workers of a Dask cluster do it: its scheduler's address or scheduler file, or "
+    option(
+        RUN,
+        "Let the workers of a Dask cluster do it: its scheduler's address or scheduler file, or "
         "local for a cluster of this machine alone.",
-        rich_help_panel=RUN,
+        metavar="ADDRESS|FILE|local",
     ),
 ]
 
 
 TimeOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="A:B",
-        help="Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
+    option(
+        PART,
+        "Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
         "1.5s:2s, 10%:90%, 3s: to the end. A/B is the same.",
-        rich_help_panel=PART,
+        metavar="A:B",
     ),
 ]
 RangeOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        PART,
+        "Look at the time of the first range of this name, in each process; * stands for "
+        "anything, #2 is the second one.",
         "--range",
         metavar="NAME[@DOMAIN][#N]",
-        help="Look at the time of the first range of this name, in each process; * stands for "
-        "anything, #2 is the second one.",
-        rich_help_panel=PART,
     ),
 ]
 StepOption = Annotated[
     str | None,
-    typer.Option(
-        "--step",
-        metavar="N|A:B|NAME",
-        help="Look at the time of this step, or of steps A to B.",
-        rich_help_panel=PART,
-    ),
+    option(PART, "Look at the time of this step, or of steps A to B.", metavar="N|A:B|NAME"),
 ]
 SkipFirstOption = Annotated[
     int,
-    typer.Option(
-        "--skip-first",
+    option(
+        PART,
+        "Look from the end of the first N steps to the end of the last.",
         metavar="N",
         min=0,
-        help="Look from the end of the first N steps to the end of the last.",
-        rich_help_panel=PART,
     ),
 ]
 ProjectedOption = Annotated[
     bool,
-    typer.Option(
+    option(
+        PART,
+        "With a range or steps: what was launched in it, and when that was on the GPU.",
         "--projected",
-        help="With a range or steps: what was launched in it, and when that was on the GPU.",
-        rich_help_panel=PART,
     ),
 ]
 DeviceOption = Annotated[
     list[int] | None,
-    typer.Option(
-        metavar="N", help="Only this device; may be repeated, as those below.", rich_help_panel=PART
-    ),
+    option(PART, "Only this device; may be repeated, as those below.", metavar="N"),
 ]
-StreamOption = Annotated[
-    list[int] | None, typer.Option(metavar="N", help="Only this stream.", rich_help_panel=PART)
-]
-RankOption = Annotated[
-    list[int] | None, typer.Option(metavar="N", help="Only this rank.", rich_help_panel=PART)
-]
-ProcessOption = Annotated[
-    list[int] | None, typer.Option(metavar="PID", help="Only this process.", rich_help_panel=PART)
-]
+StreamOption = Annotated[list[int] | None, option(PART, "Only this stream.", metavar="N")]
+RankOption = Annotated[list[int] | None, option(PART, "Only this rank.", metavar="N")]
+ProcessOption = Annotated[list[int] | None, option(PART, "Only this process.", metavar="PID")]
 ThreadOption = Annotated[
     list[int] | None,
-    typer.Option(
-        metavar="TID",
-        help="Only this thread: its calls, and what they launched.",
-        rich_help_panel=PART,
-    ),
+    option(PART, "Only this thread: its calls, and what they launched.", metavar="TID"),
 ]
 NameOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        PART,
+        "Only what has a name in which this is found: kernels, API calls, ranges, [memcpy HtoD].",
         metavar="REGEX",
-        help="Only what has a name in which this is found: kernels, API calls, ranges, [memcpy HtoD].",
-        rich_help_panel=PART,
     ),
 ]
 StepRangeOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        PART,
+        "Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
         metavar="NAME",
-        help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
-        rich_help_panel=PART,
     ),
 ]

@@ -66,11 +66,8 @@ _WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
 
 @dataclass(frozen=True)
 class _Property:
-    """What all runs of both sides should have in common; `value` gives None where it is not known.
-
-    Properties with one slug, severity and facts share a note.
-    """
-
+    # What all runs of both sides should have in common; `value` gives None where it is not known.
+    # Properties with one slug, severity and facts share a note.
     slug: str
     severity: Severity
     what: str
@@ -163,17 +160,13 @@ def _unequal(sides: _Sides, properties: Iterable[_Property]) -> Iterator[Note]:
 
 
 def _capture_options(sides: _Sides) -> Iterator[Note]:
-    option_names = [name for side in sides for run in side for name in _options(run)]
-    properties = [
-        _Property(
-            "capture-options-differ",
-            Severity.INFO,
-            name,
-            lambda run, name=name: _options(run).get(name),  # type: ignore[misc]
-        )
-        for name in sorted(set(option_names))
-    ]
-    yield from _unequal(sides, properties)
+    prop = partial(_Property, "capture-options-differ", Severity.INFO)
+    names = {name for side in sides for run in side for name in _options(run)}
+    yield from _unequal(sides, [prop(name, partial(_option, name)) for name in sorted(names)])
+
+
+def _option(name: str, run: _Run) -> str | None:
+    return _options(run).get(name)
 
 
 def _options(run: _Run) -> dict[str, str]:
@@ -230,12 +223,11 @@ def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
 def _gpu_count(run: _Run) -> str | None:
     gpus: set[Hashable] = set()
     for timeline in run:
-        used = used_devices(timeline)
-        if None in used:
-            return None
         rows = {row["device_id"]: row for row in timeline.profile.rows("device")}
         host = timeline.profile.attributes["host"]
-        for device in used:
+        for device in used_devices(timeline):
+            if device is None:
+                return None
             row = rows.get(device, {})
             gpus.add(row.get("uuid") or (host, row.get("bus_id") or (_ranks(timeline), device)))
     return _count(gpus)
@@ -316,7 +308,7 @@ def _losses(sides: _Sides) -> Iterator[Note]:
 
     losses = [*map(lost, sides)]
     base, other = ({note.slug for note in notes} for notes in losses)
-    touched = [note.facts for notes in losses for note in notes if note.slug in base ^ other]
+    touched = [note.facts for note in chain(*losses) if note.slug in base ^ other]
     if touched:
         facts = _ALL.union(*touched) if all(touched) else _ALL
         text = " against ".join(", ".join(sorted(slugs)) or "none" for slugs in (base, other))
@@ -344,13 +336,14 @@ def _recorded(sides: _Sides) -> Iterator[Note]:
         if side:
             some = _ALL.union(*side) - frozenset.intersection(*side)
             differences.append((f"in some runs of {name} only", some))
-    differing = [(name, in_order(facts)) for name, facts in differences if facts]
-    if differing:
-        text = "; ".join(
-            f"{name}: {', '.join(f.label for f in facts)}" for name, facts in differing
-        )
-        touched = frozenset(fact for _, facts in differing for fact in facts)
-        yield Note("facts-differ", Severity.INFO, text, facts=touched)
+    texts = [
+        f"{name}: {', '.join(fact.label for fact in in_order(facts))}"
+        for name, facts in differences
+        if facts
+    ]
+    if texts:
+        touched = _ALL.union(*(facts for _, facts in differences))
+        yield Note("facts-differ", Severity.INFO, "; ".join(texts), facts=touched)
 
 
 def _without_spare_totals(facts: frozenset[Fact]) -> frozenset[Fact]:
@@ -451,17 +444,14 @@ def has_graph_intervals(timeline: Timeline) -> bool:
 @cached_small
 def window_lengths(timeline: Timeline) -> dict[int, int]:
     """Return the length in ns of the window of each device that has one."""
-    windows = {
-        device: window(timeline, device, timeline.ops_on(device)) for device in timeline.devices
-    }
-    return {device: span.length for device, span in windows.items() if span is not None}
+    spans = ((each, window(timeline, each, timeline.ops_on(each))) for each in timeline.devices)
+    return {device: span.length for device, span in spans if span is not None}
 
 
 # Launches that differ by a smaller share are those of a program that does not do the same every time.
 _LITTLE = 0.01
 # A program is the same as far as it runs the same kernels, for this share of their time at least.
 _MOST = 0.5
-_STEPS = "steps-differ"
 _UNLIKE = ("gpu-differs", "capture-options-differ")
 
 
@@ -470,7 +460,7 @@ def work_differences(notes: Iterable[Note], *, have_steps: bool) -> list[str]:
 
     Other numbers of steps, where both sides have steps; another GPU, other options of the profiler.
     """
-    slugs = (_STEPS, *_UNLIKE) if have_steps else _UNLIKE
+    slugs = ("steps-differ", *_UNLIKE) if have_steps else _UNLIKE
     return [note.text for note in notes if note.slug in slugs]
 
 
@@ -503,10 +493,8 @@ def launch_count_difference(kernels: Sequence[RowPair]) -> str | None:
         other = [row for row in rows if sign * _share(row) > _LITTLE]
         spent = sum(row.base_values["kernel_sum_ns"] for row in other)
         if 2 * len(other) > len(rows) and 2 * spent > whole:
-            before, after = (
-                sum(values["kernel_count"] or 0 for values in side)
-                for side in zip(*((r.base_values, r.other_values) for r in kernels), strict=True)
-            )
+            before = sum(row.base_values["kernel_count"] or 0 for row in kernels)
+            after = sum(row.other_values["kernel_count"] or 0 for row in kernels)
             return f"{100 * abs(after - before) / before:.1f} % {word} launches, of most kernels"
     return None
 
