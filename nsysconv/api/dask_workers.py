@@ -49,11 +49,14 @@ _AHEAD = 4
 """Results that may wait for an earlier one, per piece at work at a time."""
 
 
-class _Cluster:
-    # `where` is how the user named it.
-    def __init__(self, client: Any, where: str) -> None:
+class Dask:
+    """The workers of a cluster. A piece whose worker dies is done again by another."""
+
+    def __init__(self, client: Any, where: str, stack: ExitStack) -> None:
+        """Wait for the first workers. What they start ends with the stack; `where` is for messages."""
         self.client = client
         self.where = where
+        self._stack = stack
         self._count = 0
         self._asked = self._had_workers = time.monotonic()
         while not self._count:
@@ -63,13 +66,13 @@ class _Cluster:
 
     @property
     def count(self) -> int:
-        # How many pieces its workers can work on at a time; they come and go.
+        """Return how many pieces are worked on at a time, as far as is known now; workers come and go."""
         if time.monotonic() - self._asked > _LOOK_S:
             self.look()
         return max(1, self._count)
 
     def look(self) -> None:
-        # Raises UsageError if the scheduler does not answer, or there have been no workers for long.
+        """Ask for the workers; raise UsageError without an answer, or if there were none for long."""
         try:
             threads = self.client.sync(self.client.scheduler.ncores, callback_timeout=_ANSWER_S)
         except (OSError, TimeoutError, RuntimeError, CancelledError) as error:
@@ -86,17 +89,79 @@ class _Cluster:
             )
 
     def gone(self) -> UsageError:
+        """Return the error that the scheduler is gone."""
         return UsageError(
             "the Dask scheduler does not answer any more",
             where=self.where,
             hint="Start it again, with its workers, and then this command.",
         )
 
+    def map(
+        self,
+        work: Callable[[Item], Result],
+        items: Sequence[Item],
+        lost: Callable[[Item], Result] | None = None,
+        files: Files[Item] | None = None,
+    ) -> Iterator[Result]:
+        """Yield the result of `work` for each item, as `Workers.map` does."""
+        results = self._results(_Pieces(self, work, files), items, lost)
+        self._stack.callback(results.close)
+        return results
+
+    def _results(
+        self,
+        pieces: _Pieces[Item, Result],
+        items: Sequence[Item],
+        lost: Callable[[Item], Result] | None,
+    ) -> Generator[Result]:
+        waiting: deque[tuple[Item, Any]] = deque()
+
+        def come(enough: Callable[[], bool]) -> Iterator[Result]:
+            while waiting and not enough():
+                if waiting[0][1].done():
+                    yield self._result(pieces, *waiting.popleft(), lost)
+                else:
+                    pieces.wait()
+
+        def room() -> bool:
+            # No more than can be worked on: what queues behind a piece that kills its worker is taken
+            # for the culprit, too.
+            return pieces.running() < self.count and len(waiting) < self.count * _AHEAD
+
+        for item in items:
+            yield from come(room)
+            waiting.append((item, pieces.begin(item)))
+        yield from come(lambda: False)
+
+    def _result(
+        self,
+        pieces: _Pieces[Item, Result],
+        item: Item,
+        future: Any,
+        lost: Callable[[Item], Result] | None,
+    ) -> Result:
+        answer = pieces.answer(future)
+        if answer is None:
+            # Another one on the same worker may have killed it: once more, with nothing beside it.
+            while pieces.running():
+                pieces.wait()
+            future = pieces.begin(item)
+            pieces.wait()
+            answer = pieces.answer(future)
+        if answer is None:
+            if lost is None:
+                raise ProcessDiedError
+            return lost(item)
+        result, error = answer
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]
+
 
 class _Pieces(Generic[Item, Result]):
     # Pieces of one kind of work on a cluster.
     def __init__(
-        self, cluster: _Cluster, work: Callable[[Item], Result], files: Files[Item] | None
+        self, cluster: Dask, work: Callable[[Item], Result], files: Files[Item] | None
     ) -> None:
         self._cluster = cluster
         self._work = work
@@ -156,81 +221,6 @@ class _Pieces(Generic[Item, Result]):
                 ) from error
 
 
-class Dask:
-    """The workers of a cluster. A piece whose worker dies is done again by another."""
-
-    def __init__(self, client: Any, where: str, stack: ExitStack) -> None:
-        """Wait for the first workers; what they started ends with the stack."""
-        self._cluster = _Cluster(client, where)
-        self._stack = stack
-
-    @property
-    def count(self) -> int:
-        """Return how many pieces are worked on at a time, as far as is known now."""
-        return self._cluster.count
-
-    def map(
-        self,
-        work: Callable[[Item], Result],
-        items: Sequence[Item],
-        lost: Callable[[Item], Result] | None = None,
-        files: Files[Item] | None = None,
-    ) -> Iterator[Result]:
-        """Yield the result of `work` for each item, as `Workers.map` does."""
-        results = self._results(_Pieces(self._cluster, work, files), items, lost)
-        self._stack.callback(results.close)
-        return results
-
-    def _results(
-        self,
-        pieces: _Pieces[Item, Result],
-        items: Sequence[Item],
-        lost: Callable[[Item], Result] | None,
-    ) -> Generator[Result]:
-        waiting: deque[tuple[Item, Any]] = deque()
-
-        def come(enough: Callable[[], bool]) -> Iterator[Result]:
-            while waiting and not enough():
-                if waiting[0][1].done():
-                    yield self._result(pieces, *waiting.popleft(), lost)
-                else:
-                    pieces.wait()
-
-        def room() -> bool:
-            # No more than can be worked on: what queues behind a piece that kills its worker is taken
-            # for the culprit, too.
-            return pieces.running() < self.count and len(waiting) < self.count * _AHEAD
-
-        for item in items:
-            yield from come(room)
-            waiting.append((item, pieces.begin(item)))
-        yield from come(lambda: False)
-
-    def _result(
-        self,
-        pieces: _Pieces[Item, Result],
-        item: Item,
-        future: Any,
-        lost: Callable[[Item], Result] | None,
-    ) -> Result:
-        answer = pieces.answer(future)
-        if answer is None:
-            # Another one on the same worker may have killed it: once more, with nothing beside it.
-            while pieces.running():
-                pieces.wait()
-            future = pieces.begin(item)
-            pieces.wait()
-            answer = pieces.answer(future)
-        if answer is None:
-            if lost is None:
-                raise ProcessDiedError
-            return lost(item)
-        result, error = answer
-        if error is not None:
-            raise error
-        return result  # type: ignore[return-value]
-
-
 @dataclass(frozen=True)
 class _Call:
     # Unpickling it makes the call, and gives what that returns. A worker without nsysconv would end
@@ -280,14 +270,17 @@ def dask_workers(where: str, local_count: int | None = None) -> Iterator[Dask]:
     `where` is the address of its scheduler, or the path of its scheduler file. With `local_count` so
     many workers are started on this machine, in a cluster that nobody else can connect to.
     """
-    if local_count is not None:
-        _check_installed("distributed", "cryptography")
-        with _local_cluster(local_count) as dask:
-            yield dask
-        return
-    _check_installed("distributed")
-    with _connected(where, address=_address(where)) as dask:
-        yield dask
+    with ExitStack() as stack:
+        if local_count is None:
+            _check_installed("distributed")
+            address, security = _address(where), None
+        else:
+            _check_installed("distributed", "cryptography")
+            where = "local"
+            address, security = _start_cluster(local_count, stack)
+        stack.enter_context(_silenced_loggers())
+        client = stack.enter_context(_client(where, address, security))
+        yield Dask(client, where, stack)
 
 
 def _address(where: str) -> str:
@@ -315,24 +308,22 @@ def _address(where: str) -> str:
     return str(address)
 
 
-@contextmanager
-def _local_cluster(count: int) -> Iterator[Dask]:
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-dask-"))
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(count), folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # a terminal's Ctrl-C is for us to act on
-        )
-        stack.callback(_kill_session, process)
-        assert process.stdout is not None
-        try:
-            address, security = pickle.load(process.stdout)
-        except EOFError as error:
-            raise UsageError("no Dask cluster could be started here", where="local") from error
-        with _connected("local", address=address, security=security) as dask:
-            yield dask
+def _start_cluster(count: int, stack: ExitStack) -> tuple[str, Any]:
+    # Its address and keys; it runs as long as the stack is open.
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-dask-"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, str(count), folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # a terminal's Ctrl-C is for us to act on
+    )
+    stack.callback(_kill_session, process)
+    assert process.stdout is not None
+    try:
+        address, security = pickle.load(process.stdout)
+    except EOFError as error:
+        raise UsageError("no Dask cluster could be started here", where="local") from error
+    return address, security
 
 
 def _check_installed(*modules: str) -> None:
@@ -345,23 +336,18 @@ def _check_installed(*modules: str) -> None:
         ) from error
 
 
-@contextmanager
-def _connected(where: str, **how: Any) -> Iterator[Dask]:
+def _client(where: str, address: str, security: Any) -> Any:
     from distributed import Client
 
-    with ExitStack() as stack:
-        stack.enter_context(_silenced_loggers())
-        try:
-            client = Client(**how, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
-            raise UsageError(
-                f"no Dask scheduler answers: {error}",
-                where=where,
-                hint="Start one: dask scheduler --scheduler-file FILE. Its Dask must be of about the "
-                "release of this one.",
-            ) from error
-        stack.enter_context(client)
-        yield Dask(client, where, stack)
+    try:
+        return Client(address, security=security, timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(
+            f"no Dask scheduler answers: {error}",
+            where=where,
+            hint="Start one: dask scheduler --scheduler-file FILE. Its Dask must be of about the "
+            "release of this one.",
+        ) from error
 
 
 @contextmanager

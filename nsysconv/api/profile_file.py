@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nsysconv import record, schema
 from nsysconv.api.inputs import Input
@@ -38,6 +38,7 @@ from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer
 
 Row = dict[str, Any]
+Failure = TypeVar("Failure", bound=NsysconvError)
 
 _RANK = r"[0-9]{1,9}"
 _RANK_IN_NAME = re.compile(rf"(?<![a-z])(?<!local[_-])rank[_-]?({_RANK})(?![0-9])", re.IGNORECASE)
@@ -73,9 +74,8 @@ def compile_rank_pattern(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise UsageError(
-            f"--rank-from {text!r} is no regular expression: {error}", hint=hint
-        ) from None
+        what = f"--rank-from {text!r} is no regular expression: {error}"
+        raise UsageError(what, hint=hint) from None
     if not pattern.groups:
         raise UsageError(f"--rank-from {text!r} has no group", hint=hint)
     return pattern
@@ -133,20 +133,18 @@ def suggest_rank_from(paths: Sequence[Path]) -> str | None:
     for path in paths:
         numbers = tuple(int(n) for n in _NUMBER.findall(path.name) if len(n) < 10)
         shapes.setdefault(_NUMBER.sub("0", path.name), []).append(numbers)
-    if len(shapes) != 1:
-        return None
-    ((shape, numbers_of),) = shapes.items()
-    if len(numbers_of) < 2 or len({len(numbers) for numbers in numbers_of}) != 1:
+    shape, numbers_of = next(iter(shapes.items()), ("", []))
+    if len(shapes) != 1 or len(numbers_of) < 2 or len(set(map(len, numbers_of))) != 1:
         return None
     columns = list(zip(*numbers_of, strict=True))
     differing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
     if len(differing) != 1:
         return None
-    ranks = columns[differing[0]]
+    (at,) = differing
+    ranks = columns[at]
     if len(set(ranks)) != len(ranks) or min(ranks) != 0:
         return None
     parts = [re.escape(part).replace("\\-", "-") for part in shape.split("0")]
-    (at,) = differing
     head = r"\d+".join(parts[: at + 1])
     tail = r"\d+".join(parts[at + 1 :])
     return rf"{head}(\d+){tail}$"
@@ -227,10 +225,8 @@ class _RankCompletion:
             self._notes.append(note)
         for other in others:
             if other.rank != first.rank:
-                text = (
-                    f"{first.voice} says rank {first.rank}, {other.voice} {other.rank}; "
-                    f"{first.rank} was kept"
-                )
+                says = f"{first.voice} says rank {first.rank}, {other.voice} {other.rank}"
+                text = f"{says}; {first.rank} was kept"
                 self._notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))
 
 
@@ -322,19 +318,17 @@ def import_input(
             try:
                 importer = _detect(probes)
             except InputError as error:
-                return FileResult(
-                    item.path, error=_without_traceback(error), skipped=item.from_folder
-                )
-            return FileResult(
-                item.path, _import_files(item, probes, importer, writer, options, find)
-            )
+                error = _without_traceback(error)
+                return FileResult(item.path, error=error, skipped=item.from_folder)
+            imported = _import_files(item, probes, importer, writer, options, find)
+            return FileResult(item.path, imported)
     except (InputError, StrictError) as error:
         if not error.where:
             error.where = str(item.path)
         return FileResult(item.path, error=_without_traceback(error))
 
 
-def _without_traceback(error: NsysconvError) -> NsysconvError:
+def _without_traceback(error: Failure) -> Failure:
     # Frames keep what they hold alive: results of thousands of files must not keep their rows.
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
@@ -363,7 +357,7 @@ def add_stored(
     return writer.add(
         [with_ranks(item.recording, claims)],
         lambda: replace(item.origin, run=run),
-        lambda table, rows: options.progress(path, table, rows),
+        partial(options.progress, path),
         options.accept,
         [profile.profile_id for profile in existing],
     )
@@ -429,15 +423,12 @@ def _import_files(
     options: ImportOptions,
     find: Find | None,
 ) -> tuple[Imported, ...]:
-    hashes: list[Future[str]] = []
-
-    def start_hashing() -> None:
-        if not hashes:
-            hashes.extend(probe.submit(probe.sha256) for probe in probes)
+    @cache
+    def hashes() -> list[Future[str]]:
+        return [probe.submit(probe.sha256) for probe in probes]
 
     def sha256() -> str:
-        start_hashing()
-        return digest([future.result() for future in hashes])
+        return digest([future.result() for future in hashes()])
 
     def origin() -> Origin:
         return Origin(
@@ -453,7 +444,7 @@ def _import_files(
     def recordings() -> Iterator[Recording]:
         for recording in reading_importer:
             # Not before: rows wait for what the importer has put in the queue, and for no hash.
-            start_hashing()
+            hashes()
             yield with_ranks(recording, claims)
 
     replacing: Sequence[int] = ()
@@ -470,7 +461,7 @@ def _import_files(
             return writer.add(
                 recordings(),
                 origin,
-                lambda table, rows: options.progress(item.path, table, rows),
+                partial(options.progress, item.path),
                 options.accept,
                 replacing,
             )

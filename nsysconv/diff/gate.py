@@ -46,18 +46,13 @@ _UNITS: Mapping[Unit, Mapping[str, int]] = {
     Unit.COUNT: {"": 1},
     Unit.PCT: {_POINTS: 1},
 }  # fmt: skip
+# What a column measures, and examples of limits in its unit.
 _MEASURES = {
-    Unit.NS: "a time",
-    Unit.BYTES: "a number of bytes",
-    Unit.COUNT: "a count",
-    Unit.PCT: "a percentage",
-    Unit.BYTES_PER_S: "a throughput",
-}
-_EXAMPLES = {
-    Unit.NS: "a time (2ms, 500us, 10ns, 1s)",
-    Unit.BYTES: "a number of bytes (1MB, 5kB, 1GB, 1MiB, 100B)",
-    Unit.COUNT: "a bare number (10)",
-    Unit.PCT: "percentage points (5pp)",
+    Unit.NS: ("a time", "a time (2ms, 500us, 10ns, 1s)"),
+    Unit.BYTES: ("a number of bytes", "a number of bytes (1MB, 5kB, 1GB, 1MiB, 100B)"),
+    Unit.COUNT: ("a count", "a bare number (10)"),
+    Unit.PCT: ("a percentage", "percentage points (5pp)"),
+    Unit.BYTES_PER_S: ("a throughput", ""),
 }
 
 # A `:` may stand in the expression, so the expression is taken whole before the limit is looked for.
@@ -106,42 +101,35 @@ class LimitRow:
 
 
 @dataclass(frozen=True)
-class WorstRow:
-    """The row that became worse the most (or better the least). `change` is other minus base.
-
-    `interval` says in words how far noise may have moved it.
-    """
+class JudgedRow:
+    """A row that has both values: how much worse it became, and whether that is within the limit."""
 
     keys: str
     base: Number
     other: Number
-    change: Number
+    moved: Change
     unit: Unit
-    interval: str
+    worsening: _Worsening
+    state: State
+
+    @property
+    def change(self) -> Number:
+        """Return other minus base."""
+        return self.other - self.base
 
 
 @dataclass(frozen=True)
 class LimitVerdict:
     """Whether a limit holds, why, and the worst of its rows.
 
-    `worst` is one of the rows that exceed, else of those that leave the question open; None where no
-    row has both values.
+    `worst` became worse the most (or better the least) of the rows that exceed, else of those that leave
+    the question open; None where no row has both values.
     """
 
     limit: Limit
     state: State
     reason: str
-    worst: WorstRow | None
-
-
-@dataclass(frozen=True)
-class _JudgedRow:
-    row: LimitRow
-    change: Change
-    base: Number
-    other: Number
-    worsening: _Worsening
-    state: State
+    worst: JudgedRow | None
 
 
 def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
@@ -189,13 +177,8 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
     exceeding = [row for row in judged if row.state == "exceeded"]
     unclear = [row for row in judged if row.state == "cannot tell"]
     state: State = "exceeded" if exceeding else "cannot tell" if without or unclear else "within"
-    worst = _worst_of(exceeding or unclear or judged)
     reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
-    shown = None if worst is None else WorstRow(
-        worst.row.keys, worst.base, worst.other, worst.other - worst.base, column.unit,
-        worst.change.interval_words(column.unit, in_units=limit.kind == "absolute"),
-    )  # fmt: skip
-    return LimitVerdict(limit, state, reason, shown)
+    return LimitVerdict(limit, state, reason, _worst_of(exceeding or unclear or judged))
 
 
 def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction:
@@ -255,11 +238,16 @@ def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
         "base": [human(row.base, row.unit) if row else None for row in worst],
         "other": [human(row.other, row.unit) if row else None for row in worst],
         "change": [_change(row) if row else None for row in worst],
-        "interval": [row.interval if row else None for row in worst],
+        "interval": [_interval(each.limit, each.worst) for each in verdicts],
         "reason": [verdict.reason for verdict in verdicts],
     }
     table = report_table(_COLUMNS, data)
     return Report("limits", "Limits", _COLUMNS, table, row_count=table.num_rows)
+
+
+def _interval(limit: Limit, row: JudgedRow | None) -> str | None:
+    in_units = limit.kind == "absolute"
+    return None if row is None else row.moved.interval_words(row.unit, in_units=in_units)
 
 
 def _can_be_limited(column: Column) -> bool:
@@ -296,7 +284,7 @@ def _pattern(source: str) -> re.Pattern[str]:
 
 def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:
     units = _UNITS.get(column.unit, {})
-    example = _EXAMPLES.get(column.unit)
+    what, example = _MEASURES.get(column.unit, ("a number", ""))
     hint = f"Write {example} or a share of the base (3%)." if example else "Write a share (3%)."
     match = _AMOUNT.fullmatch(text)
     if match is None:
@@ -305,7 +293,6 @@ def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:
         raise UsageError(f"the limit {text!r} is negative", hint=f"{hint} 0% allows nothing.")
     unit = match["unit"]
     if unit != _SHARE and unit not in units:
-        what = _MEASURES.get(column.unit, "a number")
         raise UsageError(f"{text!r} does not fit {report}.{column.name}: it is {what}", hint=hint)
     amount = _number(match["number"], units.get(unit, 1))
     if amount is None:
@@ -334,7 +321,7 @@ def _is_finite(value: Number | None) -> bool:
     return value is not None and not (isinstance(value, float) and not math.isfinite(value))
 
 
-def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) -> _JudgedRow | None:
+def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) -> JudgedRow | None:
     if column.name != limit.column or not _can_be_limited(column):
         raise AssertionError(f"{limit.text!r} is no limit of the column {column.name}")
     base, other, change = row.base, row.other, row.change
@@ -358,7 +345,7 @@ def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) ->
         state = "exceeded"
     elif not is_beyond and _is_inside(change, limit.kind, sign, allowed, bool(before)):
         state = "within"
-    return _JudgedRow(row, change, base, other, worsening, state)
+    return JudgedRow(row.keys, base, other, change, column.unit, worsening, state)
 
 
 def _sign_of_worse(column: Column) -> int:
@@ -384,7 +371,7 @@ def _is_inside(
     return (beyond.high if sign > 0 else -beyond.low) <= limit
 
 
-def _worst_of(judged: Sequence[_JudgedRow]) -> _JudgedRow | None:
+def _worst_of(judged: Sequence[JudgedRow]) -> JudgedRow | None:
     return max(judged, key=lambda row: row.worsening, default=None)
 
 
@@ -400,8 +387,8 @@ def _reason(
     limit: Limit,
     column: Column,
     chosen: int,
-    exceeding: Sequence[_JudgedRow],
-    unclear: Sequence[_JudgedRow],
+    exceeding: Sequence[JudgedRow],
+    unclear: Sequence[JudgedRow],
     without: Sequence[LimitRow],
 ) -> str:
     parts = []
@@ -410,7 +397,7 @@ def _reason(
             f"{len(exceeding) or 'none'} of {_row_count(chosen)} worse by more than the limit"
         )
     worst = _worst_of(exceeding)
-    if worst is not None and _reaches(limit, worst.change, _sign_of_worse(column)):
+    if worst is not None and _reaches(limit, worst.moved, _sign_of_worse(column)):
         parts.append("the limit lies inside the interval")
     worst = _worst_of(unclear)
     if worst is not None:
@@ -434,8 +421,8 @@ def _reaches(limit: Limit, change: Change, sign: int) -> bool:
     return nearest <= float(limit.amount)
 
 
-def _unseen(limit: Limit, worst: _JudgedRow) -> str:
-    change = worst.change
+def _unseen(limit: Limit, worst: JudgedRow) -> str:
+    change = worst.moved
     if change.basis == "none":
         return "one run a side shows nothing of how an extreme or a median varies; limit a mean"
     runs = f"{change.basis_words}: "
@@ -461,7 +448,7 @@ def _row_count(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
-def _change(worst: WorstRow) -> str:
+def _change(worst: JudgedRow) -> str:
     text = _signed(worst.change, worst.unit)
     if worst.unit is Unit.PCT:
         # "+5 %" of a percentage could be read as a share of it.
