@@ -143,12 +143,10 @@ def _reports(
     rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
 
     def request(spec: str) -> tuple[str, Request]:
-        name = queries.parse_spec(spec).name
-        most = MOST_EVENTS if name == "timeline_events" else rows
-        by_step = options.by is not None and name in queries.BY_STEP
-        return spec, options.request(most, by_step=by_step)
+        is_time_line = queries.parse_spec(spec).name == "timeline_events"
+        return spec, options.request(MOST_EVENTS if is_time_line else rows)
 
-    combined_request = options.request(rows, by_step=False)
+    combined_request = options.request(rows)
     combined = {
         spec: queries.CombinedReport(spec, combined_request)
         for spec in names

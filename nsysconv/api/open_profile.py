@@ -103,7 +103,12 @@ class ReportOptions:
             return None
         return replace(self.slice, step_range=self.slice.step_range or self.step_range)
 
-    def request(self, limit: int, *, by_step: bool) -> Request:
+    def row_limit(self, spec: str) -> int:
+        """Return how many rows a report has at most (0: all)."""
+        default = queries.default_limit(spec, for_people=self.for_people)
+        return default if self.limit is None else self.limit
+
+    def request(self, limit: int) -> Request:
         """Return the request for one report of at most `limit` rows (0: all).
 
         Raises UsageError for unknown words and a negative limit.
@@ -113,7 +118,7 @@ class ReportOptions:
             check_word("kind of idle time", kind, IDLE_KINDS)
         check_word("kernel names", self.kernel_names, KERNEL_NAMES)
         step_range = self.step_range or (self.slice.step_range if self.slice else None)
-        return Request(limit, self.idle, self.kernel_names, by_step, step_range)
+        return Request(limit, self.idle, self.kernel_names, self.by == "step", step_range)
 
 
 class OpenProfile:
@@ -178,9 +183,9 @@ class OpenProfile:
         self._check_open()
         check_by(by, (name,))
         options = ReportOptions(
-            slice=slice, idle=several(idle), kernel_names=names, step_range=step_range
+            by=by, slice=slice, idle=several(idle), kernel_names=names, step_range=step_range
         )
-        request = options.request(limit, by_step=by is not None)
+        request = options.request(limit)
         timeline = _cut(self._timeline_for(name), options.part)
         return shown_report(queries.compute_report(name, timeline, request))
 
@@ -205,12 +210,15 @@ class OpenProfile:
         names = queries.CORE if names is None else several(names)
         check_by(by, names)
         options = ReportOptions(
-            slice=slice, idle=several(idle), kernel_names=kernel_names, step_range=step_range
+            by=by,
+            for_people=for_people,
+            limit=limit,
+            slice=slice,
+            idle=several(idle),
+            kernel_names=kernel_names,
+            step_range=step_range,
         )
-        requests = []
-        for name in names:
-            rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
-            requests.append((name, options.request(rows, by_step=by is not None)))
+        requests = [(name, options.request(options.row_limit(name))) for name in names]
         return [shown_report(report) for report in self.answers(requests, options.part)]
 
     def answers(

@@ -209,11 +209,8 @@ class _ReportJob:
     row_counts: tuple[int, ...] = ()  # the most rows that a profile has to give for each report
 
     def requests(self, row_counts: Sequence[int]) -> list[tuple[str, Request]]:
-        by_step = queries.BY_STEP if self.options.by == "step" else ()
-        return [
-            (name, self.options.request(rows, by_step=queries.parse_spec(name).name in by_step))
-            for name, rows in zip(self.names, row_counts, strict=True)
-        ]
+        counted = zip(self.names, row_counts, strict=True)
+        return [(name, self.options.request(rows)) for name, rows in counted]
 
     def merged_reports(self) -> list[_MergedReport]:
         limits = zip(self.names, self.row_limits, strict=True)
@@ -233,15 +230,10 @@ def _report_job(options: ReportOptions) -> _ReportJob:
         check_by(options.by, names)
     for name in names:
         queries.parse_spec(name)
-    options.request(0, by_step=False)  # raises for unknown words
-    limits = [_row_limit(name, options) for name in names]
+    options.request(0)  # raises for unknown words
+    limits = tuple(map(options.row_limit, names))
     detection.check_included(Options(frozenset(options.include)))
-    return _ReportJob(options, names, tuple(limits))
-
-
-def _row_limit(name: str, options: ReportOptions) -> int:
-    default = queries.default_limit(name, for_people=options.for_people)
-    return default if options.limit is None else options.limit
+    return _ReportJob(options, names, limits)
 
 
 @dataclass(frozen=True)
@@ -404,8 +396,7 @@ class _MergedReport:
             self._by = "host" if by == "host" else "device"
         self._over_ranks: CombinedReport | None = None
         if name in queries.OVER_RANKS:
-            request = options.request(0 if self._by else limit, by_step=by == "step")
-            self._over_ranks = CombinedReport(spec, request)
+            self._over_ranks = CombinedReport(spec, options.request(0 if self._by else limit))
         self._beside: list[tuple[RankProfile, Report]] = []
         self._extremes: RankAggregator | None = None
 

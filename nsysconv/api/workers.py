@@ -70,22 +70,17 @@ class _LocalProcesses:
         lost: Callable[[Item], Result] | None = None,
         files: Files[Item] | None = None,
     ) -> Iterator[Result]:
-        results = self._results(work, items, lost)
-        # Whoever is interrupted leaves it suspended; its processes must not outlive the block.
-        self._stack.callback(results.close)
-        return results
-
-    def _results(
-        self,
-        work: Callable[[Item], Result],
-        items: Sequence[Item],
-        lost: Callable[[Item], Result] | None,
-    ) -> Generator[Result]:
-        if items:
-            with Processes[Item, Result](
-                min(self.count, len(items)), _unchanged, work
-            ) as processes:
+        def results() -> Generator[Result]:
+            count = min(self.count, len(items))
+            with Processes[Item, Result](count, _unchanged, work) as processes:
                 yield from processes.map(items, lost)
+
+        if not items:
+            return iter(())
+        running = results()
+        # Whoever is interrupted leaves it suspended; its processes must not outlive the block.
+        self._stack.callback(running.close)
+        return running
 
 
 def _unchanged(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
