@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from nsysconv.diff.change import UNCERTAIN, Change, change_of
 from nsysconv.diff.names import NameKey
-from nsysconv.diff.noise import UNKNOWN_RUN_NOISE, ConfidenceInterval
+from nsysconv.diff.noise import UNKNOWN_RUN_NOISE
 from nsysconv.diff.rows import (
     BOTH,
     ONLY_BASE,
@@ -102,7 +102,9 @@ def compare_reports(
             for fact in dict.fromkeys(fact for report in reports for fact in report.not_recorded)
         ]
         main = main_measure(columns)
-        report = changes_report(base, other, main, notes=options.notes, not_recorded=tuple(missing))
+        report = _changes_report(
+            base, other, main, notes=options.notes, not_recorded=tuple(missing)
+        )
         return Comparison(report, None)
     measures = measures_of(columns)
     matcher, sides, rows = _match_rows(base, other, options)
@@ -116,7 +118,7 @@ def compare_reports(
         *_notes_on_sides(sides, matcher, len(rows) - len(changed)),
         *_notes_on_rows(rows, measures, main),
     ]
-    report = changes_report(base, other, main, matcher.keys, changed, merged_notes(notes))
+    report = _changes_report(base, other, main, matcher.keys, changed, merged_notes(notes))
     return Comparison(report, tuple(rows))
 
 
@@ -273,8 +275,11 @@ def _notes_on_rows(
 _OF_ONE_NAME = ("name", "path")
 _UNIT = re.compile(r"(?:_bytes_per_s|_ns|_bytes)$")
 
+_Cells = tuple[Column, list[Any]]
+"""A column of the report of changes, and its cells."""
 
-def changes_report(
+
+def _changes_report(
     base: Sequence[Report],
     other: Sequence[Report],
     main: Column,
@@ -283,21 +288,16 @@ def changes_report(
     notes: Sequence[Note] = (),
     not_recorded: tuple[str, ...] = (),
 ) -> Report:
-    """Return the pairs of rows as a report; `main` is the measure that they are judged by.
-
-    `rows` None: the comparison could not be made.
-    """
-    columns = base[0].columns
+    # `main` is the measure that rows are judged by. `rows` None: the comparison could not be made.
     several = len(base) > 1 or len(other) > 1
-    declared = _columns(columns, main, keys, rows or (), several=several)
-    table = None
-    if rows is not None:
-        table = report_table(declared, _cells(columns, main, keys, rows))
+    cells = list(_columns(base[0].columns, main, keys, rows or (), several=several))
+    columns = tuple(column for column, _ in cells)
+    by_name = {column.name: values for column, values in cells}
     return Report(
         name=f"diff_{base[0].name}",
         title=f"What changed: {base[0].title}",
-        columns=declared,
-        table=table,
+        columns=columns,
+        table=None if rows is None else report_table(columns, by_name),
         profiles=tuple(ref for report in (*base, *other) for ref in report.profiles),
         slice=common_slice((*base, *other)),
         notes=tuple(notes),
@@ -308,11 +308,6 @@ def changes_report(
     )
 
 
-def without_unit(column: Column) -> str:
-    """Return the name of a measure without its unit, for ratios and shares of it."""
-    return _UNIT.sub("", column.name)
-
-
 def _columns(
     columns: Sequence[Column],
     main: Column,
@@ -320,97 +315,114 @@ def _columns(
     rows: Sequence[RowPair],
     *,
     several: bool,
-) -> tuple[Column, ...]:
-    result = [replace(column, brief=True) for column in columns if column.name in keys]
-    result += [
-        Column(
-            "where",
-            Unit.TEXT,
-            "both; or only in base, only in other: rows of one side.",
-            brief=any(row.where != BOTH for row in rows),
-        ),
-        Column(
-            "verdict",
-            Unit.TEXT,
-            f"better or worse by the declaration of {main.name} (more or less where neither is better); "
-            "same: by less than 3 %; ~: noise alone may have made the change.",
-            optional=True,
-        ),
-        *_of_main(main, _counted_by(main, columns), several=several),
-    ]
+) -> Iterator[_Cells]:
+    spelled = [row.base or row.other for row in rows]
+    for column in columns:
+        if column.name in keys:
+            yield replace(column, brief=True), [row[column.name] for row in spelled]
+    where = [row.where for row in rows]
+    doc = "both; or only in base, only in other: rows of one side."
+    yield Column("where", Unit.TEXT, doc, brief=any(each != BOTH for each in where)), where
+    doc = (
+        f"better or worse by the declaration of {main.name} (more or less where neither is better); "
+        "same: by less than 3 %; ~: noise alone may have made the change."
+    )
+    yield Column("verdict", Unit.TEXT, doc, optional=True), [row.verdict(main) for row in rows]
+    yield from _of_main(columns, main, rows, several=several)
     for column in measures_of(columns):
         if column is not main:
-            result += _of_measure(column, several=several)
-        if has_verdict(column):
-            result += _verdict_of(column)
-    result += [
-        Column(
-            "basis",
-            Unit.TEXT,
-            "What the verdict rests on: exact (counted), repeats (Student's t over runs), within run "
-            "(how steps vary, and what runs are assumed to differ by), single run (that alone).",
-            brief=False,
-        ),
-        Column(
-            "ratio_low", Unit.REAL, f"Least ratio of {main.name} that noise allows.", brief=False
-        ),
-        Column("ratio_high", Unit.REAL, "Greatest.", brief=False),
-    ]
-    if "name" in keys:
-        text = "How the other side spells the name, if otherwise."
-        result.append(Column("other_name", Unit.TEXT, text, brief=False))
-    return tuple(result)
-
-
-def _of_main(main: Column, counted_by: str, *, several: bool) -> list[Column]:
-    real = main.real or several
-    plain = replace(main, real=real, brief=True)
-    result = [
-        replace(plain, name=f"diff_{main.name}", doc=f"Other minus base: {main.doc}"),
-        Column("diff_pct", Unit.PCT, "That as a share of base.", real=True),
-        Column(
-            "interval",
-            Unit.TEXT,
-            "How far noise may have moved that share, at 95 %, and what the interval rests on.",
-            optional=True,
-        ),
-        replace(plain, name=f"base_{main.name}", doc=f"Base: {main.doc}"),
-        replace(plain, name=f"other_{main.name}", doc=f"Other: {main.doc}"),
-        Column(f"ratio_{without_unit(main)}", Unit.REAL, "Other divided by base.", brief=False),
-    ]
-    if counted_by:
-        by_count = f"What of the difference comes from another {counted_by}, at base's mean."
-        by_mean = "The rest: what comes from another mean."
-        result += [
-            Column(f"{name}_{main.name}", main.unit, doc, real=real)
-            for name, doc in (("by_count", by_count), ("by_mean", by_mean))
-        ]
-    return result
-
-
-def _of_measure(column: Column, *, several: bool) -> list[Column]:
-    plain = replace(column, real=column.real or several, brief=False)
-    says = {"base": "Base", "other": "Other", "diff": "Other minus base"}
-    result = [
-        replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")
-        for which, words in says.items()
-    ]
-    ratio = Column(f"ratio_{without_unit(column)}", Unit.REAL, "Other divided by base.")
-    return [*result, replace(ratio, brief=False, optional=column.optional)]
-
-
-def _verdict_of(column: Column) -> list[Column]:
-    columns = (
-        Column(f"verdict_{column.name}", Unit.TEXT, "As verdict, of this column."),
-        Column(f"ratio_low_{without_unit(column)}", Unit.REAL, "As ratio_low."),
-        Column(f"ratio_high_{without_unit(column)}", Unit.REAL, "As ratio_high."),
+            yield from _of_measure(column, rows, several=several)
+        if column.better is not None or column.unit is Unit.COUNT:
+            doc, optional = "As verdict, of this column.", column.optional
+            verdict = Column(
+                f"verdict_{column.name}", Unit.TEXT, doc, brief=False, optional=optional
+            )
+            yield verdict, [row.verdict(column) for row in rows]
+            for end, cells in _ratio_ends(column, rows):
+                name = f"ratio_{end}_{_without_unit(column)}"
+                doc = f"As ratio_{end}."
+                yield Column(name, Unit.REAL, doc, brief=False, optional=optional), cells
+    doc = (
+        "What the verdict rests on: exact (counted), repeats (Student's t over runs), within run "
+        "(how steps vary, and what runs are assumed to differ by), single run (that alone)."
     )
-    return [replace(each, brief=False, optional=column.optional) for each in columns]
+    changes = [row.judged_change(main.name) for row in rows]
+    yield Column("basis", Unit.TEXT, doc, brief=False), [each and each.basis for each in changes]
+    docs = {"low": f"Least ratio of {main.name} that noise allows.", "high": "Greatest."}
+    for end, cells in _ratio_ends(main, rows):
+        yield Column(f"ratio_{end}", Unit.REAL, docs[end], brief=False), cells
+    if "name" in keys:
+        doc = "How the other side spells the name, if otherwise."
+        names = [row.other.get("name") if row.base else None for row in rows]
+        yield (
+            Column("other_name", Unit.TEXT, doc, brief=False),
+            [n if n != row["name"] else None for n, row in zip(names, spelled, strict=True)],
+        )
 
 
-def has_verdict(column: Column) -> bool:
-    """Return whether a column has a verdict: less or more of it is better, or it is counted."""
-    return column.better is not None or column.unit is Unit.COUNT
+def _of_main(
+    columns: Sequence[Column], main: Column, rows: Sequence[RowPair], *, several: bool
+) -> Iterator[_Cells]:
+    base, other, difference, ratio = _of_measure(main, rows, several=several, brief=True)
+    yield difference
+    shares = [None if by is None else 100 * by for by in difference[1]]
+    doc = "That as a share of base."
+    yield Column("diff_pct", Unit.PCT, doc, real=True), _quotients(shares, base[1])
+    doc = "How far noise may have moved that share, at 95 %, and what the interval rests on."
+    interval = Column("interval", Unit.TEXT, doc, optional=True)
+    yield interval, [_interval(row, main) for row in rows]
+    yield from (base, other, (replace(ratio[0], optional=False), ratio[1]))
+    counted_by = _counted_by(main, columns)
+    if counted_by:
+        whole = main_measure(columns).name
+        by_count = [_from_count(row, main.name, whole, counted_by) for row in rows]
+        by_mean = [
+            None if part is None or all_of_it is None else all_of_it - part
+            for part, all_of_it in zip(by_count, difference[1], strict=True)
+        ]
+        doc = f"What of the difference comes from another {counted_by}, at base's mean."
+        real = main.real or several
+        yield Column(f"by_count_{main.name}", main.unit, doc, real=real), by_count
+        doc = "The rest: what comes from another mean."
+        yield Column(f"by_mean_{main.name}", main.unit, doc, real=real), by_mean
+
+
+def _of_measure(
+    column: Column, rows: Sequence[RowPair], *, several: bool, brief: bool = False
+) -> tuple[_Cells, _Cells, _Cells, _Cells]:
+    # Base, other, their difference and their ratio.
+    plain = replace(column, real=column.real or several, brief=brief)
+
+    def named(which: str, words: str) -> Column:
+        return replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")
+
+    base = [row.base_values[column.name] for row in rows]
+    other = [row.other_values[column.name] for row in rows]
+    difference = [row.differences[column.name] for row in rows]
+    name, doc = f"ratio_{_without_unit(column)}", "Other divided by base."
+    ratio = Column(name, Unit.REAL, doc, brief=False, optional=column.optional)
+    return (
+        (named("base", "Base"), base),
+        (named("other", "Other"), other),
+        (named("diff", "Other minus base"), difference),
+        (ratio, _quotients(other, base)),
+    )
+
+
+def _without_unit(column: Column) -> str:
+    return _UNIT.sub("", column.name)
+
+
+def _quotients(values: Sequence[Any], divisors: Sequence[Any]) -> list[Any]:
+    pairs = zip(values, divisors, strict=True)
+    return [value / by if by and value is not None else None for value, by in pairs]
+
+
+def _ratio_ends(column: Column, rows: Sequence[RowPair]) -> Iterator[tuple[str, list[Any]]]:
+    changes = [row.judged_change(column.name) for row in rows]
+    ratios = [None if change is None else change.ratio for change in changes]
+    yield "low", [ratio and ratio.low for ratio in ratios]
+    yield "high", [ratio and ratio.high for ratio in ratios]
 
 
 def _counted_by(main: Column, columns: Sequence[Column]) -> str:
@@ -422,69 +434,12 @@ def _counted_by(main: Column, columns: Sequence[Column]) -> str:
     return first.counted_by if is_split else ""
 
 
-def _cells(
-    columns: Sequence[Column], main: Column, keys: Sequence[str], rows: Sequence[RowPair]
-) -> dict[str, list[Any]]:
-    spelled = [row.base or row.other for row in rows]
-    cells: dict[str, list[Any]] = {name: [row[name] for row in spelled] for name in keys}
-    cells["where"] = [row.where for row in rows]
-    cells["verdict"] = [row.verdict(main) for row in rows]
-    for column in measures_of(columns):
-        name = column.name
-        base = [row.base_values[name] for row in rows]
-        other = [row.other_values[name] for row in rows]
-        cells[f"base_{name}"], cells[f"other_{name}"] = base, other
-        cells[f"diff_{name}"] = [row.differences[name] for row in rows]
-        cells[f"ratio_{without_unit(column)}"] = [
-            after / before if before and after is not None else None
-            for before, after in zip(base, other, strict=True)
-        ]
-        if has_verdict(column):
-            cells[f"verdict_{name}"] = [row.verdict(column) for row in rows]
-            ratios = _ratios(rows, name)
-            cells[f"ratio_low_{without_unit(column)}"] = [ratio and ratio.low for ratio in ratios]
-            cells[f"ratio_high_{without_unit(column)}"] = [ratio and ratio.high for ratio in ratios]
-    difference = cells[f"diff_{main.name}"]
-    cells["diff_pct"] = [
-        100 * by_count / before if before and by_count is not None else None
-        for before, by_count in zip(cells[f"base_{main.name}"], difference, strict=True)
-    ]
-    cells["interval"] = [_interval(row, main) for row in rows]
-    cells["basis"] = [
-        change and change.basis for change in (r.judged_change(main.name) for r in rows)
-    ]
-    ratios = _ratios(rows, main.name)
-    cells["ratio_low"] = [ratio and ratio.low for ratio in ratios]
-    cells["ratio_high"] = [ratio and ratio.high for ratio in ratios]
-    counted_by = _counted_by(main, columns)
-    if counted_by:
-        whole = main_measure(columns).name
-        by_count = [_from_count(row, main.name, whole, counted_by) for row in rows]
-        cells[f"by_count_{main.name}"] = by_count
-        cells[f"by_mean_{main.name}"] = [
-            None if part is None or all_of_it is None else all_of_it - part
-            for part, all_of_it in zip(by_count, difference, strict=True)
-        ]
-    if "name" in keys:
-        other_names = [row.other.get("name") if row.base else None for row in rows]
-        cells["other_name"] = [
-            name if name != row["name"] else None
-            for name, row in zip(other_names, spelled, strict=True)
-        ]
-    return cells
-
-
 def _interval(row: RowPair, main: Column) -> str | None:
     change = row.judged_change(main.name)
     if change is None:
         return None
     # Of what one side alone has there is no share.
     return change.interval_words(main.unit) if row.where == BOTH else change.basis_words
-
-
-def _ratios(rows: Sequence[RowPair], name: str) -> list[ConfidenceInterval | None]:
-    changes = [row.judged_change(name) for row in rows]
-    return [None if change is None else change.ratio for change in changes]
 
 
 def _from_count(row: RowPair, main: str, whole: str, counted_by: str) -> Any:
