@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,27 +17,16 @@ from nsysconv.cli.flags import (
     By,
     CannotTell,
     DaskOption,
-    DeviceOption,
     FormatOption,
     GroupedCommand,
     Idle,
     LimitOption,
     Match,
-    NameOption,
     Names,
     OutputOption,
-    ProcessOption,
-    ProjectedOption,
-    RangeOption,
-    RankOption,
-    SkipFirstOption,
-    StepOption,
-    StepRangeOption,
-    StreamOption,
-    ThreadOption,
-    TimeOption,
     examples,
     option,
+    takes_slice,
 )
 from nsysconv.cli.runtime import check_addresses
 from nsysconv.export import FORMATS
@@ -193,6 +182,7 @@ def import_(
         ("nsysconv report job.db -o job.html", "everything on a page"),
     ),
 )
+@takes_slice
 def report(
     target: Annotated[
         str | None,
@@ -244,18 +234,6 @@ def report(
         bool,
         option(WHAT, "Name every report, what it needs, and whether it is answered.", "--list"),
     ] = False,
-    time: TimeOption = None,
-    range_: RangeOption = None,
-    step: StepOption = None,
-    skip_first: SkipFirstOption = 0,
-    projected: ProjectedOption = False,
-    step_range: StepRangeOption = None,
-    device: DeviceOption = None,
-    stream: StreamOption = None,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    thread: ThreadOption = None,
-    name: NameOption = None,
     jobs: Annotated[
         int | None,
         option(
@@ -263,6 +241,7 @@ def report(
         ),
     ] = None,
     dask: DaskOption = None,
+    **part: Any,
 ) -> int:
     """Print reports on a profile, or on all ranks of a run."""
     from nsysconv.api.open_profile import ReportOptions
@@ -270,13 +249,12 @@ def report(
 
     if list_:
         return commands.list_reports(target, reports, format, output)
+    step_range = part.pop("step_range")
     options = ReportOptions(
         names=tuple(reports or ()) or None,
         by=by.value if by else None,
         limit=limit,
-        slice=commands.parse_slice(
-            time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
-        ),
+        slice=commands.parse_slice(**part),
         idle=tuple(kind.value for kind in idle or (Idle.NO_OP,)),
         kernel_names=names.value,
         step_range=step_range,
@@ -366,6 +344,7 @@ def sql(
         ),
     ),
 )
+@takes_slice
 def export(
     target: Annotated[
         str,
@@ -398,30 +377,18 @@ def export(
         bool,
         option(SHOWN, "Write names and words beside the numbers for them.", "--names"),
     ] = False,
-    time: TimeOption = None,
-    range_: RangeOption = None,
-    step: StepOption = None,
-    skip_first: SkipFirstOption = 0,
-    projected: ProjectedOption = False,
-    step_range: StepRangeOption = None,
-    device: DeviceOption = None,
-    stream: StreamOption = None,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    thread: ThreadOption = None,
-    name: NameOption = None,
+    **part: Any,
 ) -> int:
     """Write whole profiles, or slices of them, to another format."""
     from nsysconv.cli import commands
 
+    step_range = part.pop("step_range")
     return commands.export(
         target,
         to,
         output,
         names=names,
-        part=commands.parse_slice(
-            time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
-        ),
+        part=commands.parse_slice(**part),
         step_range=step_range,
     )
 
@@ -445,6 +412,7 @@ def export(
         ),
     ),
 )
+@takes_slice
 def diff(
     base: Annotated[
         str,
@@ -508,23 +476,13 @@ def diff(
             "with 0.",
         ),
     ] = None,
-    time: TimeOption = None,
-    range_: RangeOption = None,
-    step: StepOption = None,
-    skip_first: SkipFirstOption = 0,
-    projected: ProjectedOption = False,
-    step_range: StepRangeOption = None,
-    device: DeviceOption = None,
-    stream: StreamOption = None,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    thread: ThreadOption = None,
-    name: NameOption = None,
+    **part: Any,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
     from nsysconv.api.diffing import DiffOptions
     from nsysconv.cli import commands
 
+    step_range = part.pop("step_range")
     options = DiffOptions(
         reports=tuple(reports or ()) or None,
         match=match,
@@ -533,9 +491,7 @@ def diff(
         run_noise=run_noise,
         cannot_tell=cannot_tell,
         limit=limit,
-        slice=commands.parse_slice(
-            time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
-        ),
+        slice=commands.parse_slice(**part),
         step_range=step_range,
     )
     return commands.diff(base, other, options, format, output)

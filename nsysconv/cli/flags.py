@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any
+from inspect import signature
+from typing import Annotated, Any, TypeVar
 
 import typer
 import typer.core
@@ -105,70 +107,85 @@ DaskOption = Annotated[
 ]
 
 
-TimeOption = Annotated[
-    str | None,
-    option(
-        PART,
-        "Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
-        "1.5s:2s, 10%:90%, 3s: to the end. A/B is the same.",
-        metavar="A:B",
-    ),
-]
-RangeOption = Annotated[
-    str | None,
-    option(
-        PART,
-        "Look at the time of the first range of this name, in each process; * stands for "
-        "anything, #2 is the second one.",
-        "--range",
-        metavar="NAME[@DOMAIN][#N]",
-    ),
-]
-StepOption = Annotated[
-    str | None,
-    option(PART, "Look at the time of this step, or of steps A to B.", metavar="N|A:B|NAME"),
-]
-SkipFirstOption = Annotated[
-    int,
-    option(
-        PART,
-        "Look from the end of the first N steps to the end of the last.",
-        metavar="N",
-        min=0,
-    ),
-]
-ProjectedOption = Annotated[
-    bool,
-    option(
-        PART,
-        "With a range or steps: what was launched in it, and when that was on the GPU.",
-        "--projected",
-    ),
-]
-DeviceOption = Annotated[
-    list[int] | None,
-    option(PART, "Only this device; may be repeated, as those below.", metavar="N"),
-]
-StreamOption = Annotated[list[int] | None, option(PART, "Only this stream.", metavar="N")]
-RankOption = Annotated[list[int] | None, option(PART, "Only this rank.", metavar="N")]
-ProcessOption = Annotated[list[int] | None, option(PART, "Only this process.", metavar="PID")]
-ThreadOption = Annotated[
-    list[int] | None,
-    option(PART, "Only this thread: its calls, and what they launched.", metavar="TID"),
-]
-NameOption = Annotated[
-    str | None,
-    option(
-        PART,
-        "Only what has a name in which this is found: kernels, API calls, ranges, [memcpy HtoD].",
-        metavar="REGEX",
-    ),
-]
-StepRangeOption = Annotated[
-    str | None,
-    option(
-        PART,
-        "Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
-        metavar="NAME",
-    ),
-]
+Command = TypeVar("Command", bound=Callable[..., int])
+
+
+def takes_slice(command: Command) -> Command:
+    """Give a command the flags of a slice in place of its `**part`, the arguments of `parse_slice`."""
+    own, flags = signature(command, eval_str=True), signature(_slice_flags, eval_str=True)
+    declared = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    parameters = [*declared, *flags.parameters.values()]
+    command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def _slice_flags(
+    time: Annotated[
+        str | None,
+        option(
+            PART,
+            "Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
+            "1.5s:2s, 10%:90%, 3s: to the end. A/B is the same.",
+            metavar="A:B",
+        ),
+    ] = None,
+    range_: Annotated[
+        str | None,
+        option(
+            PART,
+            "Look at the time of the first range of this name, in each process; * stands for "
+            "anything, #2 is the second one.",
+            "--range",
+            metavar="NAME[@DOMAIN][#N]",
+        ),
+    ] = None,
+    step: Annotated[
+        str | None,
+        option(PART, "Look at the time of this step, or of steps A to B.", metavar="N|A:B|NAME"),
+    ] = None,
+    skip_first: Annotated[
+        int,
+        option(
+            PART,
+            "Look from the end of the first N steps to the end of the last.",
+            metavar="N",
+            min=0,
+        ),
+    ] = 0,
+    projected: Annotated[
+        bool,
+        option(
+            PART,
+            "With a range or steps: what was launched in it, and when that was on the GPU.",
+            "--projected",
+        ),
+    ] = False,
+    step_range: Annotated[
+        str | None,
+        option(
+            PART,
+            "Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
+            metavar="NAME",
+        ),
+    ] = None,
+    device: Annotated[
+        list[int] | None,
+        option(PART, "Only this device; may be repeated, as those below.", metavar="N"),
+    ] = None,
+    stream: Annotated[list[int] | None, option(PART, "Only this stream.", metavar="N")] = None,
+    rank: Annotated[list[int] | None, option(PART, "Only this rank.", metavar="N")] = None,
+    process: Annotated[list[int] | None, option(PART, "Only this process.", metavar="PID")] = None,
+    thread: Annotated[
+        list[int] | None,
+        option(PART, "Only this thread: its calls, and what they launched.", metavar="TID"),
+    ] = None,
+    name: Annotated[
+        str | None,
+        option(
+            PART,
+            "Only what has a name in which this is found: kernels, API calls, ranges, [memcpy HtoD].",
+            metavar="REGEX",
+        ),
+    ] = None,
+) -> None:
+    pass
