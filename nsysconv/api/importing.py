@@ -346,10 +346,8 @@ def _import_in_parallel(
     skip_known = find is not None and not options.replace
     known = writer.identities() if skip_known else frozenset()
     # Each worker reads with one process: there are several of them.
-    remote_options = replace(
-        options, processes=1, threads=1, progress=silent, done=silent, say=silent
-    )
-    read = partial(_read_remotely, folder, remote_options, known)
+    alone = replace(options, processes=1, threads=1, progress=silent, done=silent, say=silent)
+    read = partial(_read_remotely, folder, alone, known)
     is_remote = [not item.is_store and work_of(item) in remote for item in inputs]
     items = [_absolute(item) for item in compress(inputs, is_remote)]
     remote_results = iter(workers.map(read, items, _killed, lambda item: item.paths))
@@ -453,11 +451,9 @@ def _check_rank_from(options: ImportOptions, inputs: Inputs) -> None:
         return
     paths = [str(item.path) for item in inputs.read]
     if paths and all(rank_from(path, options.rank_pattern) is None for path in paths):
-        raise UsageError(
-            f"--rank-from {options.rank_from!r} finds no rank in any of the paths",
-            where=paths[0],
-            hint="It is looked for anywhere in a path as it was named; its first group is the rank.",
-        )
+        what = f"--rank-from {options.rank_from!r} finds no rank in any of the paths"
+        hint = "It is looked for anywhere in a path as it was named; its first group is the rank."
+        raise UsageError(what, where=paths[0], hint=hint)
 
 
 def _check_label(label: str, kind: str) -> None:
@@ -501,11 +497,9 @@ def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
 def _check_default_store(target: Path, inputs: Sequence[Input]) -> None:
     # Nothing is added to a store that nobody named; importing again what it holds changes nothing.
     if target.exists() and not (is_store(target) and _holds_all(target, inputs)):
-        raise UsageError(
-            "the file exists and is not the store of this input",
-            where=str(target),
-            hint=f"Add to it with -o {target}, name another with -o OTHER.db, or move it away.",
-        )
+        what = "the file exists and is not the store of this input"
+        hint = f"Add to it with -o {target}, name another with -o OTHER.db, or move it away."
+        raise UsageError(what, where=str(target), hint=hint)
 
 
 def _holds_all(store: Path, inputs: Sequence[Input]) -> bool:

@@ -213,10 +213,7 @@ class MissingRank:
 
 
 def missing_rank_lines(ranks: Sequence[MissingRank], *, alone: bool) -> Iterator[str]:
-    """Yield a line on each missing rank, of many the first ones.
-
-    `alone`: no rank left a report; then the ranks that left no record either are named, too.
-    """
+    """Yield a line on each missing rank, and, if none left a report, on those without a record."""
     yield from map(str, ranks[:_MOST_RANKS])
     if len(ranks) > _MOST_RANKS:
         yield f"and {len(ranks) - _MOST_RANKS:,} more lost ranks"

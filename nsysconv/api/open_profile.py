@@ -109,10 +109,7 @@ class ReportOptions:
         return default if self.limit is None else self.limit
 
     def request(self, limit: int) -> Request:
-        """Return the request for one report of at most `limit` rows (0: all).
-
-        Raises UsageError for unknown words and a negative limit.
-        """
+        """Return a request for at most `limit` rows (0: all); raise UsageError for unknown words."""
         check_limit(limit)
         for kind in self.idle:
             check_word("kind of idle time", kind, IDLE_KINDS)
@@ -266,11 +263,8 @@ class OpenProfile:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise UsageError(
-                "the profile is closed",
-                where=self.profile.ref.path,
-                hint="Ask for reports within the `with` block, or open it again.",
-            )
+            hint = "Ask for reports within the `with` block, or open it again."
+            raise UsageError("the profile is closed", where=self.profile.ref.path, hint=hint)
 
 
 def _cut(timeline: Timeline, part: Slice | None) -> Timeline:
@@ -283,10 +277,8 @@ def check_by(by: str | None, names: Sequence[str]) -> None:
         return
     check_word("rows by", by, BY)
     if not {queries.parse_spec(name).name for name in names} & set(queries.BY_STEP):
-        raise UsageError(
-            "none of these reports has rows by step",
-            hint=f"Reports that have: {', '.join(queries.BY_STEP)}",
-        )
+        hint = f"Reports that have: {', '.join(queries.BY_STEP)}"
+        raise UsageError("none of these reports has rows by step", hint=hint)
 
 
 def check_word(what: str, word: str | None, words: Sequence[str]) -> None:
@@ -332,10 +324,7 @@ def open_all(
     include: Sequence[str] = (),
     one_run: bool = False,
 ) -> list[OpenProfile]:
-    """Open the profiles of a store or file for as long as the stack is open.
-
-    They are those that `select_profiles` returns. Raises as that and `open`.
-    """
+    """Open what `select_profiles` returns for as long as the stack is open; raise as that and `open`."""
     store, file = _open_store(place, stack, say, include)
     profiles = select_profiles(store, place, selector, one_run=one_run)
     return [OpenProfile(each, ExitStack(), file) for each in profiles]
@@ -385,20 +374,14 @@ def _open_store(
 
 
 def profile_path(place: Location) -> Path | None:
-    """Return the path of a file that may be a profile; None for a store.
-
-    Raises UsageError for a folder, InputError if there is no such file.
-    """
+    """Return a file that may be a profile, None for a store; raise for a folder or no file."""
     if isinstance(place, Url) or is_store(place):
         return None
     if not place.exists():
         raise InputError("no such file", where=str(place))
     if place.is_dir():
-        raise UsageError(
-            "a folder",
-            where=str(place),
-            hint=f"Import it first: nsysconv import {place} -o STORE.db",
-        )
+        hint = f"Import it first: nsysconv import {place} -o STORE.db"
+        raise UsageError("a folder", where=str(place), hint=hint)
     return place
 
 
@@ -409,21 +392,15 @@ def _select_one(store: Store, place: Location, selector: str | None) -> Profile:
         ranked = [p for p in profiles if rank in {str(row["rank"]) for row in p.rows("process")}]
         if len(ranked) == 1:
             return ranked[0]
-        raise UsageError(
-            f"{len(ranked)} profiles with {selector}",
-            where=str(place),
-            hint="`nsysconv runs STORE` lists the profiles.",
-        )
+        hint = "`nsysconv runs STORE` lists the profiles."
+        raise UsageError(f"{len(ranked)} profiles with {selector}", where=str(place), hint=hint)
     if selector is not None:
         return find_profile(store, selector)
     if len(profiles) == 1:
         return profiles[0]
     if not profiles:
-        raise UsageError(
-            "the store holds no profile",
-            where=str(place),
-            hint=f"Import one: nsysconv import FILE -o {place}",
-        )
+        hint = f"Import one: nsysconv import FILE -o {place}"
+        raise UsageError("the store holds no profile", where=str(place), hint=hint)
     raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
 
 
@@ -438,11 +415,8 @@ def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Locat
     if len(choices) > _MOST_CHOICES:
         every = f"nsysconv runs {place}" if kind == "store" else "Imported, `nsysconv runs STORE`"
         lines.append(f"and {len(choices) - _MOST_CHOICES:,} more. {every} lists them all.")
-    return UsageError(
-        f"the {kind} holds {len(choices)} {what}: name one",
-        where=str(place),
-        hint="\n".join(lines),
-    )
+    text = f"the {kind} holds {len(choices)} {what}: name one"
+    return UsageError(text, where=str(place), hint="\n".join(lines))
 
 
 def _kernel_count(profile: Profile) -> int:
@@ -490,15 +464,13 @@ def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
     in_folder, reasons = not isinstance(target, Url) and Path(target).is_dir(), []
     for source, selector in files_of(target):
         try:
-            profiles = open_all(source, selector, stack, say)
+            for profile in open_all(source, selector, stack, say):
+                run = (str(source), profile.profile.attributes["run_id"])
+                runs.setdefault(run, []).append(profile)
         except InputError as error:
             if not in_folder:
                 raise
             reasons.append(str(error))
-            continue
-        for profile in profiles:
-            run = (str(source), profile.profile.attributes["run_id"])
-            runs.setdefault(run, []).append(profile)
     if not runs:
         raise InputError("no profile in it", where=shown_target(target), hint="\n".join(reasons))
     return Side(tuple(_runs_by_rank(list(runs.values()))))
@@ -510,11 +482,9 @@ def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenP
     if any(len(run) > 1 for run in runs) or not all(ranks) or len(set(ranks)) == 1:
         yield from map(tuple, runs)
         return
-    repeats: list[list[OpenProfile]] = []
+    repeats: dict[int, list[OpenProfile]] = {}
     seen: Counter[frozenset[int]] = Counter()
     for rank, (profile,) in zip(ranks, runs, strict=True):
-        if seen[rank] == len(repeats):
-            repeats.append([])
-        repeats[seen[rank]].append(profile)
+        repeats.setdefault(seen[rank], []).append(profile)
         seen[rank] += 1
-    yield from map(tuple, repeats)
+    yield from map(tuple, repeats.values())

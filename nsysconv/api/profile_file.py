@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,10 +67,7 @@ class RankClaim:
 
 
 def compile_rank_pattern(text: str) -> re.Pattern[str]:
-    """Return the compiled expression of `--rank-from`.
-
-    Raises UsageError if it is not a regular expression, or has no group.
-    """
+    """Compile `--rank-from`; raise UsageError if it is no regular expression, or has no group."""
     hint = r"Its first group is the rank: --rank-from 'train\.(\d+)\.'"
     try:
         pattern = re.compile(text)
@@ -102,10 +100,9 @@ def rank_claims(
     `named` is how the user named the file, if that is not `path`. Voices that say nothing are left out.
     """
     claims = []
-    if pattern is not None:
-        forced = rank_from(named[0] if named else str(path), pattern)
-        if forced is not None:
-            claims.append(RankClaim(_USER, forced))
+    forced = pattern and rank_from(named[0] if named else str(path), pattern)
+    if forced is not None:
+        claims.append(RankClaim(_USER, forced))
     own = record_of(path)
     if own is not None:
         voice = "the record beside it"
@@ -151,83 +148,76 @@ def suggest_rank_from(paths: Sequence[Path]) -> str | None:
 
 
 def with_ranks(recording: Recording, claims: Sequence[RankClaim]) -> Recording:
-    """Return the recording with what the claims say in its rows of processes.
-
-    One of several recordings of a file is returned as it is: nothing outside the file says which of
-    them it is.
-    """
+    """Return the recording with what the claims say of its processes; one of several as it is."""
+    # Of several recordings in a file nothing outside says which of them the claims mean.
     if not claims or recording.one_of_several:
         return recording
-    return replace(recording, batches=_RankCompletion(claims).batches(recording.batches))
+    return replace(recording, batches=_with_completed_processes(recording.batches, claims))
 
 
-class _RankCompletion:
-    def __init__(self, claims: Sequence[RankClaim]) -> None:
-        self._claims = claims
-        self._has_rank = False
-        self._notes: list[Note] = []
-        self._processes: list[ArrowRows] = []
+def _with_completed_processes(batches: Batches, claims: Sequence[RankClaim]) -> Batches:
+    processes: list[ArrowRows] = []
 
-    def batches(self, batches: Batches) -> Batches:
-        # Rows of processes come last: only the summary says which of them are at work.
-        summary = yield from filter_batches(batches, self._hold_back_processes)
-        for batch in self._processes:
-            rows = self._completed(batch.rows.to_pylist(), summary.gpu_pids)
-            yield rows_of(schema.process, rows)
-        host = next((claim.host for claim in self._claims if claim.host), None)
-        attributes = summary.attributes
-        return replace(
-            summary,
-            attributes=attributes if attributes.host else replace(attributes, host=host),
-            facts=summary.facts | (_RANKS if self._has_rank else frozenset()),
-            notes=(*summary.notes, *self._notes),
-        )
-
-    def _hold_back_processes(self, batch: Batch) -> bool:
+    def hold_back_processes(batch: Batch) -> bool:
         if not isinstance(batch, ArrowRows) or batch.table != schema.process.name:
             return True
-        self._processes.append(batch)
+        processes.append(batch)
         return False
 
-    def _completed(self, rows: list[Row], gpu_pids: frozenset[int]) -> list[Row]:
-        for row in rows:
-            for column in _WITHOUT_RANK:
-                values = (getattr(claim, column) for claim in self._claims)
-                row[column] = row.get(column) or next((value for value in values if value), None)
-        ranked = [row for row in rows if row.get("rank") is not None]
-        claims = [claim for claim in self._claims if claim.rank is not None]
-        working = gpu_pids or {row["pid"] for row in rows}
-        only = [row for row in rows if row["pid"] in working] if len(working) == 1 else []
-        if claims and only and ranked in ([], only):
-            self._set_rank(only[0], claims)
-        elif claims and not ranked and rows:
+    # Rows of processes come last: only the summary says which of them are at work.
+    summary = yield from filter_batches(batches, hold_back_processes)
+    notes: list[Note] = []
+    has_rank = False
+    for batch in processes:
+        rows = batch.rows.to_pylist()
+        for row, column in product(rows, _WITHOUT_RANK):
+            values = (getattr(claim, column) for claim in claims)
+            row[column] = row.get(column) or next((value for value in values if value), None)
+        has_rank |= _set_rank(rows, claims, summary.gpu_pids, notes)
+        yield rows_of(schema.process, rows)
+    host = next((claim.host for claim in claims if claim.host), None)
+    attributes = summary.attributes
+    return replace(
+        summary,
+        attributes=attributes if attributes.host else replace(attributes, host=host),
+        facts=summary.facts | (_RANKS if has_rank else frozenset()),
+        notes=(*summary.notes, *notes),
+    )
+
+
+def _set_rank(
+    rows: Sequence[Row], claims: Sequence[RankClaim], gpu_pids: frozenset[int], notes: list[Note]
+) -> bool:
+    # Of the only process at work; returns whether its rank was set, and adds to the notes.
+    ranked = [row for row in rows if row.get("rank") is not None]
+    claims = [claim for claim in claims if claim.rank is not None]
+    working = gpu_pids or {row["pid"] for row in rows}
+    only = [row for row in rows if row["pid"] in working] if len(working) == 1 else []
+    if not claims or not only or ranked not in ([], only):
+        if claims and not ranked and rows:
             voices = " and ".join(claim.voice for claim in claims)
             text = f"{voices}: rank {claims[0].rank}, but {len(working)} processes are at work"
-            self._notes.append(Note("rank-unused", Severity.INFO, text, facts=_RANKS))
-        return rows
-
-    def _set_rank(self, row: Row, claims: Sequence[RankClaim]) -> None:
-        own = RankClaim(
-            "the recording", row.get("rank"), row.get("local_rank"), row.get("world_size")
-        )
-        forced = [claim for claim in claims if claim.voice == _USER]
-        order = [*forced, own, *(claim for claim in claims if claim not in forced)]
-        first, *others = [claim for claim in order if claim.rank is not None]
-        row["rank"] = first.rank
-        for column in _WITH_RANK:
-            agreeing = (getattr(c, column) for c in (first, *others) if c.rank == first.rank)
-            row[column] = next((value for value in agreeing if value is not None), None)
-        self._has_rank = True
-        if first.guessed:
-            # The rank is the place, so that the notes of a run's profiles are one with their number.
-            text, where = "the rank was taken from the file's name", f"rank {first.rank}"
-            note = Note("rank-from-name", Severity.APPROXIMATED, text, 1, where, _RANKS)
-            self._notes.append(note)
-        for other in others:
-            if other.rank != first.rank:
-                says = f"{first.voice} says rank {first.rank}, {other.voice} {other.rank}"
-                text = f"{says}; {first.rank} was kept"
-                self._notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))
+            notes.append(Note("rank-unused", Severity.INFO, text, facts=_RANKS))
+        return False
+    row = only[0]
+    own = RankClaim("the recording", row.get("rank"), row.get("local_rank"), row.get("world_size"))
+    forced = [claim for claim in claims if claim.voice == _USER]
+    order = [*forced, own, *(claim for claim in claims if claim not in forced)]
+    first, *others = [claim for claim in order if claim.rank is not None]
+    row["rank"] = first.rank
+    for column in _WITH_RANK:
+        agreeing = (getattr(c, column) for c in (first, *others) if c.rank == first.rank)
+        row[column] = next((value for value in agreeing if value is not None), None)
+    if first.guessed:
+        # The rank is the place, so that the notes of a run's profiles are one with their number.
+        text, where = "the rank was taken from the file's name", f"rank {first.rank}"
+        notes.append(Note("rank-from-name", Severity.APPROXIMATED, text, 1, where, _RANKS))
+    for other in others:
+        if other.rank != first.rank:
+            says = f"{first.voice} says rank {first.rank}, {other.voice} {other.rank}"
+            text = f"{says}; {first.rank} was kept"
+            notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))
+    return True
 
 
 # -- into a store
@@ -366,10 +356,7 @@ def add_stored(
 def add_store(
     store: Path, writer: Writer, options: ImportOptions, added: dict[int, Imported], path: Path
 ) -> None:
-    """Copy the profiles of a store that are not in `added`, and note there what became of each.
-
-    `added` is by the profiles' ids in `store`. `path` is what progress calls them.
-    """
+    """Copy the profiles of a store whose ids are not in `added`, and note there what became of each."""
     item = Input((store,), store=store)
     with stored_profiles(store) as profiles:
         for profile in profiles:
@@ -518,10 +505,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         self._open.close()
 
     def store(self, include: frozenset[str]) -> Store:
-        """Return a store over the file as it is, or over a private copy of its rows if need be.
-
-        `include` are words of rows that imports leave out unless asked for.
-        """
+        """Return a store over the file, or a copy of its rows if need be, with those to include."""
         origin, recordings = self._source(include)
         store = self._open.enter_context(open_virtual_store(next(recordings()), origin))
         if store is None:

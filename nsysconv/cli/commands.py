@@ -54,9 +54,8 @@ def report(
     from nsysconv.api.reporting import report_target
 
     if target is None:
-        raise UsageError(
-            "report on what?", hint="nsysconv report TARGET [REPORT]...; --list names reports."
-        )
+        hint = "nsysconv report TARGET [REPORT]...; --list names reports."
+        raise UsageError("report on what?", hint=hint)
     destination = parse_destination(format_name, output, len(options.names or CORE))
     begin_work()
     reports: Sequence[Report]
@@ -171,9 +170,8 @@ def export(
     """Run `nsysconv export`; return the exit status."""
     if step_range is not None:
         if part is None:
-            raise UsageError(
-                "--step-range without steps", hint="Name some: --step 5, --skip-first 3"
-            )
+            hint = "Name some: --step 5, --skip-first 3"
+            raise UsageError("--step-range without steps", hint=hint)
         part = replace(part, step_range=step_range)
     begin_work()
     exported = api.export_profiles(target, to, output, slice=part, names=names, say=say)
@@ -233,9 +231,8 @@ def _moment(text: str) -> Moment:
     # Decimals are exact; those beyond a ns are cut off.
     match = _TIME.fullmatch(text)
     if match is None:
-        raise UsageError(
-            f"{text!r} is no time", hint=f"A number with ns, us, ms, s or %. {_EXAMPLES}"
-        )
+        hint = f"A number with ns, us, ms, s or %. {_EXAMPLES}"
+        raise UsageError(f"{text!r} is no time", hint=hint)
     whole, decimals, unit = match.groups()
     if decimals and unit is None:
         raise UsageError(f"{text!r} has no unit", hint=f"Without one it is whole ns. {_EXAMPLES}")
@@ -340,11 +337,8 @@ def _check_replaceable(path: Path, inputs: Iterable[str]) -> None:
             with suppress(OSError):
                 is_data = is_data or path.samefile(profile)
         if is_data:
-            raise UsageError(
-                "a profile or a database is not replaced by a report",
-                where=str(path),
-                hint="Name another file with -o.",
-            )
+            what = "a profile or a database is not replaced by a report"
+            raise UsageError(what, where=str(path), hint="Name another file with -o.")
 
 
 def _terminal_options() -> Options:

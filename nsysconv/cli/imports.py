@@ -48,9 +48,8 @@ def parse_tags(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign:
-            raise UsageError(
-                f"--tag {text!r} is not KEY=VALUE", hint="For example: --tag commit=1f3a9c"
-            )
+            hint = "For example: --tag commit=1f3a9c"
+            raise UsageError(f"--tag {text!r} is not KEY=VALUE", hint=hint)
         if key in tags:
             raise UsageError(f"--tag {key} is given twice", hint="A profile has one value per key.")
         tags[key] = value

@@ -221,7 +221,7 @@ def _device_change(
         for mean, total in zip((base, other), whole, strict=True)
     )
     more = after["computation"] - before["computation"]
-    by_count, by_mean = split_change(base.kernels, other.kernels)
+    by_count, by_mean = _split_change(base.kernels, other.kernels)
     in_three = round_to_sum([by_count, by_mean, base.overlap - other.overlap], more)
     changes = {name: after[name] - before[name] for name in CLASSES}
     changes |= dict(zip(_IN_THREE, in_three, strict=True))
@@ -245,14 +245,11 @@ def _device_change(
     )
 
 
-def split_change(
+def _split_change(
     base: Mapping[str, tuple[Fraction, Fraction]], other: Mapping[str, tuple[Fraction, Fraction]]
 ) -> tuple[Fraction, Fraction]:
-    """Split the change of sums into what another count, and what another mean makes of it.
-
-    Each side maps names to (count, sum). By count is (count1 - count0) × sum0 / count0, which is all of
-    the change of names that base alone or other alone has; by mean is the rest.
-    """
+    # What another count, and what another mean makes of the change of sums. By count is (count1 - count0)
+    # × sum0 / count0, which is all of the change of names that one side alone has; by mean is the rest.
     by_count = Fraction(0)
     for name in dict.fromkeys((*base, *other)):
         count, spent = base.get(name, _NOTHING)
@@ -504,7 +501,7 @@ def _by_name(
 
 def _culprit_row(culprit: _Culprit) -> tuple[Any, ...]:
     base, other = round(culprit.base[1]), round(culprit.other[1])
-    parts = split_change({"": culprit.base}, {"": culprit.other})
+    parts = _split_change({"": culprit.base}, {"": culprit.other})
     by_count, by_mean = round_to_sum(parts, other - base)
     name, *rest = culprit.key
     activity = rest[0] if rest else None

@@ -143,10 +143,7 @@ class Change:
         return f"{len(self.base)}:{len(self.other)} runs" if self.basis == "repeats" else self.basis
 
     def interval_words(self, unit: Unit, *, in_units: bool = False) -> str:
-        """Return the interval and what it rests on in words: `+1.2 … +6.9 %, within run`.
-
-        It is a share of base where there is a ratio, unless `in_units`.
-        """
+        """Return interval and basis: `+1.2 … +6.9 %, within run`; a share of base unless `in_units`."""
         if self.basis == "none":
             return "one run a side shows no spread"
         ratio = None if in_units else self.ratio
@@ -164,10 +161,7 @@ class Change:
         return f"{ends}, {self.basis_words}"
 
     def verdict(self, better: Better | None) -> Verdict:
-        """Return worse, better or same, or `~` where noise alone may have made the change.
-
-        Return more or less where neither is better.
-        """
+        """Return worse, better (more, less), same, or `~` where noise alone may have made the change."""
         before, after = self.means
         if self.is_significant:
             # The means decide which way: those of logarithms may differ from them, hardly ever in that.

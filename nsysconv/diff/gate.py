@@ -133,10 +133,7 @@ class LimitVerdict:
 
 
 def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
-    """Parse `METRIC:LIMIT`, about a column of one of these reports. Raises UsageError.
-
-    `where` is the line of the file that holds it.
-    """
+    """Parse `METRIC:LIMIT` on one of these reports, of a line `where`; raise UsageError if it is none."""
     match = _METRIC_AND_LIMIT.fullmatch(text)
     try:
         if match is None:
@@ -499,11 +496,7 @@ class LimitsFile:
 
 
 def read_limits_file(path: str | Path) -> LimitsFile:
-    """Read a file of limits.
-
-    Raises InputError where it cannot be read or is not TOML, UsageError for keys and values that no
-    file of limits has.
-    """
+    """Read a file of limits; raise InputError for one that is no TOML, UsageError for its content."""
     try:
         text = _text(Path(path))
         values = _parsed_toml(text)

@@ -167,10 +167,7 @@ def minimum_detectable_change(half: float) -> float:
 
 
 def single_run_half_width(noise: float) -> float:
-    """Return half the confidence interval of log(ratio) of two runs with this standard deviation.
-
-    The noise is a share: RUN_NOISE, UNKNOWN_RUN_NOISE or what is known of the machine.
-    """
+    """Return half the confidence interval of log(ratio) of two runs that vary by this share."""
     return _NORMAL * math.sqrt(2) * noise
 
 
@@ -185,10 +182,7 @@ def percentage_point_deviation(noise: float, share: float) -> float:
 
 
 def deviations(values: Array) -> Array:
-    """Return each step's deviation from the mean of its row (rows x steps), as a share of the mean.
-
-    NaN in rows whose mean is not positive and finite.
-    """
+    """Return each step's deviation as a share of its row's mean (rows x steps); NaN if that is <= 0."""
     values = values.astype(np.float64)
     return _shares(values, values.mean(axis=1, keepdims=True))
 

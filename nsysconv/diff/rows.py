@@ -44,11 +44,6 @@ _RENUMBERED = frozenset({"device_id", "peer_device_id", "pid"})
 """Keys whose numbers mean nothing on another machine or in another run: their order does."""
 
 
-def key_names(columns: Sequence[Column]) -> list[str]:
-    """Return the columns that say what a row is about, the profile apart."""
-    return [column.name for column in columns if column.key and column.name != "profile"]
-
-
 @dataclass(frozen=True)
 class RowMatcher:
     """The keys by which rows of two sides are matched.
@@ -71,10 +66,12 @@ class RowMatcher:
     def _parts(self, side: int, name: str, values: list[Any]) -> list[Any]:
         if name in self.ordinals[side]:
             return list(map(self.ordinals[side][name].get, values))
-        if name in self.name_keys:
-            name_key = self.name_keys[name]
-            return [None if value is None else name_key(value) for value in values]
-        return values
+        name_key = self.name_keys.get(name)
+        return (
+            [value if value is None else name_key(value) for value in values]
+            if name_key
+            else values
+        )
 
 
 def row_matcher(
@@ -86,7 +83,7 @@ def row_matcher(
     matched, summed_over = [], []
     ordinals: tuple[dict[str, dict[Any, int]], dict[str, dict[Any, int]]] = ({}, {})
     tables = tuple(list(side) for side in sides)
-    for name in key_names(columns):
+    for name in (column.name for column in columns if column.key and column.name != "profile"):
         base, other = values_of_sides = [{row[name] for row in rows} for rows in tables]
         differ = base and other and base != other
         if differ and _cannot_match(name, base, other):
