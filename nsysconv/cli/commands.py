@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nsysconv import api, render
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
@@ -186,33 +186,10 @@ def export(
 # -- which part of a profile
 
 
-def parse_slice(
-    time: str | None,
-    range_: str | None,
-    step: str | None,
-    skip_first: int,
-    projected: bool,
-    device: Sequence[int] | None,
-    stream: Sequence[int] | None,
-    rank: Sequence[int] | None,
-    process: Sequence[int] | None,
-    thread: Sequence[int] | None,
-    name: str | None,
-) -> Slice | None:
-    """Return the slice that these flags ask for; None for the whole profile. Raises UsageError."""
-    part = Slice(
-        time=_time(time),
-        range=range_,
-        step=step,
-        skip_first=skip_first,
-        projected=projected,
-        devices=tuple(device or ()),
-        streams=tuple(stream or ()),
-        ranks=tuple(rank or ()),
-        processes=tuple(process or ()),
-        threads=tuple(thread or ()),
-        name=name,
-    )
+def parse_slice(time: str | None = None, **flags: Any) -> Slice | None:
+    """Return the slice of flags that are called as its fields, None for the whole. Raises UsageError."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    part = Slice(time=_time(time), **given)
     return None if part.is_whole else part
 
 

@@ -129,7 +129,7 @@ def _slice_flags(
             metavar="A:B",
         ),
     ] = None,
-    range_: Annotated[
+    range: Annotated[  # noqa: A002 - the field's name
         str | None,
         option(
             PART,
@@ -168,16 +168,24 @@ def _slice_flags(
             metavar="NAME",
         ),
     ] = None,
-    device: Annotated[
+    devices: Annotated[
         list[int] | None,
-        option(PART, "Only this device; may be repeated, as those below.", metavar="N"),
+        option(PART, "Only this device; may be repeated, as those below.", "--device", metavar="N"),
     ] = None,
-    stream: Annotated[list[int] | None, option(PART, "Only this stream.", metavar="N")] = None,
-    rank: Annotated[list[int] | None, option(PART, "Only this rank.", metavar="N")] = None,
-    process: Annotated[list[int] | None, option(PART, "Only this process.", metavar="PID")] = None,
-    thread: Annotated[
+    streams: Annotated[
+        list[int] | None, option(PART, "Only this stream.", "--stream", metavar="N")
+    ] = None,
+    ranks: Annotated[
+        list[int] | None, option(PART, "Only this rank.", "--rank", metavar="N")
+    ] = None,
+    processes: Annotated[
+        list[int] | None, option(PART, "Only this process.", "--process", metavar="PID")
+    ] = None,
+    threads: Annotated[
         list[int] | None,
-        option(PART, "Only this thread: its calls, and what they launched.", metavar="TID"),
+        option(
+            PART, "Only this thread: its calls, and what they launched.", "--thread", metavar="TID"
+        ),
     ] = None,
     name: Annotated[
         str | None,
