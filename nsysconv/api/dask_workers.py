@@ -257,9 +257,6 @@ def _checked(
     return work(item)
 
 
-_CONNECT_S = 15
-"""A scheduler that takes longer to answer is given up."""
-
 _LOGGERS = ("distributed", "distributed.client", "distributed.comm", "tornado")
 
 
@@ -340,7 +337,7 @@ def _client(where: str, address: str, security: Any) -> Any:
     from distributed import Client
 
     try:
-        return Client(address, security=security, timeout=_CONNECT_S, set_as_default=False)
+        return Client(address, security=security, timeout=_ANSWER_S, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(
             f"no Dask scheduler answers: {error}",

@@ -14,16 +14,8 @@ from typing import cast
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api.open_profile import (
-    OpenProfile,
-    ShownReport,
-    Side,
-    check_limit,
-    check_sides,
-    check_word,
-    open_side,
-    shown_report,
-)
+from nsysconv.api import open_profile
+from nsysconv.api.open_profile import OpenProfile, ShownReport, Side, shown_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.diff import account, change, comparability, gate, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
@@ -148,7 +140,7 @@ def compare_targets(
 ) -> DiffResult:
     """Compare two sides as `compare` does, with the options as a value."""
     wanted = list(DEFAULT if options.reports is None else options.reports)
-    check_limit(options.limit)
+    open_profile.check_limit(options.limit)
     comparable = (ACCOUNT, CULPRITS, *_COMPARABLE)
     for name in wanted:
         if name not in comparable:
@@ -156,10 +148,10 @@ def compare_targets(
                 f"no report {name!r} that can be compared", hint=available_hint(name, comparable)
             )
     limits, run_noise, passes_undecided = _limits(options)
-    check_word("matching", options.match, names.MATCHES)
+    open_profile.check_word("matching", options.match, names.MATCHES)
     with ExitStack() as stack, phase("diff"):
-        check_sides(base, other)
-        sides = open_side(base, stack, say), open_side(other, stack, say)
+        open_profile.check_sides(base, other)
+        sides = open_profile.open_side(base, stack, say), open_profile.open_side(other, stack, say)
         if options.slice is not None:
             step_range = options.slice.step_range or options.step_range
             for side in sides:

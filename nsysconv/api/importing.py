@@ -19,21 +19,9 @@ from functools import partial
 from itertools import compress
 from pathlib import Path
 
+from nsysconv.api import profile_file
 from nsysconv.api.inputs import Input, Inputs, MissingRank, SkippedFile, find_inputs, joined
-from nsysconv.api.profile_file import (
-    Done,
-    FileResult,
-    Find,
-    ImportOptions,
-    Progress,
-    add_store,
-    add_stored,
-    digest,
-    import_input,
-    rank_from,
-    run_membership,
-    suggest_rank_from,
-)
+from nsysconv.api.profile_file import Done, FileResult, Find, ImportOptions, Progress
 from nsysconv.api.targets import Say, Target, Words, check_existing, several, silent
 from nsysconv.api.workers import Workers, workers
 from nsysconv.cores import cores
@@ -177,7 +165,7 @@ def import_targets(
     runs, count = _runs(target, results)
     has_ranks = options.rank_from is not None or any(run.census.ranks for run in runs)
     single = [item.path for item in inputs.read if len(item.paths) == 1]
-    hint = None if has_ranks else suggest_rank_from(single)
+    hint = None if has_ranks else profile_file.suggest_rank_from(single)
     return replace(result, runs=runs, rank_from=hint, is_one_run=count == 1)
 
 
@@ -229,7 +217,7 @@ def _import_each(
     remote = frozenset(Work) if dask or (jobs or 0) > 1 else worthwhile(inputs)
     if not remote or (dask is None and (jobs == 1 or len(inputs) == 1)):
         for item in inputs:
-            yield import_input(item, writer, options, find)
+            yield profile_file.import_input(item, writer, options, find)
         return
     with _shared_folder(target, dask) as folder, workers(dask, jobs) as processes:
         yield from _import_in_parallel(inputs, remote, processes, folder, writer, options, find)
@@ -243,7 +231,7 @@ def _add_complete_store(
     while True:
         try:
             with writing(target) as writer:
-                add_store(complete, writer, options, added, target)
+                profile_file.add_store(complete, writer, options, added, target)
             break
         except InUseError:
             # Others add theirs.
@@ -355,7 +343,7 @@ def _import_in_parallel(
         if is_elsewhere:
             yield _add_remote_result(item, next(remote_results), writer, options)
         else:
-            yield import_input(item, writer, options, find)
+            yield profile_file.import_input(item, writer, options, find)
 
 
 def _add_remote_result(
@@ -364,7 +352,7 @@ def _add_remote_result(
     for line in remote.lines:
         options.say(line)
     result = replace(remote.result, path=item.path)
-    run = run_membership(item, options)
+    run = profile_file.run_membership(item, options)
     if result.error is not None:
         named = str(item.paths[0])
         result.error.where = result.error.where.replace(str(item.path.absolute()), named)
@@ -378,7 +366,7 @@ def _add_remote_result(
         imported = [
             copied
             for profile in profiles
-            for copied in add_stored(profile, writer, options, run, [], item.path)
+            for copied in profile_file.add_stored(profile, writer, options, run, [], item.path)
         ]
     remote.store.unlink()
     return replace(result, imported=tuple(imported))
@@ -401,7 +389,7 @@ def _read_remotely(
     options = replace(options, say=lines.append)
     try:
         with writing(store) as writer:
-            result = import_input(item, writer, options, find if known else None)
+            result = profile_file.import_input(item, writer, options, find if known else None)
             if not result.imported:
                 raise _NothingImported
     except _AlreadyStored as stored_already:
@@ -450,7 +438,7 @@ def _check_rank_from(options: ImportOptions, inputs: Inputs) -> None:
     if options.rank_pattern is None:
         return
     paths = [str(item.path) for item in inputs.read]
-    if paths and all(rank_from(path, options.rank_pattern) is None for path in paths):
+    if paths and all(profile_file.rank_from(path, options.rank_pattern) is None for path in paths):
         what = f"--rank-from {options.rank_from!r} finds no rank in any of the paths"
         hint = "It is looked for anywhere in a path as it was named; its first group is the rank."
         raise UsageError(what, where=paths[0], hint=hint)
@@ -508,7 +496,7 @@ def _holds_all(store: Path, inputs: Sequence[Input]) -> bool:
     return all(
         all(path.is_file() for path in item.paths)
         and not item.is_store
-        and digest([_sha256(path) for path in item.paths]) in known
+        and profile_file.digest([_sha256(path) for path in item.paths]) in known
         for item in inputs
     )
 

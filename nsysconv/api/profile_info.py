@@ -10,32 +10,18 @@ from itertools import starmap
 from typing import Any
 
 from nsysconv import queries
-from nsysconv.api.open_profile import (
-    OpenProfile,
-    ShownReport,
-    check_limit,
-    open_all,
-    profile_path,
-    shown_report,
-)
+from nsysconv.api import open_profile
+from nsysconv.api.open_profile import OpenProfile, ShownReport, shown_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
 from nsysconv.queries.contract import Query
 from nsysconv.report import Column, Said, report_table
+from nsysconv.store import runs as stored_runs
 from nsysconv.store.location import ask, parse_location, reading, split_target
 from nsysconv.store.location import redacted_target as shown_target
 from nsysconv.store.read import Profile
-from nsysconv.store.runs import (
-    ProfileProcesses,
-    RankCoverage,
-    contiguous_ranges,
-    coverage_by_profile,
-    coverage_by_run,
-    ranges_as_text,
-    rank_coverage,
-)
 from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.timeline import Timeline
@@ -94,10 +80,10 @@ def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownRepo
     store of one run, or STORE@RUN. Raises UsageError if a store holds several runs and none was named,
     InputError if the file cannot be read.
     """
-    check_limit(limit)
+    open_profile.check_limit(limit)
     place, selector = split_target(target)
     with ExitStack() as stack:
-        opened = open_all(place, selector, stack, say, one_run=True)
+        opened = open_profile.open_all(place, selector, stack, say, one_run=True)
         if len(opened) == 1:
             return info_reports(opened[0])
         profiles = [each.profile for each in opened]
@@ -110,7 +96,7 @@ def info_reports(opened: OpenProfile) -> list[ShownReport]:
     return [_profile(opened.profile), _facts([opened.profile])]
 
 
-def _row(profile: Profile, ranks: RankCoverage) -> dict[str, Any]:
+def _row(profile: Profile, ranks: stored_runs.RankCoverage) -> dict[str, Any]:
     # The census is of this profile alone.
     return {
         **{name: profile.attributes[name] for name in _ATTRIBUTES},
@@ -118,7 +104,7 @@ def _row(profile: Profile, ranks: RankCoverage) -> dict[str, Any]:
         "label": profile.ref.label,
         "source": profile.ref.source,
         "path": profile.ref.path,
-        "ranks": ranges_as_text(contiguous_ranges(ranks.ranks)) or None,
+        "ranks": stored_runs.ranges_as_text(stored_runs.contiguous_ranges(ranks.ranks)) or None,
         "host": profile.attributes["host"] or ", ".join(ranks.hosts) or None,
         "job": ", ".join(ranks.jobs) or None,
         "tags": _tags_text(tags_of(profile)),
@@ -165,8 +151,10 @@ def _profile(profile: Profile) -> ShownReport:
 
 def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
     # A row per profile; text shows once what is the same in all of them.
-    members: list[ProfileProcesses] = [(p.ref.label, p.rows("process")) for p in profiles]
-    rows = [_row(p, rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
+    members: list[stored_runs.ProfileProcesses] = [
+        (p.ref.label, p.rows("process")) for p in profiles
+    ]
+    rows = [_row(p, stored_runs.rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
     same = {
         column.name: rows[0][column.name]
         for column in _PROFILES
@@ -187,7 +175,7 @@ def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
         f"{len(profiles):,} profiles of {target}",
         columns,
         rows,
-        notes=merged([*rank_coverage(members).notes(), *notes]),
+        notes=merged([*stored_runs.rank_coverage(members).notes(), *notes]),
         said=[lines for lines in said if lines.lines],
     )
 
@@ -307,7 +295,7 @@ def reports(
     columns.append(_said("missing", "What it lacks for that."))
     where, selector = split_target(target)
     with ExitStack() as stack:
-        opened = open_all(where, selector, stack, say, one_run=True)
+        opened = open_profile.open_all(where, selector, stack, say, one_run=True)
         missing = _missing(wanted, opened)
     for row in rows:
         lacking = missing[str(row["report"])]
@@ -410,14 +398,14 @@ def runs(store: Target) -> ShownReport:
     """
     with reading(parse_location(store)) as opened:
         labels = {row["id"]: row["label"] for row in opened.runs()}
-        ranks = coverage_by_profile(opened)
+        ranks = stored_runs.coverage_by_profile(opened)
         rows = [
             {"run": labels.get(p.attributes["run_id"]), **_row(p, ranks[p.id])}
             for p in opened.profiles()
         ]
         notes = [
             replace(note, text=f"run {labels.get(run_id)}: {note.text}")
-            for run_id, of_run in coverage_by_run(opened).items()
+            for run_id, of_run in stored_runs.coverage_by_run(opened).items()
             if len(of_run.profiles) > 1
             for note in of_run.notes()
         ]
@@ -441,7 +429,7 @@ def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
     """
     where = parse_location(target)
     with ExitStack() as stack:
-        file = profile_path(where)
+        file = open_profile.profile_path(where)
         if file is not None:
             from nsysconv.api.profile_file import ProfileFile
 

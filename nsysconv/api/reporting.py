@@ -15,19 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api import inputs
-from nsysconv.api.open_profile import BY as OF_PROFILE
-from nsysconv.api.open_profile import (
-    OpenProfile,
-    ReportOptions,
-    ShownReport,
-    check_by,
-    check_limit,
-    check_word,
-    open_all,
-    select_profiles,
-    shown_report,
-)
+from nsysconv.api import inputs, open_profile
+from nsysconv.api.open_profile import OpenProfile, ReportOptions, ShownReport, shown_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import Workers
 from nsysconv.api.workers import workers as workers_for
@@ -47,7 +36,7 @@ from nsysconv.store.location import redacted_target as shown_target
 from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.slices import Slice
 
-BY = ("rank", "host", "device", *OF_PROFILE)
+BY = ("rank", "host", "device", *open_profile.BY)
 """What rows may be given for."""
 
 MOST_BESIDE = 8
@@ -154,7 +143,9 @@ class _Target:
     ) -> list[OpenProfile]:
         if self.profile is None:
             one_run = not self.in_folder
-            return open_all(self.place, self.selector, stack, say, include=include, one_run=one_run)
+            return open_profile.open_all(
+                self.place, self.selector, stack, say, include=include, one_run=one_run
+            )
         store = stack.enter_context(reading(self.place))
         return [OpenProfile(store.profile(self.profile), ExitStack())]
 
@@ -177,7 +168,7 @@ def _targets(target: Target, say: Say) -> list[_Target]:
     with reading(where) as store:
         return [
             _Target(where, each.id, events=each.row_count("kernel") + each.row_count("api_call"))
-            for each in select_profiles(store, where, selector, one_run=True)
+            for each in open_profile.select_profiles(store, where, selector, one_run=True)
         ]
 
 
@@ -224,10 +215,10 @@ class _ReportJob:
 
 def _report_job(options: ReportOptions) -> _ReportJob:
     names = tuple(queries.CORE if options.names is None else options.names)
-    check_limit(options.limit)
-    check_word("rows by", options.by, BY)
-    if options.by in OF_PROFILE:
-        check_by(options.by, names)
+    open_profile.check_limit(options.limit)
+    open_profile.check_word("rows by", options.by, BY)
+    if options.by in open_profile.BY:
+        open_profile.check_by(options.by, names)
     for name in names:
         queries.parse_spec(name)
     options.request(0)  # raises for unknown words

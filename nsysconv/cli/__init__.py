@@ -54,16 +54,12 @@ def main() -> NoReturn:
 
 
 def _print_error(error: Exception) -> int:
-    if isinstance(error, NsysconvError):
+    if isinstance(error, NsysconvError | OutputLost):
         say(f"nsysconv: {error}")
         return error.exit_status
-    if isinstance(error, OutputLost):
-        say(f"nsysconv: {error}")
-        return UsageError.exit_status
     if isinstance(error, OSError):
         return _print_refusal(error)
-    usage_status = _print_usage_error(error)
-    if usage_status is not None:
+    if (usage_status := _print_usage_error(error)) is not None:
         return usage_status
     if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
         say(

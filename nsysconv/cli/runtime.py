@@ -173,6 +173,8 @@ def signals_raise() -> Iterator[None]:
 class OutputLost(Exception):  # noqa: N818 - says what became of it
     """Stdout took no more. Not an OSError: typer would handle that in its own way."""
 
+    exit_status = UsageError.exit_status
+
     def __init__(self, reason: OSError) -> None:
         """Keep whether the reader has gone, which is no failure."""
         super().__init__(f"stdout: {reason_of(reason)}")

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from nsysconv.diff.change import Change
+from nsysconv.diff.change import Change, Number
 from nsysconv.diff.noise import minimum_detectable_change, required_runs
 from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.report import Column, Report, report_table
@@ -24,7 +24,6 @@ from nsysconv.units import Unit, human, scale_for
 
 LimitKind = Literal["share", "points", "absolute"]
 State = Literal["within", "exceeded", "cannot tell"]
-Number = int | float
 
 # How much worse a row is, in what the limit is given in. Beyond every share (True) is what became
 # worse from nothing. Ordered as tuples are.
