@@ -23,6 +23,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -172,10 +173,11 @@ class _Pieces(Generic[Item, Result]):
     def begin(self, item: Item) -> Any:
         # Returns Dask's future of the pickled answer.
         read = [str(path) for path in self._files(item) if path.exists()] if self._files else []
+        call = partial(_checked, self._work, item, read, __version__)
         try:
             future = self._cluster.client.submit(
                 pickle.loads,
-                pickle.dumps(_Call(_done, (self._work, item, read, __version__))),
+                pickle.dumps(_Call(pickled_outcome, (call,))),
                 key=f"nsysconv-{uuid4().hex}",
             )
         except (OSError, RuntimeError, CancelledError) as error:  # the connection is closed
@@ -233,14 +235,10 @@ class _Call:
         return self.function, self.arguments
 
 
-def _done(work: Callable[[Item], Result], item: Item, read: Sequence[str], version: str) -> bytes:
-    # Runs on a worker. `read` are files that exist where the work comes from.
-    return pickled_outcome(lambda: _checked(work, item, read, version))
-
-
 def _checked(
     work: Callable[[Item], Result], item: Item, read: Sequence[str], version: str
 ) -> Result:
+    # Runs on a worker. `read` are files that exist where the work comes from.
     if version != __version__:
         raise UsageError(
             f"a Dask worker on {socket.gethostname()} has nsysconv {__version__}, this is {version}",

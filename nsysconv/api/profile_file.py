@@ -28,7 +28,6 @@ from nsysconv.importers import detection
 from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
-from nsysconv.record import Record
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import reading, writing
 from nsysconv.store.merging import StoredProfile, StoredRun, stored_profiles
@@ -66,19 +65,6 @@ class RankClaim:
     guessed: bool = False
 
 
-def compile_rank_pattern(text: str) -> re.Pattern[str]:
-    """Compile `--rank-from`; raise UsageError if it is no regular expression, or has no group."""
-    hint = r"Its first group is the rank: --rank-from 'train\.(\d+)\.'"
-    try:
-        pattern = re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        what = f"--rank-from {text!r} is no regular expression: {error}"
-        raise UsageError(what, hint=hint) from None
-    if not pattern.groups:
-        raise UsageError(f"--rank-from {text!r} has no group", hint=hint)
-    return pattern
-
-
 def rank_from(path: str, pattern: re.Pattern[str]) -> int | None:
     """Return the rank that `--rank-from` finds in a path as it was named, or None."""
     match = pattern.search(path)
@@ -103,22 +89,15 @@ def rank_claims(
     forced = pattern and rank_from(named[0] if named else str(path), pattern)
     if forced is not None:
         claims.append(RankClaim(_USER, forced))
-    own = record_of(path)
-    if own is not None:
+    own = record.read(record.record_path(path))
+    # Not the record of another file.
+    if own is not None and (own.report is None or Path(own.report).stem == path.stem):
         voice = "the record beside it"
         claims.append(RankClaim(voice, own.rank, own.local_rank, own.world_size, own.host, own.job))
     guess = rank_in_name(path)
     if guess is not None:
         claims.append(RankClaim("the file's name", guess, guessed=True))
     return claims
-
-
-def record_of(path: Path) -> Record | None:
-    """Return the record beside a file; None if there is none, or it is the record of another file."""
-    content = record.read(record.record_path(path))
-    if content is None or (content.report is not None and Path(content.report).stem != path.stem):
-        return None
-    return content
 
 
 def suggest_rank_from(paths: Sequence[Path]) -> str | None:
@@ -267,7 +246,17 @@ class ImportOptions:
     @cached_property
     def rank_pattern(self) -> re.Pattern[str] | None:
         """Return the compiled `rank_from`, or None. Raises UsageError if it is wrong."""
-        return None if self.rank_from is None else compile_rank_pattern(self.rank_from)
+        text, hint = self.rank_from, r"Its first group is the rank: --rank-from 'train\.(\d+)\.'"
+        if text is None:
+            return None
+        try:
+            pattern = re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            what = f"--rank-from {text!r} is no regular expression: {error}"
+            raise UsageError(what, hint=hint) from None
+        if not pattern.groups:
+            raise UsageError(f"--rank-from {text!r} has no group", hint=hint)
+        return pattern
 
     @property
     def reader(self) -> Options:

@@ -13,10 +13,9 @@ from nsysconv import queries
 from nsysconv.api import open_profile
 from nsysconv.api.open_profile import OpenProfile, ShownReport, shown_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
-from nsysconv.facts import Fact, in_order
+from nsysconv.facts import in_order
 from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Query
 from nsysconv.report import Column, Said, report_table
 from nsysconv.store import runs as stored_runs
 from nsysconv.store.location import ask, parse_location, reading, split_target
@@ -107,15 +106,12 @@ def _row(profile: Profile, ranks: stored_runs.RankCoverage) -> dict[str, Any]:
         "ranks": stored_runs.ranges_as_text(stored_runs.contiguous_ranges(ranks.ranks)) or None,
         "host": profile.attributes["host"] or ", ".join(ranks.hosts) or None,
         "job": ", ".join(ranks.jobs) or None,
-        "tags": _tags_text(tags_of(profile)),
+        # On one line, as a shell would split it.
+        "tags": " ".join(f"{key}={_quoted(value)}" for key, value in tags_of(profile).items())
+        or None,
         "kernel_count": profile.row_count("kernel"),
         "api_call_count": profile.row_count("api_call"),
     }
-
-
-def _tags_text(tags: Mapping[str, str]) -> str | None:
-    # On one line, as a shell would split it.
-    return " ".join(f"{key}={_quoted(value)}" for key, value in tags.items()) or None
 
 
 def _quoted(text: str) -> str:
@@ -185,12 +181,13 @@ def _facts(profiles: Sequence[Profile]) -> ShownReport:
     for fact in in_order(fact for p in profiles for fact in p.facts | p.missing):
         count = sum(fact in profile.facts for profile in profiles)
         state = "no" if not count else "yes" if count == of else "some"
+        advice = [p.advice[fact] for p in profiles if fact in p.advice and state != "yes"]
         rows.append(
             {
                 "fact": fact.label,
                 "recorded": state,
                 "profile_count": count,
-                "advice": None if state == "yes" else _advice(fact, profiles),
+                "advice": advice[0] if advice else None,
             }
         )
     some = [row | {"share": f", by {row['profile_count']:,} of {of:,}"} for row in rows]
@@ -211,10 +208,6 @@ def _facts(profiles: Sequence[Profile]) -> ShownReport:
             *_unrecorded("not recorded", "no", rows),
         ],
     )
-
-
-def _advice(fact: Fact, profiles: Sequence[Profile]) -> str | None:
-    return next((p.advice[fact] for p in profiles if fact in p.advice), None)
 
 
 # -- in words
@@ -339,20 +332,17 @@ def _said_by_subject(rows: Sequence[Mapping[str, str | None]]) -> list[Said]:
     return [Said("", (legend,)), *(Said(about, tuple(lines)) for about, lines in groups.items())]
 
 
-def _needs(module: Query) -> str:
-    enough = [fact.label for fact in in_order(module.any_of)]
-    needs = [fact.label for fact in in_order(module.needs)]
-    return ", ".join([*needs, *([f"one of: {', '.join(enough)}"] if enough else [])])
-
-
 def _list_row(name: str) -> dict[str, str | None]:
     module = queries.query(name)
+    needs = [fact.label for fact in in_order(module.needs)]
+    if module.any_of:
+        needs.append(f"one of: {', '.join(fact.label for fact in in_order(module.any_of))}")
     return {
-        "about": _about(name),
+        "about": next((about for about, names in _QUESTIONS.items() if name in names), "others"),
         "report": name,
         "title": module.title,
         "core": "yes" if name in queries.CORE else "no",
-        "needs": _needs(module) or None,
+        "needs": ", ".join(needs) or None,
         "uses": ", ".join(fact.label for fact in in_order(module.uses)) or None,
         "options": ", ".join(option.name for option in module.options) or None,
     }
@@ -371,15 +361,10 @@ _QUESTIONS = {
 }
 """What reports are about, in the order of the list; reports that are not here come last."""
 
-_OTHERS = "others"
 _LISTED = tuple(name for names in _QUESTIONS.values() for name in names)
 _BY_QUESTION = (*_LISTED, *(name for name in queries.REPORTS if name not in _LISTED))
 # A rank alone is neither late nor early.
 _OF_SEVERAL_RANKS = ("stragglers", "collective_arrivals")
-
-
-def _about(name: str) -> str:
-    return next((about for about, names in _QUESTIONS.items() if name in names), _OTHERS)
 
 
 def _not_in_profile(name: str, timeline: Timeline, rank_count: int) -> list[str]:

@@ -27,7 +27,7 @@ from nsysconv.store.location import split_target
 from nsysconv.timeline.slices import Moment, Percent, Slice
 
 if TYPE_CHECKING:
-    from nsysconv.api.diffing import DiffOptions, DiffResult
+    from nsysconv.api.diffing import DiffOptions
     from nsysconv.api.open_profile import ReportOptions
 
 _TIME = re.compile(r"(-?\d{1,18})(?:\.(\d{1,30}))?(ns|us|µs|ms|s|%)?")
@@ -132,7 +132,10 @@ def diff(
     for_people = destination.format in _DIFF_FORMATS_FOR_PEOPLE
     begin_work()
     result = compare_targets(base, other, replace(options, for_people=for_people), say)
-    reports = _in_reading_order(result)
+    # The answer, the verdicts on limits, then what explains the answer.
+    limits = [each for each in result.reports if each.name == "limits"]
+    others = [each for each in result.reports if each not in limits]
+    reports: list[Report] = [result.headline, *limits, *others]
     if render.holds_one(destination.format) and not destination.is_folder:
         say(result.answer)
         reports = list(result.reports)
@@ -150,12 +153,6 @@ def _with_notes_once(reports: Sequence[Report]) -> list[Report]:
         result.append(replace(each, notes=tuple(n for n in each.notes if n not in shown)))
         shown.update(each.notes)
     return result
-
-
-def _in_reading_order(result: DiffResult) -> list[Report]:
-    # The answer, the verdicts on limits, then what explains the answer.
-    limits = [each for each in result.reports if each.name == "limits"]
-    return [result.headline, *limits, *(each for each in result.reports if each not in limits)]
 
 
 def export(
