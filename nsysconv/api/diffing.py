@@ -175,13 +175,10 @@ def compare_targets(
         sources = {p.profile.ref.source for side in sides for p in side.profiles}
         match = cast(names.Match, options.match or ("exact" if len(sources) == 1 else "signature"))
         comparer = _Comparer(sides, answers, match, options.step_range, other_makers, run_noise)
-        compared = {name: comparer.report(name) for name in named}
-        changes = list(_changes(wanted, comparer, compared, options))
-        verdicts = [comparer.verdict(limit, compared[limit.report]) for limit in limits]
-        status = 0
-        if verdicts:
-            changes.append(gate.limits_report(verdicts))
-            status = gate.exit_status(verdicts)
+        changes = list(_changes(wanted, comparer, options))
+        verdicts = [comparer.verdict(limit) for limit in limits]
+        changes += [gate.limits_report(verdicts)] if verdicts else []
+        status = gate.exit_status(verdicts)
         answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
         if status == gate.CANNOT_TELL and passes_undecided:
@@ -190,12 +187,7 @@ def compare_targets(
         return DiffResult(answer.line, shown_report(headline), shown, status)
 
 
-def _changes(
-    wanted: Sequence[str],
-    comparer: _Comparer,
-    compared: Mapping[str, Comparison],
-    options: DiffOptions,
-) -> Iterator[Report]:
+def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -> Iterator[Report]:
     is_default = options.limit is None and options.for_people
     row_limit = _LIMIT_FOR_PEOPLE if is_default else options.limit or 0
     for name in wanted:
@@ -204,7 +196,7 @@ def _changes(
         elif name == CULPRITS:
             report = comparer.culprits_report()
         else:
-            report = compared[name].report.limited(row_limit)
+            report = comparer.report(name).limited(row_limit)
         yield report.briefly() if options.for_people else report
 
 
@@ -304,12 +296,13 @@ class _Comparer:
         ]
         self._unlike = self._work_differences()
 
-    def report(self, name: str) -> Comparison:
+    def report(self, name: str) -> Report:
         comparison = self._comparison(name)
+        report = comparison.report
         if name != "kernels" or self._other_makers or comparison.rows is None:
-            return comparison
-        notes = (*comparison.report.notes, *rows.template_argument_notes(comparison.rows))
-        return replace(comparison, report=replace(comparison.report, notes=notes))
+            return report
+        notes = rows.template_argument_notes(comparison.rows)
+        return replace(report, notes=(*report.notes, *notes))
 
     def _comparison(self, name: str) -> Comparison:
         if name not in self._comparisons:
@@ -475,8 +468,8 @@ class _Comparer:
     def _refs(self) -> tuple[ProfileRef, ...]:
         return tuple(profile.profile.ref for side in self._sides for profile in side.profiles)
 
-    def verdict(self, limit: gate.Limit, comparison: Comparison) -> gate.LimitVerdict:
-        columns = _columns(limit.report)
+    def verdict(self, limit: gate.Limit) -> gate.LimitVerdict:
+        columns, pairs = _columns(limit.report), self._comparison(limit.report).rows
         (column,) = (column for column in columns if column.name == limit.column)
         if self._empty:
             return gate.undecided(limit, "a side holds no GPU work")
@@ -485,7 +478,7 @@ class _Comparer:
             return gate.undecided(
                 limit, f"{reason}steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
             )
-        if comparison.rows is None:
+        if pairs is None:
             return gate.judge_limit(limit, column, None)
         texts = [c.name for c in columns if c.key and c.name != "profile" and c.kind == "text"]
         limit_rows = [
@@ -495,7 +488,7 @@ class _Comparer:
                 row.other_values[column.name],
                 row.change(column.name),
             )
-            for row in comparison.rows
+            for row in pairs
         ]
         return gate.judge_limit(limit, column, limit_rows)
 

@@ -14,15 +14,8 @@ from nsysconv.cli.flags import (
     RUN,
     SHOWN,
     WHAT,
-    By,
-    CannotTell,
-    DaskOption,
     FormatOption,
     GroupedCommand,
-    Idle,
-    LimitOption,
-    Match,
-    Names,
     OutputOption,
     examples,
     option,
@@ -152,7 +145,7 @@ def import_(
         int | None,
         option(RUN, "Read so many files at a time. Default: as many as pay.", metavar="N"),
     ] = None,
-    dask: DaskOption = None,
+    dask: flags.DaskOption = None,
 ) -> int:
     """Import profiles into a store; say what came in and what did not."""
     from nsysconv.api.profile_file import ImportOptions
@@ -202,14 +195,14 @@ def report(
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the flag's name
     output: OutputOption = None,
-    limit: LimitOption = None,
+    limit: flags.LimitOption = None,
     idle: Annotated[
-        list[Idle] | None,
+        list[flags.Idle] | None,
         option(WHAT, "Kind of idle time; may be repeated."),
     ] = None,
-    names: Annotated[Names, option(SHOWN, "Which kernel names.")] = Names.DEMANGLED,
+    names: Annotated[flags.Names, option(SHOWN, "Which kernel names.")] = flags.Names.DEMANGLED,
     by: Annotated[
-        By | None,
+        flags.By | None,
         option(
             SHOWN,
             "Rows of a run: all of each rank below each other, or the least, the median and the "
@@ -240,7 +233,7 @@ def report(
             RUN, "Look at so many profiles at a time. Default: as many as pay.", min=1, metavar="N"
         ),
     ] = None,
-    dask: DaskOption = None,
+    dask: flags.DaskOption = None,
     **part: Any,
 ) -> int:
     """Print reports on a profile, or on all ranks of a run."""
@@ -255,7 +248,7 @@ def report(
         by=by.value if by else None,
         limit=limit,
         slice=commands.parse_slice(**part),
-        idle=tuple(kind.value for kind in idle or (Idle.NO_OP,)),
+        idle=tuple(kind.value for kind in idle or (flags.Idle.NO_OP,)),
         kernel_names=names.value,
         step_range=step_range,
         include=tuple(include or ()),
@@ -432,9 +425,9 @@ def diff(
     ] = None,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
-    limit: LimitOption = None,
+    limit: flags.LimitOption = None,
     match: Annotated[
-        Match | None,
+        flags.Match | None,
         option(
             WHAT,
             "How kernels' names are matched. Default: exact between profiles of one source, "
@@ -469,7 +462,7 @@ def diff(
         ),
     ] = None,
     cannot_tell: Annotated[
-        CannotTell | None,
+        flags.CannotTell | None,
         option(
             WHAT,
             "What a limit of which nothing can be said does: fail (the default) exits with 4, pass "

@@ -14,14 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nsysconv.diff import noise
 from nsysconv.diff.change import Change
 from nsysconv.diff.names import NameKey, kernel_key
-from nsysconv.diff.noise import (
-    deviations,
-    deviations_of_sums,
-    deviations_of_trimmed,
-    step_half_widths,
-)
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Better, Column, Report, report_table
 from nsysconv.timeline.steps import (
@@ -344,13 +339,13 @@ class _ByStep:
     columns: tuple[str, ...]
     keys: tuple[str, ...]
     sampler: Sampler
-    deviations: Callable[[Samples], Array] = lambda samples: deviations(samples.values)
+    deviations: Callable[[Samples], Array] = lambda samples: noise.deviations(samples.values)
 
 
 def _of_operations(samples: Samples) -> Array:
     if samples.counts is None:
-        return deviations(samples.values)
-    return deviations_of_sums(samples.values, samples.counts)
+        return noise.deviations(samples.values)
+    return noise.deviations_of_sums(samples.values, samples.counts)
 
 
 _OF_KERNELS = ("device_id", "name")
@@ -364,7 +359,9 @@ _BY_STEP = {
     ),
     "steps": (
         _ByStep(("dur_ns", "avg_ns"), (), step_durations),
-        _ByStep(("trimmed_ns",), (), step_durations, lambda s: deviations_of_trimmed(s.values)),
+        _ByStep(
+            ("trimmed_ns",), (), step_durations, lambda s: noise.deviations_of_trimmed(s.values)
+        ),
         _ByStep(("period_ns",), (), step_periods),
     ),
 }
@@ -381,13 +378,13 @@ def samples_of(
 def half_widths(
     name: str,
     sides: Sequence[tuple[Mapping[Sampler, Samples | None], Report]],
-    noise: float,
+    run_noise: float,
     matcher: RowMatcher,
 ) -> dict[Key, dict[str, float]]:
     """Return half the width of the interval of log(other / base), by row and column of a report.
 
     Only of what has values by step on both sides, each of which is one profile: its samples, and the
-    report. `noise` is that between runs.
+    report. `run_noise` is that between runs.
     """
     halves: dict[Key, dict[str, float]] = {}
     for by_step in _BY_STEP.get(name, ()):
@@ -401,7 +398,8 @@ def half_widths(
         on_both = set(sampled[0].keys) & set(sampled[1].keys)
         shared = [key for key in sampled[0].keys if key in on_both]
         base, other = (by_step.deviations(_select(each, shared)) for each in sampled)
-        for key, half in zip(shared, step_half_widths(base, other, noise).tolist(), strict=True):
+        halves_of_rows = noise.step_half_widths(base, other, run_noise).tolist()
+        for key, half in zip(shared, halves_of_rows, strict=True):
             if math.isfinite(half):
                 halves.setdefault(key, {}).update(dict.fromkeys(by_step.columns, half))
     return halves
