@@ -154,8 +154,8 @@ def compare_targets(
         sides = open_profile.open_side(base, stack, say), open_profile.open_side(other, stack, say)
         if options.slice is not None:
             step_range = options.slice.step_range or options.step_range
-            for side in sides:
-                side.cut(replace(options.slice, step_range=step_range))
+            for profile in (*sides[0].profiles, *sides[1].profiles):
+                profile.narrow(replace(options.slice, step_range=step_range))
         other_makers = names.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
         if options.reports is None and other_makers:
             # Of kernels of other makers hardly a name is the same.
@@ -178,7 +178,7 @@ def compare_targets(
         changes = list(_changes(wanted, comparer, options))
         verdicts = [comparer.verdict(limit) for limit in limits]
         changes += [gate.limits_report(verdicts)] if verdicts else []
-        status = gate.exit_status(verdicts)
+        status = gate.exit_status(verdicts) if verdicts else 0
         answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
         if status == gate.CANNOT_TELL and passes_undecided:
@@ -201,7 +201,7 @@ def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -
 
 
 def _limits(options: DiffOptions) -> tuple[list[gate.Limit], float | None, bool]:
-    # The limits, the noise of a run, and whether what cannot be told passes. What a flag says comes
+    # The limits, the noise of a run, and whether undecided limits pass. What a flag says comes
     # before what the file says; each limit counts once.
     columns = {name: _columns(name) for name in _COMPARABLE}
     limits = [gate.parse_limit(text, columns) for text in options.fail_on]

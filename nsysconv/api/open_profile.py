@@ -443,11 +443,6 @@ class Side:
         """Return all profiles of all runs."""
         return tuple(profile for run in self.runs for profile in run)
 
-    def cut(self, part: Slice) -> None:
-        """Look at no more of its profiles than this part from now on."""
-        for profile in self.profiles:
-            profile.narrow(part)
-
 
 def check_sides(*targets: Target) -> None:
     """Raise InputError or UsageError for missing files of any side, before one is opened."""

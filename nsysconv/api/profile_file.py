@@ -509,12 +509,13 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         label = detection.profile_label(self._path)
         run = RunMembership(together=f"file {self._path}", label=label)
         origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
-        options = Options(include, in_place=True)
-        return origin, partial(self._recordings, options, rank_claims(self._path, None))
+        claims = rank_claims(self._path, None)
 
-    def _recordings(self, options: Options, claims: Sequence[RankClaim]) -> Iterator[Recording]:
-        for recording in self._importer.read([self._probe], options):
-            yield with_ranks(recording, claims)
+        def recordings() -> Iterator[Recording]:
+            for recording in self._importer.read([self._probe], Options(include, in_place=True)):
+                yield with_ranks(recording, claims)
+
+        return origin, recordings
 
     def _copy(self, origin: Origin, recordings: Callable[[], Iterator[Recording]]) -> Path:
         store = self._open.enter_context(private_folder()) / "store.db"

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from nsysconv import api
 from nsysconv.cli import flags
 from nsysconv.cli.captures import ProfileCommand, profile
 from nsysconv.cli.flags import (
-    NAMED,
-    RUN,
-    SHOWN,
-    WHAT,
     FormatOption,
     GroupedCommand,
     OutputOption,
     examples,
-    option,
+    named_option,
+    run_option,
+    shown_option,
     takes_slice,
+    what_option,
 )
-from nsysconv.cli.runtime import check_addresses
+from nsysconv.cli.runtime import check_addresses, say
 from nsysconv.export import FORMATS
 
 app = typer.Typer(
@@ -71,79 +72,72 @@ def import_(
     ],
     output: Annotated[
         str | None,
-        option(
-            WHAT,
-            "The store to make or add to: a file or a database (postgresql://HOST/NAME). "
-            "Default: STEM.db in the current folder, which must be new.",
+        what_option(
             "--output",
             "-o",
+            help="The store to make or add to: a file or a database (postgresql://HOST/NAME). "
+            "Default: STEM.db in the current folder, which must be new.",
             metavar="STORE",
         ),
     ] = None,
     include: Annotated[
         list[str] | None,
-        option(
-            WHAT,
-            "Import rows, too, that are left out unless asked for, such as "
+        what_option(
+            help="Import rows, too, that are left out unless asked for, such as "
             "python_functions. May be repeated.",
             metavar="WORD",
         ),
     ] = None,
     join: Annotated[
         bool,
-        option(
-            WHAT,
-            "Make one profile of all files: logs of one run, such as its GPU and its API trace.",
+        what_option(
             "--join",
+            help="Make one profile of all files: logs of one run, such as its GPU and its API trace.",
         ),
     ] = False,
     label: Annotated[
         str | None,
-        option(
-            NAMED,
-            "What to call the profiles in the store, as in STORE@NAME; several are NAME, NAME-2 "
+        named_option(
+            help="What to call the profiles in the store, as in STORE@NAME; several are NAME, NAME-2 "
             "and so on. Default: after the file.",
             metavar="NAME",
         ),
     ] = None,
     tag: Annotated[
         list[str] | None,
-        option(
-            NAMED,
-            "Keep this with the profiles, for runs and info to show. May be repeated.",
+        named_option(
+            help="Keep this with the profiles, for runs and info to show. May be repeated.",
             metavar="KEY=VALUE",
         ),
     ] = None,
     run: Annotated[
         str | None,
-        option(
-            NAMED,
-            "The run that all profiles are of, made or continued. Default: ranks of one job, of "
+        named_option(
+            help="The run that all profiles are of, made or continued. Default: ranks of one job, of "
             "one folder or of one list of files are one run.",
             metavar="NAME",
         ),
     ] = None,
     rank_from: Annotated[
         str | None,
-        option(
-            NAMED,
-            r"Take ranks from the paths of the files: the first group, as in 'train\.(\d+)\.'.",
+        named_option(
+            help=r"Take ranks from the paths of the files: the first group, as in 'train\.(\d+)\.'.",
             metavar="REGEX",
         ),
     ] = None,
     replace: Annotated[
         bool,
-        option(
-            WHAT, "Read again what the store holds already; label and tags become those given now."
+        what_option(
+            help="Read again what the store holds already; label and tags become those given now."
         ),
     ] = False,
     strict: Annotated[
         bool,
-        option(RUN, "Refuse files of which something must be dropped or approximated."),
+        run_option(help="Refuse files of which something must be dropped or approximated."),
     ] = False,
     jobs: Annotated[
         int | None,
-        option(RUN, "Read so many files at a time. Default: as many as pay.", metavar="N"),
+        run_option(help="Read so many files at a time. Default: as many as pay.", metavar="N"),
     ] = None,
     dask: flags.DaskOption = None,
 ) -> int:
@@ -198,39 +192,37 @@ def report(
     limit: flags.LimitOption = None,
     idle: Annotated[
         list[flags.Idle] | None,
-        option(WHAT, "Kind of idle time; may be repeated."),
+        what_option(help="Kind of idle time; may be repeated."),
     ] = None,
-    names: Annotated[flags.Names, option(SHOWN, "Which kernel names.")] = flags.Names.DEMANGLED,
+    names: Annotated[flags.Names, shown_option(help="Which kernel names.")] = flags.Names.DEMANGLED,
     by: Annotated[
         flags.By | None,
-        option(
-            SHOWN,
-            "Rows of a run: all of each rank below each other, or the least, the median and the "
+        shown_option(
+            help="Rows of a run: all of each rank below each other, or the least, the median and the "
             "greatest of each host or physical device. Default: by rank of up to 8 profiles, of more the "
-            "three over all ranks. step: of gpu_utilization a row per step and device.",
+            "three over all ranks. step: of gpu_utilization a row per step and device."
         ),
     ] = None,
     include: Annotated[
         list[str] | None,
-        option(
-            WHAT,
-            "Read rows of a profile file, too, that imports leave out unless asked for, such as "
+        what_option(
+            help="Read rows of a profile file, too, that imports leave out unless asked for, such as "
             "python_functions. May be repeated.",
             metavar="WORD",
         ),
     ] = None,
     strict: Annotated[
         bool,
-        option(RUN, "Exit with 3 if anything was dropped or approximated."),
+        run_option(help="Exit with 3 if anything was dropped or approximated."),
     ] = False,
     list_: Annotated[
         bool,
-        option(WHAT, "Name every report, what it needs, and whether it is answered.", "--list"),
+        what_option("--list", help="Name every report, what it needs, and whether it is answered."),
     ] = False,
     jobs: Annotated[
         int | None,
-        option(
-            RUN, "Look at so many profiles at a time. Default: as many as pay.", min=1, metavar="N"
+        run_option(
+            help="Look at so many profiles at a time. Default: as many as pay.", min=1, metavar="N"
         ),
     ] = None,
     dask: flags.DaskOption = None,
@@ -241,7 +233,8 @@ def report(
     from nsysconv.cli import commands
 
     if list_:
-        return commands.list_reports(target, reports, format, output)
+        listed = partial(api.reports, target, reports or None, say=say)
+        return commands.show(listed, format, output, target)
     step_range = part.pop("step_range")
     options = ReportOptions(
         names=tuple(reports or ()) or None,
@@ -293,7 +286,7 @@ def runs(
     """List the runs and profiles in a store."""
     from nsysconv.cli import commands
 
-    return commands.runs(store, format, output)
+    return commands.show(partial(api.runs, store), format, output, None)
 
 
 @app.command(
@@ -323,7 +316,9 @@ def sql(
     """Run a query on a store or a profile file; nothing is changed."""
     from nsysconv.cli import commands
 
-    return commands.sql(target, query, format, output, limit)
+    return commands.show(
+        lambda: api.sql(target, query, say=say).limited(limit), format, output, target
+    )
 
 
 @app.command(
@@ -348,27 +343,25 @@ def export(
     ],
     to: Annotated[
         str | None,
-        option(
-            SHOWN,
-            f"The format: {', '.join(FORMATS)}. Default: by -o's suffix.",
+        shown_option(
+            help=f"The format: {', '.join(FORMATS)}. Default: by -o's suffix.",
             metavar="FORMAT",
             autocompletion=flags.formats,
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        option(
-            SHOWN,
-            "The file or folder to make, which must be new. Default: after the target, in the "
-            "current folder.",
+        shown_option(
             "--output",
             "-o",
+            help="The file or folder to make, which must be new. Default: after the target, in the "
+            "current folder.",
             metavar="PATH",
         ),
     ] = None,
     names: Annotated[
         bool,
-        option(SHOWN, "Write names and words beside the numbers for them.", "--names"),
+        shown_option("--names", help="Write names and words beside the numbers for them."),
     ] = False,
     **part: Any,
 ) -> int:
@@ -428,45 +421,40 @@ def diff(
     limit: flags.LimitOption = None,
     match: Annotated[
         flags.Match | None,
-        option(
-            WHAT,
-            "How kernels' names are matched. Default: exact between profiles of one source, "
-            "else signature.",
+        what_option(
+            help="How kernels' names are matched. Default: exact between profiles of one source, "
+            "else signature."
         ),
     ] = None,
     fail_on: Annotated[
         list[str] | None,
-        option(
-            WHAT,
-            "Exit with 1 if this got worse by more than the limit: overview.kernel_sum_ns:3%, "
+        what_option(
+            help="Exit with 1 if this got worse by more than the limit: overview.kernel_sum_ns:3%, "
             "'kernels[/gemm/].kernel_sum_ns:2ms'. May be repeated.",
             metavar="METRIC:LIMIT",
         ),
     ] = None,
     limits: Annotated[
         str | None,
-        option(
-            WHAT,
-            "A TOML file of such limits, to be kept with the code: limits = "
+        what_option(
+            help="A TOML file of such limits, to be kept with the code: limits = "
             "['overview.kernel_sum_ns:3%'].",
             metavar="FILE",
         ),
     ] = None,
     run_noise: Annotated[
         str | None,
-        option(
-            WHAT,
-            "The standard deviation of a run, such as 0.3%, where you know it. Without it runs are "
+        what_option(
+            help="The standard deviation of a run, such as 0.3%, where you know it. Without it runs are "
             "assumed to differ by 1 % (same GPU, with steps) or 3 % where a side is one run.",
             metavar="SHARE",
         ),
     ] = None,
     cannot_tell: Annotated[
         flags.CannotTell | None,
-        option(
-            WHAT,
-            "What a limit of which nothing can be said does: fail (the default) exits with 4, pass "
-            "with 0.",
+        what_option(
+            help="What a limit of which nothing can be said does: fail (the default) exits with 4, pass "
+            "with 0."
         ),
     ] = None,
     **part: Any,

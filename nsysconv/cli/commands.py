@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -78,15 +78,6 @@ def report(
     return _strict_status(reports) if strict else 0
 
 
-def list_reports(
-    target: str | None, names: Sequence[str] | None, format_name: str | None, output: str | None
-) -> int:
-    """Run `nsysconv report --list`; return the exit status."""
-    destination = parse_destination(format_name, output)
-    write([api.reports(target, names or None, say=say)], destination, target)
-    return 0
-
-
 def _strict_status(reports: Sequence[Report]) -> int:
     notes = [note for each in reports for note in each.notes]
     doubts = {note.slug for note in notes if note.severity is not Severity.INFO}
@@ -104,19 +95,13 @@ def info(target: str, format_name: str | None, output: str | None, limit: int | 
     return 0
 
 
-def runs(store: str, format_name: str | None, output: str | None) -> int:
-    """Run `nsysconv runs`; return the exit status."""
+def show(
+    make: Callable[[], Report], format_name: str | None, output: str | None, source: str | None
+) -> int:
+    """Make and write the one report of a command such as `nsysconv sql`; return the exit status."""
     destination = parse_destination(format_name, output)
     begin_work()
-    write([api.runs(store)], destination)
-    return 0
-
-
-def sql(target: str, query: str, format_name: str | None, output: str | None, limit: int) -> int:
-    """Run `nsysconv sql`; return the exit status."""
-    destination = parse_destination(format_name, output)
-    begin_work()
-    write([api.sql(target, query, say=say).limited(limit)], destination, target)
+    write([make()], destination, source)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from inspect import signature
 from typing import Annotated, Any, TypeVar
 
@@ -16,6 +17,13 @@ WHAT, NAMED, PART = "What", "What it is called", "Which part"
 SHOWN, RUN = "How it is shown", "How it runs"
 GROUPS = (WHAT, NAMED, PART, SHOWN, RUN)
 """What options are about, in the order of a command's help; options of no group come last."""
+
+# Declare an option of a group.
+what_option = partial(typer.Option, rich_help_panel=WHAT)
+named_option = partial(typer.Option, rich_help_panel=NAMED)
+part_option = partial(typer.Option, rich_help_panel=PART)
+shown_option = partial(typer.Option, rich_help_panel=SHOWN)
+run_option = partial(typer.Option, rich_help_panel=RUN)
 
 
 class GroupedCommand(typer.core.TyperCommand):
@@ -39,11 +47,6 @@ class GroupedCommand(typer.core.TyperCommand):
 def group_of(option: Any) -> str:
     """Return the group of an option."""
     return getattr(option, "rich_help_panel", None) or "Options"
-
-
-def option(group: str, words: str, *names: str, **more: Any) -> Any:
-    """Declare an option of a group: its help, its names (none: that of the parameter), and more."""
-    return typer.Option(*names, help=words, rich_help_panel=group, **more)
 
 
 def examples(*lines: tuple[str, str]) -> str:
@@ -76,31 +79,28 @@ def formats(incomplete: str) -> list[str]:
 
 FormatOption = Annotated[
     Format | None,
-    option(SHOWN, "Output format; default: by -o's suffix, else text.", "--format", "-f"),
+    shown_option("--format", "-f", help="Output format; default: by -o's suffix, else text."),
 ]
 OutputOption = Annotated[
     str | None,
-    option(
-        SHOWN,
-        "Write to this file (or, ending in /, folder: one file per report) instead of stdout.",
+    shown_option(
         "--output",
         "-o",
+        help="Write to this file (or, ending in /, folder: one file per report) instead of stdout.",
     ),
 ]
 LimitOption = Annotated[
     int | None,
-    option(
-        SHOWN,
-        "Rows per report; 0 for all. Default: 20 in text, 1000 idle "
+    shown_option(
+        help="Rows per report; 0 for all. Default: 20 in text, 1000 idle "
         "gaps and all of the rest elsewhere.",
         min=0,
     ),
 ]
 DaskOption = Annotated[
     str | None,
-    option(
-        RUN,
-        "Let the workers of a Dask cluster do it: its scheduler's address or scheduler file, or "
+    run_option(
+        help="Let the workers of a Dask cluster do it: its scheduler's address or scheduler file, or "
         "local for a cluster of this machine alone.",
         metavar="ADDRESS|FILE|local",
     ),
@@ -122,76 +122,75 @@ def takes_slice(command: Command) -> Command:
 def _slice_flags(
     time: Annotated[
         str | None,
-        option(
-            PART,
-            "Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
+        part_option(
+            help="Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
             "1.5s:2s, 10%:90%, 3s: to the end. A/B is the same.",
             metavar="A:B",
         ),
     ] = None,
     range: Annotated[  # noqa: A002 - the field's name
         str | None,
-        option(
-            PART,
-            "Look at the time of the first range of this name, in each process; * stands for "
-            "anything, #2 is the second one.",
+        part_option(
             "--range",
+            help="Look at the time of the first range of this name, in each process; * stands for "
+            "anything, #2 is the second one.",
             metavar="NAME[@DOMAIN][#N]",
         ),
     ] = None,
     step: Annotated[
         str | None,
-        option(PART, "Look at the time of this step, or of steps A to B.", metavar="N|A:B|NAME"),
+        part_option(
+            help="Look at the time of this step, or of steps A to B.", metavar="N|A:B|NAME"
+        ),
     ] = None,
     skip_first: Annotated[
         int,
-        option(
-            PART,
-            "Look from the end of the first N steps to the end of the last.",
+        part_option(
+            help="Look from the end of the first N steps to the end of the last.",
             metavar="N",
             min=0,
         ),
     ] = 0,
     projected: Annotated[
         bool,
-        option(
-            PART,
-            "With a range or steps: what was launched in it, and when that was on the GPU.",
+        part_option(
             "--projected",
+            help="With a range or steps: what was launched in it, and when that was on the GPU.",
         ),
     ] = False,
     step_range: Annotated[
         str | None,
-        option(
-            PART,
-            "Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
+        part_option(
+            help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
             metavar="NAME",
         ),
     ] = None,
     devices: Annotated[
         list[int] | None,
-        option(PART, "Only this device; may be repeated, as those below.", "--device", metavar="N"),
+        part_option(
+            "--device", help="Only this device; may be repeated, as those below.", metavar="N"
+        ),
     ] = None,
     streams: Annotated[
-        list[int] | None, option(PART, "Only this stream.", "--stream", metavar="N")
+        list[int] | None, part_option("--stream", help="Only this stream.", metavar="N")
     ] = None,
     ranks: Annotated[
-        list[int] | None, option(PART, "Only this rank.", "--rank", metavar="N")
+        list[int] | None, part_option("--rank", help="Only this rank.", metavar="N")
     ] = None,
     processes: Annotated[
-        list[int] | None, option(PART, "Only this process.", "--process", metavar="PID")
+        list[int] | None, part_option("--process", help="Only this process.", metavar="PID")
     ] = None,
     threads: Annotated[
         list[int] | None,
-        option(
-            PART, "Only this thread: its calls, and what they launched.", "--thread", metavar="TID"
+        part_option(
+            "--thread", help="Only this thread: its calls, and what they launched.", metavar="TID"
         ),
     ] = None,
     name: Annotated[
         str | None,
-        option(
-            PART,
-            "Only what has a name in which this is found: kernels, API calls, ranges, [memcpy HtoD].",
+        part_option(
+            help="Only what has a name in which this is found: kernels, API calls, ranges, "
+            "[memcpy HtoD].",
             metavar="REGEX",
         ),
     ] = None,

@@ -100,11 +100,7 @@ def _threads_of_numpy() -> int:
 
 # -- signals
 
-ENDING_SIGNALS = tuple(
-    number
-    for name in ("SIGINT", "SIGTERM", "SIGHUP")
-    if (number := getattr(signal, name, None)) is not None
-)
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SAME_SIGNAL_S = 1.0
 """Signals that come within this count as one: terminals, `timeout` and batch systems send several."""
 _RAISE_AGAIN_S = 0.02

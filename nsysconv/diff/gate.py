@@ -132,7 +132,7 @@ class LimitVerdict:
 
 
 def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
-    """Parse `METRIC:LIMIT` on one of these reports, of a line `where`; raise UsageError if it is none."""
+    """Parse `METRIC:LIMIT` on one of these reports, of a line `where`; raise UsageError for the rest."""
     match = _METRIC_AND_LIMIT.fullmatch(text)
     try:
         if match is None:
