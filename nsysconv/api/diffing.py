@@ -16,7 +16,7 @@ import pyarrow as pa
 from nsysconv import queries
 from nsysconv.api import open_profile
 from nsysconv.api.open_profile import OpenProfile, ShownReport, Side, shown_report
-from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
 from nsysconv.diff import account, change, comparability, gate, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
 from nsysconv.errors import UsageError, available_hint
@@ -150,7 +150,7 @@ def compare_targets(
     limits, run_noise, passes_undecided = _limits(options)
     open_profile.check_word("matching", options.match, names.MATCHES)
     with ExitStack() as stack, phase("diff"):
-        open_profile.check_sides(base, other)
+        check_existing(place for side in (base, other) for place, _ in files_of(side))
         sides = open_profile.open_side(base, stack, say), open_profile.open_side(other, stack, say)
         if options.slice is not None:
             step_range = options.slice.step_range or options.step_range

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv import queries
-from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
+from nsysconv.api.targets import Say, Target, Words, files_of, several, silent
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Request
@@ -442,11 +442,6 @@ class Side:
     def profiles(self) -> tuple[OpenProfile, ...]:
         """Return all profiles of all runs."""
         return tuple(profile for run in self.runs for profile in run)
-
-
-def check_sides(*targets: Target) -> None:
-    """Raise InputError or UsageError for missing files of any side, before one is opened."""
-    check_existing([place for target in targets for place, _ in files_of(target)])
 
 
 def open_side(target: Target, stack: ExitStack, say: Say) -> Side:

@@ -101,10 +101,7 @@ def rank_claims(
 
 
 def suggest_rank_from(paths: Sequence[Path]) -> str | None:
-    """Return the `--rank-from` that takes the one number in which names differ as the rank, or None.
-
-    Ranks begin at 0: numbers that do not are numbers of repeats, and None is returned.
-    """
+    """Return the `--rank-from` for the only number in which names differ, if that begins at 0."""
     shapes: dict[str, list[tuple[int, ...]]] = {}
     for path in paths:
         numbers = tuple(int(n) for n in _NUMBER.findall(path.name) if len(n) < 10)
@@ -473,10 +470,7 @@ def _identity(sha256: str, importer: Importer, options: ImportOptions) -> str:
 
 
 class ProfileFile(AbstractContextManager["ProfileFile"]):
-    """A profile file, and stores over it, which are open as long as the file.
-
-    `on_request` are the facts whose rows a store has only if it is asked to include them.
-    """
+    """Stores over a profile file, open as long as it; `on_request`: facts to be asked for."""
 
     def __init__(self, path: Path, say: Say) -> None:
         """Open the file. Raises InputError if it cannot be read."""

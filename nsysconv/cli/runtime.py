@@ -49,10 +49,7 @@ def configure() -> None:
 
 
 def begin_work() -> None:
-    """Turn on the garbage collector, not for what is loaded; call it once a command is loaded.
-
-    To be called before the command starts threads, for it sets how they get memory, too.
-    """
+    """Turn on the garbage collector, but for what is loaded; call it before threads are started."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

@@ -263,10 +263,7 @@ def _spent(kernels: Mapping[str, tuple[Fraction, Fraction]]) -> Fraction:
 
 
 def round_to_sum(values: Sequence[Fraction], whole: int) -> list[int]:
-    """Round the values to whole numbers that add up to `whole`, by the largest remainder method.
-
-    Each is rounded down; what is then missing goes to the largest remainders, of equal ones to the first.
-    """
+    """Round to whole numbers that add up to `whole`, by the largest remainder method."""
     result = [floor(value) for value in values]
     for_all, left = divmod(whole - sum(result), len(result))
     order = sorted(range(len(result)), key=lambda i: (result[i] - values[i], i))

@@ -76,10 +76,7 @@ class Change:
 
     @property
     def ratio(self) -> ConfidenceInterval | None:
-        """Return the confidence interval of other / base, or None where there is none.
-
-        Percentages have none, nor values that are not positive, nor figures whose spread nothing shows.
-        """
+        """Return the interval of other / base; None for percentages and values that are <= 0."""
         if self.points or self.basis == "none" or min(*self.base, *self.other) <= 0:
             return None
         before, after = self.means

@@ -44,10 +44,7 @@ logarithm; rows and measures that have no values by step are left out."""
 
 
 class RunNoise(NamedTuple):
-    """What runs are assumed to differ by where each side is one: relative standard deviations.
-
-    `stepped` where values by step show how the rest varies, `single` where nothing does.
-    """
+    """How runs are assumed to differ: `stepped` where steps show the rest, else `single`."""
 
     stepped: float = UNKNOWN_RUN_NOISE
     single: float = UNKNOWN_RUN_NOISE

@@ -88,10 +88,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitRow:
-    """A row of both sides: its text keys joined by a space, and the column's value on each side.
-
-    `change` says how far noise may have moved the values; None where one is missing.
-    """
+    """A row: its text keys joined by a space, its values, and their change if it has both."""
 
     keys: str
     base: Number | None
@@ -374,9 +371,8 @@ def _worst_of(judged: Sequence[JudgedRow]) -> JudgedRow | None:
 def _no_row(limit: Limit, count: int) -> str:
     if limit.pattern is None or not count:
         return f"{limit.report} has no row on either side"
-    return (
-        f"no row of {limit.report} matches /{limit.pattern.pattern}/ ({_row_count(count)} in all)"
-    )
+    pattern = limit.pattern.pattern
+    return f"no row of {limit.report} matches /{pattern}/ ({_row_count(count)} in all)"
 
 
 def _reason(
@@ -389,9 +385,8 @@ def _reason(
 ) -> str:
     parts = []
     if exceeding or not (unclear or without):
-        parts.append(
-            f"{len(exceeding) or 'none'} of {_row_count(chosen)} worse by more than the limit"
-        )
+        count = len(exceeding) or "none"
+        parts.append(f"{count} of {_row_count(chosen)} worse by more than the limit")
     worst = _worst_of(exceeding)
     if worst is not None and _reaches(limit, worst.moved, _sign_of_worse(column)):
         parts.append("the limit lies inside the interval")
@@ -424,9 +419,9 @@ def _unseen(limit: Limit, worst: JudgedRow) -> str:
     runs = f"{change.basis_words}: "
     if change.basis != "repeats":
         runs = f"one run a side, and runs are assumed to differ by {100 * change.noise:.2g} %: "
-    ratio, difference, spread = change.ratio, change.difference(), change.run_deviation
+    ratio, spread = change.ratio, change.run_deviation
     if ratio is None or spread is None or not math.isfinite(ratio.high):
-        if difference is None:
+        if (difference := change.difference()) is None:
             return f"{runs}too few values"
         reach = minimum_detectable_change((difference.high - difference.low) / 2)
         unit = _POINTS if change.points else ""

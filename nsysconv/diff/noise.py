@@ -80,10 +80,7 @@ class ConfidenceInterval:
 
 
 def runs_ratio_interval(base: Sequence[float], other: Sequence[float]) -> ConfidenceInterval | None:
-    """Return the confidence interval of the ratio of the geometric means, of a value per run.
-
-    It is `runs_difference_interval` of the logarithms. None also where a value is not positive.
-    """
+    """Return `runs_difference_interval` of logarithms as a ratio; None where a value is not positive."""
     if not all(0 < x < math.inf for side in (base, other) for x in side):
         return None
     change = runs_difference_interval(*([math.log(x) for x in side] for side in (base, other)))

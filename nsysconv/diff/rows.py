@@ -248,10 +248,7 @@ def without_unannotated(report: Report) -> Report:
 
 
 def unannotated_notes(base: Sequence[Report], other: Sequence[Report]) -> tuple[Note, ...]:
-    """Return a note where the steps of two sides cannot be compared, else nothing.
-
-    So it is where one has annotated steps, and the other has profiles that are a step as a whole.
-    """
+    """Return a note where one side has annotated steps, and the other whole profiles as steps."""
     without = [[has_no_annotated_steps(r) for r in side if r.rows()] for side in (base, other)]
     if len({*chain(*without)}) < 2:
         return ()
@@ -299,10 +296,8 @@ class _StepTotals:
 
 
 def steps_per_rank(report: Report) -> Report:
-    """Return a report with a row per step as one with a row per rank: sums, counted by `step_count`.
-
-    Steps of two runs have nothing in common but what they are called, and not always that.
-    """
+    """Return a report with a row per step as one with a row per rank: sums, counted by `step_count`."""
+    # Steps of two runs have nothing in common but what they are called, and not always that.
     measures = [column for column in report.columns if column.adds]
     keys = [c for c in report.columns if c.key and c.name not in _OF_A_STEP]
     names = [column.name for column in keys]
