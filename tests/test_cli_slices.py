@@ -50,7 +50,7 @@ def told(outcome: Outcome) -> dict[str, Any]:
 
 
 def parsed(time: str) -> Any:
-    found = commands.parse_slice(time, None, None, 0, False, None, None, None, None, None, None)
+    found = commands.parse_slice(time, skip_first=0, projected=False, devices=None)
     assert found is not None
     return found.time
 
@@ -93,11 +93,13 @@ def test_what_is_no_time(text: str) -> None:
 
 
 def test_no_flag_is_no_slice() -> None:
-    assert commands.parse_slice(None, None, None, 0, False, [], [], [], [], [], None) is None
+    assert commands.parse_slice(None, skip_first=0, projected=False, devices=[], name=None) is None
 
 
 def test_flags_are_one_slice() -> None:
-    found = commands.parse_slice("1:2", "r@d#2", "5:7", 3, True, [0, 1], [7], [4], [10], [11], "gemm")
+    found = commands.parse_slice("1:2", range="r@d#2", step="5:7", skip_first=3, projected=True,
+                                 devices=[0, 1], streams=[7], ranks=[4], processes=[10],
+                                 threads=[11], name="gemm")  # fmt: skip
     assert found == Slice(
         time=(1, 2), range="r@d#2", step="5:7", skip_first=3, projected=True, devices=(0, 1),
         streams=(7,), ranks=(4,), processes=(10,), threads=(11,), name="gemm",

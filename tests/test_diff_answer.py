@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from nsysconv.diff import comparability
-from nsysconv.diff.answer import (
+from nsysconv.diff.change import (
     STEP,
     WINDOW,
     Answer,
+    Change,
     outlier_run_notes,
     run_order_notes,
     slow_step_notes,
 )
-from nsysconv.diff.change import Change
 from nsysconv.diff.rows import RowPair
 from nsysconv.notes import Note, Severity
 from nsysconv.timeline.timeline import Timeline

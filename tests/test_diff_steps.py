@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_store import Call, Kernel, Range, Row, write
 
 from nsysconv import api
-from nsysconv.diff.steps import (
+from nsysconv.diff.rows import (
     has_no_annotated_steps,
     steps_per_rank,
     unannotated_notes,

@@ -152,7 +152,7 @@ class TestResults:
 
     def test_the_scheduler_can_be_named_by_its_address(self, of_two: Cluster) -> None:
         with workers(dask=str(of_two.file)) as some:
-            address = some._cluster.client.scheduler.address  # type: ignore[attr-defined]
+            address = some.client.scheduler.address  # type: ignore[attr-defined]
         with workers(dask=address) as some:
             assert list(some.map(pieces.double, range(3))) == [0, 2, 4]
 
@@ -506,7 +506,7 @@ class TestLocal:
         from distributed import Client
 
         with workers(dask="local", count=1) as some:
-            address = some._cluster.client.scheduler.address  # type: ignore[attr-defined]
+            address = some.client.scheduler.address  # type: ignore[attr-defined]
             assert address.startswith("tls://127.0.0.1:")
             with pytest.raises(OSError, match=r"."):
                 Client(address.replace("tls", "tcp"), timeout=2, set_as_default=False)

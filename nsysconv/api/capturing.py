@@ -58,22 +58,14 @@ def profile(
         raise CaptureError(f"nothing to keep is called {word!r}", hint=f"There are: {KEEPS}")
     if not keeps and not stores:
         raise CaptureError("nothing is to be kept", hint=f"Keep one of {KEEPS}, or name a store.")
-    wishes = CaptureOptions(
-        ranks,
-        keeps,
-        stores,
-        None if scratch is None else Path(scratch).absolute(),
-        grace_s,
-        timeout_s,
-        program,
-    )
+    folder = None if scratch is None else Path(scratch).absolute()
+    options = CaptureOptions(ranks, keeps, stores, folder, grace_s, timeout_s, program)
 
     def importing(source: Path, store: str | None, made: Path | None) -> int | None:
         return _imported((source, store if store is not None else str(made), run), timeout_s)
 
-    return capture(
-        command, wishes, os.environ if environment is None else environment, importing, say
-    )
+    environment = os.environ if environment is None else environment
+    return capture(command, options, environment, importing, say)
 
 
 _Item = tuple[Path, str, str | None]
@@ -83,10 +75,7 @@ _Item = tuple[Path, str, str | None]
 def _imported(item: _Item, timeout_s: float) -> int | None:
     # In a process of its own, which can be ended at any time; returns the number of kernels.
     try:
-        with (
-            _limited(timeout_s),
-            Processes[_Item, int | str | None](1, _importer) as one,
-        ):
+        with _limited(timeout_s), Processes[_Item, int | str | None](1, _importer) as one:
             (result,) = one.map([item])
     except TimeoutError:
         raise ImportFailed(f"it was not imported within {timeout_s:g} s") from None

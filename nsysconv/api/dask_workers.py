@@ -23,6 +23,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -49,11 +50,14 @@ _AHEAD = 4
 """Results that may wait for an earlier one, per piece at work at a time."""
 
 
-class _Cluster:
-    # `where` is how the user named it.
-    def __init__(self, client: Any, where: str) -> None:
+class Dask:
+    """The workers of a cluster. A piece whose worker dies is done again by another."""
+
+    def __init__(self, client: Any, where: str, stack: ExitStack) -> None:
+        """Wait for the first workers. What they start ends with the stack; `where` is for messages."""
         self.client = client
         self.where = where
+        self._stack = stack
         self._count = 0
         self._asked = self._had_workers = time.monotonic()
         while not self._count:
@@ -63,13 +67,13 @@ class _Cluster:
 
     @property
     def count(self) -> int:
-        # How many pieces its workers can work on at a time; they come and go.
+        """Return how many pieces are worked on at a time, as far as is known now; workers come and go."""
         if time.monotonic() - self._asked > _LOOK_S:
             self.look()
         return max(1, self._count)
 
     def look(self) -> None:
-        # Raises UsageError if the scheduler does not answer, or there have been no workers for long.
+        """Ask for the workers; raise UsageError without an answer, or if there were none for long."""
         try:
             threads = self.client.sync(self.client.scheduler.ncores, callback_timeout=_ANSWER_S)
         except (OSError, TimeoutError, RuntimeError, CancelledError) as error:
@@ -86,88 +90,12 @@ class _Cluster:
             )
 
     def gone(self) -> UsageError:
+        """Return the error that the scheduler is gone."""
         return UsageError(
             "the Dask scheduler does not answer any more",
             where=self.where,
             hint="Start it again, with its workers, and then this command.",
         )
-
-
-class _Pieces(Generic[Item, Result]):
-    # Pieces of one kind of work on a cluster.
-    def __init__(
-        self, cluster: _Cluster, work: Callable[[Item], Result], files: Files[Item] | None
-    ) -> None:
-        self._cluster = cluster
-        self._work = work
-        self._files = files
-        self._running = 0
-        self._ended: SimpleQueue[Any] = SimpleQueue()
-
-    def begin(self, item: Item) -> Any:
-        # Returns Dask's future of the pickled answer.
-        read = [str(path) for path in self._files(item) if path.exists()] if self._files else []
-        try:
-            future = self._cluster.client.submit(
-                pickle.loads,
-                pickle.dumps(_Call(_done, (self._work, item, read, __version__))),
-                key=f"nsysconv-{uuid4().hex}",
-            )
-        except (OSError, RuntimeError, CancelledError) as error:  # the connection is closed
-            raise self._cluster.gone() from error
-        self._running += 1
-        # Not the future itself: a reference to it keeps the result on the cluster.
-        future.add_done_callback(lambda _: self._ended.put(None))
-        return future
-
-    def running(self) -> int:
-        with suppress(Empty):
-            while True:
-                self._ended.get_nowait()
-                self._running -= 1
-        return self._running
-
-    def wait(self) -> None:
-        while True:
-            with suppress(Empty):
-                self._ended.get(timeout=_LOOK_S)
-                self._running -= 1
-                return
-            self._cluster.look()
-
-    def answer(self, future: Any) -> Answer[Result] | None:
-        # Of a piece that has ended; None if its worker died each time it was tried.
-        from distributed.scheduler import KilledWorker
-
-        while True:
-            try:
-                return pickle.loads(future.result(timeout=_ANSWER_S))  # type: ignore[no-any-return]
-            except KilledWorker:
-                return None
-            except TimeoutError:  # lost with its worker, and made again
-                self._cluster.look()
-            except CancelledError as error:
-                raise self._cluster.gone() from error
-            except Exception as error:  # not the work's: those are answers
-                raise UsageError(
-                    f"a Dask worker cannot do this work: {type(error).__name__}: {error}",
-                    where=self._cluster.where,
-                    hint=f"Workers need the same nsysconv ({__version__}) in their environment.",
-                ) from error
-
-
-class Dask:
-    """The workers of a cluster. A piece whose worker dies is done again by another."""
-
-    def __init__(self, client: Any, where: str, stack: ExitStack) -> None:
-        """Wait for the first workers; what they started ends with the stack."""
-        self._cluster = _Cluster(client, where)
-        self._stack = stack
-
-    @property
-    def count(self) -> int:
-        """Return how many pieces are worked on at a time, as far as is known now."""
-        return self._cluster.count
 
     def map(
         self,
@@ -177,7 +105,7 @@ class Dask:
         files: Files[Item] | None = None,
     ) -> Iterator[Result]:
         """Yield the result of `work` for each item, as `Workers.map` does."""
-        results = self._results(_Pieces(self._cluster, work, files), items, lost)
+        results = self._results(_Pieces(self, work, files), items, lost)
         self._stack.callback(results.close)
         return results
 
@@ -231,6 +159,70 @@ class Dask:
         return result  # type: ignore[return-value]
 
 
+class _Pieces(Generic[Item, Result]):
+    # Pieces of one kind of work on a cluster.
+    def __init__(
+        self, cluster: Dask, work: Callable[[Item], Result], files: Files[Item] | None
+    ) -> None:
+        self._cluster = cluster
+        self._work = work
+        self._files = files
+        self._running = 0
+        self._ended: SimpleQueue[Any] = SimpleQueue()
+
+    def begin(self, item: Item) -> Any:
+        # Returns Dask's future of the pickled answer.
+        read = [str(path) for path in self._files(item) if path.exists()] if self._files else []
+        call = partial(_checked, self._work, item, read, __version__)
+        try:
+            future = self._cluster.client.submit(
+                pickle.loads,
+                pickle.dumps(_Call(pickled_outcome, (call,))),
+                key=f"nsysconv-{uuid4().hex}",
+            )
+        except (OSError, RuntimeError, CancelledError) as error:  # the connection is closed
+            raise self._cluster.gone() from error
+        self._running += 1
+        # Not the future itself: a reference to it keeps the result on the cluster.
+        future.add_done_callback(lambda _: self._ended.put(None))
+        return future
+
+    def running(self) -> int:
+        with suppress(Empty):
+            while True:
+                self._ended.get_nowait()
+                self._running -= 1
+        return self._running
+
+    def wait(self) -> None:
+        while True:
+            with suppress(Empty):
+                self._ended.get(timeout=_LOOK_S)
+                self._running -= 1
+                return
+            self._cluster.look()
+
+    def answer(self, future: Any) -> Answer[Result] | None:
+        # Of a piece that has ended; None if its worker died each time it was tried.
+        from distributed.scheduler import KilledWorker
+
+        while True:
+            try:
+                return pickle.loads(future.result(timeout=_ANSWER_S))  # type: ignore[no-any-return]
+            except KilledWorker:
+                return None
+            except TimeoutError:  # lost with its worker, and made again
+                self._cluster.look()
+            except CancelledError as error:
+                raise self._cluster.gone() from error
+            except Exception as error:  # not the work's: those are answers
+                raise UsageError(
+                    f"a Dask worker cannot do this work: {type(error).__name__}: {error}",
+                    where=self._cluster.where,
+                    hint=f"Workers need the same nsysconv ({__version__}) in their environment.",
+                ) from error
+
+
 @dataclass(frozen=True)
 class _Call:
     # Unpickling it makes the call, and gives what that returns. A worker without nsysconv would end
@@ -243,14 +235,10 @@ class _Call:
         return self.function, self.arguments
 
 
-def _done(work: Callable[[Item], Result], item: Item, read: Sequence[str], version: str) -> bytes:
-    # Runs on a worker. `read` are files that exist where the work comes from.
-    return pickled_outcome(lambda: _checked(work, item, read, version))
-
-
 def _checked(
     work: Callable[[Item], Result], item: Item, read: Sequence[str], version: str
 ) -> Result:
+    # Runs on a worker. `read` are files that exist where the work comes from.
     if version != __version__:
         raise UsageError(
             f"a Dask worker on {socket.gethostname()} has nsysconv {__version__}, this is {version}",
@@ -267,9 +255,6 @@ def _checked(
     return work(item)
 
 
-_CONNECT_S = 15
-"""A scheduler that takes longer to answer is given up."""
-
 _LOGGERS = ("distributed", "distributed.client", "distributed.comm", "tornado")
 
 
@@ -280,14 +265,17 @@ def dask_workers(where: str, local_count: int | None = None) -> Iterator[Dask]:
     `where` is the address of its scheduler, or the path of its scheduler file. With `local_count` so
     many workers are started on this machine, in a cluster that nobody else can connect to.
     """
-    if local_count is not None:
-        _check_installed("distributed", "cryptography")
-        with _local_cluster(local_count) as dask:
-            yield dask
-        return
-    _check_installed("distributed")
-    with _connected(where, address=_address(where)) as dask:
-        yield dask
+    with ExitStack() as stack:
+        if local_count is None:
+            _check_installed("distributed")
+            address, security = _address(where), None
+        else:
+            _check_installed("distributed", "cryptography")
+            where = "local"
+            address, security = _start_cluster(local_count, stack)
+        stack.enter_context(_silenced_loggers())
+        client = stack.enter_context(_client(where, address, security))
+        yield Dask(client, where, stack)
 
 
 def _address(where: str) -> str:
@@ -315,24 +303,22 @@ def _address(where: str) -> str:
     return str(address)
 
 
-@contextmanager
-def _local_cluster(count: int) -> Iterator[Dask]:
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-dask-"))
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(count), folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # a terminal's Ctrl-C is for us to act on
-        )
-        stack.callback(_kill_session, process)
-        assert process.stdout is not None
-        try:
-            address, security = pickle.load(process.stdout)
-        except EOFError as error:
-            raise UsageError("no Dask cluster could be started here", where="local") from error
-        with _connected("local", address=address, security=security) as dask:
-            yield dask
+def _start_cluster(count: int, stack: ExitStack) -> tuple[str, Any]:
+    # Its address and keys; it runs as long as the stack is open.
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-dask-"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, str(count), folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # a terminal's Ctrl-C is for us to act on
+    )
+    stack.callback(_kill_session, process)
+    assert process.stdout is not None
+    try:
+        address, security = pickle.load(process.stdout)
+    except EOFError as error:
+        raise UsageError("no Dask cluster could be started here", where="local") from error
+    return address, security
 
 
 def _check_installed(*modules: str) -> None:
@@ -345,23 +331,18 @@ def _check_installed(*modules: str) -> None:
         ) from error
 
 
-@contextmanager
-def _connected(where: str, **how: Any) -> Iterator[Dask]:
+def _client(where: str, address: str, security: Any) -> Any:
     from distributed import Client
 
-    with ExitStack() as stack:
-        stack.enter_context(_silenced_loggers())
-        try:
-            client = Client(**how, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
-            raise UsageError(
-                f"no Dask scheduler answers: {error}",
-                where=where,
-                hint="Start one: dask scheduler --scheduler-file FILE. Its Dask must be of about the "
-                "release of this one.",
-            ) from error
-        stack.enter_context(client)
-        yield Dask(client, where, stack)
+    try:
+        return Client(address, security=security, timeout=_ANSWER_S, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(
+            f"no Dask scheduler answers: {error}",
+            where=where,
+            hint="Start one: dask scheduler --scheduler-file FILE. Its Dask must be of about the "
+            "release of this one.",
+        ) from error
 
 
 @contextmanager

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import cast
+
+import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api.comparing import Comparing
-from nsysconv.api.open_profile import (
-    ShownReport,
-    check_limit,
-    check_sides,
-    open_side,
-    shown_report,
-)
-from nsysconv.api.targets import Say, Target, Words, several, silent
-from nsysconv.diff import gate, limits_file
-from nsysconv.diff.compare import Comparison
-from nsysconv.diff.names import MATCHES, Match, vendors_differ
-from nsysconv.diff.steps import steps_per_rank
+from nsysconv.api import open_profile
+from nsysconv.api.open_profile import OpenProfile, ShownReport, Side, shown_report
+from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
+from nsysconv.diff import account, change, comparability, gate, names, noise, rows
+from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
 from nsysconv.errors import UsageError, available_hint
+from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
-from nsysconv.report import Column, Report
+from nsysconv.queries.columns import has_per_step
+from nsysconv.queries.contract import Request
+from nsysconv.report import Column, ProfileRef, Report, merged_header
+from nsysconv.timeline.account import Accounts, accounts
 from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, Samples, step_durations, step_periods
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
 
 ACCOUNT, CULPRITS = "account", "culprits"
 _CULPRIT_REPORTS = ("kernels", "api_vs_kernel", "idle_host")
@@ -50,6 +53,8 @@ _COMPARABLE = tuple(
 )
 _LIMIT_FOR_PEOPLE = 20
 _FAIL, _PASS = "fail", "pass"
+_OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
+_TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better="less", real=True)
 _RUN_NOISE = re.compile(r"\s*([0-9]{1,2}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*%\s*")
 
 
@@ -130,107 +135,91 @@ class DiffOptions:
     step_range: str | None = None
 
 
-@dataclass(frozen=True)
-class _Gate:
-    """The limits of a comparison, from flags and from a file, and what the file says beside them."""
-
-    limits: tuple[gate.Limit, ...]
-    run_noise: float | None
-    passes_undecided: bool
-
-
 def compare_targets(
     base: Target, other: Target, options: DiffOptions, say: Say = silent
 ) -> DiffResult:
     """Compare two sides as `compare` does, with the options as a value."""
-    names = list(DEFAULT if options.reports is None else options.reports)
-    check_limit(options.limit)
+    wanted = list(DEFAULT if options.reports is None else options.reports)
+    open_profile.check_limit(options.limit)
     comparable = (ACCOUNT, CULPRITS, *_COMPARABLE)
-    for name in names:
+    for name in wanted:
         if name not in comparable:
             raise UsageError(
                 f"no report {name!r} that can be compared", hint=available_hint(name, comparable)
             )
-    limits = _gate(options)
-    match = _match(options.match)
+    limits, run_noise, passes_undecided = _limits(options)
+    open_profile.check_word("matching", options.match, names.MATCHES)
     with ExitStack() as stack, phase("diff"):
-        check_sides(base, other)
-        sides = open_side(base, stack, say), open_side(other, stack, say)
+        check_existing(place for side in (base, other) for place, _ in files_of(side))
+        sides = open_profile.open_side(base, stack, say), open_profile.open_side(other, stack, say)
         if options.slice is not None:
             step_range = options.slice.step_range or options.step_range
-            for side in sides:
-                side.cut(replace(options.slice, step_range=step_range))
-        other_makers = vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
+            for profile in (*sides[0].profiles, *sides[1].profiles):
+                profile.narrow(replace(options.slice, step_range=step_range))
+        other_makers = names.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
         if options.reports is None and other_makers:
             # Of kernels of other makers hardly a name is the same.
-            names.insert(names.index("kernels"), "kernel_categories")
-        named = [name for name in names if name in _COMPARABLE]
-        named = list(dict.fromkeys([*named, *(limit.report for limit in limits.limits)]))
-        needed = [*named, *(_CULPRIT_REPORTS if CULPRITS in names else ())]
-        comparer = Comparing(
-            sides,
-            needed,
-            match,
-            options.step_range,
-            other_makers=other_makers,
-            run_noise=limits.run_noise,
+            wanted.insert(wanted.index("kernels"), "kernel_categories")
+        named = [name for name in wanted if name in _COMPARABLE]
+        named = list(dict.fromkeys([*named, *(limit.report for limit in limits)]))
+        needed = dict.fromkeys(
+            [*named, *(_CULPRIT_REPORTS if CULPRITS in wanted else ()), "kernels"]
         )
-        compared = {name: comparer.report(name) for name in named}
-        changes = list(_changes(names, comparer, compared, options))
-        verdicts = [
-            comparer.verdict(limit, _columns(limit.report), compared[limit.report])
-            for limit in limits.limits
-        ]
-        status = 0
-        if verdicts:
-            changes.append(gate.limits_report(verdicts))
-            status = gate.exit_status(verdicts)
+        single = all(len(side.profiles) == 1 for side in sides)
+        # One after the other: together they would need memory for all of them.
+        answers = {
+            profile.timeline: _ask(profile, list(needed), options.step_range, with_samples=single)
+            for side in sides
+            for profile in side.profiles
+        }
+        sources = {p.profile.ref.source for side in sides for p in side.profiles}
+        match = cast(names.Match, options.match or ("exact" if len(sources) == 1 else "signature"))
+        comparer = _Comparer(sides, answers, match, options.step_range, other_makers, run_noise)
+        changes = list(_changes(wanted, comparer, options))
+        verdicts = [comparer.verdict(limit) for limit in limits]
+        changes += [gate.limits_report(verdicts)] if verdicts else []
+        status = gate.exit_status(verdicts) if verdicts else 0
         answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
-        if status == gate.CANNOT_TELL and limits.passes_undecided:
+        if status == gate.CANNOT_TELL and passes_undecided:
             status = 0
         shown = tuple(map(shown_report, changes))
         return DiffResult(answer.line, shown_report(headline), shown, status)
 
 
-def _changes(
-    names: Sequence[str],
-    comparer: Comparing,
-    compared: Mapping[str, Comparison],
-    options: DiffOptions,
-) -> Iterator[Report]:
+def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -> Iterator[Report]:
     is_default = options.limit is None and options.for_people
-    rows = _LIMIT_FOR_PEOPLE if is_default else options.limit or 0
-    for name in names:
+    row_limit = _LIMIT_FOR_PEOPLE if is_default else options.limit or 0
+    for name in wanted:
         if name == ACCOUNT:
-            report = comparer.account(for_people=options.for_people)
+            report = comparer.account_report(for_people=options.for_people)
         elif name == CULPRITS:
-            report = comparer.culprits()
+            report = comparer.culprits_report()
         else:
-            report = compared[name].report.limited(rows)
+            report = comparer.report(name).limited(row_limit)
         yield report.briefly() if options.for_people else report
 
 
-def _gate(options: DiffOptions) -> _Gate:
-    # What a flag says comes before what the file says; each limit counts once.
-    file = None if options.limits is None else limits_file.read_limits_file(options.limits)
+def _limits(options: DiffOptions) -> tuple[list[gate.Limit], float | None, bool]:
+    # The limits, the noise of a run, and whether undecided limits pass. What a flag says comes
+    # before what the file says; each limit counts once.
     columns = {name: _columns(name) for name in _COMPARABLE}
     limits = [gate.parse_limit(text, columns) for text in options.fail_on]
-    cannot_tell = options.cannot_tell
-    if file is not None:
+    run_noise, cannot_tell = _run_noise(options.run_noise), options.cannot_tell
+    if options.limits is not None:
+        file = gate.read_limits_file(options.limits)
         limits += [gate.parse_limit(text, columns, where) for text, where in file.limits]
         cannot_tell = cannot_tell or file.cannot_tell
-    by_text: dict[str, gate.Limit] = {}
-    for limit in limits:
-        by_text.setdefault(limit.text, limit)
-    noise = _run_noise(options.run_noise)
-    if noise is None and file is not None:
-        noise = _run_noise(file.run_noise, where=str(options.limits))
+        if run_noise is None:
+            run_noise = _run_noise(file.run_noise, where=str(options.limits))
     if cannot_tell not in (None, _FAIL, _PASS):
         raise UsageError(
             f"no way {cannot_tell!r} to take what cannot be told", hint=f"{_FAIL} or {_PASS}."
         )
-    return _Gate(tuple(by_text.values()), noise, cannot_tell == _PASS)
+    by_text: dict[str, gate.Limit] = {}
+    for limit in limits:
+        by_text.setdefault(limit.text, limit)
+    return list(by_text.values()), run_noise, cannot_tell == _PASS
 
 
 def _run_noise(text: str | None, where: str = "") -> float | None:
@@ -244,19 +233,282 @@ def _run_noise(text: str | None, where: str = "") -> float | None:
     return float(match[1]) / 100
 
 
-def _match(text: str | None) -> Match | None:
-    match = next((match for match in MATCHES if match == text), None)
-    if text is not None and match is None:
-        raise UsageError(f"no matching {text!r}", hint=f"There are: {', '.join(MATCHES)}")
-    return match
-
-
 @cache
 def _columns(name: str) -> Sequence[Column]:
     # Of a report that can be compared; steps are added up.
-    return steps_per_rank(_empty(name)).columns if name == "steps" else queries.query(name).columns
-
-
-def _empty(name: str) -> Report:
     query = queries.query(name)
-    return Report(name, query.title, query.columns, None)
+    if name == "steps":
+        return rows.steps_per_rank(Report(name, query.title, query.columns, None)).columns
+    return query.columns
+
+
+@dataclass(frozen=True)
+class _Answers:
+    # Of one profile, all that the comparison needs of it.
+    reports: Mapping[str, Report]
+    samples: Mapping[rows.Sampler, Samples | None]
+
+
+def _ask(
+    profile: OpenProfile, wanted: Sequence[str], step_range: str | None, *, with_samples: bool
+) -> _Answers:
+    # What is asked of its events later is cached, and then it may forget them.
+    timeline, steps = profile.timeline, step_range or STEP_RANGE
+    request = Request(step_range=step_range)
+    reports = profile.answers([(name, request) for name in wanted])
+    samples = rows.samples_of((*wanted, "steps"), timeline, steps) if with_samples else {}
+    comparability.cache_properties(timeline, steps=steps)
+    comparability.step_period(timeline, steps)
+    accounts(timeline, steps)
+    profile.forget()
+    return _Answers(dict(zip(wanted, reports, strict=True)), samples)
+
+
+class _Comparer:
+    # Two open sides, of which each profile has been asked. `run_noise` is the relative standard deviation
+    # of a run, where it is known.
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        answers: Mapping[Timeline, _Answers],
+        match: names.Match,
+        step_range: str | None,
+        other_makers: bool,
+        run_noise: float | None,
+    ) -> None:
+        self._sides = sides
+        self._answers = answers
+        self._match = match
+        self._steps = step_range or STEP_RANGE
+        self._other_makers = other_makers
+        self._single = all(len(side.profiles) == 1 for side in sides)
+        self._comparisons: dict[str, Comparison] = {}
+        base, other = self._timelines = tuple([p.timeline for p in s.profiles] for s in sides)
+        self._noise = (
+            _assumed_noise(base, other) if run_noise is None else RunNoise(run_noise, run_noise)
+        )
+        self._notes = comparability.comparability_notes(base, other, steps=self._steps)
+        # An empty or failed capture is never an improvement, nor within any limit.
+        self._empty = any(note.slug == "side-empty" for note in self._notes)
+        self._notes += names.symbols_only_notes(base, other)
+        self._notes += [
+            note for i, name in ((0, "base"), (1, "other")) for note in _doubts(sides[i], name)
+        ]
+        self._unlike = self._work_differences()
+
+    def report(self, name: str) -> Report:
+        comparison = self._comparison(name)
+        report = comparison.report
+        if name != "kernels" or self._other_makers or comparison.rows is None:
+            return report
+        notes = rows.template_argument_notes(comparison.rows)
+        return replace(report, notes=(*report.notes, *notes))
+
+    def _comparison(self, name: str) -> Comparison:
+        if name not in self._comparisons:
+            self._comparisons[name] = self._compared(name)
+        return self._comparisons[name]
+
+    def _compared(self, name: str, *, judged: bool = True) -> Comparison:
+        base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
+        query = queries.query(name)
+        facts = query.needs | query.uses | query.totals
+        if not self._have_some_steps and has_per_step(query):
+            facts -= STEP_FACTS
+        unlike = self._unlike_steps if name == "steps" else ()
+        options = CompareOptions(
+            name_keys=self._name_keys(name),
+            half_widths=self._half_widths(name),
+            notes=[*unlike, *(note for note in self._notes if note.touches(facts))],
+            comparable=lambda column: judged and not self._incomparable(column),
+            one_sided=not self._other_makers,
+            noise=self._noise,
+        )
+        return compare_reports(base, other, options)
+
+    def _work_differences(self) -> list[str]:
+        # Reasons why the sides did not do the same work, as far as they can be found.
+        reasons = comparability.work_differences(self._notes, have_steps=self._have_steps)
+        if not self._have_steps:
+            kernels = self._compared("kernels", judged=False).rows or ()
+            difference = kernels and (
+                comparability.kernel_mix_difference(kernels)
+                or comparability.launch_count_difference(kernels)
+            )
+            reasons += [difference] if difference else []
+        if reasons:
+            self._notes.append(comparability.work_note(reasons))
+        return reasons
+
+    @cached_property
+    def _have_some_steps(self) -> bool:
+        timelines = [timeline for side in self._timelines for timeline in side]
+        return any(any(comparability.step_counts(t, self._steps)) for t in timelines)
+
+    @cached_property
+    def _unlike_steps(self) -> tuple[Note, ...]:
+        # What is one step as a whole cannot be compared with steps.
+        reports = ([self._answers[t].reports["steps"] for t in side] for side in self._timelines)
+        return rows.unannotated_notes(*reports)
+
+    @cached_property
+    def _have_steps(self) -> bool:
+        return None not in [time for side in self._times_per_step for time in side]
+
+    @cached_property
+    def _times_per_step(self) -> list[list[float | None]]:
+        # Per side and run the longest of its devices; None without steps.
+        return [
+            [_longest(map(self._time_per_step, run)) for run in side.runs] for side in self._sides
+        ]
+
+    def _time_per_step(self, profile: OpenProfile) -> float | None:
+        of_steps = self._accounts(profile).of_steps
+        if of_steps is None:
+            # No GPU operation lies in the steps, or their clocks disagree.
+            return comparability.step_period(profile.timeline, self._steps)
+        return _longest(each.span.length / (each.span.steps or 1) for each in of_steps)
+
+    def _accounts(self, profile: OpenProfile) -> Accounts:
+        return accounts(profile.timeline, self._steps)
+
+    def _incomparable(self, column: Column) -> bool:
+        return self._empty or (bool(self._unlike) and comparability.grows_with_work(column))
+
+    def _name_keys(self, name: str) -> Mapping[str, names.NameKey]:
+        if name == "kernels":
+            return {"name": self._kernel_key}
+        if name in _OF_CALLS and self._other_makers:
+            return {"name": names.call_name_key()}
+        return {}
+
+    @cached_property
+    def _kernel_key(self) -> names.NameKey:
+        base, other = self._timelines
+        return names.kernel_name_key(base, other, self._match)
+
+    def _of_run(self, name: str, run: Sequence[OpenProfile]) -> Report:
+        # Of its only profile, or of all its ranks one below the other.
+        reports = [self._answers[profile.timeline].reports[name] for profile in run]
+        if name == "steps":
+            if self._unlike_steps:
+                reports = [*map(rows.without_unannotated, reports)]
+            reports = [*map(rows.steps_per_rank, reports)]
+        if name == "idle_host":
+            reports = [*map(names.without_operator_numbers, reports)]
+        tables = [report.table for report in reports]
+        table = None if any(t is None for t in tables) else pa.concat_tables(tables)
+        return replace(merged_header(reports), table=table, advice=reports[0].advice)
+
+    def _half_widths(self, name: str) -> HalfWidths:
+        # By step, if each side is one run of one profile that has enough steps.
+        if not self._single:
+            return lambda matcher: {}
+        answers = [self._answers[timeline] for (timeline,) in self._timelines]
+        sides = [(each.samples, each.reports[name]) for each in answers]
+        return partial(rows.half_widths, name, sides, self._noise.stepped)
+
+    def answer(self) -> change.Answer:
+        if self._have_steps:
+            what, half = change.STEP, self._half_of_periods()
+            values = self._times_per_step
+        else:
+            what, half = change.WINDOW, None
+            values = [[self._window(run) for run in side.runs] for side in self._sides]
+        assumed = self._noise.single if half is None else self._noise.stepped
+        moved = change.change_of(_TIME, *values, noise=assumed, half_width=half)
+        notes = tuple(self._disturbances(values))
+        base, other = (len(side.runs) for side in self._sides)
+        return change.Answer(what, moved, (base, other), self._unlike, self._empty, notes)
+
+    def _disturbances(self, values: Sequence[Sequence[float | None]]) -> Iterator[Note]:
+        for side, times, name in zip(self._sides, values, ("base", "other"), strict=True):
+            measured = [time for time in times if time is not None]
+            labels = [run[0].profile.ref.label for run in side.runs]
+            if len(measured) == len(times):
+                yield from change.outlier_run_notes(name, measured, labels)
+            if self._single:
+                samples = self._answers[side.profiles[0].timeline].samples[step_durations]
+                if samples is not None:
+                    yield from change.slow_step_notes(name, samples.values[0])
+        base, other = ([[p.timeline for p in run] for run in side.runs] for side in self._sides)
+        yield from change.run_order_notes(base, other)
+
+    def _half_of_periods(self) -> float | None:
+        # Of the interval of the time per step, by how the steps of each run vary.
+        if not self._single:
+            return None
+        base, other = (self._answers[t].samples[step_periods] for (t,) in self._timelines)
+        if base is None or other is None:
+            return None
+        varying = noise.deviations(base.values), noise.deviations(other.values)
+        (half,) = noise.step_half_widths(*varying, self._noise.stepped).tolist()
+        return half if math.isfinite(half) else None
+
+    def _window(self, run: Sequence[OpenProfile]) -> float | None:
+        windows = [each.span.length for p in run for each in self._accounts(p).of_window]
+        return max(windows, default=None)
+
+    @cached_property
+    def _change(self) -> account.ChangeAccount:
+        base, other = ([[*map(self._accounts, run)] for run in side.runs] for side in self._sides)
+        return account.account_for_change(base, other, self._kernel_key)
+
+    def account_report(self, *, for_people: bool) -> Report:
+        # For people small parts are joined.
+        moved = account.with_minor_parts_joined(self._change) if for_people else self._change
+        notes = [note for note in self._notes if note.slug == "work-differs"]
+        return account.account_report(moved, self._refs, notes)
+
+    def culprits_report(self) -> Report:
+        kernels, calls, gaps = (self._comparison(name).rows or () for name in _CULPRIT_REPORTS)
+        return account.culprits(kernels, calls, gaps, account=self._change, profiles=self._refs)
+
+    @property
+    def _refs(self) -> tuple[ProfileRef, ...]:
+        return tuple(profile.profile.ref for side in self._sides for profile in side.profiles)
+
+    def verdict(self, limit: gate.Limit) -> gate.LimitVerdict:
+        columns, pairs = _columns(limit.report), self._comparison(limit.report).rows
+        (column,) = (column for column in columns if column.name == limit.column)
+        if self._empty:
+            return gate.undecided(limit, "a side holds no GPU work")
+        if self._incomparable(column):
+            reason = f"not the same work: {'; '.join(self._unlike)}; limit a mean, such as "
+            return gate.undecided(
+                limit, f"{reason}steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
+            )
+        if pairs is None:
+            return gate.judge_limit(limit, column, None)
+        texts = [c.name for c in columns if c.key and c.name != "profile" and c.kind == "text"]
+        limit_rows = [
+            gate.LimitRow(
+                " ".join(str(v) for name in texts if (v := (row.base or row.other).get(name))),
+                row.base_values[column.name],
+                row.other_values[column.name],
+                row.change(column.name),
+            )
+            for row in pairs
+        ]
+        return gate.judge_limit(limit, column, limit_rows)
+
+
+def _assumed_noise(base: Sequence[Timeline], other: Sequence[Timeline]) -> RunNoise:
+    # Runs differ less on the same GPU than on one that may be another.
+    gpus = comparability.gpu_uuids(base)
+    is_same = bool(gpus) and gpus == comparability.gpu_uuids(other)
+    return RunNoise(noise.RUN_NOISE if is_same else noise.UNKNOWN_RUN_NOISE)
+
+
+def _longest(times: Iterable[float | None]) -> float | None:
+    values = list(times)
+    return None if None in values else max(values, default=None)  # type: ignore[type-var]
+
+
+def _doubts(side: Side, name: str) -> list[Note]:
+    return [
+        replace(note, text=f"{name}: {note.text}")
+        for profile in side.profiles
+        for note in profile.profile.notes
+        if note.severity is not Severity.INFO
+    ]

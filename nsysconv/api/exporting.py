@@ -62,23 +62,21 @@ def export_profiles(
             written = exporter(to).export(timelines, partial, Options(names, made.suffix == ".gz"))
             publish(partial, made)
         except OSError as error:
-            raise refusal_error(
-                error, str(made), "Nothing was left there. Name another place with -o."
-            ) from error
+            hint = "Nothing was left there. Name another place with -o."
+            raise refusal_error(error, str(made), hint) from error
     return Exported(made, written)
 
 
 def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[str, Path]:
     # The format, and where to. Raises UsageError if the format is not clear, or the place is taken.
-    if to is None:
-        to = format_for(Path(path)) if path is not None else None
+    if to is None and path is not None:
+        to = format_for(Path(path))
     if to is None:
         raise UsageError("export to what?", hint=f"--to FORMAT; there are: {', '.join(FORMATS)}")
     made = Path(path) if path is not None else _default_path(target, to, exporter(to))
     if made.exists() or made.is_symlink():
-        raise UsageError(
-            "it exists already", where=str(made), hint="Name another with -o, or remove it."
-        )
+        hint = "Name another with -o, or remove it."
+        raise UsageError("it exists already", where=str(made), hint=hint)
     require_folder(made)
     return to, made
 

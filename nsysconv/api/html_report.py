@@ -7,14 +7,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from nsysconv import queries
-from nsysconv.api.open_profile import (
-    OpenProfile,
-    ReportOptions,
-    ShownReport,
-    check_by,
-    open_all,
-    shown_report,
-)
+from nsysconv.api import open_profile
+from nsysconv.api.open_profile import OpenProfile, ReportOptions, ShownReport, shown_report
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.notes import Note, Severity
@@ -118,10 +112,10 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
     """Return the reports for a page as `page` does, with the options as a value."""
     place, selector = split_target(target)
     with ExitStack() as stack:
-        profiles = open_all(place, selector, stack, say, include=options.include)
+        profiles = open_profile.open_all(place, selector, stack, say, include=options.include)
         left_out = () if options.names else _slow_reports(profiles, options.step_range)
         names = options.names or tuple(n for n in _default_names(profiles) if n not in left_out)
-        check_by(options.by, names)
+        open_profile.check_by(options.by, names)
         reports = _reports(profiles, names, options)
         if left_out:
             text = f"left out of the page of a long recording unless named: {', '.join(left_out)}"
@@ -143,12 +137,10 @@ def _reports(
     rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
 
     def request(spec: str) -> tuple[str, Request]:
-        name = queries.parse_spec(spec).name
-        most = MOST_EVENTS if name == "timeline_events" else rows
-        by_step = options.by is not None and name in queries.BY_STEP
-        return spec, options.request(most, by_step=by_step)
+        is_time_line = queries.parse_spec(spec).name == "timeline_events"
+        return spec, options.request(MOST_EVENTS if is_time_line else rows)
 
-    combined_request = options.request(rows, by_step=False)
+    combined_request = options.request(rows)
     combined = {
         spec: queries.CombinedReport(spec, combined_request)
         for spec in names

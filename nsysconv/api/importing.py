@@ -19,20 +19,9 @@ from functools import partial
 from itertools import compress
 from pathlib import Path
 
+from nsysconv.api import profile_file
 from nsysconv.api.inputs import Input, Inputs, MissingRank, SkippedFile, find_inputs, joined
-from nsysconv.api.profile_file import (
-    Done,
-    FileResult,
-    ImportOptions,
-    Progress,
-    add_store,
-    add_stored,
-    digest,
-    import_input,
-    rank_from,
-    run_membership,
-    suggest_rank_from,
-)
+from nsysconv.api.profile_file import Done, FileResult, Find, ImportOptions, Progress
 from nsysconv.api.targets import Say, Target, Words, check_existing, several, silent
 from nsysconv.api.workers import Workers, workers
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
@@ -175,7 +164,8 @@ def import_targets(
             return result
     runs, count = _runs(target, results)
     has_ranks = options.rank_from is not None or any(run.census.ranks for run in runs)
-    hint = None if has_ranks else _suggest_rank_from(inputs.read)
+    single = [item.path for item in inputs.read if len(item.paths) == 1]
+    hint = None if has_ranks else profile_file.suggest_rank_from(single)
     return replace(result, runs=runs, rank_from=hint, is_one_run=count == 1)
 
 
@@ -186,9 +176,8 @@ def _check_options(options: ImportOptions) -> None:
     if options.run is not None:
         _check_label(options.run, "run")
     _check_tags(options.tags)
-    _ = (
-        options.rank_pattern
-    )  # compiled here, so that a wrong one is an error before anything is read
+    # Compiled here, so that a wrong one is an error before anything is read.
+    _ = options.rank_pattern
 
 
 def _import_all(
@@ -211,8 +200,8 @@ def _import_all(
     return results
 
 
-class _NothingImported(Exception):  # noqa: N818 - is no error
-    """Leaves the block of a writer so that no empty store appears."""
+class _NothingImported(Exception):  # noqa: N818 - leaves a writer so that no empty store appears
+    pass
 
 
 def _import_each(
@@ -224,14 +213,14 @@ def _import_each(
     is_new: bool,
 ) -> Iterator[FileResult]:
     jobs, dask = options.jobs, options.dask
+    find = None if is_new else writer.find
     remote = frozenset(Work) if dask or (jobs or 0) > 1 else worthwhile(inputs)
     if not remote or (dask is None and (jobs == 1 or len(inputs) == 1)):
         for item in inputs:
-            yield import_input(item, writer, options, None if is_new else writer.find)
+            yield profile_file.import_input(item, writer, options, find)
         return
     with _shared_folder(target, dask) as folder, workers(dask, jobs) as processes:
-        importer = _ParallelImport(writer, options, folder, is_new=is_new)
-        yield from importer.results(inputs, remote, processes)
+        yield from _import_in_parallel(inputs, remote, processes, folder, writer, options, find)
 
 
 def _add_complete_store(
@@ -242,7 +231,7 @@ def _add_complete_store(
     while True:
         try:
             with writing(target) as writer:
-                add_store(complete, writer, options, added, target)
+                profile_file.add_store(complete, writer, options, added, target)
             break
         except InUseError:
             # Others add theirs.
@@ -276,10 +265,6 @@ def _runs(target: Location, results: Sequence[FileResult]) -> tuple[tuple[RunRes
         counted = coverage_by_run(store)
     runs = tuple(RunResult(labels[i], counted[i]) for i in sorted(ids) if i in counted)
     return runs, len(counted)
-
-
-def _suggest_rank_from(inputs: Sequence[Input]) -> str | None:
-    return suggest_rank_from([item.path for item in inputs if len(item.paths) == 1])
 
 
 # -- in other processes
@@ -323,77 +308,68 @@ def worthwhile(inputs: Sequence[Input]) -> frozenset[Work]:
 
 @dataclass(frozen=True)
 class _RemoteResult:
-    """What another process made of an input: a store, or none if there is an error.
-
-    `known`: the identity by which the wanted store holds it already. `lines` are for `say`.
-    """
-
+    # What another process made of an input: a store, or none if there is an error.
     result: FileResult
     store: Path | None = None
-    known: str | None = None
-    lines: tuple[str, ...] = ()
+    known: str | None = None  # the identity by which the wanted store holds it already
+    lines: tuple[str, ...] = ()  # for `say`
 
 
-class _AlreadyStored(Exception):  # noqa: N818 - is no error
-    """Leaves the block of a writer: the recordings of a file are in the wanted store already."""
-
+class _AlreadyStored(Exception):  # noqa: N818 - leaves a writer: the wanted store holds the file
     def __init__(self, identity: str) -> None:
         super().__init__(identity)
         self.identity = identity
 
 
-class _ParallelImport:
-    """An import whose inputs are read by workers, into stores in a folder that all of them see."""
+def _import_in_parallel(
+    inputs: Sequence[Input],
+    remote: Container[Work],
+    workers: Workers,
+    folder: Path,
+    writer: Writer,
+    options: ImportOptions,
+    find: Find | None,
+) -> Iterator[FileResult]:
+    # Workers do the kinds of work in `remote`, into stores in a folder that all of them see.
+    skip_known = find is not None and not options.replace
+    known = writer.identities() if skip_known else frozenset()
+    # Each worker reads with one process: there are several of them.
+    alone = replace(options, processes=1, threads=1, progress=silent, done=silent, say=silent)
+    read = partial(_read_remotely, folder, alone, known)
+    is_remote = [not item.is_store and work_of(item) in remote for item in inputs]
+    items = [_absolute(item) for item in compress(inputs, is_remote)]
+    remote_results = iter(workers.map(read, items, _killed, lambda item: item.paths))
+    for item, is_elsewhere in zip(inputs, is_remote, strict=True):
+        if is_elsewhere:
+            yield _add_remote_result(item, next(remote_results), writer, options)
+        else:
+            yield profile_file.import_input(item, writer, options, find)
 
-    def __init__(
-        self, writer: Writer, options: ImportOptions, folder: Path, *, is_new: bool
-    ) -> None:
-        self._writer = writer
-        self._options = options
-        self._folder = folder
-        self._is_new = is_new
 
-    def results(
-        self, inputs: Sequence[Input], remote: Container[Work], workers: Workers
-    ) -> Iterator[FileResult]:
-        """Yield what became of each input, in their order; workers do the kinds of work in `remote`."""
-        skip_known = not self._is_new and not self._options.replace
-        known = self._writer.identities() if skip_known else frozenset()
-        # Each worker reads with one process: there are several of them.
-        options = replace(self._options, processes=1, threads=1, progress=silent, done=silent)
-        read = partial(_read_remotely, self._folder, replace(options, say=silent), known)
-        is_remote = [not item.is_store and work_of(item) in remote for item in inputs]
-        items = [_absolute(item) for item in compress(inputs, is_remote)]
-        remote_results = iter(workers.map(read, items, _killed, lambda item: item.paths))
-        for item, is_elsewhere in zip(inputs, is_remote, strict=True):
-            if is_elsewhere:
-                yield self._add(item, next(remote_results))
-            else:
-                find = None if self._is_new else self._writer.find
-                yield import_input(item, self._writer, self._options, find)
-
-    def _add(self, item: Input, remote: _RemoteResult) -> FileResult:
-        for line in remote.lines:
-            self._options.say(line)
-        result = replace(remote.result, path=item.path)
-        run = run_membership(item, self._options)
-        if result.error is not None:
-            named = str(item.paths[0])
-            result.error.where = result.error.where.replace(str(item.path.absolute()), named)
-            return result
-        if remote.known is not None:
-            existing = self._writer.find(remote.known)
-            self._writer.met(existing, run)
-            return replace(result, imported=existing)
-        assert remote.store is not None
-        with stored_profiles(remote.store) as profiles:
-            imported = [
-                copied
-                for profile in profiles
-                for copied in add_stored(profile, self._writer, self._options, run, [], item.path)
-            ]
-        remote.store.unlink()
-        return replace(result, imported=tuple(imported))
+def _add_remote_result(
+    item: Input, remote: _RemoteResult, writer: Writer, options: ImportOptions
+) -> FileResult:
+    for line in remote.lines:
+        options.say(line)
+    result = replace(remote.result, path=item.path)
+    run = profile_file.run_membership(item, options)
+    if result.error is not None:
+        named = str(item.paths[0])
+        result.error.where = result.error.where.replace(str(item.path.absolute()), named)
+        return result
+    if remote.known is not None:
+        existing = writer.find(remote.known)
+        writer.met(existing, run)
+        return replace(result, imported=existing)
+    assert remote.store is not None
+    with stored_profiles(remote.store) as profiles:
+        imported = [
+            copied
+            for profile in profiles
+            for copied in profile_file.add_stored(profile, writer, options, run, [], item.path)
+        ]
+    remote.store.unlink()
+    return replace(result, imported=tuple(imported))
 
 
 def _read_remotely(
@@ -409,18 +385,19 @@ def _read_remotely(
         return ()
 
     result = FileResult(item.path)
+    stored_as: str | None = None
+    options = replace(options, say=lines.append)
     try:
         with writing(store) as writer:
-            result = import_input(
-                item, writer, replace(options, say=lines.append), find if known else None
-            )
+            result = profile_file.import_input(item, writer, options, find if known else None)
             if not result.imported:
                 raise _NothingImported
     except _AlreadyStored as stored_already:
-        return _RemoteResult(result, known=stored_already.identity, lines=tuple(lines))
+        stored_as = stored_already.identity
     except _NothingImported:
-        return _RemoteResult(result, lines=tuple(lines))
-    return _RemoteResult(result, store, lines=tuple(lines))
+        pass
+    made = store if result.imported else None
+    return _RemoteResult(result, made, stored_as, tuple(lines))
 
 
 def _absolute(item: Input) -> Input:
@@ -461,12 +438,10 @@ def _check_rank_from(options: ImportOptions, inputs: Inputs) -> None:
     if options.rank_pattern is None:
         return
     paths = [str(item.path) for item in inputs.read]
-    if paths and all(rank_from(path, options.rank_pattern) is None for path in paths):
-        raise UsageError(
-            f"--rank-from {options.rank_from!r} finds no rank in any of the paths",
-            where=paths[0],
-            hint="It is looked for anywhere in a path as it was named; its first group is the rank.",
-        )
+    if paths and all(profile_file.rank_from(path, options.rank_pattern) is None for path in paths):
+        what = f"--rank-from {options.rank_from!r} finds no rank in any of the paths"
+        hint = "It is looked for anywhere in a path as it was named; its first group is the rank."
+        raise UsageError(what, where=paths[0], hint=hint)
 
 
 def _check_label(label: str, kind: str) -> None:
@@ -480,10 +455,8 @@ def _check_label(label: str, kind: str) -> None:
     }
     for reason, holds in reasons.items():
         if holds:
-            raise UsageError(
-                f"{label!r} cannot be a label: {reason}",
-                hint=f"Take a word, such as main: the {kind} is STORE@main then.",
-            )
+            hint = f"Take a word, such as main: the {kind} is STORE@main then."
+            raise UsageError(f"{label!r} cannot be a label: {reason}", hint=hint)
 
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -492,16 +465,12 @@ _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 def _check_tags(tags: Mapping[str, str]) -> None:
     for key, value in tags.items():
         if not _KEY.fullmatch(key):
-            raise UsageError(
-                f"{key!r} cannot be the key of a tag",
-                hint="A key begins with a letter or _; letters, digits, _, . and - may follow.",
-            )
+            hint = "A key begins with a letter or _; letters, digits, _, . and - may follow."
+            raise UsageError(f"{key!r} cannot be the key of a tag", hint=hint)
         # Control characters would steer the terminal that shows them.
         if not value.isprintable():
-            raise UsageError(
-                f"the value of tag {key} has characters that cannot be printed: {value!r}",
-                hint="Take text on one line.",
-            )
+            what = f"the value of tag {key} has characters that cannot be printed: {value!r}"
+            raise UsageError(what, hint="Take text on one line.")
 
 
 def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
@@ -516,11 +485,9 @@ def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
 def _check_default_store(target: Path, inputs: Sequence[Input]) -> None:
     # Nothing is added to a store that nobody named; importing again what it holds changes nothing.
     if target.exists() and not (is_store(target) and _holds_all(target, inputs)):
-        raise UsageError(
-            "the file exists and is not the store of this input",
-            where=str(target),
-            hint=f"Add to it with -o {target}, name another with -o OTHER.db, or move it away.",
-        )
+        what = "the file exists and is not the store of this input"
+        hint = f"Add to it with -o {target}, name another with -o OTHER.db, or move it away."
+        raise UsageError(what, where=str(target), hint=hint)
 
 
 def _holds_all(store: Path, inputs: Sequence[Input]) -> bool:
@@ -529,7 +496,7 @@ def _holds_all(store: Path, inputs: Sequence[Input]) -> bool:
     return all(
         all(path.is_file() for path in item.paths)
         and not item.is_store
-        and digest([_sha256(path) for path in item.paths]) in known
+        and profile_file.digest([_sha256(path) for path in item.paths]) in known
         for item in inputs
     )
 

@@ -108,13 +108,9 @@ def find_inputs(paths: Sequence[Target], target: Location | None = None) -> Inpu
 
 def _inputs_of_folder(folder: Path) -> Iterator[Input]:
     whole = folder.resolve()
-    files = (
-        file
-        for file in folder.rglob("*")
-        if not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    )
-    for file in sorted(files, key=_by_numbers):
-        if file.is_file():
+    for file in sorted(folder.rglob("*"), key=_by_numbers):
+        is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+        if not is_hidden and file.is_file():
             yield Input((file,), from_folder=True, together=f"folder {whole}", label=whole.name)
 
 
@@ -127,13 +123,8 @@ def _named_file(path: Path, files: Sequence[Path]) -> Input:
 
 def _by_numbers(path: Path) -> list[list[str | int]]:
     # Rank 10 comes after rank 9.
-    return [
-        [
-            int(piece) if number % 2 else piece
-            for number, piece in enumerate(re.split("([0-9]+)", p))
-        ]
-        for p in path.parts
-    ]
+    pieces = [re.split("([0-9]+)", part) for part in path.parts]
+    return [[int(p) if i % 2 else p for i, p in enumerate(of_part)] for of_part in pieces]
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
@@ -145,12 +136,8 @@ def _is_same_file(one: Path, other: Path) -> bool:
 
 def _missing_ranks(records: Sequence[Path], inputs: Sequence[Input]) -> Iterator[MissingRank]:
     # A rank is there if a file lies beside its record, or one that the record names.
-    accompanied = {
-        record.record_path(path)
-        for each in inputs
-        for path in each.paths
-        if path.suffix not in _LOGS
-    }
+    files = (path for each in inputs for path in each.paths)
+    accompanied = {record.record_path(path) for path in files if path.suffix not in _LOGS}
     for path in records:
         content = record.read(path)
         if content is None or path in accompanied:
@@ -165,10 +152,8 @@ def _without_duplicates(inputs: Sequence[Input]) -> tuple[list[Input], list[Skip
     groups: dict[Path, list[Input]] = {}
     for each in inputs:
         groups.setdefault(each.path.with_suffix(""), []).append(each)
-    reasons: dict[Path, str] = {}
-    for group in groups.values():
-        if len(group) > 1:
-            reasons.update(_duplicates(group))
+    several = [group for group in groups.values() if len(group) > 1]
+    reasons = {path: reason for group in several for path, reason in _duplicates(group)}
     read = [each for each in inputs if each.path not in reasons]
     return read, [SkippedFile(path, reason) for path, reason in reasons.items()]
 
@@ -202,9 +187,8 @@ def _holds(store: Path, path: Path) -> bool:
         return False  # the error is raised again when the store is read
     if content is not None and (content.store, content.report) == (store.name, path.name):
         return bool(profiles)
-    if any(Path(p["path"]).stem == path.stem for p in profiles) and (
-        store.stat().st_mtime_ns >= path.stat().st_mtime_ns
-    ):
+    has_stem = any(Path(p["path"]).stem == path.stem for p in profiles)
+    if has_stem and store.stat().st_mtime_ns >= path.stat().st_mtime_ns:
         return True
     known = {p["sha256"] for p in profiles}
     with Probe(path) as probe:
@@ -229,19 +213,12 @@ class MissingRank:
 
 
 def missing_rank_lines(ranks: Sequence[MissingRank], *, alone: bool) -> Iterator[str]:
-    """Yield a line on each missing rank, of many the first ones.
-
-    `alone`: no rank left a report; then the ranks that left no record either are named, too.
-    """
+    """Yield a line on each missing rank, and, if none left a report, on those without a record."""
     yield from map(str, ranks[:_MOST_RANKS])
     if len(ranks) > _MOST_RANKS:
         yield f"and {len(ranks) - _MOST_RANKS:,} more lost ranks"
-    if alone:
-        yield from _ranks_without_record([each.record for each in ranks])
-
-
-def _ranks_without_record(records: Sequence[Record]) -> Iterator[str]:
     # As far as the records of each job say how many ranks it had.
+    records = [each.record for each in ranks] if alone else []
     for job in dict.fromkeys(each.job for each in records):
         of_job = [each for each in records if each.job == job]
         size = max((each.world_size or 0 for each in of_job), default=0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv import queries
-from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
+from nsysconv.api.targets import Say, Target, Words, files_of, several, silent
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Request
@@ -103,24 +103,19 @@ class ReportOptions:
             return None
         return replace(self.slice, step_range=self.slice.step_range or self.step_range)
 
-    def request(self, limit: int, *, by_step: bool) -> Request:
-        """Return the request for one report of at most `limit` rows (0: all).
+    def row_limit(self, spec: str) -> int:
+        """Return how many rows a report has at most (0: all)."""
+        default = queries.default_limit(spec, for_people=self.for_people)
+        return default if self.limit is None else self.limit
 
-        Raises UsageError for unknown words and a negative limit.
-        """
+    def request(self, limit: int) -> Request:
+        """Return a request for at most `limit` rows (0: all); raise UsageError for unknown words."""
         check_limit(limit)
         for kind in self.idle:
-            if kind not in IDLE_KINDS:
-                raise UsageError(
-                    f"no kind of idle time {kind!r}", hint=f"There are: {', '.join(IDLE_KINDS)}"
-                )
-        if self.kernel_names not in KERNEL_NAMES:
-            raise UsageError(
-                f"no kernel names {self.kernel_names!r}",
-                hint=f"There are: {', '.join(KERNEL_NAMES)}",
-            )
+            check_word("kind of idle time", kind, IDLE_KINDS)
+        check_word("kernel names", self.kernel_names, KERNEL_NAMES)
         step_range = self.step_range or (self.slice.step_range if self.slice else None)
-        return Request(limit, self.idle, self.kernel_names, by_step, step_range)
+        return Request(limit, self.idle, self.kernel_names, self.by == "step", step_range)
 
 
 class OpenProfile:
@@ -185,9 +180,9 @@ class OpenProfile:
         self._check_open()
         check_by(by, (name,))
         options = ReportOptions(
-            slice=slice, idle=several(idle), kernel_names=names, step_range=step_range
+            by=by, slice=slice, idle=several(idle), kernel_names=names, step_range=step_range
         )
-        request = options.request(limit, by_step=by is not None)
+        request = options.request(limit)
         timeline = _cut(self._timeline_for(name), options.part)
         return shown_report(queries.compute_report(name, timeline, request))
 
@@ -212,12 +207,15 @@ class OpenProfile:
         names = queries.CORE if names is None else several(names)
         check_by(by, names)
         options = ReportOptions(
-            slice=slice, idle=several(idle), kernel_names=kernel_names, step_range=step_range
+            by=by,
+            for_people=for_people,
+            limit=limit,
+            slice=slice,
+            idle=several(idle),
+            kernel_names=kernel_names,
+            step_range=step_range,
         )
-        requests = []
-        for name in names:
-            rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
-            requests.append((name, options.request(rows, by_step=by is not None)))
+        requests = [(name, options.request(options.row_limit(name))) for name in names]
         return [shown_report(report) for report in self.answers(requests, options.part)]
 
     def answers(
@@ -228,12 +226,10 @@ class OpenProfile:
         Rows that one report has to have read for it no other report sees: what a report says does not
         depend on which others are asked for.
         """
-        groups: dict[int, tuple[Timeline, list[int]]] = {}
-        for place, (spec, _) in enumerate(asked):
-            timeline = self._timeline_for(spec)
-            groups.setdefault(id(timeline), (timeline, []))[1].append(place)
+        timelines = [self._timeline_for(spec) for spec, _ in asked]
         reports: dict[int, Report] = {}
-        for timeline, places in groups.values():
+        for timeline in dict.fromkeys(timelines):
+            places = [place for place, each in enumerate(timelines) if each is timeline]
             requests = [asked[place] for place in places]
             computed = queries.compute_reports(requests, _cut(timeline, part))
             reports.update(zip(places, computed, strict=True))
@@ -267,11 +263,8 @@ class OpenProfile:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise UsageError(
-                "the profile is closed",
-                where=self.profile.ref.path,
-                hint="Ask for reports within the `with` block, or open it again.",
-            )
+            hint = "Ask for reports within the `with` block, or open it again."
+            raise UsageError("the profile is closed", where=self.profile.ref.path, hint=hint)
 
 
 def _cut(timeline: Timeline, part: Slice | None) -> Timeline:
@@ -282,13 +275,16 @@ def check_by(by: str | None, names: Sequence[str]) -> None:
     """Raise UsageError for a `by` that none of these reports has, rather than let it change nothing."""
     if by is None:
         return
-    if by not in BY:
-        raise UsageError(f"no rows by {by!r}", hint=f"There are: {', '.join(BY)}")
+    check_word("rows by", by, BY)
     if not {queries.parse_spec(name).name for name in names} & set(queries.BY_STEP):
-        raise UsageError(
-            "none of these reports has rows by step",
-            hint=f"Reports that have: {', '.join(queries.BY_STEP)}",
-        )
+        hint = f"Reports that have: {', '.join(queries.BY_STEP)}"
+        raise UsageError("none of these reports has rows by step", hint=hint)
+
+
+def check_word(what: str, word: str | None, words: Sequence[str]) -> None:
+    """Raise UsageError for a word that is not among these; None is no word."""
+    if word is not None and word not in words:
+        raise UsageError(f"no {what} {word!r}", hint=f"There are: {', '.join(words)}")
 
 
 def check_limit(limit: int | None) -> None:
@@ -326,45 +322,21 @@ def open_all(
     say: Say = silent,
     *,
     include: Sequence[str] = (),
+    one_run: bool = False,
 ) -> list[OpenProfile]:
-    """Open all profiles of a store or file, in the order of ranks, for as long as the stack is open.
-
-    With a selector open those of the run of that label, or the one profile that it names. Raises as
-    `open`.
-    """
+    """Open what `select_profiles` returns for as long as the stack is open; raise as that and `open`."""
     store, file = _open_store(place, stack, say, include)
-    return [
-        OpenProfile(each, ExitStack(), file) for each in select_profiles(store, place, selector)
-    ]
+    profiles = select_profiles(store, place, selector, one_run=one_run)
+    return [OpenProfile(each, ExitStack(), file) for each in profiles]
 
 
-def open_run(
-    place: Location,
-    selector: str | None,
-    stack: ExitStack,
-    say: Say = silent,
-    *,
-    include: Sequence[str] = (),
-) -> list[OpenProfile]:
-    """Open profiles as `open_all` does; raise UsageError if they are of several runs."""
-    store, file = _open_store(place, stack, say, include)
-    return [
-        OpenProfile(each, ExitStack(), file) for each in profiles_of_one_run(store, place, selector)
-    ]
-
-
-def profiles_of_one_run(store: Store, place: Location, selector: str | None) -> list[Profile]:
-    """Return profiles as `select_profiles` does; raise UsageError if they are of several runs."""
-    profiles = select_profiles(store, place, selector)
-    if selector is None:
-        _check_one_run(profiles, {row["id"]: row["label"] for row in store.runs()}, place)
-    return profiles
-
-
-def select_profiles(store: Store, place: Location, selector: str | None) -> list[Profile]:
+def select_profiles(
+    store: Store, place: Location, selector: str | None, *, one_run: bool = False
+) -> list[Profile]:
     """Return profiles of a store in the order of ranks, at least one.
 
-    `selector` is the label of a run, or names one profile; None means all.
+    `selector` is the label of a run, or names one profile; None means all. Raises UsageError if they are
+    to be of one run, and are of several.
     """
     profiles = store.profiles()
     if len(profiles) > 1:
@@ -373,6 +345,13 @@ def select_profiles(store: Store, place: Location, selector: str | None) -> list
         runs = {row["id"] for row in store.runs() if row["label"] == selector}
         of_run = [p for p in profiles if p.attributes["run_id"] in runs]
         return of_run or [_select_one(store, place, selector)]
+    if one_run:
+        labels = {row["id"]: row["label"] for row in store.runs()}
+        by_run: dict[str, list[Profile]] = {}
+        for profile in profiles:
+            by_run.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
+        if len(by_run) > 1:
+            raise _ambiguous("runs", by_run, place)
     return profiles or [_select_one(store, place, None)]
 
 
@@ -395,57 +374,34 @@ def _open_store(
 
 
 def profile_path(place: Location) -> Path | None:
-    """Return the path of a file that may be a profile; None for a store.
-
-    Raises UsageError for a folder, InputError if there is no such file.
-    """
+    """Return a file that may be a profile, None for a store; raise for a folder or no file."""
     if isinstance(place, Url) or is_store(place):
         return None
     if not place.exists():
         raise InputError("no such file", where=str(place))
     if place.is_dir():
-        raise UsageError(
-            "a folder",
-            where=str(place),
-            hint=f"Import it first: nsysconv import {place} -o STORE.db",
-        )
+        hint = f"Import it first: nsysconv import {place} -o STORE.db"
+        raise UsageError("a folder", where=str(place), hint=hint)
     return place
 
 
 def _select_one(store: Store, place: Location, selector: str | None) -> Profile:
     profiles = store.profiles()
     if selector is not None and selector.startswith("rank="):
-        ranked = [
-            p
-            for p in profiles
-            if any(str(row["rank"]) == selector[5:] for row in p.rows("process"))
-        ]
+        rank = selector.removeprefix("rank=")
+        ranked = [p for p in profiles if rank in {str(row["rank"]) for row in p.rows("process")}]
         if len(ranked) == 1:
             return ranked[0]
-        raise UsageError(
-            f"{len(ranked)} profiles with {selector}",
-            where=str(place),
-            hint="`nsysconv runs STORE` lists the profiles.",
-        )
+        hint = "`nsysconv runs STORE` lists the profiles."
+        raise UsageError(f"{len(ranked)} profiles with {selector}", where=str(place), hint=hint)
     if selector is not None:
         return find_profile(store, selector)
     if len(profiles) == 1:
         return profiles[0]
     if not profiles:
-        raise UsageError(
-            "the store holds no profile",
-            where=str(place),
-            hint=f"Import one: nsysconv import FILE -o {place}",
-        )
+        hint = f"Import one: nsysconv import FILE -o {place}"
+        raise UsageError("the store holds no profile", where=str(place), hint=hint)
     raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
-
-
-def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Location) -> None:
-    runs: dict[str, list[Profile]] = {}
-    for profile in profiles:
-        runs.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
-    if len(runs) > 1:
-        raise _ambiguous("runs", runs, place)
 
 
 def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Location) -> UsageError:
@@ -459,16 +415,13 @@ def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Locat
     if len(choices) > _MOST_CHOICES:
         every = f"nsysconv runs {place}" if kind == "store" else "Imported, `nsysconv runs STORE`"
         lines.append(f"and {len(choices) - _MOST_CHOICES:,} more. {every} lists them all.")
-    return UsageError(
-        f"the {kind} holds {len(choices)} {what}: name one",
-        where=str(place),
-        hint="\n".join(lines),
-    )
+    text = f"the {kind} holds {len(choices)} {what}: name one"
+    return UsageError(text, where=str(place), hint="\n".join(lines))
 
 
 def _kernel_count(profile: Profile) -> int:
-    counted = sum(total.count for total in totals(Timeline(profile), KERNEL))
-    return profile.row_count("kernel") or counted
+    count = profile.row_count("kernel")
+    return count or sum(total.count for total in totals(Timeline(profile), KERNEL))
 
 
 def _rank_order(profile: Profile) -> tuple[bool, int, int]:
@@ -490,21 +443,9 @@ class Side:
         """Return all profiles of all runs."""
         return tuple(profile for run in self.runs for profile in run)
 
-    def cut(self, part: Slice) -> None:
-        """Look at no more of its profiles than this part from now on."""
-        for profile in self.profiles:
-            profile.narrow(part)
-
-
-def check_sides(*targets: Target) -> None:
-    """Raise InputError or UsageError for missing files of any side, before one is opened."""
-    check_existing([place for target in targets for place, _ in files_of(target)])
-
 
 def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
-    """Open a side for as long as the stack is open.
-
-    It is a store, STORE@LABEL, @ID or @RUN, a profile file, a folder, or a glob.
+    """Open a side, such as STORE@LABEL, a file, a folder or a glob, for as long as the stack is open.
 
     Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
     are repeats. Raises UsageError or InputError if nothing is there, or a file is not a profile.
@@ -513,15 +454,13 @@ def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
     in_folder, reasons = not isinstance(target, Url) and Path(target).is_dir(), []
     for source, selector in files_of(target):
         try:
-            profiles = open_all(source, selector, stack, say)
+            for profile in open_all(source, selector, stack, say):
+                run = (str(source), profile.profile.attributes["run_id"])
+                runs.setdefault(run, []).append(profile)
         except InputError as error:
             if not in_folder:
                 raise
             reasons.append(str(error))
-            continue
-        for profile in profiles:
-            run = (str(source), profile.profile.attributes["run_id"])
-            runs.setdefault(run, []).append(profile)
     if not runs:
         raise InputError("no profile in it", where=shown_target(target), hint="\n".join(reasons))
     return Side(tuple(_runs_by_rank(list(runs.values()))))
@@ -533,11 +472,9 @@ def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenP
     if any(len(run) > 1 for run in runs) or not all(ranks) or len(set(ranks)) == 1:
         yield from map(tuple, runs)
         return
-    repeats: list[list[OpenProfile]] = []
+    repeats: dict[int, list[OpenProfile]] = {}
     seen: Counter[frozenset[int]] = Counter()
     for rank, (profile,) in zip(ranks, runs, strict=True):
-        if seen[rank] == len(repeats):
-            repeats.append([])
-        repeats[seen[rank]].append(profile)
+        repeats.setdefault(seen[rank], []).append(profile)
         seen[rank] += 1
-    yield from map(tuple, repeats)
+    yield from map(tuple, repeats.values())

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nsysconv import record, schema
 from nsysconv.api.inputs import Input
@@ -27,7 +28,6 @@ from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.launch import cores
 from nsysconv.notes import Note, Severity
-from nsysconv.record import Record
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import reading, writing
 from nsysconv.store.merging import StoredProfile, StoredRun, stored_profiles
@@ -38,6 +38,7 @@ from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer
 
 Row = dict[str, Any]
+Failure = TypeVar("Failure", bound=NsysconvError)
 
 _RANK = r"[0-9]{1,9}"
 _RANK_IN_NAME = re.compile(rf"(?<![a-z])(?<!local[_-])rank[_-]?({_RANK})(?![0-9])", re.IGNORECASE)
@@ -64,23 +65,6 @@ class RankClaim:
     guessed: bool = False
 
 
-def compile_rank_pattern(text: str) -> re.Pattern[str]:
-    """Return the compiled expression of `--rank-from`.
-
-    Raises UsageError if it is not a regular expression, or has no group.
-    """
-    hint = r"Its first group is the rank: --rank-from 'train\.(\d+)\.'"
-    try:
-        pattern = re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise UsageError(
-            f"--rank-from {text!r} is no regular expression: {error}", hint=hint
-        ) from None
-    if not pattern.groups:
-        raise UsageError(f"--rank-from {text!r} has no group", hint=hint)
-    return pattern
-
-
 def rank_from(path: str, pattern: re.Pattern[str]) -> int | None:
     """Return the rank that `--rank-from` finds in a path as it was named, or None."""
     match = pattern.search(path)
@@ -102,12 +86,12 @@ def rank_claims(
     `named` is how the user named the file, if that is not `path`. Voices that say nothing are left out.
     """
     claims = []
-    if pattern is not None:
-        forced = rank_from(named[0] if named else str(path), pattern)
-        if forced is not None:
-            claims.append(RankClaim(_USER, forced))
-    own = record_of(path)
-    if own is not None:
+    forced = pattern and rank_from(named[0] if named else str(path), pattern)
+    if forced is not None:
+        claims.append(RankClaim(_USER, forced))
+    own = record.read(record.record_path(path))
+    # Not the record of another file.
+    if own is not None and (own.report is None or Path(own.report).stem == path.stem):
         voice = "the record beside it"
         claims.append(RankClaim(voice, own.rank, own.local_rank, own.world_size, own.host, own.job))
     guess = rank_in_name(path)
@@ -116,122 +100,100 @@ def rank_claims(
     return claims
 
 
-def record_of(path: Path) -> Record | None:
-    """Return the record beside a file; None if there is none, or it is the record of another file."""
-    content = record.read(record.record_path(path))
-    if content is None or (content.report is not None and Path(content.report).stem != path.stem):
-        return None
-    return content
-
-
 def suggest_rank_from(paths: Sequence[Path]) -> str | None:
-    """Return the `--rank-from` that takes the one number in which names differ as the rank, or None.
-
-    Ranks begin at 0: numbers that do not are numbers of repeats, and None is returned.
-    """
+    """Return the `--rank-from` for the only number in which names differ, if that begins at 0."""
     shapes: dict[str, list[tuple[int, ...]]] = {}
     for path in paths:
         numbers = tuple(int(n) for n in _NUMBER.findall(path.name) if len(n) < 10)
         shapes.setdefault(_NUMBER.sub("0", path.name), []).append(numbers)
-    if len(shapes) != 1:
-        return None
-    ((shape, numbers_of),) = shapes.items()
-    if len(numbers_of) < 2 or len({len(numbers) for numbers in numbers_of}) != 1:
+    shape, numbers_of = next(iter(shapes.items()), ("", []))
+    if len(shapes) != 1 or len(numbers_of) < 2 or len(set(map(len, numbers_of))) != 1:
         return None
     columns = list(zip(*numbers_of, strict=True))
     differing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
     if len(differing) != 1:
         return None
-    ranks = columns[differing[0]]
+    (at,) = differing
+    ranks = columns[at]
     if len(set(ranks)) != len(ranks) or min(ranks) != 0:
         return None
     parts = [re.escape(part).replace("\\-", "-") for part in shape.split("0")]
-    (at,) = differing
     head = r"\d+".join(parts[: at + 1])
     tail = r"\d+".join(parts[at + 1 :])
     return rf"{head}(\d+){tail}$"
 
 
 def with_ranks(recording: Recording, claims: Sequence[RankClaim]) -> Recording:
-    """Return the recording with what the claims say in its rows of processes.
-
-    One of several recordings of a file is returned as it is: nothing outside the file says which of
-    them it is.
-    """
+    """Return the recording with what the claims say of its processes; one of several as it is."""
+    # Of several recordings in a file nothing outside says which of them the claims mean.
     if not claims or recording.one_of_several:
         return recording
-    return replace(recording, batches=_RankCompletion(claims).batches(recording.batches))
+    return replace(recording, batches=_with_completed_processes(recording.batches, claims))
 
 
-class _RankCompletion:
-    def __init__(self, claims: Sequence[RankClaim]) -> None:
-        self._claims = claims
-        self._has_rank = False
-        self._notes: list[Note] = []
-        self._processes: list[ArrowRows] = []
+def _with_completed_processes(batches: Batches, claims: Sequence[RankClaim]) -> Batches:
+    processes: list[ArrowRows] = []
 
-    def batches(self, batches: Batches) -> Batches:
-        # Rows of processes come last: only the summary says which of them are at work.
-        summary = yield from filter_batches(batches, self._hold_back_processes)
-        for batch in self._processes:
-            rows = self._completed(batch.rows.to_pylist(), summary.gpu_pids)
-            yield rows_of(schema.process, rows)
-        host = next((claim.host for claim in self._claims if claim.host), None)
-        attributes = summary.attributes
-        return replace(
-            summary,
-            attributes=attributes if attributes.host else replace(attributes, host=host),
-            facts=summary.facts | (_RANKS if self._has_rank else frozenset()),
-            notes=(*summary.notes, *self._notes),
-        )
-
-    def _hold_back_processes(self, batch: Batch) -> bool:
+    def hold_back_processes(batch: Batch) -> bool:
         if not isinstance(batch, ArrowRows) or batch.table != schema.process.name:
             return True
-        self._processes.append(batch)
+        processes.append(batch)
         return False
 
-    def _completed(self, rows: list[Row], gpu_pids: frozenset[int]) -> list[Row]:
-        for row in rows:
-            for column in _WITHOUT_RANK:
-                values = (getattr(claim, column) for claim in self._claims)
-                row[column] = row.get(column) or next((value for value in values if value), None)
-        ranked = [row for row in rows if row.get("rank") is not None]
-        claims = [claim for claim in self._claims if claim.rank is not None]
-        working = gpu_pids or {row["pid"] for row in rows}
-        only = [row for row in rows if row["pid"] in working] if len(working) == 1 else []
-        if claims and only and ranked in ([], only):
-            self._set_rank(only[0], claims)
-        elif claims and not ranked and rows:
+    # Rows of processes come last: only the summary says which of them are at work.
+    summary = yield from filter_batches(batches, hold_back_processes)
+    notes: list[Note] = []
+    has_rank = False
+    for batch in processes:
+        rows = batch.rows.to_pylist()
+        for row, column in product(rows, _WITHOUT_RANK):
+            values = (getattr(claim, column) for claim in claims)
+            row[column] = row.get(column) or next((value for value in values if value), None)
+        has_rank |= _set_rank(rows, claims, summary.gpu_pids, notes)
+        yield rows_of(schema.process, rows)
+    host = next((claim.host for claim in claims if claim.host), None)
+    attributes = summary.attributes
+    return replace(
+        summary,
+        attributes=attributes if attributes.host else replace(attributes, host=host),
+        facts=summary.facts | (_RANKS if has_rank else frozenset()),
+        notes=(*summary.notes, *notes),
+    )
+
+
+def _set_rank(
+    rows: Sequence[Row], claims: Sequence[RankClaim], gpu_pids: frozenset[int], notes: list[Note]
+) -> bool:
+    # Of the only process at work; returns whether its rank was set, and adds to the notes.
+    ranked = [row for row in rows if row.get("rank") is not None]
+    claims = [claim for claim in claims if claim.rank is not None]
+    working = gpu_pids or {row["pid"] for row in rows}
+    only = [row for row in rows if row["pid"] in working] if len(working) == 1 else []
+    if not claims or not only or ranked not in ([], only):
+        if claims and not ranked and rows:
             voices = " and ".join(claim.voice for claim in claims)
             text = f"{voices}: rank {claims[0].rank}, but {len(working)} processes are at work"
-            self._notes.append(Note("rank-unused", Severity.INFO, text, facts=_RANKS))
-        return rows
-
-    def _set_rank(self, row: Row, claims: Sequence[RankClaim]) -> None:
-        own = RankClaim(
-            "the recording", row.get("rank"), row.get("local_rank"), row.get("world_size")
-        )
-        forced = [claim for claim in claims if claim.voice == _USER]
-        order = [*forced, own, *(claim for claim in claims if claim not in forced)]
-        first, *others = [claim for claim in order if claim.rank is not None]
-        row["rank"] = first.rank
-        for column in _WITH_RANK:
-            agreeing = (getattr(c, column) for c in (first, *others) if c.rank == first.rank)
-            row[column] = next((value for value in agreeing if value is not None), None)
-        self._has_rank = True
-        if first.guessed:
-            # The rank is the place, so that the notes of a run's profiles are one with their number.
-            text, where = "the rank was taken from the file's name", f"rank {first.rank}"
-            note = Note("rank-from-name", Severity.APPROXIMATED, text, 1, where, _RANKS)
-            self._notes.append(note)
-        for other in others:
-            if other.rank != first.rank:
-                text = (
-                    f"{first.voice} says rank {first.rank}, {other.voice} {other.rank}; "
-                    f"{first.rank} was kept"
-                )
-                self._notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))
+            notes.append(Note("rank-unused", Severity.INFO, text, facts=_RANKS))
+        return False
+    row = only[0]
+    own = RankClaim("the recording", row.get("rank"), row.get("local_rank"), row.get("world_size"))
+    forced = [claim for claim in claims if claim.voice == _USER]
+    order = [*forced, own, *(claim for claim in claims if claim not in forced)]
+    first, *others = [claim for claim in order if claim.rank is not None]
+    row["rank"] = first.rank
+    for column in _WITH_RANK:
+        agreeing = (getattr(c, column) for c in (first, *others) if c.rank == first.rank)
+        row[column] = next((value for value in agreeing if value is not None), None)
+    if first.guessed:
+        # The rank is the place, so that the notes of a run's profiles are one with their number.
+        text, where = "the rank was taken from the file's name", f"rank {first.rank}"
+        notes.append(Note("rank-from-name", Severity.APPROXIMATED, text, 1, where, _RANKS))
+    for other in others:
+        if other.rank != first.rank:
+            says = f"{first.voice} says rank {first.rank}, {other.voice} {other.rank}"
+            text = f"{says}; {first.rank} was kept"
+            notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))
+    return True
 
 
 # -- into a store
@@ -281,7 +243,17 @@ class ImportOptions:
     @cached_property
     def rank_pattern(self) -> re.Pattern[str] | None:
         """Return the compiled `rank_from`, or None. Raises UsageError if it is wrong."""
-        return None if self.rank_from is None else compile_rank_pattern(self.rank_from)
+        text, hint = self.rank_from, r"Its first group is the rank: --rank-from 'train\.(\d+)\.'"
+        if text is None:
+            return None
+        try:
+            pattern = re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            what = f"--rank-from {text!r} is no regular expression: {error}"
+            raise UsageError(what, hint=hint) from None
+        if not pattern.groups:
+            raise UsageError(f"--rank-from {text!r} has no group", hint=hint)
+        return pattern
 
     @property
     def reader(self) -> Options:
@@ -322,19 +294,17 @@ def import_input(
             try:
                 importer = _detect(probes)
             except InputError as error:
-                return FileResult(
-                    item.path, error=_without_traceback(error), skipped=item.from_folder
-                )
-            return FileResult(
-                item.path, _import_files(item, probes, importer, writer, options, find)
-            )
+                error = _without_traceback(error)
+                return FileResult(item.path, error=error, skipped=item.from_folder)
+            imported = _import_files(item, probes, importer, writer, options, find)
+            return FileResult(item.path, imported)
     except (InputError, StrictError) as error:
         if not error.where:
             error.where = str(item.path)
         return FileResult(item.path, error=_without_traceback(error))
 
 
-def _without_traceback(error: NsysconvError) -> NsysconvError:
+def _without_traceback(error: Failure) -> Failure:
     # Frames keep what they hold alive: results of thousands of files must not keep their rows.
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
@@ -363,7 +333,7 @@ def add_stored(
     return writer.add(
         [with_ranks(item.recording, claims)],
         lambda: replace(item.origin, run=run),
-        lambda table, rows: options.progress(path, table, rows),
+        partial(options.progress, path),
         options.accept,
         [profile.profile_id for profile in existing],
     )
@@ -372,10 +342,7 @@ def add_stored(
 def add_store(
     store: Path, writer: Writer, options: ImportOptions, added: dict[int, Imported], path: Path
 ) -> None:
-    """Copy the profiles of a store that are not in `added`, and note there what became of each.
-
-    `added` is by the profiles' ids in `store`. `path` is what progress calls them.
-    """
+    """Copy the profiles of a store whose ids are not in `added`, and note there what became of each."""
     item = Input((store,), store=store)
     with stored_profiles(store) as profiles:
         for profile in profiles:
@@ -429,15 +396,12 @@ def _import_files(
     options: ImportOptions,
     find: Find | None,
 ) -> tuple[Imported, ...]:
-    hashes: list[Future[str]] = []
-
-    def start_hashing() -> None:
-        if not hashes:
-            hashes.extend(probe.submit(probe.sha256) for probe in probes)
+    @cache
+    def hashes() -> list[Future[str]]:
+        return [probe.submit(probe.sha256) for probe in probes]
 
     def sha256() -> str:
-        start_hashing()
-        return digest([future.result() for future in hashes])
+        return digest([future.result() for future in hashes()])
 
     def origin() -> Origin:
         return Origin(
@@ -453,7 +417,7 @@ def _import_files(
     def recordings() -> Iterator[Recording]:
         for recording in reading_importer:
             # Not before: rows wait for what the importer has put in the queue, and for no hash.
-            start_hashing()
+            hashes()
             yield with_ranks(recording, claims)
 
     replacing: Sequence[int] = ()
@@ -470,7 +434,7 @@ def _import_files(
             return writer.add(
                 recordings(),
                 origin,
-                lambda table, rows: options.progress(item.path, table, rows),
+                partial(options.progress, item.path),
                 options.accept,
                 replacing,
             )
@@ -506,10 +470,7 @@ def _identity(sha256: str, importer: Importer, options: ImportOptions) -> str:
 
 
 class ProfileFile(AbstractContextManager["ProfileFile"]):
-    """A profile file, and stores over it, which are open as long as the file.
-
-    `on_request` are the facts whose rows a store has only if it is asked to include them.
-    """
+    """Stores over a profile file, open as long as it; `on_request`: facts to be asked for."""
 
     def __init__(self, path: Path, say: Say) -> None:
         """Open the file. Raises InputError if it cannot be read."""
@@ -527,10 +488,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         self._open.close()
 
     def store(self, include: frozenset[str]) -> Store:
-        """Return a store over the file as it is, or over a private copy of its rows if need be.
-
-        `include` are words of rows that imports leave out unless asked for.
-        """
+        """Return a store over the file, or a copy of its rows if need be, with those to include."""
         origin, recordings = self._source(include)
         store = self._open.enter_context(open_virtual_store(next(recordings()), origin))
         if store is None:
@@ -545,12 +503,13 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         label = detection.profile_label(self._path)
         run = RunMembership(together=f"file {self._path}", label=label)
         origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
-        options = Options(include, in_place=True)
-        return origin, partial(self._recordings, options, rank_claims(self._path, None))
+        claims = rank_claims(self._path, None)
 
-    def _recordings(self, options: Options, claims: Sequence[RankClaim]) -> Iterator[Recording]:
-        for recording in self._importer.read([self._probe], options):
-            yield with_ranks(recording, claims)
+        def recordings() -> Iterator[Recording]:
+            for recording in self._importer.read([self._probe], Options(include, in_place=True)):
+                yield with_ranks(recording, claims)
+
+        return origin, recordings
 
     def _copy(self, origin: Origin, recordings: Callable[[], Iterator[Recording]]) -> Path:
         store = self._open.enter_context(private_folder()) / "store.db"

@@ -10,32 +10,17 @@ from itertools import starmap
 from typing import Any
 
 from nsysconv import queries
-from nsysconv.api.open_profile import (
-    OpenProfile,
-    ShownReport,
-    check_limit,
-    open_run,
-    profile_path,
-    shown_report,
-)
+from nsysconv.api import open_profile
+from nsysconv.api.open_profile import OpenProfile, ShownReport, shown_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
-from nsysconv.facts import Fact, in_order
+from nsysconv.facts import in_order
 from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Query
 from nsysconv.report import Column, Said, report_table
+from nsysconv.store import runs as stored_runs
 from nsysconv.store.location import ask, parse_location, reading, split_target
 from nsysconv.store.location import redacted_target as shown_target
 from nsysconv.store.read import Profile
-from nsysconv.store.runs import (
-    ProfileProcesses,
-    RankCoverage,
-    contiguous_ranges,
-    coverage_by_profile,
-    coverage_by_run,
-    ranges_as_text,
-    rank_coverage,
-)
 from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.timeline import Timeline
@@ -80,6 +65,12 @@ _PROFILES = (
 )
 
 
+_LISTED_OF_PROFILE = (
+    *("label", "source", "path", "ranks", "host", "job", "tags"),
+    *("recording_ns", "kernel_count", "api_call_count"),
+)
+
+
 def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownReport]:
     """Return what a profile is, and what it can answer: its attributes, and its facts with advice.
 
@@ -88,23 +79,23 @@ def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownRepo
     store of one run, or STORE@RUN. Raises UsageError if a store holds several runs and none was named,
     InputError if the file cannot be read.
     """
-    check_limit(limit)
+    open_profile.check_limit(limit)
     place, selector = split_target(target)
     with ExitStack() as stack:
-        opened = open_run(place, selector, stack, say)
+        opened = open_profile.open_all(place, selector, stack, say, one_run=True)
         if len(opened) == 1:
             return info_reports(opened[0])
         profiles = [each.profile for each in opened]
         run = _run(profiles, shown_target(target)).limited(limit)
-        return [shown_report(run), _facts_of_run(profiles)]
+        return [shown_report(run), _facts(profiles)]
 
 
 def info_reports(opened: OpenProfile) -> list[ShownReport]:
     """Return the two reports of `info` for one profile that is open."""
-    return [_profile(opened.profile), _facts(opened.profile)]
+    return [_profile(opened.profile), _facts([opened.profile])]
 
 
-def _row(profile: Profile, ranks: RankCoverage) -> dict[str, Any]:
+def _row(profile: Profile, ranks: stored_runs.RankCoverage) -> dict[str, Any]:
     # The census is of this profile alone.
     return {
         **{name: profile.attributes[name] for name in _ATTRIBUTES},
@@ -112,18 +103,15 @@ def _row(profile: Profile, ranks: RankCoverage) -> dict[str, Any]:
         "label": profile.ref.label,
         "source": profile.ref.source,
         "path": profile.ref.path,
-        "ranks": ranges_as_text(contiguous_ranges(ranks.ranks)) or None,
+        "ranks": stored_runs.ranges_as_text(stored_runs.contiguous_ranges(ranks.ranks)) or None,
         "host": profile.attributes["host"] or ", ".join(ranks.hosts) or None,
         "job": ", ".join(ranks.jobs) or None,
-        "tags": _tags_text(tags_of(profile)),
+        # On one line, as a shell would split it.
+        "tags": " ".join(f"{key}={_quoted(value)}" for key, value in tags_of(profile).items())
+        or None,
         "kernel_count": profile.row_count("kernel"),
         "api_call_count": profile.row_count("api_call"),
     }
-
-
-def _tags_text(tags: Mapping[str, str]) -> str | None:
-    # On one line, as a shell would split it.
-    return " ".join(f"{key}={_quoted(value)}" for key, value in tags.items()) or None
 
 
 def _quoted(text: str) -> str:
@@ -147,35 +135,10 @@ def _profile(profile: Profile) -> ShownReport:
     return _report(
         "profile",
         f"Profile {profile.ref.label}",
-        (
-            Column("attribute", Unit.TEXT, "What.", said=True),
-            Column("value", Unit.TEXT, "Its value.", said=True),
-        ),
+        (_said("attribute", "What."), _said("value", "Its value.")),
         [{"attribute": key, "value": str(value)} for key, value in {**attributes, **rows}.items()],
         notes=profile.notes,
         said=[Said("", (*starmap(_line, attributes.items()), *_row_counts(counts)))],
-    )
-
-
-def _facts(profile: Profile) -> ShownReport:
-    rows = [
-        {
-            "fact": fact.label,
-            "recorded": "yes" if fact in profile.facts else "no",
-            "advice": None if fact in profile.facts else profile.advice.get(fact),
-        }
-        for fact in in_order(profile.facts | profile.missing)
-    ]
-    return _report(
-        "facts",
-        "What it can answer",
-        (
-            Column("fact", Unit.TEXT, "A kind of information.", said=True),
-            Column("recorded", Unit.TEXT, "Whether the profile holds it.", said=True),
-            Column("advice", Unit.TEXT, "How to record it next time.", said=True),
-        ),
-        rows,
-        said=[*_recorded("recorded", rows), *_unrecorded("not recorded", "no", rows)],
     )
 
 
@@ -184,8 +147,10 @@ def _facts(profile: Profile) -> ShownReport:
 
 def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
     # A row per profile; text shows once what is the same in all of them.
-    members: list[ProfileProcesses] = [(p.ref.label, p.rows("process")) for p in profiles]
-    rows = [_row(p, rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
+    members: list[stored_runs.ProfileProcesses] = [
+        (p.ref.label, p.rows("process")) for p in profiles
+    ]
+    rows = [_row(p, stored_runs.rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
     same = {
         column.name: rows[0][column.name]
         for column in _PROFILES
@@ -206,51 +171,50 @@ def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
         f"{len(profiles):,} profiles of {target}",
         columns,
         rows,
-        notes=merged([*rank_coverage(members).notes(), *notes]),
+        notes=merged([*stored_runs.rank_coverage(members).notes(), *notes]),
         said=[lines for lines in said if lines.lines],
     )
 
 
-def _facts_of_run(profiles: Sequence[Profile]) -> ShownReport:
-    rows: list[dict[str, Any]] = []
+def _facts(profiles: Sequence[Profile]) -> ShownReport:
+    of, rows = len(profiles), []
     for fact in in_order(fact for p in profiles for fact in p.facts | p.missing):
         count = sum(fact in profile.facts for profile in profiles)
-        state = "no" if not count else "yes" if count == len(profiles) else "some"
+        state = "no" if not count else "yes" if count == of else "some"
+        advice = [p.advice[fact] for p in profiles if fact in p.advice and state != "yes"]
         rows.append(
             {
                 "fact": fact.label,
                 "recorded": state,
                 "profile_count": count,
-                "advice": None if state == "yes" else _advice(fact, profiles),
+                "advice": advice[0] if advice else None,
             }
         )
-    of = f"{len(profiles):,}"
-    some = [row | {"share": f", by {row['profile_count']:,} of {of}"} for row in rows]
+    some = [row | {"share": f", by {row['profile_count']:,} of {of:,}"} for row in rows]
+    whether = "Whether the profiles hold it: yes, some, no."
     return _report(
         "facts",
-        "What they can answer",
+        "What they can answer" if of > 1 else "What it can answer",
         (
-            Column("fact", Unit.TEXT, "A kind of information.", said=True),
-            Column(
-                "recorded", Unit.TEXT, "Whether the profiles hold it: yes, some, no.", said=True
-            ),
-            Column("profile_count", Unit.COUNT, "Profiles that hold it.", said=True),
-            Column("advice", Unit.TEXT, "How to record it next time.", said=True),
+            _said("fact", "A kind of information."),
+            _said("recorded", whether if of > 1 else "Whether the profile holds it."),
+            *([_said("profile_count", "Profiles that hold it.", Unit.COUNT)] if of > 1 else []),
+            _said("advice", "How to record it next time."),
         ),
         rows,
         said=[
-            *_recorded("recorded by all", rows),
+            *_recorded("recorded by all" if of > 1 else "recorded", rows),
             *_unrecorded("recorded by some", "some", some),
             *_unrecorded("not recorded", "no", rows),
         ],
     )
 
 
-def _advice(fact: Fact, profiles: Sequence[Profile]) -> str | None:
-    return next((p.advice[fact] for p in profiles if fact in p.advice), None)
-
-
 # -- in words
+
+
+def _said(name: str, doc: str, unit: Unit = Unit.TEXT) -> Column:
+    return Column(name, unit, doc, said=True)
 
 
 def _line(name: str, value: Any) -> str:
@@ -259,9 +223,7 @@ def _line(name: str, value: Any) -> str:
         return f"zero_utc: {utc(value)}"
     if name == "recording_ns":
         return f"recording: {human(value, Unit.NS)}"
-    if isinstance(value, int):
-        return f"{name}: {value:,}"
-    return f"{name}: {value}"
+    return f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}"
 
 
 def _row_counts(counts: Mapping[str, int]) -> list[str]:
@@ -296,18 +258,8 @@ def _report(
 ) -> ShownReport:
     # Text shows `said` in place of the columns that are said in words.
     table = report_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
-    return ShownReport(
-        name,
-        title,
-        tuple(columns),
-        table,
-        notes=tuple(notes),
-        row_count=len(rows),
-        said=tuple(said),
-    )
-
-
-_ANSWERED = "Whether the profile, or one of the run's, can answer it: yes or no."
+    report = ShownReport(name, title, tuple(columns), table, row_count=len(rows))
+    return replace(report, notes=tuple(notes), said=tuple(said))
 
 
 def reports(
@@ -320,24 +272,24 @@ def reports(
     """
     wanted = [queries.parse_spec(name).name for name in several(names)] if names else _BY_QUESTION
     columns = [
-        Column("report", Unit.TEXT, "Name of the report.", said=True),
-        Column("title", Unit.TEXT, "What it shows.", said=True),
-        Column("about", Unit.TEXT, "What it is about.", said=True),
-        Column(
-            "core", Unit.TEXT, "Whether it is printed where none is named: yes or no.", said=True
-        ),
-        Column("needs", Unit.TEXT, "Facts without which there is no report.", said=True),
-        Column("uses", Unit.TEXT, "Further facts, whose columns are null without them.", said=True),
-        Column("options", Unit.TEXT, "Its own options.", said=True),
+        _said("report", "Name of the report."),
+        _said("title", "What it shows."),
+        _said("about", "What it is about."),
+        _said("core", "Whether it is printed where none is named: yes or no."),
+        _said("needs", "Facts without which there is no report."),
+        _said("uses", "Further facts, whose columns are null without them."),
+        _said("options", "Its own options."),
     ]
     rows = [_list_row(name) for name in wanted]
     if target is None:
         return _report("reports", "Reports", columns, rows, said=_said_by_subject(rows))
-    columns.insert(1, Column("answered", Unit.TEXT, _ANSWERED, said=True))
-    columns.append(Column("missing", Unit.TEXT, "What it lacks for that.", said=True))
+    answered = "Whether the profile, or one of the run's, can answer it: yes or no."
+    columns.insert(1, _said("answered", answered))
+    columns.append(_said("missing", "What it lacks for that."))
     where, selector = split_target(target)
     with ExitStack() as stack:
-        missing = _missing(wanted, open_run(where, selector, stack, say))
+        opened = open_profile.open_all(where, selector, stack, say, one_run=True)
+        missing = _missing(wanted, opened)
     for row in rows:
         lacking = missing[str(row["report"])]
         row["answered"] = "no" if lacking else "yes"
@@ -380,20 +332,17 @@ def _said_by_subject(rows: Sequence[Mapping[str, str | None]]) -> list[Said]:
     return [Said("", (legend,)), *(Said(about, tuple(lines)) for about, lines in groups.items())]
 
 
-def _needs(module: Query) -> str:
-    enough = [fact.label for fact in in_order(module.any_of)]
-    needs = [fact.label for fact in in_order(module.needs)]
-    return ", ".join([*needs, *([f"one of: {', '.join(enough)}"] if enough else [])])
-
-
 def _list_row(name: str) -> dict[str, str | None]:
     module = queries.query(name)
+    needs = [fact.label for fact in in_order(module.needs)]
+    if module.any_of:
+        needs.append(f"one of: {', '.join(fact.label for fact in in_order(module.any_of))}")
     return {
-        "about": _about(name),
+        "about": next((about for about, names in _QUESTIONS.items() if name in names), "others"),
         "report": name,
         "title": module.title,
         "core": "yes" if name in queries.CORE else "no",
-        "needs": _needs(module) or None,
+        "needs": ", ".join(needs) or None,
         "uses": ", ".join(fact.label for fact in in_order(module.uses)) or None,
         "options": ", ".join(option.name for option in module.options) or None,
     }
@@ -412,15 +361,10 @@ _QUESTIONS = {
 }
 """What reports are about, in the order of the list; reports that are not here come last."""
 
-_OTHERS = "others"
 _LISTED = tuple(name for names in _QUESTIONS.values() for name in names)
 _BY_QUESTION = (*_LISTED, *(name for name in queries.REPORTS if name not in _LISTED))
 # A rank alone is neither late nor early.
 _OF_SEVERAL_RANKS = ("stragglers", "collective_arrivals")
-
-
-def _about(name: str) -> str:
-    return next((about for about, names in _QUESTIONS.items() if name in names), _OTHERS)
 
 
 def _not_in_profile(name: str, timeline: Timeline, rank_count: int) -> list[str]:
@@ -439,30 +383,24 @@ def runs(store: Target) -> ShownReport:
     """
     with reading(parse_location(store)) as opened:
         labels = {row["id"]: row["label"] for row in opened.runs()}
-        ranks = coverage_by_profile(opened)
+        ranks = stored_runs.coverage_by_profile(opened)
         rows = [
             {"run": labels.get(p.attributes["run_id"]), **_row(p, ranks[p.id])}
             for p in opened.profiles()
         ]
         notes = [
             replace(note, text=f"run {labels.get(run_id)}: {note.text}")
-            for run_id, of_run in coverage_by_run(opened).items()
+            for run_id, of_run in stored_runs.coverage_by_run(opened).items()
             if len(of_run.profiles) > 1
             for note in of_run.notes()
         ]
+    of_profile = {column.name: column for column in _PROFILES}
+    of_profile["label"] = replace(of_profile["label"], key=False)
+    of_profile["host"] = replace(of_profile["host"], brief=False)
     columns = (
         Column("run", Unit.TEXT, "The run."),
         Column("id", Unit.ID, "Number in the store."),
-        Column("label", Unit.TEXT, "Name in the store; select it with STORE@LABEL."),
-        Column("source", Unit.TEXT, "The importer that read it.", brief=False),
-        Column("path", Unit.TEXT, "The file it came from.", brief=False),
-        Column("ranks", Unit.TEXT, "The ranks of its processes, those of a row joined by -."),
-        Column("host", Unit.TEXT, "The machine.", brief=False),
-        Column("job", Unit.TEXT, "The batch job, where it is known.", brief=False),
-        Column("tags", Unit.TEXT, "What was said of it with --tag, KEY=VALUE each."),
-        Column("recording_ns", Unit.NS, "Length of the recording."),
-        Column("kernel_count", Unit.COUNT, "Kernels."),
-        Column("api_call_count", Unit.COUNT, "API calls."),
+        *map(of_profile.__getitem__, _LISTED_OF_PROFILE),
     )
     return _report("runs", "Profiles in the store", columns, rows, notes=notes)
 
@@ -476,17 +414,17 @@ def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
     """
     where = parse_location(target)
     with ExitStack() as stack:
-        file = profile_path(where)
+        file = open_profile.profile_path(where)
         if file is not None:
             from nsysconv.api.profile_file import ProfileFile
 
             where = stack.enter_context(ProfileFile(file, say)).copy()
         table = ask(where, text)
-    units = {"int64": Unit.ID, "double": Unit.ID}
+    kinds = [(field.name, str(field.type)) for field in table.schema]
     columns = tuple(
         Column(
-            field.name, units.get(str(field.type), Unit.TEXT), "", real=str(field.type) == "double"
+            name, Unit.ID if kind in ("int64", "double") else Unit.TEXT, "", real=kind == "double"
         )
-        for field in table.schema
+        for name, kind in kinds
     )
     return ShownReport("sql", "", columns, table, row_count=table.num_rows)

@@ -15,19 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api import inputs
-from nsysconv.api.open_profile import BY as OF_PROFILE
-from nsysconv.api.open_profile import (
-    OpenProfile,
-    ReportOptions,
-    ShownReport,
-    check_by,
-    check_limit,
-    open_all,
-    open_run,
-    profiles_of_one_run,
-    shown_report,
-)
+from nsysconv.api import inputs, open_profile
+from nsysconv.api.open_profile import OpenProfile, ReportOptions, ShownReport, shown_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import Workers
 from nsysconv.api.workers import workers as workers_for
@@ -47,7 +36,7 @@ from nsysconv.store.location import redacted_target as shown_target
 from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.slices import Slice
 
-BY = ("rank", "host", "device", *OF_PROFILE)
+BY = ("rank", "host", "device", *open_profile.BY)
 """What rows may be given for."""
 
 MOST_BESIDE = 8
@@ -116,7 +105,7 @@ def report_target(
     """Report on a target as `report_on` does, with the options as a value; `jobs` are its `workers`."""
     job = _report_job(options)
     run = _Run(job)
-    targets = report_targets(target, say)
+    targets = _targets(target, say)
     if len(targets) > 1 or targets[0].in_folder:
         with phase("report on a run"), workers_for(dask, _job_count(targets, jobs)) as workers:
             for reports in _reports_of_workers(
@@ -129,7 +118,7 @@ def report_target(
         if len(profiles) == 1 and options.by not in ("host", "device"):
             profile = profiles[0]
             _prepare(job, profile)
-            requests = job.requests([limit.rows for limit in job.row_limits])
+            requests = job.requests(job.row_limits)
             return [shown_report(report) for report in profile.answers(requests)]
         for reports in _reports_of_profiles(job.for_profiles(len(profiles)), profiles):
             run.add(reports)
@@ -140,13 +129,9 @@ def report_target(
 
 
 @dataclass(frozen=True)
-class ReportTarget:
-    """One profile of a store, or all of a file. `events` is about how many there are to look at.
-
-    `profile` is None for a file; `selector` says which profiles of it. A file `in_folder` may be a
-    store, a profile, or neither.
-    """
-
+class _Target:
+    # One profile of a store (`profile`), or all of a file of which `selector` may choose some. A file
+    # `in_folder` may be a store, a profile, or neither. `events` is about how many there are to look at.
     place: Location
     profile: int | None = None
     selector: str | None = None
@@ -156,28 +141,24 @@ class ReportTarget:
     def opened(
         self, stack: ExitStack, include: Sequence[str] = (), say: Say = silent
     ) -> list[OpenProfile]:
-        """Open its profiles as long as the stack is; of a folder's file all, else those of one run."""
         if self.profile is None:
-            open_profiles = open_all if self.in_folder else open_run
-            return open_profiles(self.place, self.selector, stack, say, include=include)
+            one_run = not self.in_folder
+            return open_profile.open_all(
+                self.place, self.selector, stack, say, include=include, one_run=one_run
+            )
         store = stack.enter_context(reading(self.place))
         return [OpenProfile(store.profile(self.profile), ExitStack())]
 
-    def absolute(self) -> ReportTarget:
-        """Return the same target as it is called from any folder."""
+    def absolute(self) -> _Target:
         return self if isinstance(self.place, Url) else replace(self, place=self.place.absolute())
 
     def files(self) -> list[Path]:
-        """Return the file that is read; none for a database."""
+        # None for a database.
         return [] if isinstance(self.place, Url) else [self.place]
 
 
-def report_targets(target: Target, say: Say = silent) -> list[ReportTarget]:
-    """Return the profiles of a profile file, a store of one run, PLACE@WORD, or all that is in a folder.
-
-    Profiles of a store are in the order of ranks, files of a folder in that of names. Raises UsageError
-    if a store holds several runs and none is named, InputError if a folder holds nothing.
-    """
+def _targets(target: Target, say: Say) -> list[_Target]:
+    # Profiles of a store are in the order of ranks, files of a folder in that of names.
     where, selector = split_target(target)
     if isinstance(where, Path) and where.is_dir():
         # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
@@ -186,18 +167,14 @@ def report_targets(target: Target, say: Say = silent) -> list[ReportTarget]:
         return [_file_target(where, selector, in_folder=False)]
     with reading(where) as store:
         return [
-            ReportTarget(
-                where,
-                profile.id,
-                events=profile.row_count("kernel") + profile.row_count("api_call"),
-            )
-            for profile in profiles_of_one_run(store, where, selector)
+            _Target(where, each.id, events=each.row_count("kernel") + each.row_count("api_call"))
+            for each in open_profile.select_profiles(store, where, selector, one_run=True)
         ]
 
 
-def _file_target(path: Path, selector: str | None, *, in_folder: bool) -> ReportTarget:
+def _file_target(path: Path, selector: str | None, *, in_folder: bool) -> _Target:
     size = path.stat().st_size if path.is_file() else 0
-    return ReportTarget(path, None, selector, in_folder, size // _BYTES_PER_EVENT)
+    return _Target(path, None, selector, in_folder, size // _BYTES_PER_EVENT)
 
 
 def _files_of_folder(folder: Path, say: Say) -> Iterator[Path]:
@@ -216,46 +193,19 @@ def _files_of_folder(folder: Path, say: Say) -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
-class RowLimit:
-    """How many rows of a report are shown (0: all), and whether that is the default for people."""
-
-    rows: int
-    is_default_for_people: bool = False
-
-    def of_each(self, profile_count: int) -> int:
-        """Return how many rows of each profile are shown, where rows of several are below each other."""
-        if profile_count == 1 or not self.rows:
-            return self.rows
-        is_few = self.is_default_for_people and profile_count <= MOST_BESIDE
-        return max(self.rows // profile_count, _FEWEST_FOR_PEOPLE if is_few else 1)
-
-
-@dataclass(frozen=True)
 class _ReportJob:
     options: ReportOptions
     names: tuple[str, ...]
-    row_limits: tuple[RowLimit, ...]
-    row_counts: tuple[int, ...] = ()
-    """The most rows that a profile has to give for each report."""
+    row_limits: tuple[int, ...]  # of each report; 0: all rows
+    row_counts: tuple[int, ...] = ()  # the most rows that a profile has to give for each report
 
     def requests(self, row_counts: Sequence[int]) -> list[tuple[str, Request]]:
-        by_step = self.options.by == "step"
-        return [
-            (
-                name,
-                self.options.request(
-                    rows, by_step=by_step and queries.parse_spec(name).name in queries.BY_STEP
-                ),
-            )
-            for name, rows in zip(self.names, row_counts, strict=True)
-        ]
+        counted = zip(self.names, row_counts, strict=True)
+        return [(name, self.options.request(rows)) for name, rows in counted]
 
-    def merged_reports(self) -> list[MergedReport]:
-        request = self.options.request(0, by_step=self.options.by == "step")
-        return [
-            MergedReport(name, self.options.by, limit, request)
-            for name, limit in zip(self.names, self.row_limits, strict=True)
-        ]
+    def merged_reports(self) -> list[_MergedReport]:
+        limits = zip(self.names, self.row_limits, strict=True)
+        return [_MergedReport(name, self.options, limit) for name, limit in limits]
 
     def for_profiles(self, count: int | None) -> _ReportJob:
         # None: of a folder nobody knows yet how many profiles its files hold.
@@ -265,30 +215,21 @@ class _ReportJob:
 
 def _report_job(options: ReportOptions) -> _ReportJob:
     names = tuple(queries.CORE if options.names is None else options.names)
-    check_limit(options.limit)
-    if options.by is not None and options.by not in BY:
-        raise UsageError(f"no rows by {options.by!r}", hint=f"There are: {', '.join(BY)}")
-    if options.by in OF_PROFILE:
-        check_by(options.by, names)
+    open_profile.check_limit(options.limit)
+    open_profile.check_word("rows by", options.by, BY)
+    if options.by in open_profile.BY:
+        open_profile.check_by(options.by, names)
     for name in names:
         queries.parse_spec(name)
-    options.request(0, by_step=False)  # raises for unknown words
-    limits = [_row_limit(name, options) for name in names]
+    options.request(0)  # raises for unknown words
+    limits = tuple(map(options.row_limit, names))
     detection.check_included(Options(frozenset(options.include)))
-    return _ReportJob(options, names, tuple(limits))
-
-
-def _row_limit(name: str, options: ReportOptions) -> RowLimit:
-    if options.limit is not None:
-        return RowLimit(options.limit)
-    rows = queries.default_limit(name, for_people=options.for_people)
-    return RowLimit(rows, is_default_for_people=options.for_people)
+    return _ReportJob(options, names, limits)
 
 
 @dataclass(frozen=True)
 class _ProfileReports:
-    """What one profile answers: reports, or parts of reports on all profiles together."""
-
+    # What one profile answers: reports, or parts of reports on all profiles together.
     ref: ProfileRef
     rank_profile: RankProfile
     processes: tuple[Mapping[str, Any], ...]
@@ -339,7 +280,7 @@ def _reports_of_profile(job: _ReportJob, opened: OpenProfile) -> Iterator[_Profi
     yield _ProfileReports(profile.ref, who, processes, reports)
 
 
-def _job_count(targets: Sequence[ReportTarget], jobs: int | None) -> int | None:
+def _job_count(targets: Sequence[_Target], jobs: int | None) -> int | None:
     # None: one process for each core.
     if jobs is not None:
         return jobs
@@ -348,12 +289,12 @@ def _job_count(targets: Sequence[ReportTarget], jobs: int | None) -> int | None:
 
 
 def _reports_of_workers(
-    job: _ReportJob, targets: Sequence[ReportTarget], workers: Workers, say: Say, *, is_remote: bool
+    job: _ReportJob, targets: Sequence[_Target], workers: Workers, say: Say, *, is_remote: bool
 ) -> Iterator[_ProfileReports]:
     job = job.for_profiles(None if targets[0].in_folder else len(targets))
     # Workers elsewhere were started in folders of their own.
     named = [each.absolute() for each in targets] if is_remote else targets
-    results = workers.map(partial(_reports_of_target, job), named, files=ReportTarget.files)
+    results = workers.map(partial(_reports_of_target, job), named, files=_Target.files)
     has_hint = False
     for target, worker_target, result in zip(targets, named, results, strict=True):
         if isinstance(result, InputError):
@@ -369,7 +310,7 @@ def _reports_of_workers(
         say("`nsysconv info FILE` says more of a file that was skipped.")
 
 
-def _reports_of_target(job: _ReportJob, target: ReportTarget) -> list[_ProfileReports] | InputError:
+def _reports_of_target(job: _ReportJob, target: _Target) -> list[_ProfileReports] | InputError:
     # A file of a folder may be anything: why it gives no report is the result.
     try:
         with ExitStack() as stack:
@@ -385,8 +326,7 @@ def _reports_of_target(job: _ReportJob, target: ReportTarget) -> list[_ProfileRe
 
 
 class _Run:
-    """The reports of the profiles so far. Of each, no more is kept than its report needs."""
-
+    # The reports of the profiles so far. Of each, no more is kept than its report needs.
     def __init__(self, job: _ReportJob) -> None:
         self._merged = job.merged_reports()
         self._members: dict[str, RankProfile] = {}
@@ -394,7 +334,7 @@ class _Run:
         self._processes: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
 
     def add(self, profile: _ProfileReports) -> None:
-        """Take in the reports of a profile; if another profile has its label, it gets its own."""
+        # If another profile has its label, it gets its own.
         base = label = profile.ref.label
         while label in self._members:
             self._last_numbers[base] = self._last_numbers.get(base, 1) + 1
@@ -406,7 +346,6 @@ class _Run:
             merged_report.add(_labelled(report, replace(profile.ref, label=label)), who)
 
     def reports(self, target: str, part: Slice | None) -> list[ShownReport]:
-        """Return the reports on all. Raises UsageError or InputError if there is no profile."""
         if not self._members and part is not None and part.ranks:
             raise UsageError(f"no profile of rank {', '.join(map(str, part.ranks))}", where=target)
         if not self._members:
@@ -433,17 +372,14 @@ def _labelled(report: Report | PartialReport, ref: ProfileRef) -> Report | Parti
     )
 
 
-class MergedReport:
-    """One report over the profiles of a run, taken in one by one.
-
-    `by`: "rank" keeps the rows of all below each other, "host" and "device" make three of all rows of
-    each of these, None does so of all of the run if it has more than MOST_BESIDE profiles.
-    """
-
-    def __init__(self, spec: str, by: str | None, limit: RowLimit, request: Request) -> None:
-        """Prepare a report by its name and options; `request` is without a limit."""
+class _MergedReport:
+    # One report over the profiles of a run, taken in one by one. `by`: "rank" keeps the rows of all below
+    # each other, "host" and "device" make three of all rows of each of these, None does so of all of the
+    # run if it has more than MOST_BESIDE profiles.
+    def __init__(self, spec: str, options: ReportOptions, limit: int) -> None:
         self._limit = limit
-        name = queries.parse_spec(spec).name
+        self._is_default_for_people = options.limit is None and options.for_people
+        name, by = queries.parse_spec(spec).name, options.by
         columns = {column.name for column in queries.query(name).columns}
         self._may_reduce = name not in queries.IN_TIME and by not in ("rank", "step")
         self._by: By | None = None
@@ -451,38 +387,31 @@ class MergedReport:
             self._by = "host" if by == "host" else "device"
         self._over_ranks: CombinedReport | None = None
         if name in queries.OVER_RANKS:
-            rows = 0 if self._by else limit.rows
-            self._over_ranks = CombinedReport(spec, replace(request, limit=rows))
+            self._over_ranks = CombinedReport(spec, options.request(0 if self._by else limit))
         self._beside: list[tuple[RankProfile, Report]] = []
         self._extremes: RankAggregator | None = None
 
     def rows_of_each(self, profile_count: int | None) -> int:
-        """Return how many rows a profile has to give at most (0: all); None: its number is not known."""
+        # At most (0: all); None: the number of profiles is not known.
         is_many = profile_count is None or profile_count > MOST_BESIDE
         reduced = self._may_reduce and (self._by is not None or is_many)
-        return 0 if reduced else self._limit.rows
+        return 0 if reduced else self._limit
 
     def add(self, report: Report | PartialReport, who: RankProfile) -> None:
-        """Take in the report of a profile."""
         if isinstance(report, PartialReport):
             assert self._over_ranks is not None
             self._over_ranks.add(report)
             return
-        if self._extremes is not None:
-            self._extremes.add(report, {who.label: who})
-            return
         self._beside.append((who, report))
-        if self._by or (self._may_reduce and len(self._beside) > MOST_BESIDE):
-            self._reduce()
-
-    def _reduce(self) -> None:
-        self._extremes = RankAggregator(self._beside[0][1], self._by)
-        for who, report in self._beside:
-            self._extremes.add(report, {who.label: who})
-        self._beside.clear()
+        is_many = self._may_reduce and len(self._beside) > MOST_BESIDE
+        if self._by or is_many or self._extremes is not None:
+            self._extremes = self._extremes or RankAggregator(self._beside[0][1], self._by)
+            for each, of_profile in self._beside:
+                self._extremes.add(of_profile, {each.label: each})
+            self._beside.clear()
 
     def report(self, members: Mapping[str, RankProfile], census_notes: list[Note]) -> Report:
-        """Return the report; `members` are all profiles by label, the notes are on who is missing."""
+        # `members` are all profiles by label, the notes are on who is missing.
         report = self._report(members)
         if len(members) == 1:
             return report
@@ -496,10 +425,13 @@ class MergedReport:
             self._extremes = RankAggregator(whole, self._by)
             self._extremes.add(whole, members)
         if self._extremes is not None:
-            return self._extremes.report(self._limit.rows)
+            return self._extremes.report(self._limit)
         self._beside.sort(key=lambda pair: pair[0].order)
         count = len(self._beside)
-        rows = self._limit.of_each(count)
+        rows = self._limit
+        if count > 1 and rows:
+            is_few = self._is_default_for_people and count <= MOST_BESIDE
+            rows = max(rows // count, _FEWEST_FOR_PEOPLE if is_few else 1)
         reports = [
             (_with_profile_columns(report, who) if count > 1 else report).limited(rows)
             for who, report in self._beside
@@ -522,12 +454,8 @@ def _with_profile_columns(report: Report, who: RankProfile) -> Report:
             table = table.add_column(place, column.name, same.column(0))
         return table
 
-    return replace(
-        report,
-        columns=(*more, *report.columns),
-        table=None if report.table is None else wider(report.table),
-        uncut=None if report.uncut is None else wider(report.uncut),
-    )
+    table, uncut = (t if t is None else wider(t) for t in (report.table, report.uncut))
+    return replace(report, columns=(*more, *report.columns), table=table, uncut=uncut)
 
 
 _PROFILE_COLUMNS: tuple[Column, ...] = (

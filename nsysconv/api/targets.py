@@ -63,7 +63,8 @@ def files_of(target: Target) -> Iterator[tuple[Location, str | None]]:
         return
     path = where if word is None else Path(f"{where}@{word}")
     if path.is_dir():
-        files = [file for file in sorted(path.rglob("*")) if _is_visible_file(file)]
+        visible = (file for file in sorted(path.rglob("*")) if not file.name.startswith("."))
+        files = [file for file in visible if file.is_file()]
         if not files:
             raise InputError("no files in it", where=str(path))
         yield from ((file, None) for file in files)
@@ -75,7 +76,3 @@ def files_of(target: Target) -> Iterator[tuple[Location, str | None]]:
         yield from ((Path(match), None) for match in matches if not Path(match).is_dir())
     else:
         yield split_target(target)
-
-
-def _is_visible_file(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")

@@ -45,20 +45,8 @@ class Workers(Protocol):
         """
 
 
-class _ThisProcess:
-    count = 1
-
-    def map(
-        self,
-        work: Callable[[Item], Result],
-        items: Sequence[Item],
-        lost: Callable[[Item], Result] | None = None,
-        files: Files[Item] | None = None,
-    ) -> Iterator[Result]:
-        return map(work, items)
-
-
 class _LocalProcesses:
+    # This process alone, if the count is 1.
     def __init__(self, count: int, stack: ExitStack) -> None:
         self.count = count
         self._stack = stack
@@ -70,6 +58,8 @@ class _LocalProcesses:
         lost: Callable[[Item], Result] | None = None,
         files: Files[Item] | None = None,
     ) -> Iterator[Result]:
+        if self.count == 1 or not items:
+            return map(work, items)
         results = self._results(work, items, lost)
         # Whoever is interrupted leaves it suspended; its processes must not outlive the block.
         self._stack.callback(results.close)
@@ -81,11 +71,9 @@ class _LocalProcesses:
         items: Sequence[Item],
         lost: Callable[[Item], Result] | None,
     ) -> Generator[Result]:
-        if items:
-            with Processes[Item, Result](
-                min(self.count, len(items)), _unchanged, work
-            ) as processes:
-                yield from processes.map(items, lost)
+        count = min(self.count, len(items))
+        with Processes[Item, Result](count, _unchanged, work) as processes:
+            yield from processes.map(items, lost)
 
 
 def _unchanged(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
@@ -110,8 +98,7 @@ def workers(dask: str | None = None, count: int | None = None) -> Iterator[Worke
                 local_count = (count or cores()) if dask == LOCAL else None
                 yield stack.enter_context(dask_workers(dask, local_count))
             else:
-                count = cores() if count is None else count
-                yield _ThisProcess() if count <= 1 else _LocalProcesses(count, stack)
+                yield _LocalProcesses(max(1, cores() if count is None else count), stack)
         except ProcessDiedError as error:
             raise InputError(
                 "a process at work was killed; the memory may have run out",

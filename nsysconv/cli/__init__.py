@@ -3,8 +3,8 @@
 **What is loaded when.** `--help` loads no pyarrow, numpy, SQLAlchemy or rich, and a command only what it
 needs. There is one way for that, in the whole package: a module imports at its top what all of its
 functions need; a function imports at its own top what is large and what only this function needs. So
-each function of `app` imports the module that does its work, and each function of `commands` the part of
-the library that it calls. Names of `nsysconv` and `nsysconv.api` are loaded on first use, too: by
+each function of `app` imports the module that does its work, and each function of `commands` what of the
+library is not in `nsysconv.api`. Names of `nsysconv` and `nsysconv.api` are loaded on first use, too: by
 `__getattr__` there, with one table of the modules they are in.
 """
 
@@ -54,16 +54,12 @@ def main() -> NoReturn:
 
 
 def _print_error(error: Exception) -> int:
-    if isinstance(error, NsysconvError):
+    if isinstance(error, NsysconvError | OutputLost):
         say(f"nsysconv: {error}")
         return error.exit_status
-    if isinstance(error, OutputLost):
-        say(f"nsysconv: {error}")
-        return UsageError.exit_status
     if isinstance(error, OSError):
         return _print_refusal(error)
-    usage_status = _print_usage_error(error)
-    if usage_status is not None:
+    if (usage_status := _print_usage_error(error)) is not None:
         return usage_status
     if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
         say(

@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from nsysconv import api
 from nsysconv.cli import flags
 from nsysconv.cli.captures import ProfileCommand, profile
 from nsysconv.cli.flags import (
-    NAMED,
-    RUN,
-    SHOWN,
-    WHAT,
-    By,
-    CannotTell,
-    DaskOption,
-    DeviceOption,
     FormatOption,
     GroupedCommand,
-    Idle,
-    LimitOption,
-    Match,
-    NameOption,
-    Names,
     OutputOption,
-    ProcessOption,
-    ProjectedOption,
-    RangeOption,
-    RankOption,
-    SkipFirstOption,
-    StepOption,
-    StepRangeOption,
-    StreamOption,
-    ThreadOption,
-    TimeOption,
     examples,
+    named_option,
+    run_option,
+    shown_option,
+    takes_slice,
+    what_option,
 )
-from nsysconv.cli.runtime import check_addresses
+from nsysconv.cli.runtime import check_addresses, say
 from nsysconv.export import FORMATS
 
 app = typer.Typer(
@@ -88,89 +72,74 @@ def import_(
     ],
     output: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--output",
             "-o",
-            metavar="STORE",
             help="The store to make or add to: a file or a database (postgresql://HOST/NAME). "
             "Default: STEM.db in the current folder, which must be new.",
-            rich_help_panel=WHAT,
+            metavar="STORE",
         ),
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="WORD",
+        what_option(
             help="Import rows, too, that are left out unless asked for, such as "
             "python_functions. May be repeated.",
-            rich_help_panel=WHAT,
+            metavar="WORD",
         ),
     ] = None,
     join: Annotated[
         bool,
-        typer.Option(
+        what_option(
             "--join",
             help="Make one profile of all files: logs of one run, such as its GPU and its API trace.",
-            rich_help_panel=WHAT,
         ),
     ] = False,
     label: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
+        named_option(
             help="What to call the profiles in the store, as in STORE@NAME; several are NAME, NAME-2 "
             "and so on. Default: after the file.",
-            rich_help_panel=NAMED,
+            metavar="NAME",
         ),
     ] = None,
     tag: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
+        named_option(
             help="Keep this with the profiles, for runs and info to show. May be repeated.",
-            rich_help_panel=NAMED,
+            metavar="KEY=VALUE",
         ),
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
+        named_option(
             help="The run that all profiles are of, made or continued. Default: ranks of one job, of "
             "one folder or of one list of files are one run.",
-            rich_help_panel=NAMED,
+            metavar="NAME",
         ),
     ] = None,
     rank_from: Annotated[
         str | None,
-        typer.Option(
-            metavar="REGEX",
+        named_option(
             help=r"Take ranks from the paths of the files: the first group, as in 'train\.(\d+)\.'.",
-            rich_help_panel=NAMED,
+            metavar="REGEX",
         ),
     ] = None,
     replace: Annotated[
         bool,
-        typer.Option(
-            help="Read again what the store holds already; label and tags become those given now.",
-            rich_help_panel=WHAT,
+        what_option(
+            help="Read again what the store holds already; label and tags become those given now."
         ),
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option(
-            help="Refuse files of which something must be dropped or approximated.",
-            rich_help_panel=RUN,
-        ),
+        run_option(help="Refuse files of which something must be dropped or approximated."),
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Read so many files at a time. Default: as many as pay.",
-            rich_help_panel=RUN,
-        ),
+        run_option(help="Read so many files at a time. Default: as many as pay.", metavar="N"),
     ] = None,
-    dask: DaskOption = None,
+    dask: flags.DaskOption = None,
 ) -> int:
     """Import profiles into a store; say what came in and what did not."""
     from nsysconv.api.profile_file import ImportOptions
@@ -200,6 +169,7 @@ def import_(
         ("nsysconv report job.db -o job.html", "everything on a page"),
     ),
 )
+@takes_slice
 def report(
     target: Annotated[
         str | None,
@@ -219,83 +189,59 @@ def report(
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the flag's name
     output: OutputOption = None,
-    limit: LimitOption = None,
+    limit: flags.LimitOption = None,
     idle: Annotated[
-        list[Idle] | None,
-        typer.Option(help="Kind of idle time; may be repeated.", rich_help_panel=WHAT),
+        list[flags.Idle] | None,
+        what_option(help="Kind of idle time; may be repeated."),
     ] = None,
-    names: Annotated[
-        Names, typer.Option(help="Which kernel names.", rich_help_panel=SHOWN)
-    ] = Names.DEMANGLED,
+    names: Annotated[flags.Names, shown_option(help="Which kernel names.")] = flags.Names.DEMANGLED,
     by: Annotated[
-        By | None,
-        typer.Option(
+        flags.By | None,
+        shown_option(
             help="Rows of a run: all of each rank below each other, or the least, the median and the "
             "greatest of each host or physical device. Default: by rank of up to 8 profiles, of more the "
-            "three over all ranks. step: of gpu_utilization a row per step and device.",
-            rich_help_panel=SHOWN,
+            "three over all ranks. step: of gpu_utilization a row per step and device."
         ),
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="WORD",
+        what_option(
             help="Read rows of a profile file, too, that imports leave out unless asked for, such as "
             "python_functions. May be repeated.",
-            rich_help_panel=WHAT,
+            metavar="WORD",
         ),
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option(
-            help="Exit with 3 if anything was dropped or approximated.", rich_help_panel=RUN
-        ),
+        run_option(help="Exit with 3 if anything was dropped or approximated."),
     ] = False,
     list_: Annotated[
         bool,
-        typer.Option(
-            "--list",
-            help="Name every report, what it needs, and whether it is answered.",
-            rich_help_panel=WHAT,
-        ),
+        what_option("--list", help="Name every report, what it needs, and whether it is answered."),
     ] = False,
-    time: TimeOption = None,
-    range_: RangeOption = None,
-    step: StepOption = None,
-    skip_first: SkipFirstOption = 0,
-    projected: ProjectedOption = False,
-    step_range: StepRangeOption = None,
-    device: DeviceOption = None,
-    stream: StreamOption = None,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    thread: ThreadOption = None,
-    name: NameOption = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Look at so many profiles at a time. Default: as many as pay.",
-            rich_help_panel=RUN,
+        run_option(
+            help="Look at so many profiles at a time. Default: as many as pay.", min=1, metavar="N"
         ),
     ] = None,
-    dask: DaskOption = None,
+    dask: flags.DaskOption = None,
+    **part: Any,
 ) -> int:
     """Print reports on a profile, or on all ranks of a run."""
     from nsysconv.api.open_profile import ReportOptions
     from nsysconv.cli import commands
 
     if list_:
-        return commands.list_reports(target, reports, format, output)
+        listed = partial(api.reports, target, reports or None, say=say)
+        return commands.show(listed, format, output, target)
+    step_range = part.pop("step_range")
     options = ReportOptions(
         names=tuple(reports or ()) or None,
         by=by.value if by else None,
         limit=limit,
-        slice=commands.parse_slice(
-            time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
-        ),
-        idle=tuple(kind.value for kind in idle or (Idle.NO_OP,)),
+        slice=commands.parse_slice(**part),
+        idle=tuple(kind.value for kind in idle or (flags.Idle.NO_OP,)),
         kernel_names=names.value,
         step_range=step_range,
         include=tuple(include or ()),
@@ -340,7 +286,7 @@ def runs(
     """List the runs and profiles in a store."""
     from nsysconv.cli import commands
 
-    return commands.runs(store, format, output)
+    return commands.show(partial(api.runs, store), format, output, None)
 
 
 @app.command(
@@ -370,7 +316,9 @@ def sql(
     """Run a query on a store or a profile file; nothing is changed."""
     from nsysconv.cli import commands
 
-    return commands.sql(target, query, format, output, limit)
+    return commands.show(
+        lambda: api.sql(target, query, say=say).limited(limit), format, output, target
+    )
 
 
 @app.command(
@@ -384,6 +332,7 @@ def sql(
         ),
     ),
 )
+@takes_slice
 def export(
     target: Annotated[
         str,
@@ -394,56 +343,38 @@ def export(
     ],
     to: Annotated[
         str | None,
-        typer.Option(
-            metavar="FORMAT",
+        shown_option(
             help=f"The format: {', '.join(FORMATS)}. Default: by -o's suffix.",
-            rich_help_panel=SHOWN,
+            metavar="FORMAT",
             autocompletion=flags.formats,
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
+        shown_option(
             "--output",
             "-o",
-            metavar="PATH",
             help="The file or folder to make, which must be new. Default: after the target, in the "
             "current folder.",
-            rich_help_panel=SHOWN,
+            metavar="PATH",
         ),
     ] = None,
     names: Annotated[
         bool,
-        typer.Option(
-            "--names",
-            help="Write names and words beside the numbers for them.",
-            rich_help_panel=SHOWN,
-        ),
+        shown_option("--names", help="Write names and words beside the numbers for them."),
     ] = False,
-    time: TimeOption = None,
-    range_: RangeOption = None,
-    step: StepOption = None,
-    skip_first: SkipFirstOption = 0,
-    projected: ProjectedOption = False,
-    step_range: StepRangeOption = None,
-    device: DeviceOption = None,
-    stream: StreamOption = None,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    thread: ThreadOption = None,
-    name: NameOption = None,
+    **part: Any,
 ) -> int:
     """Write whole profiles, or slices of them, to another format."""
     from nsysconv.cli import commands
 
+    step_range = part.pop("step_range")
     return commands.export(
         target,
         to,
         output,
         names=names,
-        part=commands.parse_slice(
-            time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
-        ),
+        part=commands.parse_slice(**part),
         step_range=step_range,
     )
 
@@ -467,6 +398,7 @@ def export(
         ),
     ),
 )
+@takes_slice
 def diff(
     base: Annotated[
         str,
@@ -486,67 +418,52 @@ def diff(
     ] = None,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
-    limit: LimitOption = None,
+    limit: flags.LimitOption = None,
     match: Annotated[
-        Match | None,
-        typer.Option(
+        flags.Match | None,
+        what_option(
             help="How kernels' names are matched. Default: exact between profiles of one source, "
-            "else signature.",
-            rich_help_panel=WHAT,
+            "else signature."
         ),
     ] = None,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="METRIC:LIMIT",
+        what_option(
             help="Exit with 1 if this got worse by more than the limit: overview.kernel_sum_ns:3%, "
             "'kernels[/gemm/].kernel_sum_ns:2ms'. May be repeated.",
-            rich_help_panel=WHAT,
+            metavar="METRIC:LIMIT",
         ),
     ] = None,
     limits: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
+        what_option(
             help="A TOML file of such limits, to be kept with the code: limits = "
             "['overview.kernel_sum_ns:3%'].",
-            rich_help_panel=WHAT,
+            metavar="FILE",
         ),
     ] = None,
     run_noise: Annotated[
         str | None,
-        typer.Option(
-            metavar="SHARE",
+        what_option(
             help="The standard deviation of a run, such as 0.3%, where you know it. Without it runs are "
             "assumed to differ by 1 % (same GPU, with steps) or 3 % where a side is one run.",
-            rich_help_panel=WHAT,
+            metavar="SHARE",
         ),
     ] = None,
     cannot_tell: Annotated[
-        CannotTell | None,
-        typer.Option(
+        flags.CannotTell | None,
+        what_option(
             help="What a limit of which nothing can be said does: fail (the default) exits with 4, pass "
-            "with 0.",
-            rich_help_panel=WHAT,
+            "with 0."
         ),
     ] = None,
-    time: TimeOption = None,
-    range_: RangeOption = None,
-    step: StepOption = None,
-    skip_first: SkipFirstOption = 0,
-    projected: ProjectedOption = False,
-    step_range: StepRangeOption = None,
-    device: DeviceOption = None,
-    stream: StreamOption = None,
-    rank: RankOption = None,
-    process: ProcessOption = None,
-    thread: ThreadOption = None,
-    name: NameOption = None,
+    **part: Any,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
     from nsysconv.api.diffing import DiffOptions
     from nsysconv.cli import commands
 
+    step_range = part.pop("step_range")
     options = DiffOptions(
         reports=tuple(reports or ()) or None,
         match=match,
@@ -555,9 +472,7 @@ def diff(
         run_noise=run_noise,
         cannot_tell=cannot_tell,
         limit=limit,
-        slice=commands.parse_slice(
-            time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
-        ),
+        slice=commands.parse_slice(**part),
         step_range=step_range,
     )
     return commands.diff(base, other, options, format, output)

@@ -6,14 +6,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from nsysconv import render
+from nsysconv import api, render
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Note, Severity
@@ -27,7 +27,7 @@ from nsysconv.store.location import split_target
 from nsysconv.timeline.slices import Moment, Percent, Slice
 
 if TYPE_CHECKING:
-    from nsysconv.api.diffing import DiffOptions, DiffResult
+    from nsysconv.api.diffing import DiffOptions
     from nsysconv.api.open_profile import ReportOptions
 
 _TIME = re.compile(r"(-?\d{1,18})(?:\.(\d{1,30}))?(ns|us|µs|ms|s|%)?")
@@ -54,9 +54,8 @@ def report(
     from nsysconv.api.reporting import report_target
 
     if target is None:
-        raise UsageError(
-            "report on what?", hint="nsysconv report TARGET [REPORT]...; --list names reports."
-        )
+        hint = "nsysconv report TARGET [REPORT]...; --list names reports."
+        raise UsageError("report on what?", hint=hint)
     destination = parse_destination(format_name, output, len(options.names or CORE))
     begin_work()
     reports: Sequence[Report]
@@ -79,21 +78,9 @@ def report(
     return _strict_status(reports) if strict else 0
 
 
-def list_reports(
-    target: str | None, names: Sequence[str] | None, format_name: str | None, output: str | None
-) -> int:
-    """Run `nsysconv report --list`; return the exit status."""
-    from nsysconv.api.profile_info import reports
-
-    destination = parse_destination(format_name, output)
-    write([reports(target, names or None, say=say)], destination, target)
-    return 0
-
-
 def _strict_status(reports: Sequence[Report]) -> int:
-    doubts = {
-        note.slug for each in reports for note in each.notes if note.severity is not Severity.INFO
-    }
+    notes = [note for each in reports for note in each.notes]
+    doubts = {note.slug for note in notes if note.severity is not Severity.INFO}
     if doubts:
         say(f"--strict: dropped or approximated: {', '.join(sorted(doubts))}")
     return 3 if doubts else 0
@@ -101,32 +88,20 @@ def _strict_status(reports: Sequence[Report]) -> int:
 
 def info(target: str, format_name: str | None, output: str | None, limit: int | None) -> int:
     """Run `nsysconv info`; return the exit status."""
-    from nsysconv.api.profile_info import info
-
     destination = parse_destination(format_name, output, _INFO_COUNT)
     begin_work()
     rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
-    write(info(target, limit=rows, say=say), destination, target)
+    write(api.info(target, limit=rows, say=say), destination, target)
     return 0
 
 
-def runs(store: str, format_name: str | None, output: str | None) -> int:
-    """Run `nsysconv runs`; return the exit status."""
-    from nsysconv.api.profile_info import runs
-
+def show(
+    make: Callable[[], Report], format_name: str | None, output: str | None, source: str | None
+) -> int:
+    """Make and write the one report of a command such as `nsysconv sql`; return the exit status."""
     destination = parse_destination(format_name, output)
     begin_work()
-    write([runs(store)], destination)
-    return 0
-
-
-def sql(target: str, query: str, format_name: str | None, output: str | None, limit: int) -> int:
-    """Run `nsysconv sql`; return the exit status."""
-    from nsysconv.api.profile_info import sql
-
-    destination = parse_destination(format_name, output)
-    begin_work()
-    write([sql(target, query, say=say).limited(limit)], destination, target)
+    write([make()], destination, source)
     return 0
 
 
@@ -142,7 +117,10 @@ def diff(
     for_people = destination.format in _DIFF_FORMATS_FOR_PEOPLE
     begin_work()
     result = compare_targets(base, other, replace(options, for_people=for_people), say)
-    reports = _in_reading_order(result)
+    # The answer, the verdicts on limits, then what explains the answer.
+    limits = [each for each in result.reports if each.name == "limits"]
+    others = [each for each in result.reports if each not in limits]
+    reports: list[Report] = [result.headline, *limits, *others]
     if render.holds_one(destination.format) and not destination.is_folder:
         say(result.answer)
         reports = list(result.reports)
@@ -157,16 +135,9 @@ def _with_notes_once(reports: Sequence[Report]) -> list[Report]:
     shown: set[Note] = set()
     result = []
     for each in reports:
-        notes = tuple(note for note in each.notes if note not in shown)
-        shown.update(notes)
-        result.append(replace(each, notes=notes))
+        result.append(replace(each, notes=tuple(n for n in each.notes if n not in shown)))
+        shown.update(each.notes)
     return result
-
-
-def _in_reading_order(result: DiffResult) -> list[Report]:
-    # The answer, the verdicts on limits, then what explains the answer.
-    limits = [each for each in result.reports if each.name == "limits"]
-    return [result.headline, *limits, *(each for each in result.reports if each not in limits)]
 
 
 def export(
@@ -179,16 +150,13 @@ def export(
     step_range: str | None,
 ) -> int:
     """Run `nsysconv export`; return the exit status."""
-    from nsysconv.api.exporting import export_profiles
-
     if step_range is not None:
         if part is None:
-            raise UsageError(
-                "--step-range without steps", hint="Name some: --step 5, --skip-first 3"
-            )
+            hint = "Name some: --step 5, --skip-first 3"
+            raise UsageError("--step-range without steps", hint=hint)
         part = replace(part, step_range=step_range)
     begin_work()
-    exported = export_profiles(target, to, output, slice=part, names=names, say=say)
+    exported = api.export_profiles(target, to, output, slice=part, names=names, say=say)
     rows = [f"{count:,} {name}" for name, count in exported.written.counts.items() if count]
     print_line(f"{exported.path}: {', '.join(rows) if rows else 'no events'}")
     for note in exported.written.notes:
@@ -200,33 +168,10 @@ def export(
 # -- which part of a profile
 
 
-def parse_slice(
-    time: str | None,
-    range_: str | None,
-    step: str | None,
-    skip_first: int,
-    projected: bool,
-    device: Sequence[int] | None,
-    stream: Sequence[int] | None,
-    rank: Sequence[int] | None,
-    process: Sequence[int] | None,
-    thread: Sequence[int] | None,
-    name: str | None,
-) -> Slice | None:
-    """Return the slice that these flags ask for; None for the whole profile. Raises UsageError."""
-    part = Slice(
-        time=_time(time),
-        range=range_,
-        step=step,
-        skip_first=skip_first,
-        projected=projected,
-        devices=tuple(device or ()),
-        streams=tuple(stream or ()),
-        ranks=tuple(rank or ()),
-        processes=tuple(process or ()),
-        threads=tuple(thread or ()),
-        name=name,
-    )
+def parse_slice(time: str | None = None, **flags: Any) -> Slice | None:
+    """Return the slice of flags that are called as its fields, None for the whole. Raises UsageError."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    part = Slice(time=_time(time), **given)
     return None if part.is_whole else part
 
 
@@ -245,9 +190,8 @@ def _moment(text: str) -> Moment:
     # Decimals are exact; those beyond a ns are cut off.
     match = _TIME.fullmatch(text)
     if match is None:
-        raise UsageError(
-            f"{text!r} is no time", hint=f"A number with ns, us, ms, s or %. {_EXAMPLES}"
-        )
+        hint = f"A number with ns, us, ms, s or %. {_EXAMPLES}"
+        raise UsageError(f"{text!r} is no time", hint=hint)
     whole, decimals, unit = match.groups()
     if decimals and unit is None:
         raise UsageError(f"{text!r} has no unit", hint=f"Without one it is whole ns. {_EXAMPLES}")
@@ -257,10 +201,7 @@ def _moment(text: str) -> Moment:
             raise UsageError(f"{text} of a profile", hint="From 0% to 100%.")
         return Percent(share)
     places = _DECIMALS[unit]
-    digits = (decimals or "")[:places].ljust(places, "0")
-    sign = -1 if whole.startswith("-") else 1
-    value: int = sign * (int(whole.lstrip("-")) * 10**places + int(digits or 0))
-    return value
+    return int(whole + (decimals or "")[:places].ljust(places, "0"))
 
 
 # -- where reports go
@@ -314,7 +255,8 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
     are replaced.
     """
     inputs = {profile.path for each in reports for profile in each.profiles}
-    inputs |= set() if source is None else {source, str(split_target(source)[0])}
+    if source is not None:
+        inputs |= {source, str(split_target(source)[0])}
     draw = render.renderer(to.format)
     with phase("render"):
         if to.path is None:
@@ -354,11 +296,8 @@ def _check_replaceable(path: Path, inputs: Iterable[str]) -> None:
             with suppress(OSError):
                 is_data = is_data or path.samefile(profile)
         if is_data:
-            raise UsageError(
-                "a profile or a database is not replaced by a report",
-                where=str(path),
-                hint="Name another file with -o.",
-            )
+            what = "a profile or a database is not replaced by a report"
+            raise UsageError(what, where=str(path), hint="Name another file with -o.")
 
 
 def _terminal_options() -> Options:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any
+from functools import partial
+from inspect import signature
+from typing import Annotated, Any, TypeVar
 
 import typer
 import typer.core
@@ -14,6 +17,13 @@ WHAT, NAMED, PART = "What", "What it is called", "Which part"
 SHOWN, RUN = "How it is shown", "How it runs"
 GROUPS = (WHAT, NAMED, PART, SHOWN, RUN)
 """What options are about, in the order of a command's help; options of no group come last."""
+
+# Declare an option of a group.
+what_option = partial(typer.Option, rich_help_panel=WHAT)
+named_option = partial(typer.Option, rich_help_panel=NAMED)
+part_option = partial(typer.Option, rich_help_panel=PART)
+shown_option = partial(typer.Option, rich_help_panel=SHOWN)
+run_option = partial(typer.Option, rich_help_panel=RUN)
 
 
 class GroupedCommand(typer.core.TyperCommand):
@@ -46,56 +56,13 @@ def examples(*lines: tuple[str, str]) -> str:
     return f"\b\nExamples:\n{shown}"
 
 
-class Format(StrEnum):
-    """Output formats."""
-
-    TEXT = "text"
-    CSV = "csv"
-    TSV = "tsv"
-    JSON = "json"
-    MARKDOWN = "markdown"
-    HTML = "html"
-    COLUMN = "column"
-
-
-class Idle(StrEnum):
-    """Kinds of idle time."""
-
-    NO_OP = "no_op"
-    NO_KERNEL = "no_kernel"
-    STREAM = "stream"
-
-
-class Names(StrEnum):
-    """Spellings of kernel names."""
-
-    DEMANGLED = "demangled"
-    SHORT = "short"
-    MANGLED = "mangled"
-
-
-class Match(StrEnum):
-    """Ways to match kernels' names."""
-
-    EXACT = "exact"
-    SIGNATURE = "signature"
-    NAME = "name"
-
-
-class CannotTell(StrEnum):
-    """What a limit that cannot be decided makes of the exit status."""
-
-    FAIL = "fail"
-    PASS = "pass"
-
-
-class By(StrEnum):
-    """What rows may be grouped by."""
-
-    RANK = "rank"
-    HOST = "host"
-    DEVICE = "device"
-    STEP = "step"
+# The words that flags choose from: `Idle.NO_OP` is no_op.
+Format = StrEnum("Format", ["TEXT", "CSV", "TSV", "JSON", "MARKDOWN", "HTML", "COLUMN"])
+Idle = StrEnum("Idle", ["NO_OP", "NO_KERNEL", "STREAM"])
+Names = StrEnum("Names", ["DEMANGLED", "SHORT", "MANGLED"])
+Match = StrEnum("Match", ["EXACT", "SIGNATURE", "NAME"])
+CannotTell = StrEnum("CannotTell", ["FAIL", "PASS"])
+By = StrEnum("By", ["RANK", "HOST", "DEVICE", "STEP"])
 
 
 def report_names(incomplete: str) -> list[str]:
@@ -112,124 +79,120 @@ def formats(incomplete: str) -> list[str]:
 
 FormatOption = Annotated[
     Format | None,
-    typer.Option(
-        "--format",
-        "-f",
-        help="Output format; default: by -o's suffix, else text.",
-        rich_help_panel=SHOWN,
-    ),
+    shown_option("--format", "-f", help="Output format; default: by -o's suffix, else text."),
 ]
 OutputOption = Annotated[
     str | None,
-    typer.Option(
+    shown_option(
         "--output",
         "-o",
         help="Write to this file (or, ending in /, folder: one file per report) instead of stdout.",
-        rich_help_panel=SHOWN,
     ),
 ]
 LimitOption = Annotated[
     int | None,
-    typer.Option(
-        min=0,
+    shown_option(
         help="Rows per report; 0 for all. Default: 20 in text, 1000 idle "
         "gaps and all of the rest elsewhere.",
-        rich_help_panel=SHOWN,
+        min=0,
     ),
 ]
 DaskOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="ADDRESS|FILE|local",
+    run_option(
         help="Let the workers of a Dask cluster do it: its scheduler's address or scheduler file, or "
         "local for a cluster of this machine alone.",
-        rich_help_panel=RUN,
+        metavar="ADDRESS|FILE|local",
     ),
 ]
 
 
-TimeOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A:B",
-        help="Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
-        "1.5s:2s, 10%:90%, 3s: to the end. A/B is the same.",
-        rich_help_panel=PART,
-    ),
-]
-RangeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--range",
-        metavar="NAME[@DOMAIN][#N]",
-        help="Look at the time of the first range of this name, in each process; * stands for "
-        "anything, #2 is the second one.",
-        rich_help_panel=PART,
-    ),
-]
-StepOption = Annotated[
-    str | None,
-    typer.Option(
-        "--step",
-        metavar="N|A:B|NAME",
-        help="Look at the time of this step, or of steps A to B.",
-        rich_help_panel=PART,
-    ),
-]
-SkipFirstOption = Annotated[
-    int,
-    typer.Option(
-        "--skip-first",
-        metavar="N",
-        min=0,
-        help="Look from the end of the first N steps to the end of the last.",
-        rich_help_panel=PART,
-    ),
-]
-ProjectedOption = Annotated[
-    bool,
-    typer.Option(
-        "--projected",
-        help="With a range or steps: what was launched in it, and when that was on the GPU.",
-        rich_help_panel=PART,
-    ),
-]
-DeviceOption = Annotated[
-    list[int] | None,
-    typer.Option(
-        metavar="N", help="Only this device; may be repeated, as those below.", rich_help_panel=PART
-    ),
-]
-StreamOption = Annotated[
-    list[int] | None, typer.Option(metavar="N", help="Only this stream.", rich_help_panel=PART)
-]
-RankOption = Annotated[
-    list[int] | None, typer.Option(metavar="N", help="Only this rank.", rich_help_panel=PART)
-]
-ProcessOption = Annotated[
-    list[int] | None, typer.Option(metavar="PID", help="Only this process.", rich_help_panel=PART)
-]
-ThreadOption = Annotated[
-    list[int] | None,
-    typer.Option(
-        metavar="TID",
-        help="Only this thread: its calls, and what they launched.",
-        rich_help_panel=PART,
-    ),
-]
-NameOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="REGEX",
-        help="Only what has a name in which this is found: kernels, API calls, ranges, [memcpy HtoD].",
-        rich_help_panel=PART,
-    ),
-]
-StepRangeOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
-        rich_help_panel=PART,
-    ),
-]
+Command = TypeVar("Command", bound=Callable[..., int])
+
+
+def takes_slice(command: Command) -> Command:
+    """Give a command the flags of a slice in place of its `**part`, the arguments of `parse_slice`."""
+    own, flags = signature(command, eval_str=True), signature(_slice_flags, eval_str=True)
+    declared = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    parameters = [*declared, *flags.parameters.values()]
+    command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def _slice_flags(
+    time: Annotated[
+        str | None,
+        part_option(
+            help="Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
+            "1.5s:2s, 10%:90%, 3s: to the end. A/B is the same.",
+            metavar="A:B",
+        ),
+    ] = None,
+    range: Annotated[  # noqa: A002 - the field's name
+        str | None,
+        part_option(
+            "--range",
+            help="Look at the time of the first range of this name, in each process; * stands for "
+            "anything, #2 is the second one.",
+            metavar="NAME[@DOMAIN][#N]",
+        ),
+    ] = None,
+    step: Annotated[
+        str | None,
+        part_option(
+            help="Look at the time of this step, or of steps A to B.", metavar="N|A:B|NAME"
+        ),
+    ] = None,
+    skip_first: Annotated[
+        int,
+        part_option(
+            help="Look from the end of the first N steps to the end of the last.",
+            metavar="N",
+            min=0,
+        ),
+    ] = 0,
+    projected: Annotated[
+        bool,
+        part_option(
+            "--projected",
+            help="With a range or steps: what was launched in it, and when that was on the GPU.",
+        ),
+    ] = False,
+    step_range: Annotated[
+        str | None,
+        part_option(
+            help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
+            metavar="NAME",
+        ),
+    ] = None,
+    devices: Annotated[
+        list[int] | None,
+        part_option(
+            "--device", help="Only this device; may be repeated, as those below.", metavar="N"
+        ),
+    ] = None,
+    streams: Annotated[
+        list[int] | None, part_option("--stream", help="Only this stream.", metavar="N")
+    ] = None,
+    ranks: Annotated[
+        list[int] | None, part_option("--rank", help="Only this rank.", metavar="N")
+    ] = None,
+    processes: Annotated[
+        list[int] | None, part_option("--process", help="Only this process.", metavar="PID")
+    ] = None,
+    threads: Annotated[
+        list[int] | None,
+        part_option(
+            "--thread", help="Only this thread: its calls, and what they launched.", metavar="TID"
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        part_option(
+            help="Only what has a name in which this is found: kernels, API calls, ranges, "
+            "[memcpy HtoD].",
+            metavar="REGEX",
+        ),
+    ] = None,
+) -> None:
+    pass

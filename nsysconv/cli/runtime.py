@@ -49,10 +49,7 @@ def configure() -> None:
 
 
 def begin_work() -> None:
-    """Turn on the garbage collector, not for what is loaded; call it once a command is loaded.
-
-    To be called before the command starts threads, for it sets how they get memory, too.
-    """
+    """Turn on the garbage collector, but for what is loaded; call it before threads are started."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
@@ -100,11 +97,7 @@ def _threads_of_numpy() -> int:
 
 # -- signals
 
-ENDING_SIGNALS = tuple(
-    number
-    for name in ("SIGINT", "SIGTERM", "SIGHUP")
-    if (number := getattr(signal, name, None)) is not None
-)
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SAME_SIGNAL_S = 1.0
 """Signals that come within this count as one: terminals, `timeout` and batch systems send several."""
 _RAISE_AGAIN_S = 0.02
@@ -172,6 +165,8 @@ def signals_raise() -> Iterator[None]:
 
 class OutputLost(Exception):  # noqa: N818 - says what became of it
     """Stdout took no more. Not an OSError: typer would handle that in its own way."""
+
+    exit_status = UsageError.exit_status
 
     def __init__(self, reason: OSError) -> None:
         """Keep whether the reader has gone, which is no failure."""

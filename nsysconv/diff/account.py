@@ -5,7 +5,7 @@ Definitions, with a worked example: docs/definitions.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
@@ -22,16 +22,11 @@ from nsysconv.units import Unit
 RunAccounts = Sequence[Accounts]
 """One run of a side: the accounts of its profile, or those of each of its ranks."""
 
-BY_COUNT, BY_MEAN, OVERLAP = (
-    "computation_by_count",
-    "computation_by_mean",
-    "computation_overlap",
-)
+_IN_THREE = "computation_by_count", "computation_by_mean", "computation_overlap"
+BY_COUNT, BY_MEAN, OVERLAP = _IN_THREE
 
 PARTS = tuple(
-    chain.from_iterable(
-        (BY_COUNT, BY_MEAN, OVERLAP) if name == "computation" else (name,) for name in CLASSES
-    )
+    chain.from_iterable(_IN_THREE if name == "computation" else (name,) for name in CLASSES)
 )
 """The parts of a change: the classes of an account, computation split in three."""
 
@@ -59,6 +54,7 @@ MINOR = "other"
 """What minor parts are called where they are joined."""
 
 _MINOR_SHARE = Fraction(5, 1000)
+_NOTHING = Fraction(0), Fraction(0)
 _KEYS = (
     Column("rank", Unit.ID, "Rank of the only ranked process behind the row.", key=True),
     Column("device_id", Unit.ID, "The device, as the base numbers it.", key=True),
@@ -133,11 +129,8 @@ def account_for_change(
         return ChangeAccount(None, not_recorded=tuple(missing))
     by_step = all(_has_steps(runs) for runs in sides)
     by_run = [[_of_run(run, by_step) for run in runs] for runs in sides]
-    rows = [
-        [{"rank": each.rank, "device_id": each.device_id} for each in chain.from_iterable(runs)]
-        for runs in by_run
-    ]
-    matcher = row_matcher(_KEYS, (rows[0], rows[1]), {})
+    base_rows, other_rows = (_rows(chain.from_iterable(runs)) for runs in by_run)
+    matcher = row_matcher(_KEYS, (base_rows, other_rows), {})
     before, after = (
         _device_means(side, runs, matcher, name_key) for side, runs in enumerate(by_run)
     )
@@ -146,7 +139,8 @@ def account_for_change(
         for key in dict.fromkeys((*before, *after))
     ]
     steps = _steps(by_run[0]), _steps(by_run[1])
-    counts = _device_count(by_run[0]), _device_count(by_run[1])
+    base_count, other_count = (Fraction(sum(map(len, runs)), len(runs) or 1) for runs in by_run)
+    counts = base_count, other_count
     return ChangeAccount(tuple(devices), steps if by_step else None, counts, matcher.summed_over)
 
 
@@ -168,15 +162,14 @@ def _steps(runs: Sequence[Sequence[Account]]) -> Fraction:
     return Fraction(sum(most), len(most) or 1)
 
 
-def _device_count(runs: Sequence[Sequence[Account]]) -> Fraction:
-    return Fraction(sum(map(len, runs)), len(runs) or 1)
+def _rows(accounts: Iterable[Account]) -> list[dict[str, int | None]]:
+    return [{"rank": each.rank, "device_id": each.device_id} for each in accounts]
 
 
 @dataclass
 class _DeviceMean:
-    """A device on one side: times of classes, and count and time of kernels that compute, by name; all
-    per step where there are steps, and means over the runs."""
-
+    # A device on one side: times of classes, and count and time of kernels that compute, by name; all per
+    # step where there are steps, and means over the runs.
     first_account: Account | None = None
     times: dict[str, Fraction] = field(default_factory=lambda: dict.fromkeys(CLASSES, Fraction(0)))
     kernels: dict[str, tuple[Fraction, Fraction]] = field(default_factory=dict)
@@ -188,12 +181,11 @@ class _DeviceMean:
 
     @property
     def overlap(self) -> Fraction:
-        """Return by how much the kernels' durations exceed the time of computation."""
-        spent = sum((spent for _, spent in self.kernels.values()), Fraction(0))
-        return spent - self.times["computation"]
+        # By how much the kernels' durations exceed the time of computation.
+        return _spent(self.kernels) - self.times["computation"]
 
     def add(self, account: Account, parts: int, name_key: NameKey) -> None:
-        """Add one of `parts` equal parts of an account."""
+        # One of `parts` equal parts of an account.
         self.first_account = self.first_account or account
         self.not_recorded |= account.not_recorded
         for name, time in account.times.items():
@@ -201,11 +193,12 @@ class _DeviceMean:
         for work in account.entries:
             if work.part == "computation":
                 name = name_key(work.name)
-                count, spent = self.kernels.get(name, (Fraction(0), Fraction(0)))
-                self.kernels[name] = (
+                count, spent = self.kernels.get(name, _NOTHING)
+                count, spent = (
                     count + Fraction(work.count, parts),
                     spent + Fraction(work.sum_ns, parts),
                 )
+                self.kernels[name] = count, spent
 
 
 def _device_means(
@@ -213,8 +206,7 @@ def _device_means(
 ) -> dict[Key, _DeviceMean]:
     devices: dict[Key, _DeviceMean] = {}
     for run in runs:
-        rows = [{"rank": each.rank, "device_id": each.device_id} for each in run]
-        for key, account in zip(matcher.keys_of(side, rows), run, strict=True):
+        for key, account in zip(matcher.keys_of(side, _rows(run)), run, strict=True):
             parts = len(runs) * (account.span.steps or 1)
             devices.setdefault(key, _DeviceMean()).add(account, parts, name_key)
     return devices
@@ -229,61 +221,49 @@ def _device_change(
         for mean, total in zip((base, other), whole, strict=True)
     )
     more = after["computation"] - before["computation"]
-    by_count, by_mean = split_change(base.kernels, other.kernels)
-    in_three = [by_count, by_mean, base.overlap - other.overlap]
+    by_count, by_mean = _split_change(base.kernels, other.kernels)
+    in_three = round_to_sum([by_count, by_mean, base.overlap - other.overlap], more)
+    changes = {name: after[name] - before[name] for name in CLASSES}
+    changes |= dict(zip(_IN_THREE, in_three, strict=True))
     least = _MINOR_SHARE * (whole[0] or whole[1])
-    computation = zip((BY_COUNT, BY_MEAN, OVERLAP), round_to_sum(in_three, more), strict=True)
-    parts = {
-        name: Part(name, None, None, change, abs(change) < least) for name, change in computation
-    }
-    for name in PARTS:
-        if name in before:
-            change = after[name] - before[name]
-            parts[name] = Part(
-                name,
-                None if name in base.not_recorded else before[name],
-                None if name in other.not_recorded else after[name],
-                change,
-                abs(change) < least,
-            )
+    parts = [
+        Part(
+            name,
+            None if name in base.not_recorded else before.get(name),
+            None if name in other.not_recorded else after.get(name),
+            changes[name],
+            abs(changes[name]) < least,
+        )
+        for name in PARTS
+    ]
     account = base.first_account or other.first_account
     return DeviceChange(
-        account.rank if account is not None and "rank" in matcher.keys else None,
-        account.device_id if account is not None and "device_id" in matcher.keys else None,
+        account.rank if account and "rank" in matcher.keys else None,
+        account.device_id if account and "device_id" in matcher.keys else None,
         *whole,
-        tuple(parts[name] for name in PARTS),
+        tuple(parts),
     )
 
 
-def split_change(
+def _split_change(
     base: Mapping[str, tuple[Fraction, Fraction]], other: Mapping[str, tuple[Fraction, Fraction]]
 ) -> tuple[Fraction, Fraction]:
-    """Split the change of sums into what another count, and what another mean makes of it.
-
-    Each side maps names to (count, sum). By count is (count1 - count0) × sum0 / count0, which is all of
-    the change of names that base alone or other alone has; by mean is the rest.
-    """
-    whole = sum((spent for _, spent in other.values()), Fraction(0))
-    whole -= sum((spent for _, spent in base.values()), Fraction(0))
-    nothing = Fraction(0), Fraction(0)
+    # What another count, and what another mean makes of the change of sums. By count is (count1 - count0)
+    # × sum0 / count0, which is all of the change of names that one side alone has; by mean is the rest.
     by_count = Fraction(0)
     for name in dict.fromkeys((*base, *other)):
-        (count, spent), (count_after, spent_after) = (
-            base.get(name, nothing),
-            other.get(name, nothing),
-        )
-        if count:
-            by_count += (count_after - count) * spent / count
-        else:
-            by_count += spent_after - spent
-    return by_count, whole - by_count
+        count, spent = base.get(name, _NOTHING)
+        count_after, spent_after = other.get(name, _NOTHING)
+        by_count += (count_after - count) * spent / count if count else spent_after - spent
+    return by_count, _spent(other) - _spent(base) - by_count
+
+
+def _spent(kernels: Mapping[str, tuple[Fraction, Fraction]]) -> Fraction:
+    return sum((spent for _, spent in kernels.values()), Fraction(0))
 
 
 def round_to_sum(values: Sequence[Fraction], whole: int) -> list[int]:
-    """Round the values to whole numbers that add up to `whole`, by the largest remainder method.
-
-    Each is rounded down; what is then missing goes to the largest remainders, of equal ones to the first.
-    """
+    """Round to whole numbers that add up to `whole`, by the largest remainder method."""
     result = [floor(value) for value in values]
     for_all, left = divmod(whole - sum(result), len(result))
     order = sorted(range(len(result)), key=lambda i: (result[i] - values[i], i))
@@ -330,15 +310,15 @@ def with_minor_parts_joined(change: ChangeAccount) -> ChangeAccount:
 
 
 def _device_with_minor_joined(device: DeviceChange) -> DeviceChange:
+    parts = [part for part in device.parts if not part.is_minor]
     minor = [part for part in device.parts if part.is_minor]
-    if not any(part.change for part in minor):
-        return replace(device, parts=tuple(part for part in device.parts if not part.is_minor))
-    base, other = (
-        None if None in values else sum(value or 0 for value in values)
-        for values in ([part.base for part in minor], [part.other for part in minor])
-    )
-    rest = Part(MINOR, base, other, sum(part.change for part in minor), is_minor=True)
-    return replace(device, parts=(*(part for part in device.parts if not part.is_minor), rest))
+    if any(part.change for part in minor):
+        base, other = (
+            None if None in values else sum(value or 0 for value in values)
+            for values in ([part.base for part in minor], [part.other for part in minor])
+        )
+        parts.append(Part(MINOR, base, other, sum(part.change for part in minor), is_minor=True))
+    return replace(device, parts=tuple(parts))
 
 
 def account_report(
@@ -356,8 +336,7 @@ def account_report(
         if change.summed_over and max(change.device_counts) > 1:
             whole += ", all devices added up"
         rows = [row for device in change.devices for row in _account_rows(device, whole)]
-        names = [column.name for column in ACCOUNT_COLUMNS]
-        cells = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        cells = {c.name: [row[i] for row in rows] for i, c in enumerate(ACCOUNT_COLUMNS)}
         table, count = report_table(ACCOUNT_COLUMNS, cells), len(rows)
     return Report(
         name="account",
@@ -391,8 +370,7 @@ def _account_rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
 
 @dataclass(frozen=True)
 class _CulpritKind:
-    """Rows of one report: their sum, its count, their keys, and words for what changed."""
-
+    # Rows of one report: their sum, its count, their keys, and words for what changed.
     name: str
     sum_ns: str
     count: str
@@ -448,11 +426,9 @@ _WORTH_SAYING = Fraction(1, 4)
 
 @dataclass(frozen=True)
 class _Culprit:
-    """One name: counts and sums of both sides."""
-
     kind: _CulpritKind
     key: tuple[Any, ...]
-    base: tuple[Fraction, Fraction]
+    base: tuple[Fraction, Fraction]  # count and sum
     other: tuple[Fraction, Fraction]
 
     @property
@@ -475,36 +451,31 @@ def culprits(
     `idle_host`; several ranks and devices are added up. With `account`, that of the same change, values
     are those of a single device (the mean over devices), and per step where the account is.
     """
-    per = (Fraction(1), Fraction(1)) if account is None else _step_device_counts(account)
+    account = account or ChangeAccount(None)
+    # The values are divided by the number of devices and of their steps.
+    steps = account.steps or (Fraction(1), Fraction(1))
+    base_per, other_per = (
+        count * devices or Fraction(1)
+        for count, devices in zip(steps, account.device_counts, strict=True)
+    )
     listed: list[_Culprit] = []
-    for kind, rows in ((_KERNEL, kernels), (_CALL, calls), (_IDLE, gaps)):
-        listed += (culprit for culprit in _by_name(kind, rows, per) if round(culprit.change))
+    for kind, pairs in ((_KERNEL, kernels), (_CALL, calls), (_IDLE, gaps)):
+        by_name = _by_name(kind, pairs, (base_per, other_per))
+        listed += (culprit for culprit in by_name if round(culprit.change))
     listed.sort(key=lambda culprit: -abs(culprit.change))
-    cells = [_culprit_row(culprit) for culprit in listed[:most]]
-    data = {column.name: [row[i] for row in cells] for i, column in enumerate(CULPRIT_COLUMNS)}
+    rows = [_culprit_row(culprit) for culprit in listed[:most]]
+    cells = {c.name: [row[i] for row in rows] for i, c in enumerate(CULPRIT_COLUMNS)}
+    title = ["The largest parts of the change, by name"]
+    title += ["per step"] if account.steps else []
+    title += ["mean of all devices"] if max(account.device_counts) > 1 else []
     return Report(
         name="culprits",
-        title=_culprits_title(account),
+        title=", ".join(title),
         columns=CULPRIT_COLUMNS,
-        table=report_table(CULPRIT_COLUMNS, data),
+        table=report_table(CULPRIT_COLUMNS, cells),
         profiles=tuple(profiles),
-        row_count=len(cells),
+        row_count=len(rows),
     )
-
-
-def _culprits_title(account: ChangeAccount | None) -> str:
-    parts = ["The largest parts of the change, by name"]
-    if account is not None and account.steps is not None:
-        parts.append("per step")
-    if account is not None and max(account.device_counts) > 1:
-        parts.append("mean of all devices")
-    return ", ".join(parts)
-
-
-def _step_device_counts(account: ChangeAccount) -> tuple[Fraction, Fraction]:
-    base, other = account.steps or (Fraction(1), Fraction(1))
-    base_devices, other_devices = account.device_counts
-    return (base * base_devices or Fraction(1)), (other * other_devices or Fraction(1))
 
 
 def _by_name(
@@ -513,9 +484,8 @@ def _by_name(
     totals: dict[tuple[Any, ...], list[list[Fraction]]] = {}
     for row in rows:
         spelled = row.base or row.other
-        values_of_sides = row.base_values, row.other_values
-        values = [(side[kind.count], side[kind.sum_ns]) for side in values_of_sides]
-        if any(value is None for pair in values for value in pair):
+        values = [(v[kind.count], v[kind.sum_ns]) for v in (row.base_values, row.other_values)]
+        if None in chain(*values):
             continue
         key = tuple(spelled.get(name) for name in kind.keys)
         entry = totals.setdefault(key, [[Fraction(0), Fraction(0)], [Fraction(0), Fraction(0)]])
@@ -528,7 +498,7 @@ def _by_name(
 
 def _culprit_row(culprit: _Culprit) -> tuple[Any, ...]:
     base, other = round(culprit.base[1]), round(culprit.other[1])
-    parts = split_change({"": culprit.base}, {"": culprit.other})
+    parts = _split_change({"": culprit.base}, {"": culprit.other})
     by_count, by_mean = round_to_sum(parts, other - base)
     name, *rest = culprit.key
     activity = rest[0] if rest else None
@@ -544,12 +514,9 @@ def _why(culprit: _Culprit, by_count: Fraction, by_mean: Fraction) -> str:
     words = []
     if abs(by_count) >= _WORTH_SAYING * largest and count_after != count:
         ratio = count_after / count
-        if ratio >= 2:
-            words.append((abs(by_count), kind.times.format(f"{float(ratio):.1f}")))
-        else:
-            words.append(
-                (abs(by_count), (kind.more if ratio > 1 else kind.less).format(_percent(ratio)))
-            )
+        form = kind.times if ratio >= 2 else kind.more if ratio > 1 else kind.less
+        text = form.format(f"{float(ratio):.1f}" if ratio >= 2 else _percent(ratio))
+        words.append((abs(by_count), text))
     if abs(by_mean) >= _WORTH_SAYING * largest and by_mean:
         ratio = (spent_after / count_after) / (spent / count) if spent else Fraction(0)
         if ratio >= 2:
@@ -564,6 +531,6 @@ def _why(culprit: _Culprit, by_count: Fraction, by_mean: Fraction) -> str:
 
 
 def _percent(ratio: Fraction) -> str:
-    """Return how far a ratio is from 1, in whole per cent, or with a decimal below 10 %."""
+    # How far a ratio is from 1, in whole per cent, or with a decimal below 10 %.
     distance = abs(float(ratio) - 1) * 100
     return f"{distance:.0f} %" if distance >= 9.95 else f"{distance:.1f} %"

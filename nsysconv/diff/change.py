@@ -1,4 +1,5 @@
-"""The change of a figure from one side to the other, its confidence interval and verdict.
+"""The change of a figure from one side to the other, its confidence interval and verdict; and the answer
+to "is it slower?": one line, of one figure, before all tables.
 
 Which interval a figure gets, and what a verdict is: docs/definitions.md, "Comparing two runs".
 """
@@ -6,18 +7,25 @@ Which interval a figure gets, and what a verdict is: docs/definitions.md, "Compa
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
+
+import numpy as np
 
 from nsysconv.diff.noise import (
     ConfidenceInterval,
+    minimum_detectable_change,
     percentage_point_deviation,
     runs_difference_interval,
     runs_ratio_interval,
     single_run_half_width,
 )
-from nsysconv.report import Better, Column
+from nsysconv.notes import Note, Severity
+from nsysconv.report import Better, Column, Report, Said, report_table
+from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit, human
 
 Number = int | float
@@ -64,17 +72,11 @@ class Change:
     @property
     def means(self) -> tuple[Number, Number]:
         """Return the mean of each side; of a single run, its value."""
-        first, second = (
-            side[0] if len(side) == 1 else sum(side) / len(side) for side in (self.base, self.other)
-        )
-        return first, second
+        return _mean(self.base), _mean(self.other)
 
     @property
     def ratio(self) -> ConfidenceInterval | None:
-        """Return the confidence interval of other / base, or None where there is none.
-
-        Percentages have none, nor values that are not positive, nor figures whose spread nothing shows.
-        """
+        """Return the interval of other / base; None for percentages and values that are <= 0."""
         if self.points or self.basis == "none" or min(*self.base, *self.other) <= 0:
             return None
         before, after = self.means
@@ -96,15 +98,15 @@ class Change:
             return ConfidenceInterval(exact, exact)
         if self.basis == "repeats":
             return runs_difference_interval([scale * value for value in self.base], self.other)
-        middle = after - scale * before
-        if self.points:
-            reach = _NORMAL * percentage_point_deviation(self.noise, (before + after) / 200)
-            return ConfidenceInterval(middle - reach, middle + reach)
-        if before > 0 and after > 0:
+        if not self.points and before > 0 and after > 0:
             low, high = (after * math.exp(sign * self.half_width) for sign in (-1, 1))
             return ConfidenceInterval(low - scale * before, high - scale * before)
-        # Of a side without any, nothing varies; the other's value may be as far off as any.
-        reach = math.expm1(self.half_width) * (abs(after) + abs(scale * before))
+        if self.points:
+            reach = _NORMAL * percentage_point_deviation(self.noise, (before + after) / 200)
+        else:
+            # Of a side without any, nothing varies; the other's value may be as far off as any.
+            reach = math.expm1(self.half_width) * (abs(after) + abs(scale * before))
+        middle = after - scale * before
         return ConfidenceInterval(middle - reach, middle + reach)
 
     @property
@@ -138,10 +140,7 @@ class Change:
         return f"{len(self.base)}:{len(self.other)} runs" if self.basis == "repeats" else self.basis
 
     def interval_words(self, unit: Unit, *, in_units: bool = False) -> str:
-        """Return the interval and what it rests on in words: `+1.2 … +6.9 %, within run`.
-
-        It is a share of base where there is a ratio, unless `in_units`.
-        """
+        """Return interval and basis: `+1.2 … +6.9 %, within run`; a share of base unless `in_units`."""
         if self.basis == "none":
             return "one run a side shows no spread"
         ratio = None if in_units else self.ratio
@@ -159,10 +158,7 @@ class Change:
         return f"{ends}, {self.basis_words}"
 
     def verdict(self, better: Better | None) -> Verdict:
-        """Return worse, better or same, or `~` where noise alone may have made the change.
-
-        Return more or less where neither is better.
-        """
+        """Return worse, better (more, less), same, or `~` where noise alone may have made the change."""
         before, after = self.means
         if self.is_significant:
             # The means decide which way: those of logarithms may differ from them, hardly ever in that.
@@ -179,6 +175,10 @@ class Change:
             return False
         most = SAME_POINTS if self.points else 0.0
         return difference.low >= -most and difference.high <= most
+
+
+def _mean(values: Sequence[Number]) -> Number:
+    return values[0] if len(values) == 1 else sum(values) / len(values)
 
 
 def change_of(
@@ -199,7 +199,8 @@ def change_of(
     if len(before) < max(1, len(base)) or len(after) < max(1, len(other)):
         return None
     points = column.unit is Unit.PCT
-    if _is_counted(column) and len({*before}) == len({*after}) == 1:
+    is_counted = column.unit in (Unit.COUNT, Unit.BYTES)
+    if is_counted and len({*before}) == len({*after}) == 1:
         return Change(before[:1], after[:1], "exact")
     if len(before) + len(after) > 2:
         return Change(before, after, "repeats", points=points)
@@ -210,5 +211,203 @@ def change_of(
     return Change(before, after, "single run", single_run_half_width(noise), noise, points)
 
 
-def _is_counted(column: Column) -> bool:
-    return column.unit in (Unit.COUNT, Unit.BYTES)
+# -- the answer
+
+STEP, WINDOW = "step", "window"
+_WORDS = {"worse": "slower", "better": "faster", "same": "same"}
+_WHAT = {STEP: "time from step to step", WINDOW: "window of GPU work"}
+_CANNOT_TELL = "cannot tell"
+_STATES = ("exceeded", "within", _CANNOT_TELL)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether the other side is slower, and how much can be made of it.
+
+    `what` is the figure: the time of a step, with what lies between steps, where both sides have steps;
+    else the window from the first to the last GPU operation; of several devices and ranks the longest.
+    `change` is None where it is not recorded. `runs` are those of each side. `unlike` says in words why
+    the work of the sides differs, `empty` that one holds no GPU work; `notes` name what may have
+    disturbed the runs.
+    """
+
+    what: str
+    change: Change | None
+    runs: tuple[int, int]
+    unlike: Sequence[str] = ()
+    empty: bool = False
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """Return `slower`, `faster`, `same`, or `cannot tell`."""
+        if self.change is None or self.empty or (self.unlike and self.what == WINDOW):
+            return _CANNOT_TELL
+        return _WORDS.get(self.change.verdict("less"), _CANNOT_TELL)
+
+    @property
+    def line(self) -> str:
+        """Return the answer in one line."""
+        return f"{self.word}: {'; '.join(self._parts())}"
+
+    def _parts(self) -> Iterable[str]:
+        base, other = ("1 run" if count == 1 else f"{count} runs" for count in self.runs)
+        if self.empty:
+            yield "a side holds no GPU work"
+            return
+        if self.change is None:
+            yield "times of GPU operations are not recorded on both sides"
+            yield f"{base} against {other}"
+            return
+        other_work = f"not the same work ({'; '.join(self.unlike)})"
+        if self.unlike and self.what == WINDOW:
+            yield other_work
+        before, after = self.change.means
+        moved = f" ({100 * (after - before) / before:+.1f} %)" if before else ""
+        yield f"{_WHAT[self.what]} {human(before, Unit.NS)} → {human(after, Unit.NS)}{moved}"
+        yield f"{base} against {other}, {self._interval(self.change)}"
+        if self.unlike and self.what == STEP:
+            yield f"{other_work}, compared per step"
+
+    def _interval(self, change: Change) -> str:
+        if (ratio := change.ratio) is None:
+            return "no interval"
+        low, high = (f"{100 * (end - 1):+.1f}" for end in (ratio.low, ratio.high))
+        text = f"interval {low} … {high} %"
+        if change.basis != "repeats":
+            text += f" if runs differ by {100 * change.noise:.2g} %"
+        if change.verdict("less") == UNCERTAIN:
+            text += f", no change below ±{self.smallest_visible:.2g} % can be seen"
+        return text
+
+    @property
+    def smallest_visible(self) -> float | None:
+        """Return the minimum detectable change in percent; None without interval."""
+        if self.change is None or (ratio := self.change.ratio) is None:
+            return None
+        before, after = self.change.means
+        return 100 * minimum_detectable_change(ratio.high / (after / before) - 1)
+
+    def report(self, limits: Sequence[str] = ()) -> Report:
+        """Return the answer as a report of one row, with counts of the states of limits."""
+        change = None if self.empty else self.change
+        before, after = change.means if change else (None, None)
+        ratio = change.ratio if change else None
+        counts = Counter(limits)
+        row = {
+            "answer": self.word,
+            "figure": self.what,
+            "base_ns": before,
+            "other_ns": after,
+            "diff_pct": 100 * (after - before) / before if before and after is not None else None,
+            "ratio_low": ratio.low if ratio else None,
+            "ratio_high": ratio.high if ratio else None,
+            "basis": change.basis if change else None,
+            "smallest_visible_pct": self.smallest_visible,
+            "base_runs": self.runs[0],
+            "other_runs": self.runs[1],
+            "unlike": "; ".join(self.unlike) or None,
+        }
+        for state in _STATES:
+            row[f"limits_{state.replace(' ', '_')}"] = counts[state] if limits else None
+        line = f"limits: {', '.join(f'{counts[state]} {state}' for state in _STATES)}"
+        return Report(
+            "answer",
+            self.line,
+            _COLUMNS,
+            report_table(_COLUMNS, {name: [value] for name, value in row.items()}),
+            row_count=1,
+            notes=self.notes,
+            headline=True,
+            said=(Said("", (line,)),) if limits else (),
+        )
+
+
+_COLUMNS = tuple(
+    Column(name, unit, doc, said=True, real=unit is Unit.NS)
+    for name, unit, doc in (
+        ("answer", Unit.TEXT, "slower, faster, same, or cannot tell."),
+        ("figure", Unit.TEXT, "step: time per step; window: from the first GPU operation to the last."),
+        ("base_ns", Unit.NS, "Its value on base, of the device or rank where it is the longest."),
+        ("other_ns", Unit.NS, "Its value on the other side."),
+        ("diff_pct", Unit.PCT, "Other minus base as a share of base."),
+        ("ratio_low", Unit.REAL, "Least ratio of other and base that noise allows."),
+        ("ratio_high", Unit.REAL, "Greatest."),
+        ("basis", Unit.TEXT, "What the interval rests on: repeats, within run, single run."),
+        ("smallest_visible_pct", Unit.PCT, "The smallest change that would probably have been seen."),
+        ("base_runs", Unit.COUNT, "Runs of base."),
+        ("other_runs", Unit.COUNT, "Runs of the other side."),
+        ("unlike", Unit.TEXT, "Why the sides did not do the same work; null where nothing says so."),
+        ("limits_exceeded", Unit.COUNT, "Limits that are exceeded; null: none was given."),
+        ("limits_within", Unit.COUNT, "Limits that hold."),
+        ("limits_cannot_tell", Unit.COUNT, "Limits of which it cannot be told."),
+    )
+)  # fmt: skip
+
+
+# 1.4826 times the median distance from the median is the standard deviation of normal noise.
+_FAR = 5 * 1.4826
+_FAR_SHARE = 0.03
+_SLOW_SHARE = 0.2
+_FEWEST_RUNS = 4
+
+
+def outlier_run_notes(side: str, values: Sequence[float], names: Sequence[str]) -> Iterator[Note]:
+    """Yield a note on runs that are far from the others of their side, of four at least."""
+    if len(values) < _FEWEST_RUNS:
+        return
+    middle = median(values)
+    usual = median(abs(value - middle) for value in values)
+    far = [
+        (name, value)
+        for name, value in zip(names, values, strict=True)
+        if abs(value - middle) > max(_FAR * usual, _FAR_SHARE * middle)
+    ]
+    if far:
+        name, value = far[0]
+        text = (
+            f"{side}: runs far from the others, {name} by {100 * (value - middle) / middle:+.1f} %"
+        )
+        yield Note("run-outlier", Severity.INFO, text, len(far), of=len(values))
+
+
+def run_order_notes(
+    base: Sequence[Sequence[Timeline]], other: Sequence[Sequence[Timeline]]
+) -> Iterator[Note]:
+    """Yield a note where all runs of one side were recorded before the other's, of four at least."""
+    if len(base) + len(other) < _FEWEST_RUNS:
+        return
+    starts = [[_recorded_at(run) for run in side] for side in (base, other)]
+    recorded = [[moment for moment in side if moment is not None] for side in starts]
+    if [*map(len, recorded)] != [len(base), len(other)]:
+        return
+    for first, last, words in ((0, 1, "base first"), (1, 0, "the other side first")):
+        if max(recorded[first]) < min(recorded[last]):
+            text = (
+                f"runs were recorded one side after the other, {words}; in turns drift would cancel"
+            )
+            yield Note("runs-not-in-turns", Severity.INFO, text)
+
+
+def _recorded_at(run: Sequence[Timeline]) -> int | None:
+    moments = [timeline.profile.attributes["zero_utc_ns"] for timeline in run]
+    return None if None in moments else min(moments)
+
+
+def slow_step_notes(side: str, durations: np.ndarray) -> Iterator[Note]:
+    """Yield notes on steps (durations in ns) much slower than the usual one, the first ones apart."""
+    middle = float(np.median(durations))
+    far = _FAR * float(np.median(np.abs(durations - middle)))
+    first = durations[: len(durations) // 4]
+    slow = np.flatnonzero(durations > middle + far)
+    if len(slow) and slow[-1] < len(first) and far:
+        text = (
+            f"{side}: the slowest steps are the first; --skip-first {slow[-1] + 1} leaves them out"
+        )
+        yield Note("slow-first-steps", Severity.INFO, text, len(slow), of=len(durations))
+        return
+    slow = np.flatnonzero(durations > middle + max(far, _SLOW_SHARE * middle))
+    if len(slow):
+        share = 100 * float(durations[slow].sum()) / float(durations.sum())
+        text = f"{side}: steps much slower than the usual one, {share:.0f} % of the time of all"
+        yield Note("slow-steps", Severity.INFO, text, len(slow), of=len(durations))

@@ -66,11 +66,8 @@ _WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
 
 @dataclass(frozen=True)
 class _Property:
-    """What all runs of both sides should have in common; `value` gives None where it is not known.
-
-    Properties with one slug, severity and facts share a note.
-    """
-
+    # What all runs of both sides should have in common; `value` gives None where it is not known.
+    # Properties with one slug, severity and facts share a note.
     slug: str
     severity: Severity
     what: str
@@ -107,11 +104,8 @@ def cache_properties(timeline: Timeline, *, steps: str | None = None) -> None:
 
 
 def is_empty(timelines: Iterable[Timeline]) -> bool:
-    """Return whether no profile of a side holds a GPU operation, neither events nor totals.
-
-    An empty or failed capture is no improvement: no verdict may be built on such a side.
-    """
-    return not any(op_count(timeline) for timeline in timelines)
+    """Return whether no profile of a side holds a GPU operation, neither events nor totals."""
+    return not any(_op_count(timeline) for timeline in timelines)
 
 
 def _properties(step_pattern: str) -> tuple[_Property, ...]:
@@ -163,17 +157,13 @@ def _unequal(sides: _Sides, properties: Iterable[_Property]) -> Iterator[Note]:
 
 
 def _capture_options(sides: _Sides) -> Iterator[Note]:
-    option_names = [name for side in sides for run in side for name in _options(run)]
-    properties = [
-        _Property(
-            "capture-options-differ",
-            Severity.INFO,
-            name,
-            lambda run, name=name: _options(run).get(name),  # type: ignore[misc]
-        )
-        for name in sorted(set(option_names))
-    ]
-    yield from _unequal(sides, properties)
+    prop = partial(_Property, "capture-options-differ", Severity.INFO)
+    names = {name for side in sides for run in side for name in _options(run)}
+    yield from _unequal(sides, [prop(name, partial(_option, name)) for name in sorted(names)])
+
+
+def _option(name: str, run: _Run) -> str | None:
+    return _options(run).get(name)
 
 
 def _options(run: _Run) -> dict[str, str]:
@@ -220,7 +210,7 @@ def _joined(values: Iterable[object]) -> str | None:
 
 def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
     rows = [(row, t) for t in run for row in t.profile.rows("device")]
-    cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in used_devices(t)]
+    cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in _used_devices(t)]
     # Newer drivers put the vendor before the names of older ones.
     return _joined(
         ".".join(map(str, each)).removeprefix("NVIDIA ") for each in cells if None not in each
@@ -230,12 +220,11 @@ def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
 def _gpu_count(run: _Run) -> str | None:
     gpus: set[Hashable] = set()
     for timeline in run:
-        used = used_devices(timeline)
-        if None in used:
-            return None
         rows = {row["device_id"]: row for row in timeline.profile.rows("device")}
         host = timeline.profile.attributes["host"]
-        for device in used:
+        for device in _used_devices(timeline):
+            if device is None:
+                return None
             row = rows.get(device, {})
             gpus.add(row.get("uuid") or (host, row.get("bus_id") or (_ranks(timeline), device)))
     return _count(gpus)
@@ -266,7 +255,7 @@ def _caveat(slug: str, about: frozenset[Fact], having: str, lacking: str, run: _
 def _graph_intervals(run: _Run) -> str | None:
     if Fact.KERNELS not in _facts(run):
         return None
-    return "yes" if any(map(has_graph_intervals, run)) else "none"
+    return "yes" if any(map(_has_graph_intervals, run)) else "none"
 
 
 def _clocks(run: _Run) -> str | None:
@@ -297,7 +286,7 @@ def _hosts(run: _Run) -> str | None:
 def _emptiness(sides: _Sides) -> Iterator[Note]:
 
     def shown(side: _Side) -> str:
-        counts = [sum(map(op_count, run)) for run in side]
+        counts = [sum(map(_op_count, run)) for run in side]
         if not any(counts):
             return "none"
         empty = f" ({counts.count(0)} of {len(counts)} runs have none)" if 0 in counts else ""
@@ -316,7 +305,7 @@ def _losses(sides: _Sides) -> Iterator[Note]:
 
     losses = [*map(lost, sides)]
     base, other = ({note.slug for note in notes} for notes in losses)
-    touched = [note.facts for notes in losses for note in notes if note.slug in base ^ other]
+    touched = [note.facts for note in chain(*losses) if note.slug in base ^ other]
     if touched:
         facts = _ALL.union(*touched) if all(touched) else _ALL
         text = " against ".join(", ".join(sorted(slugs)) or "none" for slugs in (base, other))
@@ -344,13 +333,14 @@ def _recorded(sides: _Sides) -> Iterator[Note]:
         if side:
             some = _ALL.union(*side) - frozenset.intersection(*side)
             differences.append((f"in some runs of {name} only", some))
-    differing = [(name, in_order(facts)) for name, facts in differences if facts]
-    if differing:
-        text = "; ".join(
-            f"{name}: {', '.join(f.label for f in facts)}" for name, facts in differing
-        )
-        touched = frozenset(fact for _, facts in differing for fact in facts)
-        yield Note("facts-differ", Severity.INFO, text, facts=touched)
+    texts = [
+        f"{name}: {', '.join(fact.label for fact in in_order(facts))}"
+        for name, facts in differences
+        if facts
+    ]
+    if texts:
+        touched = _ALL.union(*(facts for _, facts in differences))
+        yield Note("facts-differ", Severity.INFO, "; ".join(texts), facts=touched)
 
 
 def _without_spare_totals(facts: frozenset[Fact]) -> frozenset[Fact]:
@@ -375,7 +365,7 @@ def _windows(sides: _Sides) -> Iterator[Note]:
 def _window_lengths(side: _Side) -> _Lengths:
     lengths: _Lengths = defaultdict(list)
     for timeline in _profiles(side):
-        for device, length in window_lengths(timeline).items():
+        for device, length in _lengths(timeline).items():
             lengths[_ranks(timeline), device].append(length)
     return lengths
 
@@ -399,13 +389,13 @@ def _length(lengths: Sequence[int]) -> str:
 
 
 @cached_small
-def op_count(timeline: Timeline) -> int:
-    """Return how many GPU operations a profile holds, by its events or its totals."""
+def _op_count(timeline: Timeline) -> int:
+    # By the events of a profile, or its totals.
     return len(timeline.ops) or sum(total.count for total in _totals(timeline))
 
 
-def used_devices(timeline: Timeline) -> set[int | None]:
-    """Return the devices with GPU operations; None among them for operations that name none."""
+def _used_devices(timeline: Timeline) -> set[int | None]:
+    # None among them for operations that name none.
     devices = {None if device == MISSING else device for device in timeline.devices}
     return devices or {total.device_id for total in _totals(timeline)}
 
@@ -422,10 +412,7 @@ def step_counts(timeline: Timeline, pattern: str) -> list[int]:
 
 @cached_small
 def step_period(timeline: Timeline, pattern: str) -> float | None:
-    """Return the mean time in ns from the begin of a step to that of the next, or None without steps.
-
-    Of several processes it is that of the process where it is the longest.
-    """
+    """Return the mean time in ns from step to step, None without; of several processes the longest."""
     processes = in_slice(timeline, steps_of(timeline, pattern))
     means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in processes if len(mine)]
     return max(means, default=None)
@@ -437,48 +424,38 @@ def gpu_uuids(side: Iterable[Timeline]) -> set[str]:
         row["uuid"]
         for timeline in side
         for row in timeline.profile.rows("device")
-        if row["device_id"] in used_devices(timeline)
+        if row["device_id"] in _used_devices(timeline)
     }
     return set() if None in used else used
 
 
 @cached_small
-def has_graph_intervals(timeline: Timeline) -> bool:
-    """Return whether a launch of a graph was recorded as one interval."""
+def _has_graph_intervals(timeline: Timeline) -> bool:
     return bool((timeline.ops.kind == OpKind.GRAPH).any())
 
 
 @cached_small
-def window_lengths(timeline: Timeline) -> dict[int, int]:
-    """Return the length in ns of the window of each device that has one."""
-    windows = {
-        device: window(timeline, device, timeline.ops_on(device)) for device in timeline.devices
-    }
-    return {device: span.length for device, span in windows.items() if span is not None}
+def _lengths(timeline: Timeline) -> dict[int, int]:
+    # Of the window of each device that has one, in ns.
+    spans = ((each, window(timeline, each, timeline.ops_on(each))) for each in timeline.devices)
+    return {device: span.length for device, span in spans if span is not None}
 
 
 # Launches that differ by a smaller share are those of a program that does not do the same every time.
 _LITTLE = 0.01
 # A program is the same as far as it runs the same kernels, for this share of their time at least.
 _MOST = 0.5
-_STEPS = "steps-differ"
 _UNLIKE = ("gpu-differs", "capture-options-differ")
 
 
 def work_differences(notes: Iterable[Note], *, have_steps: bool) -> list[str]:
-    """Return in words which of these notes make the sums of two sides incomparable.
-
-    Other numbers of steps, where both sides have steps; another GPU, other options of the profiler.
-    """
-    slugs = (_STEPS, *_UNLIKE) if have_steps else _UNLIKE
+    """Return in words which of these notes make the sums of two sides incomparable."""
+    slugs = ("steps-differ", *_UNLIKE) if have_steps else _UNLIKE
     return [note.text for note in notes if note.slug in slugs]
 
 
 def kernel_mix_difference(kernels: Sequence[RowPair]) -> str | None:
-    """Return in words that the sides run other kernels for more than half of their time, or None.
-
-    Meant for sides without steps, which would say how much was done. `kernels` are that report's rows.
-    """
+    """Return in words that sides without steps run other kernels most of their time, or None."""
     shares = []
     for side in ("base_values", "other_values"):
         spent = [(row.where == BOTH, getattr(row, side)["kernel_sum_ns"] or 0) for row in kernels]
@@ -503,10 +480,8 @@ def launch_count_difference(kernels: Sequence[RowPair]) -> str | None:
         other = [row for row in rows if sign * _share(row) > _LITTLE]
         spent = sum(row.base_values["kernel_sum_ns"] for row in other)
         if 2 * len(other) > len(rows) and 2 * spent > whole:
-            before, after = (
-                sum(values["kernel_count"] or 0 for values in side)
-                for side in zip(*((r.base_values, r.other_values) for r in kernels), strict=True)
-            )
+            before = sum(row.base_values["kernel_count"] or 0 for row in kernels)
+            after = sum(row.other_values["kernel_count"] or 0 for row in kernels)
             return f"{100 * abs(after - before) / before:.1f} % {word} launches, of most kernels"
     return None
 

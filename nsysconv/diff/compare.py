@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from nsysconv.diff.rows import (
     ONLY_BASE,
     ONLY_OTHER,
     PER_STEP,
+    STEP_COUNT,
     Key,
     Row,
     RowMatcher,
@@ -27,7 +28,6 @@ from nsysconv.diff.rows import (
     row_matcher,
     sum_by_key,
 )
-from nsysconv.diff.steps import STEP_COUNT
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
 from nsysconv.report import Column, Report, common_slice, report_table
@@ -44,10 +44,7 @@ logarithm; rows and measures that have no values by step are left out."""
 
 
 class RunNoise(NamedTuple):
-    """What runs are assumed to differ by where each side is one: relative standard deviations.
-
-    `stepped` where values by step show how the rest varies, `single` where nothing does.
-    """
+    """How runs are assumed to differ: `stepped` where steps show the rest, else `single`."""
 
     stepped: float = UNKNOWN_RUN_NOISE
     single: float = UNKNOWN_RUN_NOISE
@@ -90,15 +87,21 @@ def compare_reports(
     and left out. Rows of one side only are kept: what adds up is 0 on the other.
     """
     columns = base[0].columns
-    missing = [
-        f"{fact} ({side})"
-        for side, reports in (("base", base), ("other", other))
-        for fact in dict.fromkeys(fact for report in reports for fact in report.not_recorded)
+    incomplete = [
+        (name, reports)
+        for name, reports in (("base", base), ("other", other))
         if any(report.table is None for report in reports)
     ]
-    if any(report.table is None for report in (*base, *other)):
+    if incomplete:
+        missing = [
+            f"{fact} ({name})"
+            for name, reports in incomplete
+            for fact in dict.fromkeys(fact for report in reports for fact in report.not_recorded)
+        ]
         main = main_measure(columns)
-        report = changes_report(base, other, main, notes=options.notes, not_recorded=tuple(missing))
+        report = _changes_report(
+            base, other, main, notes=options.notes, not_recorded=tuple(missing)
+        )
         return Comparison(report, None)
     measures = measures_of(columns)
     matcher, sides, rows = _match_rows(base, other, options)
@@ -109,12 +112,10 @@ def compare_reports(
     changed.sort(key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
     notes = [
         *options.notes,
-        *_merged_name_notes(sides),
-        *_notes(matcher, len(rows) - len(changed), len(base), len(other)),
-        *_count_notes(rows, measures),
-        *_false_positive_notes(rows, main),
+        *_notes_on_sides(sides, matcher, len(rows) - len(changed)),
+        *_notes_on_rows(rows, measures, main),
     ]
-    report = changes_report(base, other, main, matcher.keys, changed, merged_notes(notes))
+    report = _changes_report(base, other, main, matcher.keys, changed, merged_notes(notes))
     return Comparison(report, tuple(rows))
 
 
@@ -128,7 +129,7 @@ def _match_rows(
     measures = measures_of(columns)
     sides = [
         _SideRows(
-            [_RunRows.of(sum_by_key(rows, measures, matcher, i), measures) for rows in runs],
+            [_run_rows(sum_by_key(rows, measures, matcher, i), measures) for rows in runs],
             measures,
         )
         for i, runs in enumerate(runs_of_sides)
@@ -159,34 +160,28 @@ def _main_of(
 
 @dataclass(frozen=True)
 class _RunRows:
-    """The rows of one run by key. What adds up is 0 where it has no such row but has others."""
-
+    # The rows of one run by key. What adds up is 0 where it has no such row but has others.
     rows: Mapping[Key, SummedRow]
     absent: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, rows: Mapping[Key, SummedRow], measures: Sequence[Column]) -> _RunRows:
 
-        def is_recorded(name: str) -> bool:
-            return not rows or any(row.values[name] is not None for row in rows.values())
-
-        return cls(
-            rows, {c.name: 0 if c.adds_up and is_recorded(c.name) else None for c in measures}
-        )
+def _run_rows(rows: Mapping[Key, SummedRow], measures: Sequence[Column]) -> _RunRows:
+    recorded = {
+        column.name
+        for column in measures
+        if not rows or any(row.values[column.name] is not None for row in rows.values())
+    }
+    absent = {c.name: 0 if c.adds_up and c.name in recorded else None for c in measures}
+    return _RunRows(rows, absent)
 
 
 @dataclass(frozen=True)
 class _SideRows:
-    """The runs of a side, which have these measures."""
-
     runs: Sequence[_RunRows]
     measures: Sequence[Column]
 
     def row(self, key: Key) -> tuple[Row | None, Mapping[str, Any]]:
-        """Return a row as the first run that has it spells it (None: no run has it), and its measures.
-
-        Several runs give their means.
-        """
+        # A row as the first run that has it spells it, and the means of its measures over the runs.
         if len(self.runs) == 1:
             (run,) = self.runs
             row = run.rows.get(key)
@@ -226,70 +221,62 @@ def _row_pair(
 
 
 def _difference(before: Any, after: Any) -> Any:
-    """Return after less before; 0 where floats differ by rounding alone."""
     if before is None or after is None:
         return None
     if isinstance(before, float) and math.isclose(before, after, rel_tol=_REL_TOL, abs_tol=0.0):
-        return 0.0
+        return 0.0  # the rest is rounding
     return after - before
 
 
-def _merged_name_notes(sides: Sequence[_SideRows]) -> list[Note]:
+def _notes_on_sides(
+    sides: Sequence[_SideRows], matcher: RowMatcher, unchanged: int
+) -> Iterator[Note]:
     merged_rows = [r for side in sides for run in side.runs for r in run.rows.values() if r.also]
-    if not merged_rows:
-        return []
-    first = merged_rows[0].also[0]
-    text = f"rows of names that are one to the matching are added up, such as {first}"
-    return [Note("names-merged", Severity.INFO, text, len(merged_rows))]
-
-
-def _notes(matcher: RowMatcher, unchanged: int, base_runs: int, other_runs: int) -> list[Note]:
-    notes = []
+    if merged_rows:
+        first = merged_rows[0].also[0]
+        text = f"rows of names that are one to the matching are added up, such as {first}"
+        yield Note("names-merged", Severity.INFO, text, len(merged_rows))
     if matcher.summed_over:
         text = f"rows are added up over {', '.join(matcher.summed_over)}, which the sides tell otherwise"
-        notes.append(Note("rows-combined", Severity.INFO, text))
+        yield Note("rows-combined", Severity.INFO, text)
     if unchanged:
-        notes.append(Note("rows-unchanged", Severity.INFO, "rows that did not change", unchanged))
+        yield Note("rows-unchanged", Severity.INFO, "rows that did not change", unchanged)
+    base_runs, other_runs = (len(side.runs) for side in sides)
     if base_runs + other_runs > 2 and min(base_runs, other_runs) < _FEW_REPEATS:
         text = f"few repeats ({base_runs} and {other_runs}): intervals are wide"
-        notes.append(Note("few-repeats", Severity.INFO, text))
-    return notes
+        yield Note("few-repeats", Severity.INFO, text)
 
 
-def _count_notes(rows: Sequence[RowPair], measures: Sequence[Column]) -> list[Note]:
+def _notes_on_rows(
+    rows: Sequence[RowPair], measures: Sequence[Column], main: Column
+) -> Iterator[Note]:
     counted = [c.name for c in measures if c.unit in (Unit.COUNT, Unit.BYTES) and not c.real]
-    vary = [
-        row
-        for row in rows
-        if any((c := row.change(name)) is not None and c.basis != "exact" for name in counted)
-    ]
-    if not vary:
-        return []
-    text = "rows whose counts or bytes differ between the runs of a side"
-    return [Note("counts-vary", Severity.INFO, text, len(vary))]
-
-
-def _false_positive_notes(rows: Sequence[RowPair], main: Column) -> list[Note]:
+    changes = ([row.change(name) for name in counted] for row in rows)
+    vary = sum(any(c is not None and c.basis != "exact" for c in of_row) for of_row in changes)
+    if vary:
+        text = "rows whose counts or bytes differ between the runs of a side"
+        yield Note("counts-vary", Severity.INFO, text, vary)
     verdicts = [
         row.verdict(main)
         for row in rows
-        if main.name in row.judged
-        and (change := row.change(main.name)) is not None
+        if (change := row.judged_change(main.name)) is not None
         and change.basis in ("repeats", "within run")
     ]
     by_chance = round(_BY_CHANCE * len(verdicts))
-    if not by_chance:
-        return []
-    differ = sum(verdict not in ("same", UNCERTAIN) for verdict in verdicts)
-    text = f"rows tested against noise; {differ} differ, {by_chance} would by chance"
-    return [Note("rows-tested", Severity.INFO, text, len(verdicts))]
+    if by_chance:
+        differ = sum(verdict not in ("same", UNCERTAIN) for verdict in verdicts)
+        text = f"rows tested against noise; {differ} differ, {by_chance} would by chance"
+        yield Note("rows-tested", Severity.INFO, text, len(verdicts))
 
 
 _OF_ONE_NAME = ("name", "path")
 _UNIT = re.compile(r"(?:_bytes_per_s|_ns|_bytes)$")
 
+_Cells = tuple[Column, list[Any]]
+"""A column of the report of changes, and its cells."""
 
-def changes_report(
+
+def _changes_report(
     base: Sequence[Report],
     other: Sequence[Report],
     main: Column,
@@ -298,21 +285,16 @@ def changes_report(
     notes: Sequence[Note] = (),
     not_recorded: tuple[str, ...] = (),
 ) -> Report:
-    """Return the pairs of rows as a report; `main` is the measure that they are judged by.
-
-    `rows` None: the comparison could not be made.
-    """
-    columns = base[0].columns
+    # `main` is the measure that rows are judged by. `rows` None: the comparison could not be made.
     several = len(base) > 1 or len(other) > 1
-    declared = _columns(columns, main, keys, rows or (), several=several)
-    table = None
-    if rows is not None:
-        table = report_table(declared, _cells(columns, main, keys, rows))
+    cells = list(_columns(base[0].columns, main, keys, rows or (), several=several))
+    columns = tuple(column for column, _ in cells)
+    by_name = {column.name: values for column, values in cells}
     return Report(
         name=f"diff_{base[0].name}",
         title=f"What changed: {base[0].title}",
-        columns=declared,
-        table=table,
+        columns=columns,
+        table=None if rows is None else report_table(columns, by_name),
         profiles=tuple(ref for report in (*base, *other) for ref in report.profiles),
         slice=common_slice((*base, *other)),
         notes=tuple(notes),
@@ -323,11 +305,6 @@ def changes_report(
     )
 
 
-def without_unit(column: Column) -> str:
-    """Return the name of a measure without its unit, for ratios and shares of it."""
-    return _UNIT.sub("", column.name)
-
-
 def _columns(
     columns: Sequence[Column],
     main: Column,
@@ -335,188 +312,137 @@ def _columns(
     rows: Sequence[RowPair],
     *,
     several: bool,
-) -> tuple[Column, ...]:
-    result = [replace(column, brief=True) for column in columns if column.name in keys]
-    result += [
-        Column(
-            "where",
-            Unit.TEXT,
-            "both; or only in base, only in other: rows of one side.",
-            brief=any(row.where != BOTH for row in rows),
-        ),
-        Column(
-            "verdict",
-            Unit.TEXT,
-            f"better or worse by the declaration of {main.name} (more or less where neither is better); "
-            "same: by less than 3 %; ~: noise alone may have made the change.",
-            optional=True,
-        ),
-        *_of_main(main, _counted_by(main, columns), several=several),
-    ]
+) -> Iterator[_Cells]:
+    spelled = [row.base or row.other for row in rows]
+    for column in columns:
+        if column.name in keys:
+            yield replace(column, brief=True), [row[column.name] for row in spelled]
+    where = [row.where for row in rows]
+    doc = "both; or only in base, only in other: rows of one side."
+    yield Column("where", Unit.TEXT, doc, brief=any(each != BOTH for each in where)), where
+    doc = (
+        f"better or worse by the declaration of {main.name} (more or less where neither is better); "
+        "same: by less than 3 %; ~: noise alone may have made the change."
+    )
+    yield Column("verdict", Unit.TEXT, doc, optional=True), [row.verdict(main) for row in rows]
+    yield from _of_main(columns, main, rows, several=several)
     for column in measures_of(columns):
         if column is not main:
-            result += _of_measure(column, several=several)
-        if has_verdict(column):
-            result += _verdict_of(column)
-    result += [
-        Column(
-            "basis",
-            Unit.TEXT,
-            "What the verdict rests on: exact (counted), repeats (Student's t over runs), within run "
-            "(how steps vary, and what runs are assumed to differ by), single run (that alone).",
-            brief=False,
-        ),
-        Column(
-            "ratio_low", Unit.REAL, f"Least ratio of {main.name} that noise allows.", brief=False
-        ),
-        Column("ratio_high", Unit.REAL, "Greatest.", brief=False),
-    ]
-    if "name" in keys:
-        text = "How the other side spells the name, if otherwise."
-        result.append(Column("other_name", Unit.TEXT, text, brief=False))
-    return tuple(result)
-
-
-def _of_main(main: Column, counted_by: str, *, several: bool) -> list[Column]:
-    real = main.real or several
-    plain = replace(main, real=real, brief=True)
-    result = [
-        replace(plain, name=f"diff_{main.name}", doc=f"Other minus base: {main.doc}"),
-        Column("diff_pct", Unit.PCT, "That as a share of base.", real=True),
-        Column(
-            "interval",
-            Unit.TEXT,
-            "How far noise may have moved that share, at 95 %, and what the interval rests on.",
-            optional=True,
-        ),
-        replace(plain, name=f"base_{main.name}", doc=f"Base: {main.doc}"),
-        replace(plain, name=f"other_{main.name}", doc=f"Other: {main.doc}"),
-        Column(f"ratio_{without_unit(main)}", Unit.REAL, "Other divided by base.", brief=False),
-    ]
-    if counted_by:
-        by_count = f"What of the difference comes from another {counted_by}, at base's mean."
-        by_mean = "The rest: what comes from another mean."
-        result += [
-            Column(f"{name}_{main.name}", main.unit, doc, real=real)
-            for name, doc in (("by_count", by_count), ("by_mean", by_mean))
-        ]
-    return result
-
-
-def _of_measure(column: Column, *, several: bool) -> list[Column]:
-    plain = replace(column, real=column.real or several, brief=False)
-    says = {"base": "Base", "other": "Other", "diff": "Other minus base"}
-    result = [
-        replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")
-        for which, words in says.items()
-    ]
-    ratio = Column(f"ratio_{without_unit(column)}", Unit.REAL, "Other divided by base.")
-    return [*result, replace(ratio, brief=False, optional=column.optional)]
-
-
-def _verdict_of(column: Column) -> list[Column]:
-    columns = (
-        Column(f"verdict_{column.name}", Unit.TEXT, "As verdict, of this column."),
-        Column(f"ratio_low_{without_unit(column)}", Unit.REAL, "As ratio_low."),
-        Column(f"ratio_high_{without_unit(column)}", Unit.REAL, "As ratio_high."),
+            yield from _of_measure(column, rows, several=several)
+        if column.better is not None or column.unit is Unit.COUNT:
+            doc, optional = "As verdict, of this column.", column.optional
+            verdict = Column(
+                f"verdict_{column.name}", Unit.TEXT, doc, brief=False, optional=optional
+            )
+            yield verdict, [row.verdict(column) for row in rows]
+            for end, cells in _ratio_ends(column, rows):
+                name = f"ratio_{end}_{_without_unit(column)}"
+                doc = f"As ratio_{end}."
+                yield Column(name, Unit.REAL, doc, brief=False, optional=optional), cells
+    doc = (
+        "What the verdict rests on: exact (counted), repeats (Student's t over runs), within run "
+        "(how steps vary, and what runs are assumed to differ by), single run (that alone)."
     )
-    return [replace(each, brief=False, optional=column.optional) for each in columns]
+    changes = [row.judged_change(main.name) for row in rows]
+    yield Column("basis", Unit.TEXT, doc, brief=False), [each and each.basis for each in changes]
+    docs = {"low": f"Least ratio of {main.name} that noise allows.", "high": "Greatest."}
+    for end, cells in _ratio_ends(main, rows):
+        yield Column(f"ratio_{end}", Unit.REAL, docs[end], brief=False), cells
+    if "name" in keys:
+        doc = "How the other side spells the name, if otherwise."
+        names = [row.other.get("name") if row.base else None for row in rows]
+        yield (
+            Column("other_name", Unit.TEXT, doc, brief=False),
+            [n if n != row["name"] else None for n, row in zip(names, spelled, strict=True)],
+        )
 
 
-def has_verdict(column: Column) -> bool:
-    """Return whether a column has a verdict: less or more of it is better, or it is counted."""
-    return column.better is not None or column.unit is Unit.COUNT
-
-
-def _counted_by(main: Column, columns: Sequence[Column]) -> str:
-    """Return the column that counts the operations of the main sum, or nothing if it is not split.
-
-    Only rows with a single name are split: where a row holds several kernels, the mean changes with how
-    often each of them runs.
-    """
-    of_one_name = any(each.key and each.name in _OF_ONE_NAME for each in columns)
-    whole = main_measure(columns) if main.name == PER_STEP else main
-    is_main = whole is main_measure(columns)
-    return whole.counted_by if of_one_name and is_main else ""
-
-
-def _cells(
-    columns: Sequence[Column], main: Column, keys: Sequence[str], rows: Sequence[RowPair]
-) -> dict[str, list[Any]]:
-    spelled = [row.base or row.other for row in rows]
-    cells: dict[str, list[Any]] = {name: [row[name] for row in spelled] for name in keys}
-    cells["where"] = [row.where for row in rows]
-    cells["verdict"] = [row.verdict(main) for row in rows]
-    for column in measures_of(columns):
-        name = column.name
-        base = [row.base_values[name] for row in rows]
-        other = [row.other_values[name] for row in rows]
-        cells[f"base_{name}"], cells[f"other_{name}"] = base, other
-        cells[f"diff_{name}"] = [row.differences[name] for row in rows]
-        cells[f"ratio_{without_unit(column)}"] = [
-            after / before if before and after is not None else None
-            for before, after in zip(base, other, strict=True)
-        ]
-        if has_verdict(column):
-            cells[f"verdict_{name}"] = [row.verdict(column) for row in rows]
-            low, high = f"ratio_low_{without_unit(column)}", f"ratio_high_{without_unit(column)}"
-            cells[low], cells[high] = _ends(rows, name)
-    difference = cells[f"diff_{main.name}"]
-    cells["diff_pct"] = [
-        100 * by_count / before if before and by_count is not None else None
-        for before, by_count in zip(cells[f"base_{main.name}"], difference, strict=True)
-    ]
-    cells["interval"] = [_interval(row, main) for row in rows]
-    cells["basis"] = [_basis(row, main.name) for row in rows]
-    cells["ratio_low"], cells["ratio_high"] = _ends(rows, main.name)
+def _of_main(
+    columns: Sequence[Column], main: Column, rows: Sequence[RowPair], *, several: bool
+) -> Iterator[_Cells]:
+    base, other, difference, ratio = _of_measure(main, rows, several=several, brief=True)
+    yield difference
+    shares = [None if by is None else 100 * by for by in difference[1]]
+    doc = "That as a share of base."
+    yield Column("diff_pct", Unit.PCT, doc, real=True), _quotients(shares, base[1])
+    doc = "How far noise may have moved that share, at 95 %, and what the interval rests on."
+    interval = Column("interval", Unit.TEXT, doc, optional=True)
+    yield interval, [_interval(row, main) for row in rows]
+    yield from (base, other, (replace(ratio[0], optional=False), ratio[1]))
     counted_by = _counted_by(main, columns)
     if counted_by:
         whole = main_measure(columns).name
         by_count = [_from_count(row, main.name, whole, counted_by) for row in rows]
-        cells[f"by_count_{main.name}"] = by_count
-        cells[f"by_mean_{main.name}"] = [
+        by_mean = [
             None if part is None or all_of_it is None else all_of_it - part
-            for part, all_of_it in zip(by_count, difference, strict=True)
+            for part, all_of_it in zip(by_count, difference[1], strict=True)
         ]
-    if "name" in keys:
-        other_names = [row.other.get("name") if row.base else None for row in rows]
-        cells["other_name"] = [
-            name if name != row["name"] else None
-            for name, row in zip(other_names, spelled, strict=True)
-        ]
-    return cells
+        doc = f"What of the difference comes from another {counted_by}, at base's mean."
+        real = main.real or several
+        yield Column(f"by_count_{main.name}", main.unit, doc, real=real), by_count
+        doc = "The rest: what comes from another mean."
+        yield Column(f"by_mean_{main.name}", main.unit, doc, real=real), by_mean
+
+
+def _of_measure(
+    column: Column, rows: Sequence[RowPair], *, several: bool, brief: bool = False
+) -> tuple[_Cells, _Cells, _Cells, _Cells]:
+    # Base, other, their difference and their ratio.
+    plain = replace(column, real=column.real or several, brief=brief)
+
+    def named(which: str, words: str) -> Column:
+        return replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")
+
+    base = [row.base_values[column.name] for row in rows]
+    other = [row.other_values[column.name] for row in rows]
+    difference = [row.differences[column.name] for row in rows]
+    name, doc = f"ratio_{_without_unit(column)}", "Other divided by base."
+    ratio = Column(name, Unit.REAL, doc, brief=False, optional=column.optional)
+    return (
+        (named("base", "Base"), base),
+        (named("other", "Other"), other),
+        (named("diff", "Other minus base"), difference),
+        (ratio, _quotients(other, base)),
+    )
+
+
+def _without_unit(column: Column) -> str:
+    return _UNIT.sub("", column.name)
+
+
+def _quotients(values: Sequence[Any], divisors: Sequence[Any]) -> list[Any]:
+    pairs = zip(values, divisors, strict=True)
+    return [value / by if by and value is not None else None for value, by in pairs]
+
+
+def _ratio_ends(column: Column, rows: Sequence[RowPair]) -> Iterator[tuple[str, list[Any]]]:
+    changes = [row.judged_change(column.name) for row in rows]
+    ratios = [None if change is None else change.ratio for change in changes]
+    yield "low", [ratio and ratio.low for ratio in ratios]
+    yield "high", [ratio and ratio.high for ratio in ratios]
+
+
+def _counted_by(main: Column, columns: Sequence[Column]) -> str:
+    # The column that counts the operations of the main sum, or nothing if it is not split. Only rows with
+    # a single name are: where a row holds several kernels, the mean changes with how often each runs.
+    of_one_name = any(each.key and each.name in _OF_ONE_NAME for each in columns)
+    first = main_measure(columns)
+    is_split = of_one_name and (main.name == PER_STEP or main is first)
+    return first.counted_by if is_split else ""
 
 
 def _interval(row: RowPair, main: Column) -> str | None:
-    change = row.change(main.name) if main.name in row.judged else None
+    change = row.judged_change(main.name)
     if change is None:
         return None
     # Of what one side alone has there is no share.
     return change.interval_words(main.unit) if row.where == BOTH else change.basis_words
 
 
-def _basis(row: RowPair, name: str) -> str | None:
-    change = row.change(name) if name in row.judged else None
-    return None if change is None else change.basis
-
-
-def _ends(rows: Sequence[RowPair], name: str) -> tuple[list[float | None], list[float | None]]:
-    ratios = [
-        change.ratio if name in row.judged and (change := row.change(name)) is not None else None
-        for row in rows
-    ]
-    low, high = (
-        [None if r is None else getattr(r, end) for r in ratios] for end in ("low", "high")
-    )
-    return low, high
-
-
 def _from_count(row: RowPair, main: str, whole: str, counted_by: str) -> Any:
-    """Return the part of a sum's difference that another count makes at base's mean.
-
-    (n1 - n0) * sum0 / n0; where one side has none, all of the difference. Whole where the sums are.
-    Sums per step go with counts per step.
-    """
+    # The part of a sum's difference that another count makes at base's mean: (n1 - n0) * sum0 / n0, whole
+    # where the sums are; where one side has none, all of the difference. Sums per step go with counts per
+    # step.
     difference = row.differences[main]
     spent, spent_after = row.base_values[main], row.other_values[main]
     before, after = row.base_values.get(counted_by), row.other_values.get(counted_by)
@@ -525,16 +451,12 @@ def _from_count(row: RowPair, main: str, whole: str, counted_by: str) -> Any:
     if not before or not after:
         return difference
     if main != whole:
-        before = _per_step(row.base_values, before, spent, whole)
-        after = _per_step(row.other_values, after, spent_after, whole)
-        if before is None or after is None:
+        # The number of steps is the sum divided by the sum per step.
+        sum_before, sum_after = row.base_values[whole], row.other_values[whole]
+        if not sum_before or not sum_after:
             return None
+        before, after = before * spent / sum_before, after * spent_after / sum_after
     if isinstance(spent, int) and isinstance(before, int) and isinstance(after, int):
         twice = 2 * (after - before) * spent + before
         return twice // (2 * before)
     return (after - before) * spent / before
-
-
-def _per_step(values: Mapping[str, Any], count: float, per_step: float, whole: str) -> float | None:
-    """Divide a count by the number of steps, which is the sum divided by the sum per step."""
-    return count * per_step / values[whole] if values[whole] else None

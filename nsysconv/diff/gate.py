@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Literal
 
-from nsysconv.diff.change import Change
+from nsysconv.diff.change import Change, Number
 from nsysconv.diff.noise import minimum_detectable_change, required_runs
-from nsysconv.errors import UsageError, available_hint
+from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.report import Column, Report, report_table
 from nsysconv.units import Unit, human, scale_for
 
 LimitKind = Literal["share", "points", "absolute"]
 State = Literal["within", "exceeded", "cannot tell"]
-Number = int | float
 
 # How much worse a row is, in what the limit is given in. Beyond every share (True) is what became
 # worse from nothing. Ordered as tuples are.
@@ -44,18 +45,13 @@ _UNITS: Mapping[Unit, Mapping[str, int]] = {
     Unit.COUNT: {"": 1},
     Unit.PCT: {_POINTS: 1},
 }  # fmt: skip
+# What a column measures, and examples of limits in its unit.
 _MEASURES = {
-    Unit.NS: "a time",
-    Unit.BYTES: "a number of bytes",
-    Unit.COUNT: "a count",
-    Unit.PCT: "a percentage",
-    Unit.BYTES_PER_S: "a throughput",
-}
-_EXAMPLES = {
-    Unit.NS: "a time (2ms, 500us, 10ns, 1s)",
-    Unit.BYTES: "a number of bytes (1MB, 5kB, 1GB, 1MiB, 100B)",
-    Unit.COUNT: "a bare number (10)",
-    Unit.PCT: "percentage points (5pp)",
+    Unit.NS: ("a time", "a time (2ms, 500us, 10ns, 1s)"),
+    Unit.BYTES: ("a number of bytes", "a number of bytes (1MB, 5kB, 1GB, 1MiB, 100B)"),
+    Unit.COUNT: ("a count", "a bare number (10)"),
+    Unit.PCT: ("a percentage", "percentage points (5pp)"),
+    Unit.BYTES_PER_S: ("a throughput", ""),
 }
 
 # A `:` may stand in the expression, so the expression is taken whole before the limit is looked for.
@@ -92,10 +88,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitRow:
-    """A row of both sides: its text keys joined by a space, and the column's value on each side.
-
-    `change` says how far noise may have moved the values; None where one is missing.
-    """
+    """A row: its text keys joined by a space, its values, and their change if it has both."""
 
     keys: str
     base: Number | None
@@ -104,65 +97,52 @@ class LimitRow:
 
 
 @dataclass(frozen=True)
-class WorstRow:
-    """The row that became worse the most (or better the least). `change` is other minus base.
-
-    `interval` says in words how far noise may have moved it.
-    """
+class JudgedRow:
+    """A row that has both values: how much worse it became, and whether that is within the limit."""
 
     keys: str
     base: Number
     other: Number
-    change: Number
+    moved: Change
     unit: Unit
-    interval: str
+    worsening: _Worsening
+    state: State
+
+    @property
+    def change(self) -> Number:
+        """Return other minus base."""
+        return self.other - self.base
 
 
 @dataclass(frozen=True)
 class LimitVerdict:
     """Whether a limit holds, why, and the worst of its rows.
 
-    `worst` is one of the rows that exceed, else of those that leave the question open; None where no
-    row has both values.
+    `worst` became worse the most (or better the least) of the rows that exceed, else of those that leave
+    the question open; None where no row has both values.
     """
 
     limit: Limit
     state: State
     reason: str
-    worst: WorstRow | None
-
-
-@dataclass(frozen=True)
-class _JudgedRow:
-    row: LimitRow
-    change: Change
-    base: Number
-    other: Number
-    worsening: _Worsening
-    state: State
+    worst: JudgedRow | None
 
 
 def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
-    """Parse `METRIC:LIMIT`, about a column of one of these reports. Raises UsageError.
-
-    `where` is the line of the file that holds it.
-    """
-    try:
-        return _parsed(text, columns, where)
-    except UsageError as error:
-        raise UsageError(error.what, where=where, hint=error.hint) from error
-
-
-def _parsed(text: str, columns: Mapping[str, Sequence[Column]], where: str) -> Limit:
+    """Parse `METRIC:LIMIT` on one of these reports, of a line `where`; raise UsageError for the rest."""
     match = _METRIC_AND_LIMIT.fullmatch(text)
-    if match is None:
-        raise UsageError(f"{text!r} is not a metric and its limit", hint=_GRAMMAR)
-    report, name = match["report"].strip(), match["column"].strip()
-    if report not in columns:
-        raise UsageError(f"no report {report!r}", hint=available_hint(report, list(columns)))
-    column = _column(report, name, columns[report])
-    pattern = None if match["pattern"] is None else _pattern(match["pattern"])
-    amount, kind = _amount(match["limit"], report, column)
+    try:
+        if match is None:
+            raise UsageError(f"{text!r} is not a metric and its limit", hint=_GRAMMAR)
+        report, name = match["report"].strip(), match["column"].strip()
+        if report not in columns:
+            raise UsageError(f"no report {report!r}", hint=available_hint(report, list(columns)))
+        column = _column(report, name, columns[report])
+        pattern = None if match["pattern"] is None else _pattern(match["pattern"])
+        amount, kind = _amount(match["limit"], report, column)
+    except UsageError as error:
+        error.where = where
+        raise
     return Limit(report, pattern, name, amount, kind, text, where)
 
 
@@ -185,32 +165,22 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
     if not chosen:
         return undecided(limit, _no_row(limit, len(rows)))
     least = _least(limit, column, chosen)
-    measured = [m for row in chosen if (m := _judged_row(limit, column, row, least)) is not None]
+    judged = [m for row in chosen if (m := _judged_row(limit, column, row, least)) is not None]
     without = [row for row in chosen if not (_is_finite(row.base) and _is_finite(row.other))]
-    exceeding, unclear = (
-        [row for row in measured if row.state == state] for state in ("exceeded", "cannot tell")
-    )
+    exceeding = [row for row in judged if row.state == "exceeded"]
+    unclear = [row for row in judged if row.state == "cannot tell"]
     state: State = "exceeded" if exceeding else "cannot tell" if without or unclear else "within"
-    worst = _worst_of(exceeding or unclear or measured)
     reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
-    shown = None if worst is None else WorstRow(
-        worst.row.keys, worst.base, worst.other, worst.other - worst.base, column.unit,
-        worst.change.interval_words(column.unit, in_units=limit.kind == "absolute"),
-    )  # fmt: skip
-    return LimitVerdict(limit, state, reason, shown)
+    return LimitVerdict(limit, state, reason, _worst_of(exceeding or unclear or judged))
 
 
 def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction:
-    """Give by how much a row may become worse at least, in the column's unit, whatever share that is.
-
-    Of many rows some vary beyond a limit by chance: of 54 kernels that did not change, in five runs a
-    side with noise of 2 %, one exceeds 3 % in every third comparison.
-    """
+    # By how much a row may become worse at least, in the column's unit, whatever share that is. Of many
+    # rows some vary beyond a limit by chance: of 54 kernels that did not change, in five runs a side with
+    # noise of 2 %, one exceeds 3 % in every third comparison.
     if limit.kind != "share" or len(chosen) == 1 or not column.adds_up:
         return Fraction(0)
-    return _SLACK * sum(
-        abs(_exact(row.base)) for row in chosen if _is_finite(row.base) and row.base
-    )
+    return _SLACK * sum(abs(_exact(r.base)) for r in chosen if r.base and _is_finite(r.base))
 
 
 def exit_status(verdicts: Iterable[LimitVerdict]) -> int:
@@ -261,11 +231,16 @@ def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
         "base": [human(row.base, row.unit) if row else None for row in worst],
         "other": [human(row.other, row.unit) if row else None for row in worst],
         "change": [_change(row) if row else None for row in worst],
-        "interval": [row.interval if row else None for row in worst],
+        "interval": [_interval(each.limit, each.worst) for each in verdicts],
         "reason": [verdict.reason for verdict in verdicts],
     }
     table = report_table(_COLUMNS, data)
     return Report("limits", "Limits", _COLUMNS, table, row_count=table.num_rows)
+
+
+def _interval(limit: Limit, row: JudgedRow | None) -> str | None:
+    in_units = limit.kind == "absolute"
+    return None if row is None else row.moved.interval_words(row.unit, in_units=in_units)
 
 
 def _can_be_limited(column: Column) -> bool:
@@ -280,12 +255,9 @@ def _column(report: str, name: str, columns: Sequence[Column]) -> Column:
         raise UsageError(f"{report} has no column {name!r}", hint=available_hint(name, metrics))
     if _can_be_limited(column):
         return column
+    why = "it is text" if column.kind == "text" else "neither more nor less of it is worse"
     if column.key:
         why = "it tells rows apart"
-    elif column.kind == "text":
-        why = "it is text"
-    else:
-        why = "neither more nor less of it is worse"
     hint = available_hint(name, metrics)
     raise UsageError(f"{report}.{name} cannot have a limit: {why}", hint=hint)
 
@@ -305,7 +277,7 @@ def _pattern(source: str) -> re.Pattern[str]:
 
 def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:
     units = _UNITS.get(column.unit, {})
-    example = _EXAMPLES.get(column.unit)
+    what, example = _MEASURES.get(column.unit, ("a number", ""))
     hint = f"Write {example} or a share of the base (3%)." if example else "Write a share (3%)."
     match = _AMOUNT.fullmatch(text)
     if match is None:
@@ -314,7 +286,6 @@ def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:
         raise UsageError(f"the limit {text!r} is negative", hint=f"{hint} 0% allows nothing.")
     unit = match["unit"]
     if unit != _SHARE and unit not in units:
-        what = _MEASURES.get(column.unit, "a number")
         raise UsageError(f"{text!r} does not fit {report}.{column.name}: it is {what}", hint=hint)
     amount = _number(match["number"], units.get(unit, 1))
     if amount is None:
@@ -325,7 +296,7 @@ def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:
 
 
 def _number(digits: str, factor: int) -> Number | None:
-    """Return the number times `factor`, as int where whole; None where it would have to be rounded."""
+    # As int where whole; None where it would have to be rounded.
     if len(digits) > _LONGEST:
         return None
     exact = Fraction(digits) * factor
@@ -335,7 +306,7 @@ def _number(digits: str, factor: int) -> Number | None:
 
 
 def _exact(value: Number) -> Fraction:
-    """Return the number itself; of a float, the decimal that it is written as: 10.3 - 10 is 0.3."""
+    # Of a float, the decimal that it is written as: 10.3 - 10 is 0.3.
     return Fraction(str(value)) if isinstance(value, float) else Fraction(int(value))
 
 
@@ -343,7 +314,7 @@ def _is_finite(value: Number | None) -> bool:
     return value is not None and not (isinstance(value, float) and not math.isfinite(value))
 
 
-def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) -> _JudgedRow | None:
+def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) -> JudgedRow | None:
     if column.name != limit.column or not _can_be_limited(column):
         raise AssertionError(f"{limit.text!r} is no limit of the column {column.name}")
     base, other, change = row.base, row.other, row.change
@@ -352,14 +323,14 @@ def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) ->
     change = change or Change((base,), (other,), "none")
     before, after = _exact(base), _exact(other)
     # Of what is counted, more is more to do.
-    worse = before - after if column.better == "more" else after - before
+    sign = _sign_of_worse(column)
+    worse = sign * (after - before)
     worsening: _Worsening = (False, worse)
     allowed = _exact(limit.amount)
     if limit.kind == "share":
         worsening = (False, 100 * worse / abs(before)) if before else (worse > 0, worse)
         allowed = max(allowed, 100 * least / abs(before)) if before else least
     is_beyond = worsening > (False, allowed) if before or not least else worse > least
-    sign = -1 if column.better == "more" else 1
     state: State = "cannot tell"
     if change.basis == "exact":
         state = "exceeded" if is_beyond else "within"
@@ -367,16 +338,17 @@ def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) ->
         state = "exceeded"
     elif not is_beyond and _is_inside(change, limit.kind, sign, allowed, bool(before)):
         state = "within"
-    return _JudgedRow(row, change, base, other, worsening, state)
+    return JudgedRow(row.keys, base, other, change, column.unit, worsening, state)
+
+
+def _sign_of_worse(column: Column) -> int:
+    return -1 if column.better == "more" else 1
 
 
 def _is_inside(
     change: Change, kind: LimitKind, sign: int, allowed: Fraction, of_base: bool
 ) -> bool:
-    """Return whether all of an interval is inside the limit; `sign` says which way is worse.
-
-    The limit is a share of the base, in percent, or an amount: always where the base is 0.
-    """
+    # The limit is a share of the base, in percent, or an amount: always where the base is 0.
     limit = float(allowed)
     if kind == "share" and of_base:
         ratio = change.ratio
@@ -392,34 +364,31 @@ def _is_inside(
     return (beyond.high if sign > 0 else -beyond.low) <= limit
 
 
-def _worst_of(measured: Sequence[_JudgedRow]) -> _JudgedRow | None:
-    return max(measured, key=lambda row: row.worsening) if measured else None
+def _worst_of(judged: Sequence[JudgedRow]) -> JudgedRow | None:
+    return max(judged, key=lambda row: row.worsening, default=None)
 
 
 def _no_row(limit: Limit, count: int) -> str:
     if limit.pattern is None or not count:
         return f"{limit.report} has no row on either side"
-    return (
-        f"no row of {limit.report} matches /{limit.pattern.pattern}/ ({_row_count(count)} in all)"
-    )
+    pattern = limit.pattern.pattern
+    return f"no row of {limit.report} matches /{pattern}/ ({_row_count(count)} in all)"
 
 
 def _reason(
     limit: Limit,
     column: Column,
     chosen: int,
-    exceeding: Sequence[_JudgedRow],
-    unclear: Sequence[_JudgedRow],
+    exceeding: Sequence[JudgedRow],
+    unclear: Sequence[JudgedRow],
     without: Sequence[LimitRow],
 ) -> str:
     parts = []
     if exceeding or not (unclear or without):
-        parts.append(
-            f"{len(exceeding) or 'none'} of {_row_count(chosen)} worse by more than the limit"
-        )
+        count = len(exceeding) or "none"
+        parts.append(f"{count} of {_row_count(chosen)} worse by more than the limit")
     worst = _worst_of(exceeding)
-    sign = -1 if column.better == "more" else 1
-    if worst is not None and worst.change.basis != "exact" and _reaches(limit, worst, sign):
+    if worst is not None and _reaches(limit, worst.moved, _sign_of_worse(column)):
         parts.append("the limit lies inside the interval")
     worst = _worst_of(unclear)
     if worst is not None:
@@ -431,29 +400,28 @@ def _reason(
     return "; ".join(parts)
 
 
-def _reaches(limit: Limit, worst: _JudgedRow, sign: int) -> bool:
-    ratio, difference = worst.change.ratio, worst.change.difference()
-    if limit.kind == "share":
-        if ratio is None:
-            return False
-        nearest = 100 * (ratio.low - 1 if sign > 0 else 1 - ratio.high)
+def _reaches(limit: Limit, change: Change, sign: int) -> bool:
+    is_share = limit.kind == "share"
+    interval = change.ratio if is_share else change.difference()
+    if interval is None or change.basis == "exact":
+        return False
+    if is_share:
+        nearest = 100 * (interval.low - 1 if sign > 0 else 1 - interval.high)
     else:
-        if difference is None:
-            return False
-        nearest = difference.low if sign > 0 else -difference.high
+        nearest = interval.low if sign > 0 else -interval.high
     return nearest <= float(limit.amount)
 
 
-def _unseen(limit: Limit, worst: _JudgedRow) -> str:
-    change = worst.change
+def _unseen(limit: Limit, worst: JudgedRow) -> str:
+    change = worst.moved
     if change.basis == "none":
         return "one run a side shows nothing of how an extreme or a median varies; limit a mean"
     runs = f"{change.basis_words}: "
     if change.basis != "repeats":
         runs = f"one run a side, and runs are assumed to differ by {100 * change.noise:.2g} %: "
-    ratio, difference, spread = change.ratio, change.difference(), change.run_deviation
+    ratio, spread = change.ratio, change.run_deviation
     if ratio is None or spread is None or not math.isfinite(ratio.high):
-        if difference is None:
+        if (difference := change.difference()) is None:
             return f"{runs}too few values"
         reach = minimum_detectable_change((difference.high - difference.low) / 2)
         unit = _POINTS if change.points else ""
@@ -471,7 +439,7 @@ def _row_count(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
-def _change(worst: WorstRow) -> str:
+def _change(worst: JudgedRow) -> str:
     text = _signed(worst.change, worst.unit)
     if worst.unit is Unit.PCT:
         # "+5 %" of a percentage could be read as a share of it.
@@ -487,3 +455,127 @@ def _signed(value: Number, unit: Unit) -> str:
         # What exceeded a limit must not look like nothing.
         text = f"{value:.1g} {scale_for(unit, value)[1]}".rstrip()
     return f"+{text}" if value > 0 else text
+
+
+# -- files of limits: run_noise = "0.3%", cannot_tell = "pass", limits = ["overview.kernel_sum_ns:3%"]
+
+_KEYS = ("limits", "run_noise", "cannot_tell")
+_TO_CANNOT_TELL = ("fail", "pass")
+_FILE_HINT = 'Write, for example: limits = ["overview.kernel_sum_ns:3%"]'
+# A profile that is named by mistake is not read to its end.
+_LARGEST_BYTES = 1_000_000
+
+# Where Python's reader of TOML says that it stopped.
+_PLACE = re.compile(r"\s*\(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
+# Comments and texts are taken whole, so that a sign within them is taken for no other.
+_TOKEN = re.compile(
+    r"#[^\n]*"
+    r'|(?P<text>"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\]|\\.)*"|\'[^\']*\')'
+    r"|(?P<bracket>[\[\]])",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class LimitsFile:
+    """What a file of limits says, not yet understood.
+
+    `limits` are the texts of limits as `--fail-on` takes them, each with its place, as in
+    `limits.toml:4`. The others are the texts of the options of these names, None where it has none.
+    """
+
+    limits: tuple[tuple[str, str], ...]
+    run_noise: str | None
+    cannot_tell: str | None
+
+
+def read_limits_file(path: str | Path) -> LimitsFile:
+    """Read a file of limits; raise InputError for one that is no TOML, UsageError for its content."""
+    try:
+        text = _text(Path(path))
+        values = _parsed_toml(text)
+        for key in values:
+            if key not in _KEYS:
+                raise UsageError(f"no key {key!r}", hint=available_hint(key, _KEYS))
+        limits = _listed_limits(values)
+        noise, cannot_tell = (_option(values, key) for key in ("run_noise", "cannot_tell"))
+        if cannot_tell is not None and cannot_tell not in _TO_CANNOT_TELL:
+            hint = available_hint(cannot_tell, _TO_CANNOT_TELL)
+            raise UsageError(f"cannot_tell = {cannot_tell!r}", hint=hint)
+    except (InputError, UsageError) as error:
+        error.where = f"{path}{error.where}"
+        raise
+    places = [f"{Path(path).name}:{line}" for line in _lines_of_listed_texts(text)]
+    return LimitsFile(tuple(zip(limits, places, strict=True)), noise, cannot_tell)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise InputError("no such file") from error
+    except (OSError, ValueError) as error:
+        # A name with a NUL in it is a ValueError.
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"cannot be read: {why}") from error
+    if len(content) > _LARGEST_BYTES:
+        raise InputError("too long for a file of limits", hint=_FILE_HINT)
+    try:
+        # Some editors begin a file with a byte order mark, which TOML does not know.
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError("not TOML: not UTF-8", where=f":{line}", hint=_FILE_HINT) from error
+
+
+def _parsed_toml(text: str) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        place = _PLACE.search(str(error))
+        what = _PLACE.sub("", str(error))
+        line = place and (place["line"] or text.count("\n") + 1)
+        where = f":{line}" if line else ""
+        raise InputError(f"not TOML: {what}", where=where, hint=_FILE_HINT) from error
+    except RecursionError as error:
+        raise InputError("not TOML: nested too deeply", hint=_FILE_HINT) from error
+
+
+def _listed_limits(values: Mapping[str, object]) -> list[str]:
+    listed = values.get("limits")
+    if listed is None or listed == []:
+        raise UsageError("no limits", hint=_FILE_HINT)
+    if not isinstance(listed, list):
+        raise UsageError(f"limits is no list but {_kind(listed)}", hint=_FILE_HINT)
+    for number, each in enumerate(listed, 1):
+        if not isinstance(each, str):
+            what = f"limit {number} of {len(listed)} is no text but {_kind(each)}"
+            raise UsageError(what, hint=_FILE_HINT)
+    return listed
+
+
+def _option(values: Mapping[str, object], key: str) -> str | None:
+    value = values.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    example = {"run_noise": '"0.3%"', "cannot_tell": '"pass"'}[key]
+    raise UsageError(f"{key} is no text but {_kind(value)}", hint=f"Write {key} = {example}")
+
+
+def _kind(value: object) -> str:
+    kinds = {str: "a text", bool: "true or false", dict: "a table", list: "a list"}
+    return kinds.get(type(value), f"{value}")
+
+
+def _lines_of_listed_texts(text: str) -> Iterator[int]:
+    # Where the texts in brackets begin: in a file of limits nothing else is in brackets. Python's reader
+    # of TOML gives no lines.
+    line, counted_to, depth = 1, 0, 0
+    for token in _TOKEN.finditer(text):
+        if token["bracket"]:
+            depth += 1 if token["bracket"] == "[" else -1
+        elif token["text"] and depth:
+            line += text.count("\n", counted_to, token.start())
+            counted_to = token.start()
+            yield line

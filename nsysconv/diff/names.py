@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from enum import Enum, auto
+from enum import Enum
 from functools import cache
 from typing import Literal, cast, get_args
 
@@ -58,47 +58,30 @@ _RENAMED = {"__int64": "longlong"}
 _POINTERS = frozenset({"*", "&", "&&"})
 
 
-class _Last(Enum):
-    """The latest kept token of an argument: what a bracket or a word means next depends on it."""
-
-    NOTHING = auto()
-    NAME = auto()
-    SCOPE = auto()
-    PARAMETERS = auto()
-    DECLARATOR = auto()
-    POINTER = auto()
-    ADDRESS = auto()
-    VALUE = auto()
-    OTHER = auto()
-
-
+# The latest kept token of an argument: what a bracket or a word means next depends on it.
+_Last = Enum(
+    "_Last", "NOTHING NAME SCOPE PARAMETERS DECLARATOR POINTER ADDRESS VALUE OTHER"
+)  # fmt: skip
 # After these a `(` opens a list of parameters (or a declarator such as `(*)`), not an expression.
 _CALLABLE = frozenset({_Last.NAME, _Last.PARAMETERS, _Last.DECLARATOR, _Last.POINTER})
 
 
 @dataclass(slots=True)
 class _Level:
-    """An open bracket, or the whole name. All positions are indices into the kept pieces.
-
-    `name` is where the latest qualified name of the current argument begins, -1 for nowhere; `cut` is
-    what goes if a number follows: a cast, or the `int=` of an old profiler; `listing` says that it is a
-    list of parameters (or a declarator); `function` that a function's brackets stood at this level;
-    `conversion` that the type of a conversion operator is being read.
-    """
-
+    # An open bracket, or the whole name. All positions are indices into the kept pieces.
     opener: str
     start: int
     argument: int
-    listing: bool = False
-    name: int = -1
+    listing: bool = False  # of parameters, or a declarator
+    name: int = -1  # where the latest qualified name of the current argument begins, -1 for nowhere
     last: _Last = _Last.NOTHING
-    cut: tuple[int, int] | None = None
-    conversion: bool = False
-    function: bool = False
+    cut: tuple[int, int] | None = None  # goes if a number follows: a cast, an old profiler's `int=`
+    conversion: bool = False  # the type of a conversion operator is being read
+    function: bool = False  # a function's brackets were at this level
 
 
 class _Unbalanced(Exception):  # noqa: N818 - no error: it ends the reading of a name
-    """Brackets do not match."""
+    pass
 
 
 def kernel_key(name: str, match: Match) -> str:
@@ -128,28 +111,24 @@ def kernel_key(name: str, match: Match) -> str:
 
 
 def _without_hashes(word: str, arguments: bool) -> str:
-    """Return an identifier without hashes at its end; without `arguments` without Triton's suffix, too.
-
-    `_0d1d2de` says which arguments Triton specialised for: a kernel's template arguments, in a way.
-    """
+    # Without hashes at the end of an identifier. `_0d1d2de` says which arguments Triton specialised for:
+    # a kernel's template arguments, in a way.
     parts = word.split("_")
-    kept = len(parts)
-    while kept > 1 and (
-        _is_hash(parts[kept - 1]) or (not arguments and _is_specialisation(parts[kept - 1]))
+    while len(parts) > 1 and (
+        _is_hash(parts[-1]) or (not arguments and _is_specialisation(parts[-1]))
     ):
-        kept -= 1
-        while kept > 1 and not parts[kept - 1]:
-            kept -= 1
-    return "_".join(parts[:kept]) or word
+        parts.pop()
+        while len(parts) > 1 and not parts[-1]:
+            parts.pop()
+    return "_".join(parts) or word
 
 
 def _is_hash(part: str) -> bool:
-    """Return whether it is 16 or more hexadecimal digits, and neither decimal nor a specialisation."""
     return bool(_HASH.fullmatch(part)) and not part.isdecimal() and not _is_specialisation(part)
 
 
 def _is_specialisation(part: str) -> bool:
-    """Return whether it is Triton's suffix: 0, 1, 2, ... for the arguments, each with letters."""
+    # Triton's suffix: 0, 1, 2, ... for the arguments, each with letters.
     if not _SPECIALISATION.fullmatch(part):
         return False
     position = number = 0
@@ -162,8 +141,7 @@ def _is_specialisation(part: str) -> bool:
 
 
 class _Reader:
-    """Reads one name. Pieces of text are kept in order; what turns out to be superfluous is cut out."""
-
+    # Reads one name. Pieces of text are kept in order; what turns out to be superfluous is cut out.
     def __init__(self, arguments: bool) -> None:
         self._arguments = arguments
         self._kept: list[str] = []
@@ -181,7 +159,6 @@ class _Reader:
         }
 
     def key(self, text: str) -> str:
-        """Return the key; raises _Unbalanced."""
         for token in _TOKEN.finditer(text):
             kind = cast(str, token.lastgroup)  # every alternative is a group
             if kind != "space":
@@ -205,10 +182,10 @@ class _Reader:
             level.name = len(self._kept)
         self._keep(text, _Last.NAME)
 
-    def _keep(self, text: str, last: _Last) -> None:
+    def _keep(self, text: str, last: _Last, cut: tuple[int, int] | None = None) -> None:
         self._kept.append(text)
         self._levels[-1].last = last
-        self._levels[-1].cut = None
+        self._levels[-1].cut = cut
 
     def _word(self, text: str) -> None:
         if text in _DROPPED:
@@ -259,12 +236,9 @@ class _Reader:
             self._keep(text, _Last.NOTHING)
             level.argument, level.name, level.conversion = len(self._kept), -1, False
         elif text == "=" and level.opener == "<" and level.last in (_Last.NAME, _Last.POINTER):
-            self._keep(text, _Last.OTHER)
-            level.cut = level.argument, len(self._kept)
+            self._keep(text, _Last.OTHER, (level.argument, len(self._kept) + 1))
         elif text == "-":
-            cut = level.cut
-            self._keep(text, _Last.OTHER)
-            level.cut = cut
+            self._keep(text, _Last.OTHER, level.cut)
         elif text in _POINTERS:
             unary = text == "&" and level.last is _Last.NOTHING
             pointer = level.conversion or level.last not in (_Last.VALUE, _Last.OTHER)
@@ -273,13 +247,9 @@ class _Reader:
             self._keep(text, _Last.OTHER)
 
     def _end_argument(self, level: _Level) -> None:
-        kept = self._kept
-        if (
-            level.argument < len(kept)
-            and kept[level.argument] == "&"
-            and level.last in (_Last.NAME, _Last.PARAMETERS)
-        ):
-            del kept[level.argument + 1 : max(level.name, 0)]
+        first = self._kept[level.argument : level.argument + 1]
+        if first == ["&"] and level.last in (_Last.NAME, _Last.PARAMETERS):
+            del self._kept[level.argument + 1 : max(level.name, 0)]
 
     def _open(self, opener: str) -> None:
         level = self._levels[-1]
@@ -360,7 +330,7 @@ class _Reader:
 
 
 def _closure(text: str) -> str:
-    """Return LLVM's `'lambda'`, `'lambda0'`, ..., or clang's `$_0`, ... numbered from 1, as others do."""
+    # LLVM's `'lambda'`, `'lambda0'`, ..., or clang's `$_0`, ... numbered from 1, as others do.
     digits = _DIGITS.findall(text)
     if text.startswith("$"):
         return f"{{lambda#{int(digits[0]) + 1}}}"
@@ -382,11 +352,11 @@ def vendors_differ(base: Iterable[Timeline], other: Iterable[Timeline]) -> bool:
 
 def _vendors(side: Iterable[Timeline]) -> set[str]:
     names = [row["name"] for timeline in side for row in timeline.profile.rows("device")]
-    return {_vendor(name) for name in names if name}
-
-
-def _vendor(name: str) -> str:
-    return "AMD" if _AMD.search(name) else "Intel" if _INTEL.search(name) else "NVIDIA"
+    return {
+        "AMD" if _AMD.search(name) else "Intel" if _INTEL.search(name) else "NVIDIA"
+        for name in names
+        if name
+    }
 
 
 def call_name_key() -> NameKey:

@@ -80,14 +80,14 @@ class ConfidenceInterval:
 
 
 def runs_ratio_interval(base: Sequence[float], other: Sequence[float]) -> ConfidenceInterval | None:
-    """Return the confidence interval of the ratio of the geometric means, of a value per run.
-
-    It is `runs_difference_interval` of the logarithms. None also where a value is not positive.
-    """
+    """Return `runs_difference_interval` of logarithms as a ratio; None where a value is not positive."""
     if not all(0 < x < math.inf for side in (base, other) for x in side):
         return None
     change = runs_difference_interval(*([math.log(x) for x in side] for side in (base, other)))
-    return None if change is None else ConfidenceInterval(_exp(change.low), _exp(change.high))
+    if change is None:
+        return None
+    low, high = (math.exp(end) if end < 709 else math.inf for end in (change.low, change.high))
+    return ConfidenceInterval(low, high)
 
 
 def runs_difference_interval(
@@ -123,7 +123,7 @@ def runs_difference_interval(
 
 
 def _welch_half_width(squares: Sequence[float], degrees: Sequence[float]) -> float:
-    """Return half of Welch's interval, of the squared standard errors of both means."""
+    # Of the squared standard errors of both means.
     square = sum(squares)
     if not square:
         return 0.0
@@ -164,10 +164,7 @@ def minimum_detectable_change(half: float) -> float:
 
 
 def single_run_half_width(noise: float) -> float:
-    """Return half the confidence interval of log(ratio) of two runs with this standard deviation.
-
-    The noise is a share: RUN_NOISE, UNKNOWN_RUN_NOISE or what is known of the machine.
-    """
+    """Return half the confidence interval of log(ratio) of two runs that vary by this share."""
     return _NORMAL * math.sqrt(2) * noise
 
 
@@ -182,19 +179,14 @@ def percentage_point_deviation(noise: float, share: float) -> float:
 
 
 def deviations(values: Array) -> Array:
-    """Return each step's deviation from the mean of its row (rows x steps), as a share of the mean.
-
-    NaN in rows whose mean is not positive and finite.
-    """
+    """Return each step's deviation as a share of its row's mean (rows x steps); NaN if that is <= 0."""
     values = values.astype(np.float64)
     return _shares(values, values.mean(axis=1, keepdims=True))
 
 
 def deviations_of_sums(sums: Array, counts: Array) -> Array:
-    """Return `deviations` of sums whose counts by step are exact and whose means alone are noise.
-
-    What a step's sum is beyond its count times the row's mean, as a share of the mean sum.
-    """
+    """Return `deviations` of sums whose counts by step are exact and whose means alone are noise."""
+    # What a step's sum is beyond its count times the row's mean, as a share of the mean sum.
     sums, counts = sums.astype(np.float64), counts.astype(np.float64)
     total = counts.sum(axis=1, keepdims=True)
     mean = sums.sum(axis=1, keepdims=True) / np.where(total > 0, total, np.nan)
@@ -264,37 +256,29 @@ def step_half_widths(base: Array, other: Array, noise: float) -> Array:
 
 @dataclass(frozen=True)
 class _StepDeviations:
-    """Linear statistics of one side's deviations, a row each, so that those of the
-    difference of two sides is the difference of both."""
-
+    # Linear statistics of one side's deviations, a row each, so that those of the difference of two sides
+    # are the difference of both.
     steps: int
     cosines: Array
     quarters: Array
     blocks: Array
 
     def __sub__(self, other: _StepDeviations) -> _StepDeviations:
-        return _StepDeviations(
-            self.steps,
-            self.cosines - other.cosines,
-            self.quarters - other.quarters,
-            self.blocks - other.blocks,
-        )
+        quarters, blocks = self.quarters - other.quarters, self.blocks - other.blocks
+        return _StepDeviations(self.steps, self.cosines - other.cosines, quarters, blocks)
 
     @property
     def degrees(self) -> int:
         return _noise_cosine_count(self.steps)
 
     def mean_variance(self) -> Array:
-        """Return the variance of the mean, from the slowest cosines, which hold what steps share."""
+        # From the slowest cosines, which hold what steps share.
         square: Array = (self.cosines[:, : self.degrees] ** 2).mean(axis=1) / self.steps
         return square
 
     def drift_variance(self) -> Array:
-        """Return the variance of the quarters' means, less what noise from block to block explains.
-
-        That noise is the mean square successive difference (J. von Neumann, Annals of Mathematical
-        Statistics 12, 1941).
-        """
+        # Of the quarters' means, less what noise from block to block explains: the mean square successive
+        # difference (J. von Neumann, Annals of Mathematical Statistics 12, 1941).
         short = (np.diff(self.blocks, axis=1) ** 2).mean(axis=1) / 2
         explained = short * (_PIECES - 1) / self.blocks.shape[1]
         spread = self.quarters.var(axis=1)
@@ -330,10 +314,8 @@ def _drift_half(degrees: float, square: Array) -> Array:
 def _step_deviations(values: Array) -> _StepDeviations:
     steps = values.shape[1]
     cosines = _cosines(values, max(_STEADY, _noise_cosine_count(steps)))
-    blocks = steps // round(math.sqrt(steps))
-    return _StepDeviations(
-        steps, cosines, _block_means(values, _PIECES), _block_means(values, blocks)
-    )
+    blocks = _block_means(values, steps // round(math.sqrt(steps)))
+    return _StepDeviations(steps, cosines, _block_means(values, _PIECES), blocks)
 
 
 def _noise_cosine_count(steps: int) -> int:
@@ -341,7 +323,7 @@ def _noise_cosine_count(steps: int) -> int:
 
 
 def _cosines(values: Array, count: int) -> Array:
-    """Return per row the first `count` coefficients c_1 ... of the orthonormal DCT-II."""
+    # Per row the first `count` coefficients c_1 ... of the orthonormal DCT-II.
     steps = values.shape[1]
     coefficients = np.zeros((len(values), count))
     frequency = np.pi / steps * np.arange(1, count + 1)
@@ -378,10 +360,6 @@ def _show_drift(base: _StepDeviations, other: _StepDeviations) -> Array:
     return shown
 
 
-def _exp(power: float) -> float:
-    return math.exp(power) if power < 709 else math.inf
-
-
 @lru_cache(maxsize=4096)
 def t_quantile(confidence: float, degrees: float) -> float:
     """Return the two-sided quantile of Student's t: |t| is below it with probability `confidence`.
@@ -405,15 +383,11 @@ def t_quantile(confidence: float, degrees: float) -> float:
 
 
 def _beta(x: float, a: float, b: float) -> float:
-    """Return the regularised incomplete beta function I_x(a, b) for 0 < x < 1."""
-    # The fraction converges quickly below the mean; beyond it, that of the other side does.
+    # The regularised incomplete beta function I_x(a, b), 0 < x < 1, by its continued fraction (DLMF
+    # 8.17.22) and the method of Lentz. It converges quickly below the mean; beyond it, that of the other
+    # side does.
     if x > (a + 1) / (a + b + 2):
-        return 1 - _beta_fraction(1 - x, b, a)
-    return _beta_fraction(x, a, b)
-
-
-def _beta_fraction(x: float, a: float, b: float) -> float:
-    """Return I_x(a, b) by its continued fraction (DLMF 8.17.22), evaluated by the method of Lentz."""
+        return 1 - _beta(1 - x, b, a)
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     front = math.exp(scale + a * math.log(x) + b * math.log1p(-x)) / a
     upper, lower, fraction = 1.0, 0.0, 1.0
