@@ -30,15 +30,26 @@ class Launch:
     job: str | None = None
 
 
-_COMM_WORLD_PARTS = ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")
 # Of each launcher the variable without which it did not start this process, if there is one, and those of
 # rank, local rank, world size, local size and node. The innermost first: torchrun under srun numbers its
 # own processes, and so does mpirun inside the step of a batch script. Anyone may have set RANK, so every
 # launcher but Slurm goes before it (people set it from SLURM_PROCID, and then both are the same).
 _LAUNCHERS = (
     ("TORCHELASTIC_RUN_ID", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
-    ("", *(f"OMPI_COMM_WORLD_{part}" for part in _COMM_WORLD_PARTS)),
-    ("", *(f"MV2_COMM_WORLD_{part}" for part in _COMM_WORLD_PARTS)),
+    (
+        "",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    (
+        "",
+        "MV2_COMM_WORLD_RANK",
+        "MV2_COMM_WORLD_LOCAL_RANK",
+        "MV2_COMM_WORLD_SIZE",
+        "MV2_COMM_WORLD_LOCAL_SIZE",
+    ),
     ("", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_SIZE"),
     ("", "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS"),  # MPICH, Intel MPI
     ("", "PMI_RANK", "PMI_LOCAL_RANK", "PMI_SIZE", "PMI_LOCAL_SIZE"),  # Cray MPICH
@@ -75,7 +86,8 @@ VARIABLES = frozenset({*chain(*_LAUNCHERS), *_JOB_NUMBERS, *_JOB_WORDS} - {""})
 
 def variables_of(part: str) -> frozenset[str]:
     """Return the variables that launchers set for a part of Launch, such as `local_rank`."""
-    return frozenset(getattr(launcher, part) for launcher in _LAUNCHERS) - {""}
+    place = 1 + _NUMBERED_PARTS.index(part)
+    return frozenset(launcher[place] for launcher in _LAUNCHERS if len(launcher) > place) - {""}
 
 
 def launch_of(environment: Mapping[str, str]) -> Launch:
