@@ -6,6 +6,7 @@ import importlib
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Literal, TextIO
 
 _STREAM_MODE = r"(?:_ptsz|_ptds)?"
 # cudaLaunchKernel_v7000, cudaLaunchKernelExC_v11060. A `_v2` of the runtime is a function of its own.
@@ -141,3 +142,15 @@ def demangler() -> Callable[[str], str] | None:
             return symbol
 
     return demangled
+
+
+def encodable(
+    text: str, out: TextIO, errors: Literal["backslashreplace", "xmlcharrefreplace"]
+) -> str:
+    """Return the text with what the stream cannot encode spelled out, lone surrogates among them."""
+    encoding = getattr(out, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.encode(encoding, errors).decode(encoding)
+    return text

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from docs_markdown import markdown_table
 
 from nsysconv.facts import Fact, in_order
-from nsysconv.importers import nsys_report
+from nsysconv.importers import detection
 from nsysconv.importers.contract import Importer
 from nsysconv.importers.detection import all_importers
 
@@ -15,7 +15,7 @@ from nsysconv.importers.detection import all_importers
 def sources_page() -> Iterator[str]:
     """Yield the lines of docs/sources.md."""
     importers = all_importers()
-    suffixes = " and ".join(f"`{suffix}`" for suffix in nsys_report.SUFFIXES)
+    suffixes = " and ".join(f"`{suffix}`" for suffix in detection.REPORT_SUFFIXES)
     yield "# Sources"
     yield ""
     yield "What nsysconv reads, and what a profile of each kind holds. A file is recognised by its"

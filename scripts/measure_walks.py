@@ -95,14 +95,14 @@ def followed() -> Iterator[Walk]:
 
 def walk_of(*arguments: str) -> Walk:
     """Run a command line in this process; return its walk. Raise RuntimeError if the command fails."""
-    from nsysconv import cli
+    from nsysconv.cli.runtime import main
 
     before, sys.argv = sys.argv, ["nsysconv", *arguments]
     status: object = 0
     try:
         with redirect_stdout(StringIO()), followed() as walk:
             try:
-                cli.main()
+                main()
             except SystemExit as end:
                 status = end.code
     finally:

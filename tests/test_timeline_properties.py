@@ -56,7 +56,7 @@ from nsysconv.timeline.arrays import (
 )
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.intervals import Union, measure, union, union_with
-from nsysconv.timeline.utilization import SMS, resident_blocks
+from nsysconv.timeline.utilization import resident_blocks, sms
 
 STEP_CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu",
                 "other")  # fmt: skip
@@ -586,13 +586,13 @@ def test_utilisation_of_random_profiles(seed: int) -> None:
 
 
 @given(
-    st.sampled_from(sorted(SMS)), st.integers(1, 1024), st.integers(0, 255),
+    st.sampled_from(sorted(sms())), st.integers(1, 1024), st.integers(0, 255),
     st.integers(0, 100 * 1024),
 )  # fmt: skip
 def test_resident_blocks(
-    capability: tuple[int, int], threads: int, registers: int, shared: int
+    capability: str, threads: int, registers: int, shared: int
 ) -> None:
-    sm = SMS[capability]
+    sm = sms()[capability]
     (found,) = resident_blocks(sm, *(np.array([n]) for n in (threads, registers, shared))).tolist()
     expected = slow_resident_blocks(
         sm.warps, sm.blocks, sm.registers, sm.shared_bytes, sm.shared_unit, sm.reserved_bytes,

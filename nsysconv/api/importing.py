@@ -26,7 +26,7 @@ from nsysconv.api.targets import Say, Target, Words, check_existing, several, si
 from nsysconv.api.workers import Workers, workers
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.importers import detection
-from nsysconv.importers.nsys_report import is_report
+from nsysconv.importers.detection import is_report
 from nsysconv.importers.probe import Probe
 from nsysconv.launch import cores
 from nsysconv.partials import building

@@ -11,7 +11,7 @@ from pathlib import Path
 from nsysconv import record
 from nsysconv.api.targets import Target
 from nsysconv.errors import NsysconvError, UsageError
-from nsysconv.importers.nsys_report import export_path
+from nsysconv.importers.detection import export_path
 from nsysconv.importers.probe import Probe
 from nsysconv.record import Record
 from nsysconv.store.address import Url

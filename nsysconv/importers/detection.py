@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import shlex
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
 
 from nsysconv.errors import InputError, UsageError
-from nsysconv.importers import IMPORTERS, foreign, nsys_report
+from nsysconv.importers import IMPORTERS, foreign
 from nsysconv.importers.contract import Importer, No, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
@@ -54,9 +57,9 @@ def open_probe(
     """
     with ExitStack() as stack:
         probe = stack.enter_context(Probe(path, threads=threads))
-        if nsys_report.is_report(probe):
+        if is_report(probe):
             folder = stack.enter_context(private_folder())
-            exported = nsys_report.export_report(path, folder, log)
+            exported = export_report(path, folder, log)
             probe = stack.enter_context(Probe(exported, path, threads=threads))
         yield probe
 
@@ -141,3 +144,54 @@ def _unknown_database(probe: Probe) -> _Kind:
     if probe.is_sqlite:
         return "a SQLite database without tables", "The export did not finish; make it again."
     return None
+
+
+# -- reports of Nsight Systems, which only nsys can read
+#
+# The format has no public description and no known signature. So this is the one place where a file's
+# name counts, and only for content that is nothing else: not SQLite, not text (docs/decisions/0009).
+
+REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
+
+
+def is_report(probe: Probe) -> bool:
+    """Return whether the file can only be a report of nsys: so named, and binary."""
+    return probe.path.suffix in REPORT_SUFFIXES and not probe.is_sqlite and b"\0" in probe.head
+
+
+def export_path(path: Path) -> Path | None:
+    """Return where nsys itself puts the export of a report; None for a file that is not named as one."""
+    return path.with_suffix(".sqlite") if path.suffix in REPORT_SUFFIXES else None
+
+
+def export_report(path: Path, folder: Path, log: Callable[[str], None]) -> Path:
+    """Export the report with the nsys on PATH into `folder` and return the SQLite file.
+
+    `log` gets a line before nsys runs. Raises InputError with the command to run on another machine if
+    there is no nsys, or with the message of nsys if it failed.
+    """
+    target = folder / (path.stem + ".sqlite")
+    by_hand = shlex.join(["nsys", "export", "--type", "sqlite", str(path)])
+    nsys = shutil.which("nsys")
+    if nsys is None:
+        raise InputError(
+            "an Nsight Systems report; only nsys can read it, and nsys is not on PATH",
+            where=str(path),
+            hint=f"Where nsys is installed, run:\n  {by_hand}\nthen import the .sqlite file.",
+        )
+    version = subprocess.run(
+        [nsys, "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    log(f"exporting {path.name} with {version.strip() or nsys}")
+    command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(path)]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0 or not target.exists():
+        message = (outcome.stderr or outcome.stdout).strip().splitlines()
+        raise InputError(
+            f"nsys could not export it (exit status {outcome.returncode})"
+            + (f": {message[-1]}" if message else ""),
+            where=str(path),
+            hint="A report opens only in the nsys that made it or a newer one. Export it there:\n"
+            f"  {by_hand}",
+        )
+    return target

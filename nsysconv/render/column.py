@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import TextIO
 
-from nsysconv.names import escaped
+from nsysconv.names import encodable, escaped
 from nsysconv.render import display
-from nsysconv.render.contract import Options, encodable
+from nsysconv.render.contract import Options
 from nsysconv.report import Report
 
 # The suffix of text: a file of that name is text unless this format is asked for.

@@ -1,10 +1,10 @@
-"""What every output format offers, and the little that all of them need of the stream."""
+"""The contract of output formats."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TextIO
+from typing import Protocol, TextIO
 
 from nsysconv.errors import UsageError
 from nsysconv.report import Report
@@ -44,15 +44,3 @@ def check_single(count: int, format_name: str) -> None:
     if count != 1:
         hint = "several reports: use -o DIR/" if count else "Name a report."
         raise UsageError(f"{format_name} holds one report, and there are {count}", hint=hint)
-
-
-def encodable(
-    text: str, out: TextIO, errors: Literal["backslashreplace", "xmlcharrefreplace"]
-) -> str:
-    """Return the text with what the stream cannot encode spelled out, lone surrogates among them."""
-    encoding = getattr(out, "encoding", None) or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return text.encode(encoding, errors).decode(encoding)
-    return text

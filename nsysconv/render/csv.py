@@ -13,7 +13,8 @@ import csv
 from collections.abc import Sequence
 from typing import TextIO
 
-from nsysconv.render.contract import Options, encodable, single_report
+from nsysconv.names import encodable
+from nsysconv.render.contract import Options, single_report
 from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.report import Report
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TextIO
 
-from nsysconv.names import escaped
+from nsysconv.names import encodable, escaped
 from nsysconv.render import display, page
-from nsysconv.render.contract import Options, encodable
+from nsysconv.render.contract import Options
 from nsysconv.render.display import DisplayColumn, informative_columns
 from nsysconv.report import Report
 

@@ -15,9 +15,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TextIO
 
-from nsysconv.names import escaped
+from nsysconv.names import encodable, escaped
 from nsysconv.render import display
-from nsysconv.render.contract import Options, encodable
+from nsysconv.render.contract import Options
 from nsysconv.render.display import informative_columns
 from nsysconv.report import Report
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
-from nsysconv.render.contract import Options, encodable, single_report
+from nsysconv.names import encodable
+from nsysconv.render.contract import Options, single_report
 from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.report import Report, Value
 

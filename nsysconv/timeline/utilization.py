@@ -9,8 +9,9 @@ shared memory (as much shared memory as there is), and one barrier per block.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,11 @@ class Sm:
     partitions: int = 4
 
 
-def _sms() -> Iterator[tuple[tuple[int, int], Sm]]:
+@cache
+def sms() -> Mapping[str, Sm]:
+    """Return the SM by compute capability, such as `9.0`."""
     text = Path(__file__).with_name("sm_sizes.toml").read_text(encoding="utf-8")
-    for capability, sizes in tomllib.loads(text).items():
-        major, minor = map(int, capability.split("."))
-        yield (major, minor), Sm(**sizes)
-
-
-SMS = dict(_sms())
-"""The SM by compute capability, major and minor."""
+    return {capability: Sm(**sizes) for capability, sizes in tomllib.loads(text).items()}
 
 
 def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Array) -> Array:
@@ -224,7 +221,7 @@ def _sm(timeline: Timeline, device: int) -> Sm | None:
     # None where CUDA's rule does not hold for the device, or nobody says what it is.
     row = _devices_by_id(timeline).get(device, {})
     major, minor = row.get("compute_major"), row.get("compute_minor")
-    sm = None if major is None or minor is None else SMS.get((major, minor))
+    sm = sms().get(f"{major}.{minor}")
     # GPUs of other makers number their architectures as well; their warps distinguish them.
     if sm is None or row.get("max_warps_per_sm") not in (None, sm.warps):
         return None
