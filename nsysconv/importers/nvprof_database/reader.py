@@ -205,8 +205,10 @@ class DatabaseReader:
         yield rows_of(schema.name, directives.name_rows(self._construct_ids, known))
         missing = (text_ids - known.keys()) | ids.symbol_ids | ids.text_ids
         symbols = 0
-        found = names.file_name_rows(probe, ids.symbol_ids, self._names, self._demangled, missing)
-        for rows in in_lists(found):
+        name_rows = names.file_name_rows(
+            probe, ids.symbol_ids, self._names, self._demangled, missing
+        )
+        for rows in in_lists(name_rows):
             symbols += sum(
                 row["id"] in ids.symbol_ids and row["text"].startswith("_Z") for row in rows
             )
