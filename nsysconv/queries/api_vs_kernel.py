@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsysconv import codes
+from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
     RANK,
+    call_groups,
+    code_name,
+    duration_column,
+    key_column,
     per_step,
     ranks_by_group,
+    rows_at,
     sum_column,
     with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import blocks, counts, factorize, sums, take
+from nsysconv.timeline.arrays import blocks, counts, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline, first_ops
@@ -26,12 +31,10 @@ from nsysconv.units import Unit
 COLUMNS = (
     PROFILE,
     RANK,
-    Column("layer", Unit.TEXT, "runtime or driver.", key=True),
-    Column(
+    key_column("layer", "runtime or driver."),
+    key_column(
         "name",
-        Unit.TEXT,
         "Documented name of the function; `[no API call]`: GPU operations without a recorded call.",
-        key=True,
     ),
     Column("call_count", Unit.COUNT, "Calls."),
     sum_column(
@@ -41,21 +44,12 @@ COLUMNS = (
     Column("gpu_op_count", Unit.COUNT, "GPU operations they launched.", brief=False),
     Column("kernel_count", Unit.COUNT, "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    Column("memcpy_sum_ns", Unit.NS, "Sum of the copies' durations.", better="less", adds=True),
-    Column(
-        "memset_sum_ns",
-        Unit.NS,
-        "Sum of the sets' durations.",
-        better="less",
-        brief=False,
-        adds=True,
-    ),
-    Column(
+    duration_column("memcpy_sum_ns", "Sum of the copies' durations.", adds=True),
+    duration_column("memset_sum_ns", "Sum of the sets' durations.", brief=False, adds=True),
+    duration_column(
         "launch_latency_avg_ns",
-        Unit.NS,
         "Mean time from a call's start to its first operation's "
         "start, over calls whose operation does not start before them.",
-        better="less",
         real=True,
         brief=False,
     ),
@@ -65,13 +59,8 @@ COLUMNS = (
         "Calls whose first operation starts after they return.",
         brief=False,
     ),
-    Column(
-        "queue_avg_ns",
-        Unit.NS,
-        "Mean time from those calls' end to that start.",
-        better="less",
-        real=True,
-        brief=False,
+    duration_column(
+        "queue_avg_ns", "Mean time from those calls' end to that start.", real=True, brief=False
     ),
 )
 
@@ -103,7 +92,7 @@ API_VS_KERNEL = Query(
 
 def _from_events(timeline: Timeline) -> ColumnValues:
     calls, ops = timeline.calls, timeline.ops
-    group, layers, names = _groups(timeline)
+    group, (layers, names) = call_groups(timeline, calls.layer, calls.name_id)
     count = len(layers)
     values: dict[str, Array] = {
         "call_count": np.zeros(count, np.int64),
@@ -142,19 +131,13 @@ def _from_events(timeline: Timeline) -> ColumnValues:
         )
         if values["call_count"][i] > 0 or values["gpu_op_count"][i] > 0
     ]
-    at = np.array(order, np.int64)
-    return {
-        "rank": [rank[i] for i in order],
-        "layer": [layers[i] for i in order],
-        "name": [names[i] for i in order],
-        **{name: values[at] for name, values in values.items()},
-    }
+    return rows_at({"rank": rank, "layer": layers, "name": names, **values}, order)
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
     """Return the values from totals, which do not say what a call launched."""
     by_name = combine_by(
-        totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name)
+        totals(timeline, API_CALL), lambda total: (code_name(API_LAYERS, total.layer), total.name)
     )
     rows = sorted(
         ((layer, name, calls) for (layer, name), calls in by_name.items()),
@@ -168,28 +151,6 @@ def _from_totals(timeline: Timeline) -> ColumnValues:
         "api_sum_ns": [calls.sum_ns for _, _, calls in rows],
         **{column.name: [None] * len(rows) for column in _OP_COLUMNS},
     }
-
-
-def _layer(code: int | None) -> str | None:
-    if code is None or not 0 <= code < len(codes.API_LAYERS):
-        return None
-    return codes.API_LAYERS[code]
-
-
-def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
-    """Return the group of each call; and each group's layer and plain name, which versions share."""
-    calls = timeline.calls
-    pair, (layer_codes, name_ids) = factorize(calls.layer, calls.name_id)
-    places: dict[tuple[int, str], int] = {}
-    merged = np.array(
-        [
-            places.setdefault((layer, timeline.call_names[name_id]), len(places))
-            for layer, name_id in zip(layer_codes.tolist(), name_ids.tolist(), strict=True)
-        ],
-        np.int32,
-    )
-    layers = [_layer(layer) for layer, _ in places]
-    return take(merged, pair), layers, [name for _, name in places]
 
 
 def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:

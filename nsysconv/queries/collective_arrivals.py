@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nsysconv.queries.columns import duration_column, key_column
 from nsysconv.queries.contract import Array, Query, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.queries.stragglers import ANY_OF, USES, CollectivesAggregator, partial
@@ -14,10 +15,8 @@ from nsysconv.timeline.collectives import CollectiveGroups
 from nsysconv.units import Unit
 
 COLUMNS = (
-    Column("operation", Unit.TEXT, "What it does.", key=True),
-    Column(
-        "group", Unit.TEXT, "The group of ranks, as far as it is recorded, else null.", key=True
-    ),
+    key_column("operation", "What it does."),
+    key_column("group", "The group of ranks, as far as it is recorded, else null."),
     Column(
         "index",
         Unit.ID,
@@ -31,17 +30,11 @@ COLUMNS = (
         Unit.NS,
         "When the first rank came, since the zero of the profile whose clock is the run's.",
     ),
-    Column("spread_ns", Unit.NS, "How much later the last rank came.", better="less"),
+    duration_column("spread_ns", "How much later the last rank came."),
     Column("rank_count", Unit.COUNT, "Ranks (or devices of ranks) that are known to have come."),
     Column("first_rank", Unit.ID, "Who came first; null: a process without a rank.", brief=False),
     Column("last_rank", Unit.ID, "Who came last."),
-    Column(
-        "wait_sum_ns",
-        Unit.NS,
-        "How long all others waited for the last, added up.",
-        better="less",
-        adds=True,
-    ),
+    duration_column("wait_sum_ns", "How long all others waited for the last, added up.", adds=True),
 )
 
 

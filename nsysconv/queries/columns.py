@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from nsysconv.codes import DIRECTIONS, MEMORY_KINDS
+from nsysconv.codes import API_LAYERS, DIRECTIONS, MEMORY_KINDS
+from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import Statistics
-from nsysconv.timeline.idle import Gaps, stream_label
+from nsysconv.timeline.arrays import Statistics, factorize, percent, take
+from nsysconv.timeline.events import GpuOps, OpKind
+from nsysconv.timeline.idle import Gaps, Window, busy, stream_label
 from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, step_count
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-PROFILE = Column("profile", Unit.TEXT, "Label of the profile.", key=True)
+
+def key_column(name: str, doc: str) -> Column:
+    """Return a column of texts that belong to what identifies a row."""
+    return Column(name, Unit.TEXT, doc, key=True)
+
+
+def sum_column(
+    name: str, doc: str, counted_by: str, *, unit: Unit = Unit.NS, brief: bool = True
+) -> Column:
+    """Return the column of a sum, of which less is better; column `counted_by` counts its summands."""
+    return Column(name, unit, doc, better="less", brief=brief, counted_by=counted_by)
+
+
+def duration_column(
+    name: str, doc: str, *, real: bool = False, brief: bool = True, adds: bool = False
+) -> Column:
+    """Return the column of a time in ns, of which less is better."""
+    return Column(name, Unit.NS, doc, better="less", real=real, brief=brief, adds=adds)
+
+
+PROFILE = key_column("profile", "Label of the profile.")
 RANK = Column(
     "rank",
     Unit.ID,
@@ -24,6 +47,8 @@ RANK = Column(
     key=True,
 )
 DEVICE = Column("device_id", Unit.ID, "The device, as the profile numbers it.", key=True)
+BY_DEVICE = (PROFILE, RANK, DEVICE)
+"""The first columns of reports that have their rows by device."""
 
 WINDOW = (
     "The window is the slice, or the time from the device's first to its last GPU operation "
@@ -38,11 +63,13 @@ KERNEL_NAME_COLUMNS = {
 """Where the table of kernels has each spelling of their names."""
 
 
-def sum_column(
-    name: str, doc: str, counted_by: str, *, unit: Unit = Unit.NS, brief: bool = True
-) -> Column:
-    """Return the column of a sum, of which less is better; column `counted_by` counts its summands."""
-    return Column(name, unit, doc, better="less", brief=brief, counted_by=counted_by)
+def printed(header: str, column: Column) -> Column:
+    """Return the column as `nsys stats` prints it: sizes in MB with three decimals, other fractions
+    with one.
+    """
+    if header.endswith(("(MB)", "(MB/s)")):
+        return replace(column, printed=Printed(header, 3, 1_000_000))
+    return replace(column, printed=Printed(header, 1 if column.kind == "float" else None))
 
 
 def values_by_column(
@@ -51,6 +78,15 @@ def values_by_column(
     """Return the values of rows by column; None where a row has no such value."""
     rows = list(rows)
     return {column.name: [row.get(column.name) for row in rows] for column in columns}
+
+
+def rows_at(values: ColumnValues, order: Sequence[int] | Array) -> dict[str, Sequence[Any] | Array]:
+    """Return the values of the rows at these places, in this order."""
+    at = np.asarray(order, np.int64)
+    return {
+        name: column[at] if isinstance(column, np.ndarray) else [column[i] for i in at.tolist()]
+        for name, column in values.items()
+    }
 
 
 def ranks_by_group(timeline: Timeline, pids: Array, groups: Array, count: int) -> list[int | None]:
@@ -69,6 +105,24 @@ def ranks_by_group(timeline: Timeline, pids: Array, groups: Array, count: int) -
     ]
 
 
+def call_groups(
+    timeline: Timeline, layers: Array, name_ids: Array, *others: Array
+) -> tuple[Array, list[list[Any]]]:
+    """Return the group of each call by layer, plain name, which versions share, and other numbers.
+
+    Each group's layer, name and other numbers are three or more lists.
+    """
+    by_symbol, keys = factorize(*others, layers, name_ids)
+    places: dict[tuple[Any, ...], int] = {}
+    group_by_symbol = [
+        places.setdefault((*other, layer, timeline.call_names[name_id]), len(places))
+        for *other, layer, name_id in zip(*(key.tolist() for key in keys), strict=True)
+    ]
+    *numbers, codes, names = ([key[i] for key in places] for i in range(len(keys)))
+    group = take(np.array(group_by_symbol, np.int32), by_symbol)
+    return group, [[code_name(API_LAYERS, code) for code in codes], names, *numbers]
+
+
 def kernel_name_ids(columns: Mapping[str, Array], spelling: str) -> Array:
     """Return the name ids of kernels in a spelling, the demangled name's where it is not recorded."""
     ids = columns[KERNEL_NAME_COLUMNS[spelling]]
@@ -77,19 +131,43 @@ def kernel_name_ids(columns: Mapping[str, Array], spelling: str) -> Array:
     return np.where(ids == MISSING, columns["name_id"].astype(np.int64), ids)
 
 
+def window_times(ops: GpuOps, span: Window | None) -> dict[str, Any]:
+    """Return the values of window_ns, busy_ns, idle_ns, idle_pct and kernel_union_ns of operations
+    in their window; none without a window.
+    """
+    if span is None:
+        return {}
+    busy_ns = busy(ops.start, ops.end, span)
+    idle_ns = span.length - busy_ns
+    return {
+        "window_ns": span.length,
+        "busy_ns": busy_ns,
+        "idle_ns": idle_ns,
+        "idle_pct": float(percent(idle_ns, span.length or 1)),
+        "kernel_union_ns": busy(ops.start, ops.end, span, ops.kind == OpKind.KERNEL),
+    }
+
+
 # -- gaps
 
-GAP_KIND = Column(
-    "kind",
-    Unit.TEXT,
-    "no_op: no GPU operation; no_kernel: no kernel or graph; stream: none of one stream. " + WINDOW,
-    key=True,
+HOST_FACTS = frozenset(
+    {
+        Fact.OPERATORS,
+        Fact.DIRECTIVES,
+        Fact.PYTHON_FUNCTIONS,
+        Fact.RANGES,
+        Fact.DEVICES,
+        Fact.OVERHEAD,
+    }
 )
-GAP_STREAM = Column(
-    "stream",
-    Unit.TEXT,
-    "The stream, for kind stream; `@` its process where a device has several.",
-    key=True,
+"""What says what the host did in a gap, besides its API calls."""
+
+GAP_KIND = key_column(
+    "kind",
+    "no_op: no GPU operation; no_kernel: no kernel or graph; stream: none of one stream. " + WINDOW,
+)
+GAP_STREAM = key_column(
+    "stream", "The stream, for kind stream; `@` its process where a device has several."
 )
 GAP_PART_DOCS = {
     "host": "before the launching call began",
@@ -142,9 +220,9 @@ def memory_kind_names(codes: Array) -> list[str | None]:
     return [code_name(MEMORY_KINDS, code) for code in codes.tolist()]
 
 
-def code_name(names: Sequence[str], code: int) -> str | None:
+def code_name(names: Sequence[str], code: int | None) -> str | None:
     """Return the name behind a code; None where the code has none."""
-    return names[code] if 0 <= code < len(names) else None
+    return names[code] if code is not None and 0 <= code < len(names) else None
 
 
 # -- statistics
@@ -167,40 +245,26 @@ DURATION_DOCS = {
 
 
 def statistics_columns(
-    docs: Mapping[str, str],
-    *,
-    prefix: str = "",
-    header: str = "",
-    brief: Iterable[str] = ("avg",),
+    docs: Mapping[str, str], *, prefix: str = "", header: str = "", brief: Iterable[str] = ("avg",)
 ) -> tuple[Column, ...]:
     """Return columns of durations, PREFIXavg_ns and so on, for those statistics that `docs` describes.
 
     `header` is how each is printed, with a `{}` for its name (empty: it is not printed).
     """
-    return tuple(
-        Column(
-            f"{prefix}{name}_ns",
-            Unit.NS,
-            doc,
-            better="less",
-            real=name not in ("min", "max"),
-            brief=name in brief,
-            printed=_statistics_header(header, name) if header else None,
+    columns = {
+        name: duration_column(
+            f"{prefix}{name}_ns", doc, real=name not in ("min", "max"), brief=name in brief
         )
         for name, doc in docs.items()
-    )
+    }
+    if not header:
+        return tuple(columns.values())
+    return tuple(printed(header.format(_HEADERS[name]), columns[name]) for name in columns)
 
 
-def _statistics_header(header: str, name: str) -> Printed:
-    decimals = None if name in ("min", "max") else 1
-    return Printed(header.format(_HEADERS[name]), decimals)
-
-
-def statistics_values(
-    statistics: Statistics, rows: Array | slice = slice(None)
-) -> dict[str, Array]:
-    """Return the values of avg_ns to stddev_ns at these rows."""
-    return {f"{name}_ns": getattr(statistics, field)[rows] for name, field in _STATISTICS.items()}
+def statistics_values(statistics: Statistics, prefix: str = "") -> dict[str, Array]:
+    """Return the values of PREFIXavg_ns to PREFIXstddev_ns."""
+    return {f"{prefix}{name}_ns": getattr(statistics, field) for name, field in _STATISTICS.items()}
 
 
 # -- per step

@@ -5,33 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
+from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column, values_by_column
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.queries.kernel_categories import RULES
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.queries.kernel_categories import RULES, communicates_on, computes
+from nsysconv.report import Column, Picture
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
-from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
-    Column("window_ns", Unit.NS, "Length of the window. " + WINDOW, better="less"),
+    *BY_DEVICE,
+    duration_column("window_ns", "Length of the window. " + WINDOW),
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window.", brief=False),
     Column(
         "computation_union_ns",
         Unit.NS,
         "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
     ),
-    Column(
+    duration_column(
         "communication_union_ns",
-        Unit.NS,
         "Union of the kernels that communicate (category communication of `kernel_categories`).",
-        better="less",
     ),
     Column("overlap_ns", Unit.NS, "Part of it while there was computation, too.", better="more"),
     Column(
@@ -40,38 +35,26 @@ COLUMNS = (
         "That part as a share of the communication; 0 where there is none.",
         better="more",
     ),
-    Column(
-        "exposed_communication_ns",
-        Unit.NS,
-        "Part of the communication while there was no computation.",
-        better="less",
+    duration_column(
+        "exposed_communication_ns", "Part of the communication while there was no computation."
     ),
-    Column("memcpy_union_ns", Unit.NS, "Union of the explicit copies.", better="less", brief=False),
-    Column(
-        "exposed_memcpy_ns",
-        Unit.NS,
-        "Part of it while there was neither computation nor communication.",
-        better="less",
+    duration_column("memcpy_union_ns", "Union of the explicit copies.", brief=False),
+    duration_column(
+        "exposed_memcpy_ns", "Part of it while there was neither computation nor communication."
     ),
-    Column(
+    duration_column(
         "exposed_memset_ns",
-        Unit.NS,
         "Time in which memory was set and there was nothing of the columns before.",
-        better="less",
         brief=False,
     ),
-    Column(
+    duration_column(
         "exposed_um_ns",
-        Unit.NS,
         "Time in which unified memory migrated and there was nothing of the columns before.",
-        better="less",
         brief=False,
     ),
-    Column(
+    duration_column(
         "idle_ns",
-        Unit.NS,
         "Window minus busy. With computation and what is exposed it adds up to the window.",
-        better="less",
     ),
 )
 
@@ -85,8 +68,8 @@ _FACTS = {
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device with GPU operations."""
-    talks = communicates(timeline, request.options["rules"])
-    rows = [_row(timeline, device, talks) for device in timeline.devices]
+    rules = request.options["rules"]
+    rows = [_row(timeline, d, communicates_on(timeline, d, rules)) for d in timeline.devices]
     for name, fact in _FACTS.items():
         if fact not in timeline.profile.facts:
             for row in rows:
@@ -118,12 +101,7 @@ COMM_OVERLAP = Query(
 
 def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
     ops = timeline.ops_on(device)
-    if ops is not timeline.ops:
-        talks = talks[timeline.places_on(device)]
-    row = {
-        "rank": timeline.rank_of(timeline.pids_on(device)),
-        "device_id": None if device == MISSING else device,
-    }
+    row = {"rank": timeline.rank_of(timeline.pids_on(device)), "device_id": device}
     span = window(timeline, device, ops)
     if span is None:
         return row
@@ -131,7 +109,7 @@ def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
     def measure(which: Array) -> int:
         return busy(ops.start[which], ops.end[which], span)
 
-    works = ((ops.kind == OpKind.KERNEL) & ~talks) | (ops.kind == OpKind.GRAPH)
+    works = computes(ops, talks)
     computation, communication = measure(works), measure(talks)
     # What each adds to the union of all before it: that is its exposed part.
     so_far = works
@@ -154,7 +132,7 @@ def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
         "computation_union_ns": computation,
         "communication_union_ns": communication,
         "overlap_ns": overlap,
-        "overlap_pct": float(percent(overlap, communication)) if communication else 0.0,
+        "overlap_pct": float(percent(overlap, communication or 1)),
         "memcpy_union_ns": measure(ops.kind == OpKind.MEMCPY),
         **exposed,
         "idle_ns": span.length - union_ns,

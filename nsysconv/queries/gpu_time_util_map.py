@@ -10,7 +10,7 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
+from nsysconv.queries.columns import BY_DEVICE, WINDOW
 from nsysconv.queries.contract import (
     GPU_OP_FACTS,
     Array,
@@ -31,9 +31,7 @@ from nsysconv.units import Unit
 
 _MAX_BINS = 100_000
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column("bin", Unit.ID, "Number of the bin, from 0, the same time for all ranks.", key=True),
     Column(
         "start_ns",

@@ -10,7 +10,14 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    WINDOW,
+    duration_column,
+    values_by_column,
+)
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
 from nsysconv.report import MISSING, Column, Picture
@@ -29,9 +36,7 @@ COLUMNS = (
     DEVICE,
     Column("device", Unit.TEXT, "Name of the GPU; null: the profile does not say which it is."),
     Column("window_start_ns", Unit.NS, "Where the window begins.", brief=False),
-    Column(
-        "window_ns", Unit.NS, "Length of the window; by step, of the step. " + WINDOW, better="less"
-    ),
+    duration_column("window_ns", "Length of the window; by step, of the step. " + WINDOW),
     Column(
         "kernel_graph_union_ns",
         Unit.NS,

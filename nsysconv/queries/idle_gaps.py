@@ -7,48 +7,38 @@ from typing import Any
 
 import numpy as np
 
+from nsysconv import schema
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
+    BY_DEVICE,
     GAP_KIND,
     GAP_PART_DOCS,
     GAP_STREAM,
-    PROFILE,
-    RANK,
+    HOST_FACTS,
     code_name,
+    duration_column,
     gap_keys,
+    rows_at,
 )
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import MISSING, Column
+from nsysconv.timeline import idle
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.idle import (
-    PARTS,
-    Gaps,
-    HostActivity,
-    drop_threadless_host_parts,
-    gaps,
-    host_activity,
-    parts,
-)
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     replace(GAP_KIND, brief=False),
     replace(GAP_STREAM, brief=False),
     Column("start_ns", Unit.NS, "When the gap began.", key=True),
-    Column("dur_ns", Unit.NS, "How long it was.", better="less"),
+    duration_column("dur_ns", "How long it was."),
     Column("cause", Unit.TEXT, "The largest of its parts."),
     *(
-        Column(
-            f"{part}_ns", Unit.NS, f"Part of it: {GAP_PART_DOCS[part]}.", better="less", brief=False
-        )
-        for part in PARTS
+        duration_column(f"{part}_ns", f"Part of it: {GAP_PART_DOCS[part]}.", brief=False)
+        for part in idle.PARTS
     ),
     Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),
     Column("during", Unit.TEXT, "What that thread did for the longest time of the host part."),
@@ -59,39 +49,26 @@ COLUMNS = (
 
 def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per gap of the requested kinds, longest first."""
-    gap_lists = [each for kind in request.idle_kinds for each in gaps(timeline, kind)]
+    gap_lists = [each for kind in request.idle_kinds for each in idle.gaps(timeline, kind)]
     total = sum(len(each) for each in gap_lists)
     # There may be millions of gaps: only those that will be shown are described.
     if request.limit and total > request.limit:
         durations = np.concatenate([each.dur for each in gap_lists])
         shortest = int(np.partition(durations, total - request.limit)[total - request.limit])
         gap_lists = [each.take(each.dur >= shortest) for each in gap_lists]
-    activities = host_activity(timeline)
+    activities = idle.host_activity(timeline)
     names = _Names(timeline)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for each in gap_lists:
         _add(columns, timeline, each, activities, names)
-    order = np.lexsort(
-        (np.array(columns["start_ns"], np.int64), -np.array(columns["dur_ns"], np.int64))
-    )
-    return Result(
-        {name: [values[i] for i in order.tolist()] for name, values in columns.items()}, total
-    )
+    start, dur = (np.array(columns[name], np.int64) for name in ("start_ns", "dur_ns"))
+    return Result(rows_at(columns, np.lexsort((start, -dur))), total)
 
 
 IDLE_GAPS = Query(
     title="Idle gaps, longest first",
     needs={Fact.KERNELS},
-    uses={
-        Fact.API_LINKS,
-        Fact.OPERATORS,
-        Fact.DIRECTIVES,
-        Fact.PYTHON_FUNCTIONS,
-        Fact.RANGES,
-        Fact.DEVICES,
-        Fact.OVERHEAD,
-        Fact.THREADS,
-    },
+    uses={Fact.API_LINKS, Fact.THREADS, *HOST_FACTS},
     columns=COLUMNS,
     compute=compute,
 )
@@ -100,18 +77,18 @@ IDLE_GAPS = Query(
 def _add(
     columns: dict[str, list[Any]],
     timeline: Timeline,
-    device_gaps: Gaps,
-    activities: HostActivity,
+    device_gaps: idle.Gaps,
+    activities: idle.HostActivity,
     names: _Names,
 ) -> None:
     columns["start_ns"] += device_gaps.start.tolist()
     columns["dur_ns"] += device_gaps.dur.tolist()
-    gap_parts = parts(timeline, device_gaps)
-    columns["cause"] += [PARTS[cause] for cause in gap_parts.argmax(axis=0).tolist()]
-    for part, spent in zip(PARTS, gap_parts.tolist(), strict=True):
+    gap_parts = idle.parts(timeline, device_gaps)
+    columns["cause"] += [idle.PARTS[cause] for cause in gap_parts.argmax(axis=0).tolist()]
+    for part, spent in zip(idle.PARTS, gap_parts.tolist(), strict=True):
         columns[f"{part}_ns"] += spent
     activity_names, activity_times = _during(
-        drop_threadless_host_parts(timeline, device_gaps), activities
+        idle.drop_threadless_host_parts(timeline, device_gaps), activities
     )
     columns["during"] += activity_names
     columns["during_ns"] += activity_times
@@ -122,7 +99,7 @@ def _add(
 
 
 def _during(
-    device_gaps: Gaps, activities: HostActivity
+    device_gaps: idle.Gaps, activities: idle.HostActivity
 ) -> tuple[list[str | None], list[int | None]]:
     """Return per gap the activity with the largest share of its host part, and that share."""
     names: list[str | None] = [None] * len(device_gaps)
@@ -163,17 +140,11 @@ class _Names:
         if kind is OpKind.KERNEL:
             return self._kernel_names.get(int(self._kernels[row]), "[no name]")
         if kind in (OpKind.MEMCPY, OpKind.MIGRATION):
-            table, prefix = (
-                ("memcpy", "[memcpy ")
-                if kind is OpKind.MEMCPY
-                else ("unified_memory_event", "[UM ")
-            )
-            return f"{prefix}{self._direction(table, row)}]"
+            table = schema.GPU_OP_TABLES[kind]
+            directions = self._timeline.profile.columns(table, ("direction",))["direction"]
+            word = code_name(DIRECTIONS, int(directions[row])) or "Unknown"
+            return f"[memcpy {word}]" if kind is OpKind.MEMCPY else f"[UM {word}]"
         return "[memset]" if kind is OpKind.MEMSET else "[graph launch]"
-
-    def _direction(self, table: str, row: int) -> str:
-        codes = self._timeline.profile.columns(table, ("direction",))["direction"]
-        return code_name(DIRECTIONS, int(codes[row])) or "Unknown"
 
     def thread(self, op: int) -> str | None:
         """Return number and name of the thread that launched an operation; None: not recorded."""

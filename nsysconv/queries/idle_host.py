@@ -3,51 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
-    PROFILE,
-    RANK,
+    BY_DEVICE,
+    HOST_FACTS,
     WINDOW,
     gap_keys,
+    key_column,
     sum_column,
     values_by_column,
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import Column, Picture
+from nsysconv.timeline import idle
 from nsysconv.timeline.arrays import counts, distinct, factorize, sums
-from nsysconv.timeline.idle import (
-    PARTS,
-    Gaps,
-    drop_threadless_host_parts,
-    gaps,
-    host_activity,
-    parts,
-)
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 K = TypeVar("K", bound=Hashable)
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
-    Column(
+    *BY_DEVICE,
+    key_column(
         "activity",
-        Unit.TEXT,
         "What the launching thread was in: its outermost API call (api_call), else its innermost "
         "operator, else directive (a construct of OpenACC or OpenMP), else python_function, else range; "
         "else outside of all.",
-        key=True,
     ),
-    Column(
-        "name", Unit.TEXT, "Name of the call, operator, construct, function or range.", key=True
-    ),
+    key_column("name", "Name of the call, operator, construct, function or range."),
     Column(
         "gap_count",
         Unit.COUNT,
@@ -60,10 +47,10 @@ COLUMNS = (
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device, activity and name, most time first: all host parts of the gaps."""
-    activities = host_activity(timeline)
-    rows: list[dict[str, object]] = []
-    for device_gaps in gaps(timeline, "no_op"):
-        on_thread = drop_threadless_host_parts(timeline, device_gaps)
+    activities = idle.host_activity(timeline)
+    rows: list[dict[str, Any]] = []
+    for device_gaps in idle.gaps(timeline, "no_op"):
+        on_thread = idle.drop_threadless_host_parts(timeline, device_gaps)
         by_label: dict[int, list[int]] = {}
         for pieces in activities.split(on_thread):
             label_number, (labels,) = factorize(pieces.label)
@@ -79,32 +66,18 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         merged.update(
             _without_thread(timeline, device_gaps.take(device_gaps.host_end > on_thread.host_end))
         )
-        for (kind, name), (count, total) in merged.items():
-            rows.append(
-                {
-                    "rank": keys["rank"],
-                    "device_id": keys["device_id"],
-                    "activity": kind,
-                    "name": name,
-                    "gap_count": count,
-                    "host_sum_ns": total,
-                }
-            )
-    rows.sort(key=lambda row: -int(str(row["host_sum_ns"])))
+        rows += (
+            {**keys, "activity": kind, "name": name, "gap_count": count, "host_sum_ns": total}
+            for (kind, name), (count, total) in merged.items()
+        )
+    rows.sort(key=lambda row: -row["host_sum_ns"])
     return values_by_column(rows, COLUMNS[1:])
 
 
 IDLE_HOST = Query(
     title="What the host did while the device was idle",
     needs={Fact.KERNELS, Fact.API_LINKS, Fact.THREADS},
-    uses={
-        Fact.OPERATORS,
-        Fact.DIRECTIVES,
-        Fact.PYTHON_FUNCTIONS,
-        Fact.RANGES,
-        Fact.DEVICES,
-        Fact.OVERHEAD,
-    },
+    uses=HOST_FACTS,
     columns=COLUMNS,
     picture=Picture(
         "bars", x=("activity", "name"), values=("host_sum_ns",), by=("rank", "device_id")
@@ -120,9 +93,9 @@ def _add(totals: dict[K, list[int]], entries: Iterable[tuple[K, int, int]]) -> N
         entry[1] += time
 
 
-def _without_thread(timeline: Timeline, device_gaps: Gaps) -> dict[tuple[str, str], list[int]]:
+def _without_thread(timeline: Timeline, device_gaps: idle.Gaps) -> dict[tuple[str, str], list[int]]:
     """Return the host parts of gaps that were ended by calls of no recorded thread."""
-    hosts = parts(timeline, device_gaps)[PARTS.index("host")]
+    hosts = idle.parts(timeline, device_gaps)[idle.PARTS.index("host")]
     hosts = hosts[hosts > 0]
     if not len(hosts):
         return {}

@@ -8,12 +8,11 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
+    BY_DEVICE,
     GAP_KIND,
     GAP_PART_DOCS,
     GAP_STREAM,
-    PROFILE,
-    RANK,
+    duration_column,
     gap_keys,
     per_step,
     sum_column,
@@ -21,16 +20,14 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import Column, Picture
+from nsysconv.timeline import idle
 from nsysconv.timeline.arrays import blocks, counts, decade, factorize, sums
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     GAP_KIND,
     GAP_STREAM,
     Column(
@@ -43,15 +40,13 @@ COLUMNS = (
     sum_column("gap_sum_ns", "Their length together.", "gap_count"),
     per_step("per_step_ns", "gap_sum_ns"),
     *(
-        Column(
+        duration_column(
             f"{part}_sum_ns",
-            Unit.NS,
             f"Part of it: {GAP_PART_DOCS[part]}.",
-            better="less",
             brief=part in ("host", "launch", "queue"),
             adds=True,
         )
-        for part in PARTS
+        for part in idle.PARTS
     ),
 )
 
@@ -61,7 +56,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     names = [column.name for column in COLUMNS[1:] if not column.optional]
     rows: dict[str, list[Any]] = {name: [] for name in names}
     for kind in request.idle_kinds:
-        for device_gaps in gaps(timeline, kind):
+        for device_gaps in idle.gaps(timeline, kind):
             _add(rows, timeline, device_gaps)
     return with_per_step(rows, timeline, request, {"per_step_ns": "gap_sum_ns"})
 
@@ -74,24 +69,24 @@ IDLE_SUMMARY = Query(
     picture=Picture(
         "histogram",
         x=("bucket_min_ns",),
-        values=tuple(f"{part}_sum_ns" for part in PARTS),
+        values=tuple(f"{part}_sum_ns" for part in idle.PARTS),
         by=("rank", "device_id", "kind", "stream"),
     ),
     compute=compute,
 )
 
 
-def _add(rows: dict[str, list[Any]], timeline: Timeline, device_gaps: Gaps) -> None:
+def _add(rows: dict[str, list[Any]], timeline: Timeline, device_gaps: idle.Gaps) -> None:
     group, (bucket,) = factorize(decade(device_gaps.dur))
     count = len(bucket)
     rows["bucket_min_ns"] += bucket.tolist()
     rows["gap_count"] += counts(group, count).tolist()
     rows["gap_sum_ns"] += sums(group, device_gaps.dur, count).tolist()
-    in_parts = np.zeros((len(PARTS), count), np.int64)
+    in_parts = np.zeros((len(idle.PARTS), count), np.int64)
     for block in blocks(len(device_gaps)):
-        for place, spent in enumerate(parts(timeline, device_gaps.take(block))):
+        for place, spent in enumerate(idle.parts(timeline, device_gaps.take(block))):
             in_parts[place] += sums(group[block], spent, count)
-    for part, spent in zip(PARTS, in_parts.tolist(), strict=True):
+    for part, spent in zip(idle.PARTS, in_parts.tolist(), strict=True):
         rows[f"{part}_sum_ns"] += spent
     for name, value in gap_keys(timeline, device_gaps).items():
         rows[name] += [value] * count

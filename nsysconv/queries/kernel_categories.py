@@ -7,13 +7,21 @@ from collections import Counter
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, ranks_by_group, sum_column
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    WINDOW,
+    duration_column,
+    key_column,
+    ranks_by_group,
+    rows_at,
+    sum_column,
+)
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import busy, window
-from nsysconv.timeline.kernel_categories import OTHER, categories, rules
+from nsysconv.timeline.kernel_categories import OTHER, categories, communicates, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
 from nsysconv.units import Unit
@@ -22,14 +30,10 @@ RULES = Option(
     "rules", None, "A TOML file of rules for kinds of kernels, tried before those of nsysconv."
 )
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
-    Column(
+    *BY_DEVICE,
+    key_column(
         "category",
-        Unit.TEXT,
         f"OpKind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
-        key=True,
     ),
     Column("kernel_count", Unit.COUNT, "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
@@ -40,12 +44,8 @@ COLUMNS = (
         better="less",
         adds=True,
     ),
-    Column(
-        "kernel_union_ns",
-        Unit.NS,
-        "Union of these kernels inside the window. " + WINDOW,
-        better="less",
-        brief=False,
+    duration_column(
+        "kernel_union_ns", "Union of these kernels inside the window. " + WINDOW, brief=False
     ),
     Column("name_count", Unit.COUNT, "How many names they have.", brief=False),
     Column("top_name", Unit.TEXT, "The name with most time among them."),
@@ -63,24 +63,21 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     count = len(devices)
     spent = sums(group, kernels.dur, count)
     untimed = counts(group[~kernels.timed], count) == counts(group, count)
-    whole = int(spent.sum())
     name_count, top = _names(timeline, kernels, group, count)
-    rank = ranks_by_group(timeline, kernels.pid, group, count)
-    union = _unions(timeline, kernels, group, devices)
     labels = [names[i] for i in category_numbers.tolist()]
-    order = sorted(range(count), key=lambda i: (-int(spent[i]), labels[i], int(devices[i])))
-    at = np.array(order, np.int64)
-    return {
-        "rank": [rank[i] for i in order],
-        "device_id": devices[at],
-        "category": [labels[i] for i in order],
-        "kernel_count": counts(group, count)[at],
-        "kernel_sum_ns": np.where(untimed, MISSING, spent)[at],
-        "kernel_pct": percent(spent[at], whole) if whole else np.zeros(count),
-        "kernel_union_ns": union[at],
-        "name_count": name_count[at],
-        "top_name": [top[i] for i in order],
+    values = {
+        "rank": ranks_by_group(timeline, kernels.pid, group, count),
+        "device_id": devices,
+        "category": labels,
+        "kernel_count": counts(group, count),
+        "kernel_sum_ns": np.where(untimed, MISSING, spent),
+        "kernel_pct": percent(spent, int(spent.sum()) or 1),
+        "kernel_union_ns": _unions(timeline, kernels, group, devices),
+        "name_count": name_count,
+        "top_name": top,
     }
+    order = sorted(range(count), key=lambda i: (-int(spent[i]), labels[i], int(devices[i])))
+    return rows_at(values, order)
 
 
 KERNEL_CATEGORIES = Query(
@@ -93,6 +90,18 @@ KERNEL_CATEGORIES = Query(
     picture=Picture("bars", x=("category",), values=("kernel_sum_ns",), by=("rank", "device_id")),
     compute=compute,
 )
+
+
+def communicates_on(timeline: Timeline, device: int, path: str | None) -> Array:
+    """Return which operations of a device communicate, as a mask; `path` is the value of RULES."""
+    talks = communicates(timeline, path)
+    # Of one device alone the mask serves as it is.
+    return talks if len(timeline.devices) == 1 else talks[timeline.places_on(device)]
+
+
+def computes(ops: GpuOps, talks: Array) -> Array:
+    """Return which operations are computation, as a mask: kernels that do not communicate, and graphs."""
+    return ((ops.kind == OpKind.KERNEL) & ~talks) | (ops.kind == OpKind.GRAPH)
 
 
 def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -> Array:
@@ -128,7 +137,6 @@ def _from_totals(timeline: Timeline, path: str | None) -> ColumnValues:
     category = {total.name: category_rules.category(total.name) for total in kernel_totals}
     groups = combine_by(kernel_totals, lambda total: (total.device_id, category[total.name]))
     spent = {key: kernel.sum_ns or 0 for key, kernel in groups.items()}
-    whole = sum(spent.values())
     order = sorted(groups, key=lambda key: (-spent[key], key[1], device_order(key[0])))
     by_name: dict[tuple[int | None, str], Counter[str]] = {key: Counter() for key in groups}
     for total in kernel_totals:
@@ -139,7 +147,7 @@ def _from_totals(timeline: Timeline, path: str | None) -> ColumnValues:
         "category": [label for _, label in order],
         "kernel_count": [groups[key].count for key in order],
         "kernel_sum_ns": [groups[key].sum_ns for key in order],
-        "kernel_pct": [float(percent(spent[key], whole)) if whole else 0.0 for key in order],
+        "kernel_pct": percent(np.array([spent[key] for key in order]), sum(spent.values()) or 1),
         "kernel_union_ns": [None] * len(order),
         "name_count": [len(by_name[key]) for key in order],
         "top_name": [

@@ -6,14 +6,14 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
+    BY_DEVICE,
     DURATION_DOCS,
     KERNEL_NAME_COLUMNS,
-    PROFILE,
-    RANK,
     kernel_name_ids,
+    key_column,
     per_step,
     ranks_by_group,
+    rows_at,
     statistics_columns,
     statistics_values,
     sum_column,
@@ -28,12 +28,8 @@ from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, 
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
-    Column(
-        "name", Unit.TEXT, "Demangled name of the kernel (`--names` chooses another).", key=True
-    ),
+    *BY_DEVICE,
+    key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
     Column("kernel_count", Unit.COUNT, "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     per_step("per_step_ns", "kernel_sum_ns"),
@@ -76,20 +72,18 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
     statistics = grouped_statistics(group, columns["dur_ns"], count)
     texts = timeline.profile.names(name_ids)
     names = [texts[i] for i in name_ids.tolist()]
-    rank = ranks_by_group(timeline, columns["pid"], group, count)
     spent = np.where(statistics.total == MISSING, 0, statistics.total)
-    whole = int(spent.sum())
-    order = sorted(range(count), key=lambda i: (-int(spent[i]), names[i], int(devices[i])))
-    at = np.array(order, np.int64)
-    return {
-        "rank": [rank[i] for i in order],
-        "device_id": devices[at],
-        "name": [names[i] for i in order],
-        "kernel_count": statistics.count[at],
-        "kernel_sum_ns": statistics.total[at],
-        "kernel_pct": percent(spent[at], whole) if whole else np.zeros(count),
-        **statistics_values(statistics, at),
+    values = {
+        "rank": ranks_by_group(timeline, columns["pid"], group, count),
+        "device_id": devices,
+        "name": names,
+        "kernel_count": statistics.count,
+        "kernel_sum_ns": statistics.total,
+        "kernel_pct": percent(spent, int(spent.sum()) or 1),
+        **statistics_values(statistics),
     }
+    order = sorted(range(count), key=lambda i: (-int(spent[i]), names[i], int(devices[i])))
+    return rows_at(values, order)
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
@@ -102,7 +96,6 @@ def _from_totals(timeline: Timeline) -> ColumnValues:
     )
     kernels = [total for _, total in rows]
     spent = [total.sum_ns or 0 for total in kernels]
-    whole = sum(spent)
     statistics = ("avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
     return {
         "rank": [rank_of(timeline, total) for total in kernels],
@@ -110,6 +103,6 @@ def _from_totals(timeline: Timeline) -> ColumnValues:
         "name": [name for (_, name), _ in rows],
         "kernel_count": [total.count for total in kernels],
         "kernel_sum_ns": [total.sum_ns for total in kernels],
-        "kernel_pct": [float(percent(ns, whole)) if whole else 0.0 for ns in spent],
+        "kernel_pct": percent(np.array(spent), sum(spent) or 1),
         **{name: [getattr(total, name) for total in kernels] for name in statistics},
     }

@@ -4,50 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, code_name, ranks_by_group, sum_column
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    call_groups,
+    duration_column,
+    key_column,
+    ranks_by_group,
+    rows_at,
+    sum_column,
+)
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import counts, factorize, grouped_statistics
-from nsysconv.timeline.timeline import Launches, Timeline, launches
+from nsysconv.timeline.arrays import counts, grouped_statistics
+from nsysconv.timeline.timeline import Timeline, launches
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
-    Column("layer", Unit.TEXT, "runtime or driver.", key=True),
-    Column("name", Unit.TEXT, "Documented name of the function.", key=True),
+    *BY_DEVICE,
+    key_column("layer", "runtime or driver."),
+    key_column("name", "Documented name of the function."),
     Column("launch_count", Unit.COUNT, "Calls that launched something."),
     sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count"),
-    Column("api_med_ns", Unit.NS, "Their median.", better="less", real=True),
-    Column("api_max_ns", Unit.NS, "The longest.", better="less", brief=False),
+    duration_column("api_med_ns", "Their median.", real=True),
+    duration_column("api_max_ns", "The longest.", brief=False),
     sum_column("gpu_op_sum_ns", "Sum of the durations of what they launched.", "launch_count"),
-    Column(
-        "gpu_op_med_ns",
-        Unit.NS,
-        "Median over the calls of what each launched.",
-        better="less",
-        real=True,
-    ),
-    Column(
+    duration_column("gpu_op_med_ns", "Median over the calls of what each launched.", real=True),
+    duration_column(
         "launch_latency_avg_ns",
-        Unit.NS,
         "Mean time from a call's start to its first operation's start, over calls whose operation "
         "does not start before them.",
-        better="less",
         real=True,
         brief=False,
     ),
-    Column(
-        "launch_latency_med_ns",
-        Unit.NS,
-        "Median of these times.",
-        better="less",
-        real=True,
-        brief=False,
-    ),
+    duration_column("launch_latency_med_ns", "Median of these times.", real=True, brief=False),
     Column(
         "queue_count",
         Unit.COUNT,
@@ -60,16 +50,9 @@ COLUMNS = (
         "queue_count",
         brief=False,
     ),
-    Column(
-        "queue_avg_ns",
-        Unit.NS,
-        "Mean of these times.",
-        better="less",
-        real=True,
-        brief=False,
-    ),
-    Column("queue_med_ns", Unit.NS, "Their median.", better="less", real=True),
-    Column("queue_max_ns", Unit.NS, "The longest.", better="less", brief=False),
+    duration_column("queue_avg_ns", "Mean of these times.", real=True, brief=False),
+    duration_column("queue_med_ns", "Their median.", real=True),
+    duration_column("queue_max_ns", "The longest.", brief=False),
     Column(
         "short_op_count",
         Unit.COUNT,
@@ -95,7 +78,8 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device and function that launched something there, most calls' time first."""
     launched, calls = launches(timeline), timeline.calls
     api = calls.end[launched.call] - calls.start[launched.call]
-    group, devices, layers, names = _groups(timeline, launched)
+    layer, name_id = calls.layer[launched.call], calls.name_id[launched.call]
+    group, (layers, names, devices) = call_groups(timeline, layer, name_id, launched.device)
     count = len(names)
     api_time = grouped_statistics(group, api, count)
     op_time = grouped_statistics(group, launched.op_sum, count)
@@ -106,7 +90,10 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     long_queue = launched.queue > max(request.options["long_queue_ns"], -1)
     clocks_disagree = timeline.clocks_disagree
     values = {
+        "rank": ranks_by_group(timeline, launched.pid, group, count),
         "device_id": devices,
+        "layer": layers,
+        "name": names,
         "launch_count": api_time.count,
         "api_sum_ns": api_time.total,
         "api_med_ns": api_time.median,
@@ -124,18 +111,11 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         "long_call_count": counts(group[long_call], count),
         "long_queue_count": _unless(clocks_disagree, counts(group[long_queue], count)),
     }
-    rank = ranks_by_group(timeline, launched.pid, group, count)
     order = sorted(
         range(count),
-        key=lambda i: (-int(api_time.total[i]), names[i], layers[i] or "", int(devices[i])),
+        key=lambda i: (-int(api_time.total[i]), names[i], layers[i] or "", devices[i]),
     )
-    at = np.array(order, np.int64)
-    return {
-        "rank": [rank[i] for i in order],
-        "layer": [layers[i] for i in order],
-        "name": [names[i] for i in order],
-        **{name: column[at] for name, column in values.items()},
-    }
+    return rows_at(values, order)
 
 
 LAUNCH_STATS = Query(
@@ -159,25 +139,3 @@ LAUNCH_STATS = Query(
 
 def _unless(clocks_disagree: bool, values: Array) -> Array:
     return np.full(len(values), MISSING) if clocks_disagree else values
-
-
-def _groups(
-    timeline: Timeline, launched: Launches
-) -> tuple[Array, Array, list[str | None], list[str]]:
-    """Return the group of each launch; the device, the layer and the plain name of each group."""
-    calls = timeline.calls
-    by_symbol, (devices, codes, ids) = factorize(
-        launched.device, calls.layer[launched.call], calls.name_id[launched.call]
-    )
-    places: dict[tuple[int, int, str], int] = {}
-    # Two versions of a function have one plain name.
-    group_by_symbol = [
-        places.setdefault((device, code, timeline.call_names[name_id]), len(places))
-        for device, code, name_id in zip(
-            devices.tolist(), codes.tolist(), ids.tolist(), strict=True
-        )
-    ]
-    group = np.array(group_by_symbol, np.int64)[by_symbol]
-    layers = [code_name(API_LAYERS, code) for _, code, _ in places]
-    devices = np.array([device for device, _, _ in places], np.int64)
-    return group, devices, layers, [name for _, _, name in places]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, code_name, ranks_by_group
+from nsysconv.queries.columns import BY_DEVICE, code_name, key_column, ranks_by_group, rows_at
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, values_of
 from nsysconv.timeline.arrays import factorize, sums
@@ -17,25 +17,13 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
-    Column("metric", Unit.TEXT, "Name of the metric or event, as the source has it.", key=True),
-    Column(
-        "kernel",
-        Unit.TEXT,
-        "The kernel it was measured in; null: it was sampled, whatever ran.",
-        key=True,
-    ),
+    *BY_DEVICE,
+    key_column("metric", "Name of the metric or event, as the source has it."),
+    key_column("kernel", "The kernel it was measured in; null: it was sampled, whatever ran."),
     Column(
         "kind", Unit.TEXT, "metric, or event: a hardware counter itself.", key=True, brief=False
     ),
-    Column(
-        "unit",
-        Unit.TEXT,
-        "What the values count; level: of use, from 0 (idle) to 10 (max).",
-        key=True,
-    ),
+    key_column("unit", "What the values count; level: of use, from 0 (idle) to 10 (max)."),
     Column(
         "sample_count",
         Unit.COUNT,
@@ -69,17 +57,16 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     np.fmin.at(low, group, least)
     np.fmax.at(high, group, greatest)
     order = sorted(range(count), key=lambda i: [_null_first(value) for value in keys[i]])
-    at = np.array(order, np.int64)
-    ranks = ranks_by_group(timeline, columns["pid"], group, count)
     names = ("device_id", "metric", "kernel", "kind", "unit")
-    return {
-        "rank": [ranks[i] for i in order],
-        **{name: [keys[i][place] for i in order] for place, name in enumerate(names)},
-        "sample_count": sums(group, executions, count)[at],
-        "value_avg": mean[at],
-        "value_min": low[at],
-        "value_max": high[at],
+    values = {
+        "rank": ranks_by_group(timeline, columns["pid"], group, count),
+        **{name: [key[place] for key in keys] for place, name in enumerate(names)},
+        "sample_count": sums(group, executions, count),
+        "value_avg": mean,
+        "value_min": low,
+        "value_max": high,
     }
+    return rows_at(values, order)
 
 
 METRICS = Query(

@@ -7,12 +7,19 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, sum_column, values_by_column
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    WINDOW,
+    duration_column,
+    sum_column,
+    values_by_column,
+    window_times,
+)
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import blocks, counts, percent, sums
+from nsysconv.timeline.arrays import blocks, counts, sums
 from nsysconv.timeline.events import GpuOps, OpKind
-from nsysconv.timeline.idle import busy, window
+from nsysconv.timeline.idle import window
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
     GPU_KINDS,
@@ -29,9 +36,7 @@ from nsysconv.timeline.totals import (
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column(
         "device",
         Unit.TEXT,
@@ -40,13 +45,13 @@ COLUMNS = (
     ),
     Column("recording_ns", Unit.NS, "Length of the recording.", brief=False),
     Column("window_start_ns", Unit.NS, "Where the window begins. " + WINDOW, brief=False),
-    Column("window_ns", Unit.NS, "Length of the window.", better="less"),
+    duration_column("window_ns", "Length of the window."),
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window."),
-    Column("idle_ns", Unit.NS, "Window minus busy.", better="less", brief=False),
+    duration_column("idle_ns", "Window minus busy.", brief=False),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
     Column("kernel_count", Unit.COUNT, "Kernels."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    Column("kernel_union_ns", Unit.NS, "Union of the kernels.", better="less", brief=False),
+    duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
     Column("memcpy_count", Unit.COUNT, "Explicit copies."),
     sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
     Column("memset_count", Unit.COUNT, "Memory sets.", brief=False),
@@ -100,34 +105,15 @@ def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, An
         op_sums += sums(ops.kind[block], ops.end[block] - ops.start[block], len(OpKind))
     row: dict[str, Any] = {
         "rank": timeline.rank_of(timeline.pids_on(device)),
-        "device_id": None if device == MISSING else device,
+        "device_id": device,
         "device": names.get(device),
         "recording_ns": timeline.profile.attributes["recording_ns"],
-        "window_start_ns": None,
-        "window_ns": None,
-        "busy_ns": None,
-        "idle_ns": None,
-        "idle_pct": None,
-        "kernel_union_ns": None,
+        "window_start_ns": None if span is None else span.start,
+        **window_times(ops, span),
         "um_bytes_sum": _migrated_bytes(timeline, ops),
     }
-    if span is not None:
-        busy_ns = busy(ops.start, ops.end, span)
-        row.update(
-            window_start_ns=span.start,
-            window_ns=span.length,
-            busy_ns=busy_ns,
-            idle_ns=span.length - busy_ns,
-            kernel_union_ns=busy(ops.start, ops.end, span, ops.kind == OpKind.KERNEL),
-            idle_pct=float(percent(span.length - busy_ns, span.length)) if span.length else 0.0,
-        )
-    for prefix, kind in (
-        ("kernel", OpKind.KERNEL),
-        ("memcpy", OpKind.MEMCPY),
-        ("memset", OpKind.MEMSET),
-        ("um", OpKind.MIGRATION),
-        ("graph_launch", OpKind.GRAPH),
-    ):
+    # In the order of OpKind.
+    for kind, prefix in enumerate(("kernel", "memcpy", "memset", "um", "graph_launch")):
         row[f"{prefix}_count"] = int(op_counts[kind])
         row[f"{prefix}_sum_ns"] = int(op_sums[kind])
     return row

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK
+from nsysconv.queries.columns import BY_DEVICE, duration_column, key_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics, percent
@@ -17,21 +17,12 @@ from nsysconv.timeline.timeline import Queues, Timeline, queues
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
-    Column(
-        "stream",
-        Unit.TEXT,
-        "The stream; `@` its process where a device has several.",
-        key=True,
-    ),
+    *BY_DEVICE,
+    key_column("stream", "The stream; `@` its process where a device has several."),
     Column("launch_count", Unit.COUNT, "Calls that launched something on it, with a latency."),
-    Column(
+    duration_column(
         "span_ns",
-        Unit.NS,
         "Time from the first of these calls to the last start of what they launched.",
-        better="less",
         brief=False,
     ),
     Column(
@@ -73,11 +64,9 @@ COLUMNS = (
         brief=False,
     ),
     Column("queue_length_max", Unit.COUNT, "The greatest of these lengths.", better="less"),
-    Column(
+    duration_column(
         "full_ns",
-        Unit.NS,
         "Time in which at least as many launches waited as the option full says.",
-        better="less",
         adds=True,
     ),
     Column("full_pct", Unit.PCT, "That time as a share of span_ns.", better="less", brief=False),

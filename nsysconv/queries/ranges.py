@@ -7,7 +7,9 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
+    duration_column,
     ranks_by_group,
+    rows_at,
     statistics_columns,
     statistics_values,
     sum_column,
@@ -52,13 +54,7 @@ COLUMNS = (
     Column("level", Unit.ID, "How many ranges it lies in.", brief=False),
     Column("range_count", Unit.COUNT, "Ranges of this path."),
     sum_column("range_sum_ns", "Sum of their durations.", "range_count"),
-    Column(
-        "self_sum_ns",
-        Unit.NS,
-        "The same without the ranges directly inside.",
-        better="less",
-        adds=True,
-    ),
+    duration_column("self_sum_ns", "The same without the ranges directly inside.", adds=True),
     *statistics_columns(_STATISTICS, brief=()),
     Column(
         "launch_count", Unit.COUNT, "API calls in it that launched GPU operations.", brief=False
@@ -66,11 +62,9 @@ COLUMNS = (
     Column("gpu_op_count", Unit.COUNT, f"Count of {_LAUNCHED}.", brief=False),
     Column("kernel_count", Unit.COUNT, "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    Column(
+    duration_column(
         "self_kernel_sum_ns",
-        Unit.NS,
         "The same without what was launched in the ranges directly inside.",
-        better="less",
         brief=False,
         adds=True,
     ),
@@ -80,12 +74,8 @@ COLUMNS = (
         f"From the start of the first to the end of the last of {_LAUNCHED}, added up.",
         "projected_count",
     ),
-    Column(
-        "gpu_union_sum_ns",
-        Unit.NS,
-        f"Union of {_LAUNCHED}, added up over the ranges.",
-        better="less",
-        adds=True,
+    duration_column(
+        "gpu_union_sum_ns", f"Union of {_LAUNCHED}, added up over the ranges.", adds=True
     ),
 )
 _ON_GPU = tuple(column.name for column in COLUMNS[12:])
@@ -105,7 +95,8 @@ def compute(timeline: Timeline, request: Request) -> Result:
     group, count = paths.of[shown], len(paths)
     dur = tree.spans.end - tree.spans.start
     statistics = grouped_statistics(group, dur[shown], count)
-    values: dict[str, Array] = {
+    values = {
+        "rank": ranks_by_group(timeline, tree.spans.pid[shown], group, count),
         "level": paths.level,
         "range_count": statistics.count,
         "range_sum_ns": statistics.total,
@@ -116,7 +107,6 @@ def compute(timeline: Timeline, request: Request) -> Result:
         values |= _on_gpu(timeline, tree, any_thread, shown, group, count)
     else:
         values |= {name: np.full(count, MISSING) for name in _ON_GPU}
-    rank = ranks_by_group(timeline, tree.spans.pid[shown], group, count)
     at = paths.depth_first(statistics.total)
     at = at[statistics.count[at] > 0]
     row_count = len(at)
@@ -125,10 +115,9 @@ def compute(timeline: Timeline, request: Request) -> Result:
     level = paths.level[at]
     return Result(
         {
-            "rank": [rank[i] for i in at.tolist()],
             "path": texts,
             "tree": indent_names(_INDENT, level, [names[i] for i in paths.name[at].tolist()]),
-            **{name: column[at] for name, column in values.items()},
+            **rows_at(values, at),
         },
         row_count,
         deep_path_notes(texts, level),

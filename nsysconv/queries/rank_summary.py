@@ -8,15 +8,23 @@ import numpy as np
 
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW, sum_column, values_by_column
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    WINDOW,
+    duration_column,
+    key_column,
+    sum_column,
+    values_by_column,
+    window_times,
+)
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
-from nsysconv.queries.kernel_categories import RULES
+from nsysconv.queries.kernel_categories import RULES, communicates_on, computes
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
-from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, percent, take
+from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.intervals import union
-from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -38,11 +46,9 @@ COLUMNS = (
     Column("rank", Unit.ID, "Rank of the process; null: none known, or a row over all.", key=True),
     Column("pid", Unit.ID, "The process; null in rows over all.", key=True, brief=False),
     DEVICE,
-    Column(
+    key_column(
         "over_ranks",
-        Unit.TEXT,
         "min, median or max: each value is that of all rows of ranks by itself; null: one rank.",
-        key=True,
     ),
     Column(
         "rank_count",
@@ -51,60 +57,35 @@ COLUMNS = (
         brief=False,
     ),
     Column("host", Unit.TEXT, "Where it ran."),
-    Column(
-        "window_ns",
-        Unit.NS,
-        "Length of the window, of this process's operations on the device. " + WINDOW,
-        better="less",
+    duration_column(
+        "window_ns", "Length of the window, of this process's operations on the device. " + WINDOW
     ),
     Column("busy_ns", Unit.NS, "Union of its GPU operations inside the window.", adds=True),
-    Column("idle_ns", Unit.NS, "Window minus busy.", better="less", brief=False, adds=True),
+    duration_column("idle_ns", "Window minus busy.", brief=False, adds=True),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
     Column("kernel_count", Unit.COUNT, "Kernels.", brief=False),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    Column("kernel_union_ns", Unit.NS, "Union of the kernels.", better="less", brief=False),
-    Column(
+    duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
+    duration_column(
         "computation_union_ns",
-        Unit.NS,
         "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
-        better="less",
     ),
-    Column(
+    duration_column(
         "communication_union_ns",
-        Unit.NS,
         "Union of the kernels that communicate (category communication of `kernel_categories`).",
-        better="less",
     ),
     Column("htod_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the device.", better="less"),
-    Column(
-        "htod_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        brief=False,
-        adds=True,
-    ),
+    duration_column("htod_sum_ns", "Sum of their durations.", brief=False, adds=True),
     Column("dtoh_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the host.", better="less"),
-    Column(
-        "dtoh_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        brief=False,
-        adds=True,
-    ),
-    Column(
+    duration_column("dtoh_sum_ns", "Sum of their durations.", brief=False, adds=True),
+    duration_column(
         "api_sum_ns",
-        Unit.NS,
         "Sum of the durations of the process's outermost API calls; the same in each of its rows. Null: "
         "threads are not recorded.",
-        better="less",
     ),
-    Column(
+    duration_column(
         "mpi_union_ns",
-        Unit.NS,
         "Time in which a thread of the process was in a call of MPI; the same in each of its rows.",
-        better="less",
     ),
     _imbalance("busy", "busy time"),
     _imbalance("computation", "computation"),
@@ -227,9 +208,7 @@ def _without_ops(timeline: Timeline) -> Row:
 
 def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> Row:
     ops = timeline.ops_on(device)
-    talks = communicates(timeline, request.options["rules"])
-    if ops is not timeline.ops:
-        talks = talks[timeline.places_on(device)]
+    talks = communicates_on(timeline, device, request.options["rules"])
     which = ops.pid == pid
     mine, talks = (ops, talks) if which.all() else (ops.take(which), talks[which])
     row: Row = {"device_id": None if device == MISSING else device}
@@ -245,14 +224,9 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     span = window(timeline, device, mine)
     if span is None:
         return row
-    works = (kernels & ~talks) | (mine.kind == OpKind.GRAPH)
-    busy_ns = busy(mine.start, mine.end, span)
+    works = computes(mine, talks)
     return row | {
-        "window_ns": span.length,
-        "busy_ns": busy_ns,
-        "idle_ns": span.length - busy_ns,
-        "idle_pct": float(percent(span.length - busy_ns, span.length)) if span.length else 0.0,
-        "kernel_union_ns": busy(mine.start[kernels], mine.end[kernels], span),
+        **window_times(mine, span),
         "computation_union_ns": busy(mine.start[works], mine.end[works], span),
         "communication_union_ns": busy(mine.start[talks], mine.end[talks], span),
     }

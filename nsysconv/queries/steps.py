@@ -7,7 +7,7 @@ from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, step_pattern
+from nsysconv.queries.columns import PROFILE, duration_column, key_column, step_pattern
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import Column, Picture
 from nsysconv.timeline import steps as found_in
@@ -18,11 +18,8 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 STEP_RANK = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
-STEP = Column(
-    "step",
-    Unit.TEXT,
-    f"Name of the step; `{WHOLE}`: no step was annotated, and this is all of the process.",
-    key=True,
+STEP = key_column(
+    "step", f"Name of the step; `{WHOLE}`: no step was annotated, and this is all of the process."
 )
 _STEP = replace(
     STEP,
@@ -53,21 +50,17 @@ COLUMNS = (
         "When the step began, or the first stretch of time between steps.",
         brief=False,
     ),
-    Column(
+    duration_column(
         "dur_ns",
-        Unit.NS,
         "How long it took, to the end of the last GPU operation launched in it, or how long all "
         "stretches between steps; the sum of the columns that follow.",
-        better="less",
         adds=True,
     ),
     *(
-        Column(
+        duration_column(
             f"{name}_ns",
-            Unit.NS,
             f"Time of the step in which {doc}"
             f"{', and nothing of the columns before' if place and name != 'other' else ''}.",
-            better="less",
             adds=True,
         )
         for place, (name, doc) in enumerate(_DOCS.items())

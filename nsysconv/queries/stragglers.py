@@ -9,7 +9,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import DEVICE, PROFILE, sum_column, values_by_column
+from nsysconv.queries.columns import DEVICE, PROFILE, duration_column, sum_column, values_by_column
 from nsysconv.queries.contract import Array, Query, Request, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import Column, Picture, ProfileRef
@@ -49,21 +49,19 @@ COLUMNS = (
     sum_column(
         "late_sum_ns", "How much later than the first rank it came, added up.", "collective_count"
     ),
-    Column("late_avg_ns", Unit.NS, "Mean of that.", better="less", real=True),
-    Column("late_med_ns", Unit.NS, "Median of that.", better="less", real=True),
-    Column("late_max_ns", Unit.NS, "Most of that.", better="less"),
+    duration_column("late_avg_ns", "Mean of that.", real=True),
+    duration_column("late_med_ns", "Median of that.", real=True),
+    duration_column("late_max_ns", "Most of that."),
     Column(
         "wait_sum_ns",
         Unit.NS,
         "How long it waited for the last rank to come, added up.",
         counted_by="collective_count",
     ),
-    Column(
+    duration_column(
         "caused_wait_ns",
-        Unit.NS,
         "How long all others waited where it came last, added up over them. Over all ranks it is as much "
         "as they waited.",
-        better="less",
         adds=True,
     ),
     Column(

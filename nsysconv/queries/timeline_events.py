@@ -15,7 +15,9 @@ from nsysconv.queries.columns import (
     RANK,
     direction_codes,
     direction_names,
+    duration_column,
     kernel_name_ids,
+    key_column,
 )
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
@@ -32,14 +34,12 @@ COLUMNS = (
     Column("stream_id", Unit.ID, "The stream; null: not on a GPU, or not recorded.", key=True),
     Column("tid", Unit.ID, "The thread; null: on a GPU, or not recorded.", key=True),
     Column("thread", Unit.TEXT, "The thread's name.", brief=False),
-    Column(
+    key_column(
         "kind",
-        Unit.TEXT,
         "What it is: kernel, memcpy, memset, migration, graph_launch, api_call, range or operator.",
-        key=True,
     ),
     Column("start_ns", Unit.NS, "When it began.", key=True),
-    Column("dur_ns", Unit.NS, "How long it took.", better="less"),
+    duration_column("dur_ns", "How long it took."),
     Column("name", Unit.TEXT, "What it is called; what has no name stands in brackets."),
 )
 

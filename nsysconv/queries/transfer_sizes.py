@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
-    PROFILE,
-    RANK,
+    BY_DEVICE,
     direction_names,
+    key_column,
     ranks_by_group,
     sum_column,
 )
@@ -19,15 +18,8 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
-    Column(
-        "direction",
-        Unit.TEXT,
-        "From where to where; `UM ` marks migrations of unified memory.",
-        key=True,
-    ),
+    *BY_DEVICE,
+    key_column("direction", "From where to where; `UM ` marks migrations of unified memory."),
     Column(
         "bucket_min_bytes",
         Unit.BYTES,

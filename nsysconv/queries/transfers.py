@@ -8,15 +8,15 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
-    PROFILE,
-    RANK,
+    BY_DEVICE,
     direction_code,
     direction_codes,
     direction_names,
+    key_column,
     memory_kind_names,
     per_step,
     ranks_by_group,
+    rows_at,
     sum_column,
     with_per_step,
 )
@@ -37,18 +37,11 @@ from nsysconv.timeline.totals import (
 from nsysconv.units import Unit
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column("peer_device_id", Unit.ID, "The other device of a peer copy.", key=True),
-    Column(
-        "direction",
-        Unit.TEXT,
-        "From where to where; `UM ` marks migrations of unified memory.",
-        key=True,
-    ),
-    Column("src_kind", Unit.TEXT, "Kind of memory read; null: not recorded.", key=True),
-    Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded.", key=True),
+    key_column("direction", "From where to where; `UM ` marks migrations of unified memory."),
+    key_column("src_kind", "Kind of memory read; null: not recorded."),
+    key_column("dst_kind", "Kind of memory written; null: not recorded."),
     Column("memcpy_count", Unit.COUNT, "Copies."),
     sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
     per_step("bytes_per_step", "bytes_sum"),
@@ -136,28 +129,27 @@ def _from_events(timeline: Timeline) -> ColumnValues:
     count = len(device)
     sizes = grouped_statistics(group, copies.bytes, count)
     times = grouped_statistics(group, copies.dur, count)
-    rank = ranks_by_group(timeline, copies.pid, group, count)
-    at = np.lexsort((direction, -np.maximum(sizes.total, 0), device))
     with np.errstate(invalid="ignore", divide="ignore"):
         throughput = np.where(
             (times.total > 0) & (sizes.total != MISSING), sizes.total * 1e9 / times.total, np.nan
         )
-    return {
-        "rank": [rank[i] for i in at.tolist()],
-        "device_id": device[at],
-        "peer_device_id": peer[at],
-        "direction": direction_names(direction[at]),
-        "src_kind": memory_kind_names(src[at]),
-        "dst_kind": memory_kind_names(dst[at]),
-        "memcpy_count": sizes.count[at],
-        "bytes_sum": sizes.total[at],
-        "bytes_avg": sizes.mean[at],
-        "bytes_med": sizes.median[at],
-        "bytes_min": sizes.minimum[at],
-        "bytes_max": sizes.maximum[at],
-        "memcpy_sum_ns": times.total[at],
-        "throughput_bytes_per_s": throughput[at],
+    values = {
+        "rank": ranks_by_group(timeline, copies.pid, group, count),
+        "device_id": device,
+        "peer_device_id": peer,
+        "direction": direction_names(direction),
+        "src_kind": memory_kind_names(src),
+        "dst_kind": memory_kind_names(dst),
+        "memcpy_count": sizes.count,
+        "bytes_sum": sizes.total,
+        "bytes_avg": sizes.mean,
+        "bytes_med": sizes.median,
+        "bytes_min": sizes.minimum,
+        "bytes_max": sizes.maximum,
+        "memcpy_sum_ns": times.total,
+        "throughput_bytes_per_s": throughput,
     }
+    return rows_at(values, np.lexsort((direction, -np.maximum(sizes.total, 0), device)))
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
@@ -173,23 +165,19 @@ def _from_totals(timeline: Timeline) -> ColumnValues:
         by_direction.items(),
         key=lambda item: (item[0][0], -(item[1].bytes_sum or 0), item[0][1]),
     )
-    nulls = [None] * len(rows)
     sums = [copies for _, copies in rows]
+    figures = ("bytes_sum", "bytes_avg", "bytes_min", "bytes_max")
     return {
         "rank": [rank_of(timeline, copies) for copies in sums],
         "device_id": [device for (device, _), _ in rows],
-        "peer_device_id": nulls,
         "direction": direction_names(np.array([code for (_, code), _ in rows], np.int64)),
-        "src_kind": nulls,
-        "dst_kind": nulls,
         "memcpy_count": [copies.count for copies in sums],
-        "bytes_sum": [copies.bytes_sum for copies in sums],
-        "bytes_avg": [copies.bytes_avg for copies in sums],
-        "bytes_med": nulls,
-        "bytes_min": [copies.bytes_min for copies in sums],
-        "bytes_max": [copies.bytes_max for copies in sums],
+        **{name: [getattr(copies, name) for copies in sums] for name in figures},
         "memcpy_sum_ns": [copies.sum_ns for copies in sums],
         "throughput_bytes_per_s": [_throughput(copies) for copies in sums],
+        **dict.fromkeys(
+            ("peer_device_id", "src_kind", "dst_kind", "bytes_med"), [None] * len(sums)
+        ),
     }
 
 

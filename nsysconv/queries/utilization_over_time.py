@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
+from nsysconv.queries.columns import BY_DEVICE, WINDOW
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import percent
@@ -20,9 +20,7 @@ from nsysconv.units import Unit
 
 _MAX_BINS = 100_000
 COLUMNS = (
-    PROFILE,
-    RANK,
-    DEVICE,
+    *BY_DEVICE,
     Column("bin", Unit.ID, "Number of the bin, from 0. " + WINDOW, key=True),
     Column("start_ns", Unit.NS, "When the bin begins."),
     Column("dur_ns", Unit.NS, "How long it is.", brief=False, adds=True),

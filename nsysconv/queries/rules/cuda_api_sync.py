@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, RANK
+from nsysconv.queries.columns import PROFILE, RANK, duration_column
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import Column
 from nsysconv.timeline.events import call_ids
@@ -23,7 +23,7 @@ COLUMNS = (
     Column("tid", Unit.ID, "The thread; null: not recorded."),
     Column("call_id", Unit.ID, "The call, `api_call.id`.", key=True),
     Column("start_ns", Unit.NS, "When the call began."),
-    Column("dur_ns", Unit.NS, "How long it took.", better="less"),
+    duration_column("dur_ns", "How long it took."),
     FUNCTION,
 )
 

@@ -11,7 +11,14 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    WINDOW,
+    duration_column,
+    values_by_column,
+)
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import factorize, percent
@@ -93,12 +100,10 @@ _GAP_COLUMNS = (
     _PID,
     DEVICE,
     Column("start_ns", Unit.NS, "When the gap began. " + WINDOW, key=True),
-    Column(
+    duration_column(
         "dur_ns",
-        Unit.NS,
         "How long neither an operation of the process ran on the device nor the profiler was at work "
         "in the process.",
-        better="less",
     ),
     Column(
         "before_table",
@@ -187,7 +192,7 @@ _CHUNK_COLUMNS = (
     _PID,
     DEVICE,
     Column("start_ns", Unit.NS, "Where the first of its chunks begins. " + WINDOW, key=True),
-    Column("dur_ns", Unit.NS, "Length of its chunks, which follow each other.", better="less"),
+    duration_column("dur_ns", "Length of its chunks, which follow each other."),
     Column(
         "in_use_ns",
         Unit.NS,

@@ -13,7 +13,14 @@ from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_names, memory_kind_names
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    direction_names,
+    duration_column,
+    memory_kind_names,
+)
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.rules.cuda_api_sync import FUNCTION, PID, call_row_ids
 from nsysconv.report import MISSING, Column
@@ -125,7 +132,7 @@ def _unknown_kind_notes(
 
 
 _KEYS = (PROFILE, RANK, PID, DEVICE)
-_DUR = Column("dur_ns", Unit.NS, "How long it took; null: not recorded.", better="less")
+_DUR = duration_column("dur_ns", "How long it took; null: not recorded.")
 _COPY = (
     *_KEYS,
     Column("memcpy_id", Unit.ID, "The copy, `memcpy.id`.", key=True),
@@ -143,7 +150,7 @@ _CALL = (
     Column("stream_id", Unit.ID, "The stream.", brief=False),
     FUNCTION,
     Column("call_id", Unit.ID, "The call, `api_call.id`.", brief=False),
-    Column("call_dur_ns", Unit.NS, "How long the call took.", better="less", brief=False),
+    duration_column("call_dur_ns", "How long the call took.", brief=False),
 )
 
 # -- asynchronous copies from or to pageable memory, which are not asynchronous

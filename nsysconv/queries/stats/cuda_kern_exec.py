@@ -7,34 +7,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import statistics_columns
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
-from nsysconv.queries.stats.cuda_names import (
-    AXES,
-    KERNEL_OPTIONS,
-    function_name,
-    kernel_names,
-    launch_size,
-    texts_at,
+from nsysconv.queries.columns import (
+    duration_column,
+    key_column,
+    printed,
+    rows_at,
+    statistics_columns,
+    statistics_values,
 )
-from nsysconv.queries.stats.summaries import row_statistics, statistics_docs, summary_rows
-from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import factorize
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.stats import cuda_names
+from nsysconv.queries.stats.summaries import statistics_docs
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.arrays import counts, factorize, grouped_statistics
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-_PID = Column("pid", Unit.ID, "The process.", key=True, printed=Printed("PID"))
-_TID = Column("tid", Unit.ID, "The thread that launched it.", key=True, printed=Printed("TID"))
-_ORDINAL = Column(
-    "ordinal", Unit.ID, "CUDA ordinal of the device.", key=True, printed=Printed("DevId")
-)
-_KERNEL = Column("name", Unit.TEXT, "Name of the kernel.", key=True, printed=Printed("Kernel Name"))
+_PID = printed("PID", Column("pid", Unit.ID, "The process.", key=True))
+_TID = printed("TID", Column("tid", Unit.ID, "The thread that launched it.", key=True))
+_ORDINAL = printed("DevId", Column("ordinal", Unit.ID, "CUDA ordinal of the device.", key=True))
+_KERNEL = printed("Kernel Name", key_column("name", "Name of the kernel."))
 
 
 def _function(header: str) -> Column:
     doc = "The function that launched it."
-    return Column("api", Unit.TEXT, doc, key=True, printed=Printed(header))
+    return printed(header, key_column("api", doc))
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def _launches(timeline: Timeline, request: Request) -> _Launches:
     one_clock = not timeline.clocks_disagree
     queue = start - calls.end[call]
     total = np.maximum(end, calls.end[call]) - calls.start[call]
-    names = kernel_names(timeline, request)
+    names = cuda_names.kernel_names(timeline, request)
     # Names are of the slice's rows, which this numbers by their rows in the whole table.
     place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
     return _Launches(
@@ -91,12 +89,10 @@ _SUM_COLUMNS = (
     _PID,
     _TID,
     _ORDINAL,
-    Column("kernel_count", Unit.COUNT, "Executions.", printed=Printed("Count")),
-    Column(
-        "queue_count",
-        Unit.COUNT,
-        "Those that did not start before their call returned.",
-        printed=Printed("QCount"),
+    printed("Count", Column("kernel_count", Unit.COUNT, "Executions.")),
+    printed(
+        "QCount",
+        Column("queue_count", Unit.COUNT, "Those that did not start before their call returned."),
     ),
     *(
         column
@@ -118,109 +114,76 @@ def _summary(timeline: Timeline, request: Request) -> ColumnValues:
     group, keys = factorize(
         calls.thread[launches.call], launches.device, calls.name_id[launches.call], launches.name
     )
-    threads, devices, name_ids, kernels = (values.tolist() for values in keys)
-    labels: list[tuple[str | None, ...]] = [()] * len(threads)
-    total, *others = (
-        summary_rows(group, times, labels)
-        for times in (
-            launches.total,
-            (calls.end - calls.start)[launches.call],
-            launches.queue,
-            launches.end - launches.start,
-        )
-    )
-    symbols = timeline.profile.names(name_ids)
-    ordinals = _ordinals(timeline)
-    pids, tids = zip(*(calls.threads[i] for i in threads), strict=True) if threads else ((), ())
-    keys_before = [pids, tids, [ordinals.get(device, MISSING) for device in devices]]
-    keys_after = [
-        [function_name(symbols[i]) for i in name_ids],
-        [launches.names[i] for i in kernels],
-    ]
-    values = [
-        *keys_before,
-        [row.count for row in total],
-        np.bincount(group[launches.queue != MISSING], minlength=len(labels)).tolist(),
-        *(column for rows in (total, *others) for column in row_statistics(rows)),
-        *keys_after,
-    ]
-    order = sorted(
-        range(len(labels)),
-        key=lambda i: (-(total[i].mean or 0), *(key[i] for key in (*keys_before, *keys_after))),
-    )
-    return {
-        column.name: [each[i] for i in order]
-        for column, each in zip(_SUM_COLUMNS, values, strict=True)
+    threads, devices, name_ids, kernels = keys
+    count = len(threads)
+    times = {
+        "total": launches.total,
+        "api": (calls.end - calls.start)[launches.call],
+        "queue": launches.queue,
+        "kernel": launches.end - launches.start,
     }
+    statistics = {name: grouped_statistics(group, each, count) for name, each in times.items()}
+    symbols, ordinals = timeline.profile.names(name_ids), _ordinals(timeline)
+    pids, tids = np.array(calls.threads, np.int64).reshape(-1, 2)[threads].T
+    names = {
+        "pid": pids,
+        "tid": tids,
+        "ordinal": [ordinals.get(device, MISSING) for device in devices.tolist()],
+        "api": [cuda_names.function_name(symbols[i]) for i in name_ids.tolist()],
+        "name": [launches.names[i] for i in kernels.tolist()],
+    }
+    values = {
+        **names,
+        "kernel_count": statistics["total"].count,
+        "queue_count": counts(group[launches.queue != MISSING], count),
+    }
+    for name, each in statistics.items():
+        values |= statistics_values(each, f"{name}_")
+    total = np.nan_to_num(statistics["total"].mean)
+    order = sorted(range(count), key=lambda i: (-total[i], *(each[i] for each in names.values())))
+    return rows_at(values, order)
 
 
 CUDA_KERN_EXEC_SUM = Query(
     title="CUDA Kernel Launch & Exec Time Summary",
     needs={Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS},
     uses={Fact.THREADS},
-    options=KERNEL_OPTIONS,
+    options=cuda_names.KERNEL_OPTIONS,
     columns=_SUM_COLUMNS,
     compute=_summary,
 )
 
 _TRACE_COLUMNS = (
-    Column(
-        "api_start_ns", Unit.NS, "When the call began.", key=True, printed=Printed("API Start (ns)")
+    printed("API Start (ns)", Column("api_start_ns", Unit.NS, "When the call began.", key=True)),
+    printed("API Dur (ns)", duration_column("api_dur_ns", "How long the call took.")),
+    printed(
+        "Queue Start (ns)",
+        Column(
+            "queue_start_ns",
+            Unit.NS,
+            "When the call returned; null: the kernel ran by then.",
+            brief=False,
+        ),
     ),
-    Column(
-        "api_dur_ns",
-        Unit.NS,
-        "How long the call took.",
-        better="less",
-        printed=Printed("API Dur (ns)"),
+    printed(
+        "Queue Dur (ns)", duration_column("queue_dur_ns", "From then to the start of the kernel.")
     ),
-    Column(
-        "queue_start_ns",
-        Unit.NS,
-        "When the call returned; null: the kernel ran by then.",
-        brief=False,
-        printed=Printed("Queue Start (ns)"),
+    printed(
+        "Kernel Start (ns)",
+        Column("start_ns", Unit.NS, "When the kernel began.", key=True, brief=False),
     ),
-    Column(
-        "queue_dur_ns",
-        Unit.NS,
-        "From then to the start of the kernel.",
-        better="less",
-        printed=Printed("Queue Dur (ns)"),
-    ),
-    Column(
-        "start_ns",
-        Unit.NS,
-        "When the kernel began.",
-        key=True,
-        brief=False,
-        printed=Printed("Kernel Start (ns)"),
-    ),
-    Column(
-        "dur_ns",
-        Unit.NS,
-        "How long the kernel took.",
-        better="less",
-        printed=Printed("Kernel Dur (ns)"),
-    ),
-    Column(
-        "total_dur_ns",
-        Unit.NS,
-        "From the start of the call to the end of both.",
-        better="less",
-        printed=Printed("Total Dur (ns)"),
+    printed("Kernel Dur (ns)", duration_column("dur_ns", "How long the kernel took.")),
+    printed(
+        "Total Dur (ns)",
+        duration_column("total_dur_ns", "From the start of the call to the end of both."),
     ),
     _PID,
     _TID,
     _ORDINAL,
     _function("API Function"),
-    Column("grid", Unit.TEXT, "Blocks in x, y and z.", brief=False, printed=Printed("GridXYZ")),
-    Column(
-        "block",
-        Unit.TEXT,
-        "Threads of a block in x, y and z.",
-        brief=False,
-        printed=Printed("BlockXYZ"),
+    printed("GridXYZ", Column("grid", Unit.TEXT, "Blocks in x, y and z.", brief=False)),
+    printed(
+        "BlockXYZ", Column("block", Unit.TEXT, "Threads of a block in x, y and z.", brief=False)
     ),
     _KERNEL,
 )
@@ -237,8 +200,8 @@ def _trace(timeline: Timeline, request: Request) -> ColumnValues:
     device_ordinals = [ordinals.get(i, MISSING) for i in device_ids.tolist()]
     threads = np.array(calls.threads, np.int64).reshape(-1, 2)[calls.thread[call]]
     queued = launches.queue != MISSING
-    axes = timeline.profile.columns("kernel", AXES)
-    size, keys = factorize(*(axes[axis][launches.row] for axis in AXES))
+    axes = timeline.profile.columns("kernel", cuda_names.AXES)
+    size, keys = factorize(*(axes[axis][launches.row] for axis in cuda_names.AXES))
     sizes = list(zip(*(values.tolist() for values in keys), strict=True))
     return {
         "api_start_ns": calls.start[call],
@@ -251,10 +214,12 @@ def _trace(timeline: Timeline, request: Request) -> ColumnValues:
         "pid": threads[:, 0],
         "tid": threads[:, 1],
         "ordinal": np.array(device_ordinals, np.int64)[device],
-        "api": texts_at([function_name(symbols[i]) for i in name_ids.tolist()], function),
-        "grid": texts_at([launch_size(*xyz[:3]) for xyz in sizes], size),
-        "block": texts_at([launch_size(*xyz[3:]) for xyz in sizes], size),
-        "name": texts_at(launches.names, launches.name),
+        "api": cuda_names.texts_at(
+            [cuda_names.function_name(symbols[i]) for i in name_ids.tolist()], function
+        ),
+        "grid": cuda_names.texts_at([cuda_names.launch_size(*xyz[:3]) for xyz in sizes], size),
+        "block": cuda_names.texts_at([cuda_names.launch_size(*xyz[3:]) for xyz in sizes], size),
+        "name": cuda_names.texts_at(launches.names, launches.name),
     }
 
 
@@ -262,7 +227,7 @@ CUDA_KERN_EXEC_TRACE = Query(
     title="CUDA Kernel Launch & Exec Time Trace",
     needs={Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS},
     uses={Fact.THREADS},
-    options=KERNEL_OPTIONS,
+    options=cuda_names.KERNEL_OPTIONS,
     columns=_TRACE_COLUMNS,
     compute=_trace,
 )

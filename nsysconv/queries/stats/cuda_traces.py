@@ -7,19 +7,10 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.codes import MEMORY_KINDS
 from nsysconv.facts import Fact
+from nsysconv.queries.columns import duration_column, key_column, printed
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
-from nsysconv.queries.stats.cuda_names import (
-    AXES,
-    KERNEL_OPTIONS,
-    MEMORY_OPS,
-    MEMSET_NUMBER,
-    copy_numbers,
-    function_name,
-    kernel_names,
-    texts_at,
-)
-from nsysconv.queries.stats.summaries import MEGA
-from nsysconv.report import MISSING, Column, Printed
+from nsysconv.queries.stats import cuda_names
+from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import factorize, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.timeline import Timeline
@@ -28,27 +19,20 @@ from nsysconv.units import Unit
 # -- API calls
 
 _API_COLUMNS = (
-    Column("start_ns", Unit.NS, "When the call began.", key=True, printed=Printed("Start (ns)")),
-    Column("dur_ns", Unit.NS, "How long it took.", better="less", printed=Printed("Duration (ns)")),
-    Column("name", Unit.TEXT, "The function.", key=True, printed=Printed("Name")),
-    Column("result", Unit.ID, "What it returned; 0 is success.", printed=Printed("Result")),
-    Column(
-        "correlation_id",
-        Unit.ID,
-        "Shared with what it launched.",
-        brief=False,
-        printed=Printed("CorrID"),
+    printed("Start (ns)", Column("start_ns", Unit.NS, "When the call began.", key=True)),
+    printed("Duration (ns)", duration_column("dur_ns", "How long it took.")),
+    printed("Name", key_column("name", "The function.")),
+    printed("Result", Column("result", Unit.ID, "What it returned; 0 is success.")),
+    printed(
+        "CorrID", Column("correlation_id", Unit.ID, "Shared with what it launched.", brief=False)
     ),
-    Column("pid", Unit.ID, "The process.", key=True, printed=Printed("Pid")),
-    Column("tid", Unit.ID, "The thread.", key=True, printed=Printed("Tid")),
-    Column(
-        "priority",
-        Unit.ID,
-        "Priority of the thread, as the source gives it.",
-        brief=False,
-        printed=Printed("T-Pri"),
+    printed("Pid", Column("pid", Unit.ID, "The process.", key=True)),
+    printed("Tid", Column("tid", Unit.ID, "The thread.", key=True)),
+    printed(
+        "T-Pri",
+        Column("priority", Unit.ID, "Priority of the thread, as the source gives it.", brief=False),
     ),
-    Column("thread", Unit.TEXT, "Name of the thread.", brief=False, printed=Printed("Thread Name")),
+    printed("Thread Name", Column("thread", Unit.TEXT, "Name of the thread.", brief=False)),
 )
 
 
@@ -66,9 +50,11 @@ def _api_trace(timeline: Timeline, request: Request) -> ColumnValues:
     priorities = [row.get("priority") for row in rows]
     return {
         **values,
-        "name": texts_at([function_name(texts[i]) for i in name_ids.tolist()], function),
+        "name": cuda_names.texts_at(
+            [cuda_names.function_name(texts[i]) for i in name_ids.tolist()], function
+        ),
         "priority": np.array([MISSING if p is None else p for p in priorities], np.int64)[thread],
-        "thread": texts_at([row.get("name") for row in rows], thread),
+        "thread": cuda_names.texts_at([row.get("name") for row in rows], thread),
     }
 
 
@@ -84,79 +70,60 @@ CUDA_API_TRACE = Query(
 
 
 def _size(name: str, doc: str, header: str) -> Column:
-    return Column(name, Unit.BYTES, doc, brief=False, printed=Printed(f"{header} (MB)", 3, MEGA))
+    return printed(f"{header} (MB)", Column(name, Unit.BYTES, doc, brief=False))
 
 
 def _axis(name: str) -> Column:
     what, letters = ("Blocks", "Grd") if name.startswith("grid") else ("Threads of a block", "Blk")
     header, doc = f"{letters}{name[-1].upper()}", f"{what} in {name[-1]}."
-    return Column(name, Unit.COUNT, doc, brief=False, printed=Printed(header))
+    return printed(header, Column(name, Unit.COUNT, doc, brief=False))
 
 
 _GPU_COLUMNS = (
-    Column("start_ns", Unit.NS, "When it began.", key=True, printed=Printed("Start (ns)")),
-    Column("dur_ns", Unit.NS, "How long it took.", better="less", printed=Printed("Duration (ns)")),
-    Column(
-        "correlation_id",
-        Unit.ID,
-        "Shared with the API call that launched it.",
-        brief=False,
-        printed=Printed("CorrId"),
+    printed("Start (ns)", Column("start_ns", Unit.NS, "When it began.", key=True)),
+    printed("Duration (ns)", duration_column("dur_ns", "How long it took.")),
+    printed(
+        "CorrId",
+        Column(
+            "correlation_id", Unit.ID, "Shared with the API call that launched it.", brief=False
+        ),
     ),
-    *(_axis(name) for name in AXES),
-    Column(
-        "registers_per_thread",
-        Unit.COUNT,
-        "Registers of a thread.",
-        brief=False,
-        printed=Printed("Reg/Trd"),
+    *(_axis(name) for name in cuda_names.AXES),
+    printed(
+        "Reg/Trd", Column("registers_per_thread", Unit.COUNT, "Registers of a thread.", brief=False)
     ),
     _size("static_shared_bytes", "Shared memory of a block fixed at compile time.", "StcSMem"),
     _size("dynamic_shared_bytes", "Shared memory of a block asked for at launch.", "DymSMem"),
     _size("bytes", "Bytes that a memory operation moved or set.", "Bytes"),
-    Column(
-        "throughput_bytes_per_s",
-        Unit.BYTES_PER_S,
-        "Bytes times how often the duration fits into a second, in whole numbers.",
-        better="more",
-        brief=False,
-        printed=Printed("Throughput (MB/s)", 3, MEGA),
+    printed(
+        "Throughput (MB/s)",
+        Column(
+            "throughput_bytes_per_s",
+            Unit.BYTES_PER_S,
+            "Bytes times how often the duration fits into a second, in whole numbers.",
+            better="more",
+            brief=False,
+        ),
     ),
-    Column(
-        "src_kind",
-        Unit.TEXT,
-        "Kind of memory read, or set.",
-        brief=False,
-        printed=Printed("SrcMemKd"),
+    printed("SrcMemKd", Column("src_kind", Unit.TEXT, "Kind of memory read, or set.", brief=False)),
+    printed("DstMemKd", Column("dst_kind", Unit.TEXT, "Kind of memory written.", brief=False)),
+    printed("Device", key_column("device", "Product name and CUDA ordinal.")),
+    printed("Ctx", Column("context_id", Unit.ID, "The context.", brief=False)),
+    printed(
+        "GreenCtx",
+        Column("green_context_id", Unit.ID, "The green context; null: none.", brief=False),
     ),
-    Column(
-        "dst_kind", Unit.TEXT, "Kind of memory written.", brief=False, printed=Printed("DstMemKd")
-    ),
-    Column(
-        "device", Unit.TEXT, "Product name and CUDA ordinal.", key=True, printed=Printed("Device")
-    ),
-    Column("context_id", Unit.ID, "The context.", brief=False, printed=Printed("Ctx")),
-    Column(
-        "green_context_id",
-        Unit.ID,
-        "The green context; null: none.",
-        brief=False,
-        printed=Printed("GreenCtx"),
-    ),
-    Column("stream_id", Unit.ID, "The stream.", key=True, printed=Printed("Strm")),
-    Column(
-        "name",
-        Unit.TEXT,
-        "The kernel, or what the memory operation does.",
-        key=True,
-        printed=Printed("Name"),
+    printed("Strm", Column("stream_id", Unit.ID, "The stream.", key=True)),
+    printed(
+        "Name",
+        key_column("name", "The kernel, or what the memory operation does."),
     ),
 )
 
 _TABLE_COLUMNS = (
     "context_id",
     "green_context_id",
-    *AXES,
+    *cuda_names.AXES,
     "registers_per_thread",
     "static_shared_bytes",
     "dynamic_shared_bytes",
@@ -199,7 +166,7 @@ CUDA_GPU_TRACE = Query(
     title="CUDA GPU Trace",
     needs={Fact.KERNELS},
     uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.DEVICES},
-    options=KERNEL_OPTIONS,
+    options=cuda_names.KERNEL_OPTIONS,
     columns=_GPU_COLUMNS,
     compute=_gpu_trace,
 )
@@ -222,20 +189,23 @@ def _fill(
 
 def _names(timeline: Timeline, request: Request, kind: OpKind, rows: Array) -> Array:
     if kind is OpKind.KERNEL:
-        names = kernel_names(timeline, request)
+        names = cuda_names.kernel_names(timeline, request)
         # Names are of the slice's rows, which this numbers by their rows in the whole table.
         place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
-        return texts_at(names.texts, names.number[place_in_slice[rows]])
+        return cuda_names.texts_at(names.texts, names.number[place_in_slice[rows]])
     if kind is OpKind.MEMSET:
-        return np.full(len(rows), MEMORY_OPS[MEMSET_NUMBER], object)
+        return np.full(len(rows), cuda_names.MEMORY_OPS[cuda_names.MEMSET_NUMBER], object)
     table = schema.GPU_OP_TABLES[kind]
     direction = timeline.profile.columns(table, ("direction",))["direction"][rows]
-    return texts_at(MEMORY_OPS, copy_numbers(direction, migration=kind is OpKind.MIGRATION))
+    return cuda_names.texts_at(
+        cuda_names.MEMORY_OPS,
+        cuda_names.copy_numbers(direction, migration=kind is OpKind.MIGRATION),
+    )
 
 
 def _memory_kinds(codes: Array) -> Array:
     known = (codes >= 0) & (codes < len(MEMORY_KINDS))
-    return texts_at(MEMORY_KINDS, np.where(known, codes, -1))
+    return cuda_names.texts_at(MEMORY_KINDS, np.where(known, codes, -1))
 
 
 def _throughput(size: Array, dur: Array) -> Array:
@@ -254,4 +224,4 @@ def _devices(timeline: Timeline, ops: GpuOps) -> Array:
         ordinal = row.get("ordinal")
         parts = [row.get("name"), None if ordinal is None else f"({ordinal})"]
         labels.append(" ".join(part for part in parts if part) or None)
-    return texts_at(labels, place)
+    return cuda_names.texts_at(labels, place)

@@ -7,21 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import statistics_columns, statistics_values
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
-from nsysconv.queries.stats.nvtx_ranges import (
-    NAME_DOC,
-    PARENT_ID,
-    RANGE_ID,
-    RANGE_STACK,
-    STYLE_DOC,
-    STYLES,
-    gpu_projection,
-    own_thread_tree,
-    parent_ids,
-    stacks,
+from nsysconv.queries.columns import (
+    duration_column,
+    printed,
+    rows_at,
+    statistics_columns,
+    statistics_values,
+    sum_column,
 )
-from nsysconv.report import MISSING, Column, Printed
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.queries.stats import nvtx_ranges
+from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, sums
 from nsysconv.timeline.nesting import Tree, deep_path_notes
 from nsysconv.timeline.projection import Projection
@@ -30,7 +26,7 @@ from nsysconv.units import Unit
 
 _NEEDS = {Fact.RANGES, Fact.API_LINKS}
 _USES = {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS}
-_STYLE = Column("style", Unit.TEXT, STYLE_DOC, key=True, printed=Printed("Style"))
+_STYLE = printed("Style", nvtx_ranges.STYLE)
 
 
 @dataclass(frozen=True)
@@ -51,8 +47,8 @@ class _ProjectedRanges:
 
 @cached
 def _projected_ranges(timeline: Timeline) -> _ProjectedRanges:
-    tree, selected = own_thread_tree(timeline)
-    projection = gpu_projection(timeline, tree.spans)
+    tree, selected = nvtx_ranges.own_thread_tree(timeline)
+    projection = nvtx_ranges.gpu_projection(timeline, tree.spans)
     launching = projection.launch_count > 0
     inside = launching & (tree.parent >= 0)
     timed = projection.start != MISSING
@@ -69,28 +65,22 @@ def _projected_ranges(timeline: Timeline) -> _ProjectedRanges:
 
 _PROJECTION = "from the start of the first operation launched in a range to the end of the last"
 _SUM_COLUMNS = (
-    Column("name", Unit.TEXT, NAME_DOC, key=True, printed=Printed("Range")),
+    printed("Range", nvtx_ranges.NAME),
     _STYLE,
-    Column(
-        "projected_sum_ns",
-        Unit.NS,
-        f"Sum of the projected times: {_PROJECTION}. Ranges inside are not taken off.",
-        better="less",
-        printed=Printed("Total Proj Time (ns)"),
+    printed(
+        "Total Proj Time (ns)",
+        duration_column(
+            "projected_sum_ns",
+            f"Sum of the projected times: {_PROJECTION}. Ranges inside are not taken off.",
+        ),
     ),
-    Column(
-        "range_sum_ns",
-        Unit.NS,
-        "Sum of the ranges' own durations.",
-        better="less",
-        counted_by="range_count",
-        printed=Printed("Total Range Time (ns)"),
+    printed(
+        "Total Range Time (ns)",
+        sum_column("range_sum_ns", "Sum of the ranges' own durations.", "range_count"),
     ),
-    Column(
-        "range_count",
-        Unit.COUNT,
-        "Ranges in which an operation was launched.",
-        printed=Printed("Range Instances"),
+    printed(
+        "Range Instances",
+        Column("range_count", Unit.COUNT, "Ranges in which an operation was launched."),
     ),
     *statistics_columns(
         {
@@ -103,24 +93,26 @@ _SUM_COLUMNS = (
         header="Proj {} (ns)",
         brief=("avg", "med", "min", "max", "stddev"),
     ),
-    Column(
-        "launch_count",
-        Unit.COUNT,
-        "Calls in them that launched operations; the launch of a graph is one.",
-        printed=Printed("Total GPU Ops"),
+    printed(
+        "Total GPU Ops",
+        Column(
+            "launch_count",
+            Unit.COUNT,
+            "Calls in them that launched operations; the launch of a graph is one.",
+        ),
     ),
-    Column("launch_avg", Unit.REAL, "The same per range.", printed=Printed("Avg GPU Ops", 1)),
-    Column(
-        "level_avg",
-        Unit.REAL,
-        "Ranges of its thread that a range lies in, on average.",
-        printed=Printed("Avg Range Lvl", 1),
+    printed("Avg GPU Ops", Column("launch_avg", Unit.REAL, "The same per range.")),
+    printed(
+        "Avg Range Lvl",
+        Column("level_avg", Unit.REAL, "Ranges of its thread that a range lies in, on average."),
     ),
-    Column(
-        "child_avg",
-        Unit.REAL,
-        "Ranges directly inside a range that launched operations, on average.",
-        printed=Printed("Avg Num Child", 1),
+    printed(
+        "Avg Num Child",
+        Column(
+            "child_avg",
+            Unit.REAL,
+            "Ranges directly inside a range that launched operations, on average.",
+        ),
     ),
 )
 
@@ -142,23 +134,23 @@ def _summary(timeline: Timeline, request: Request) -> ColumnValues:
         )
     )
     texts = [spans.names[i] for i in names.tolist()]
-    styles = [STYLES[kind] for kind in kinds.tolist()]
+    styles = [nvtx_ranges.STYLES[kind] for kind in kinds.tolist()]
     total = np.where(statistics.total == MISSING, 0, statistics.total)
     order = sorted(range(count), key=lambda i: (-int(total[i]), texts[i], styles[i]))
-    at = np.array(order, np.int64)
     size = np.maximum(statistics.count, 1)
-    return {
-        "name": [texts[i] for i in order],
-        "style": [styles[i] for i in order],
-        "projected_sum_ns": statistics.total[at],
-        "range_sum_ns": range_sum[at],
-        "range_count": statistics.count[at],
-        **statistics_values(statistics, at),
-        "launch_count": launches[at],
-        "launch_avg": (launches / size)[at],
-        "level_avg": (level / size)[at],
-        "child_avg": (children / size)[at],
+    values = {
+        "name": texts,
+        "style": styles,
+        "projected_sum_ns": statistics.total,
+        "range_sum_ns": range_sum,
+        "range_count": statistics.count,
+        **statistics_values(statistics),
+        "launch_count": launches,
+        "launch_avg": launches / size,
+        "level_avg": level / size,
+        "child_avg": children / size,
     }
+    return rows_at(values, order)
 
 
 NVTX_GPU_PROJ_SUM = Query(
@@ -172,41 +164,36 @@ NVTX_GPU_PROJ_SUM = Query(
 # -- every range
 
 _TRACE_COLUMNS = (
-    Column("name", Unit.TEXT, NAME_DOC, key=True, printed=Printed("Name")),
-    Column(
-        "projected_start_ns",
-        Unit.NS,
-        "When the first operation launched in it began.",
-        printed=Printed("Projected Start (ns)"),
+    printed("Name", nvtx_ranges.NAME),
+    printed(
+        "Projected Start (ns)",
+        Column("projected_start_ns", Unit.NS, "When the first operation launched in it began."),
     ),
-    Column(
-        "projected_dur_ns",
-        Unit.NS,
-        "From there to the end of the last.",
-        better="less",
-        printed=Printed("Projected Duration (ns)"),
+    printed(
+        "Projected Duration (ns)",
+        duration_column("projected_dur_ns", "From there to the end of the last."),
     ),
-    Column("start_ns", Unit.NS, "When the range began.", printed=Printed("Orig Start (ns)")),
-    Column("dur_ns", Unit.NS, "How long it was open.", printed=Printed("Orig Duration (ns)")),
+    printed("Orig Start (ns)", Column("start_ns", Unit.NS, "When the range began.")),
+    printed("Orig Duration (ns)", Column("dur_ns", Unit.NS, "How long it was open.")),
     _STYLE,
-    Column("pid", Unit.ID, "The process.", key=True, printed=Printed("PID")),
-    Column("tid", Unit.ID, "The thread.", key=True, printed=Printed("TID")),
-    Column(
-        "launch_count",
-        Unit.COUNT,
-        "Calls in it that launched operations; the launch of a graph is one.",
-        printed=Printed("NumGPUOps"),
+    printed("PID", Column("pid", Unit.ID, "The process.", key=True)),
+    printed("TID", Column("tid", Unit.ID, "The thread.", key=True)),
+    printed(
+        "NumGPUOps",
+        Column(
+            "launch_count",
+            Unit.COUNT,
+            "Calls in it that launched operations; the launch of a graph is one.",
+        ),
     ),
-    Column("level", Unit.COUNT, "Ranges of its thread that it lies in.", printed=Printed("Lvl")),
-    Column(
-        "child_count",
-        Unit.COUNT,
-        "Ranges directly inside it that launched operations.",
-        printed=Printed("NumChild"),
+    printed("Lvl", Column("level", Unit.COUNT, "Ranges of its thread that it lies in.")),
+    printed(
+        "NumChild",
+        Column("child_count", Unit.COUNT, "Ranges directly inside it that launched operations."),
     ),
-    RANGE_ID,
-    PARENT_ID,
-    RANGE_STACK,
+    nvtx_ranges.RANGE_ID,
+    nvtx_ranges.PARENT_ID,
+    nvtx_ranges.RANGE_STACK,
 )
 
 
@@ -219,7 +206,7 @@ def _trace(timeline: Timeline, request: Request) -> Result:
     count = len(rows)
     rows = rows[: request.limit or None]
     ids = spans.row + 1
-    range_stacks = stacks(tree, ids, rows)
+    range_stacks = nvtx_ranges.stacks(tree, ids, rows)
     return Result(
         {
             "name": [spans.names[i] for i in spans.name[rows].tolist()],
@@ -227,14 +214,14 @@ def _trace(timeline: Timeline, request: Request) -> Result:
             "projected_dur_ns": dur[rows],
             "start_ns": spans.start[rows],
             "dur_ns": (spans.end - spans.start)[rows],
-            "style": [STYLES[kind] for kind in spans.kind[rows].tolist()],
+            "style": [nvtx_ranges.STYLES[kind] for kind in spans.kind[rows].tolist()],
             "pid": spans.pid[rows],
             "tid": spans.tid[rows],
             "launch_count": projection.launch_count[rows],
             "level": tree.level[rows],
             "child_count": projected.child_count[rows],
             "range_id": ids[rows],
-            "parent_id": parent_ids(tree, ids, rows),
+            "parent_id": nvtx_ranges.parent_ids(tree, ids, rows),
             "range_stack": range_stacks,
         },
         row_count=count,

@@ -4,63 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DURATION_DOCS, statistics_columns
-from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
-from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
-from nsysconv.queries.stats.nvtx_ranges import (
-    NAME_DOC,
-    STYLE_DOC,
-    STYLES,
-    by_thread,
-    own_thread_tree,
+from nsysconv.queries.columns import (
+    DURATION_DOCS,
+    key_column,
+    printed,
+    rows_at,
+    statistics_columns,
+    statistics_values,
+    sum_column,
+    values_by_column,
 )
-from nsysconv.report import MISSING, Column, Printed
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.stats import nvtx_ranges
+from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
+from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import Statistics, by_group, factorize, sums, weighted_statistics
-from nsysconv.timeline.nesting import Containments, Tree, containments
+from nsysconv.timeline.nesting import Tree, containments
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
-    Column(
-        "range",
-        Unit.TEXT,
-        f"{NAME_DOC} Null: no range, the kernels that were launched outside of all.",
-        key=True,
-        printed=Printed("NVTX Range"),
+    printed(
+        "NVTX Range",
+        key_column(
+            "range",
+            f"{nvtx_ranges.NAME.doc} Null: no range, the kernels that were launched outside of all.",
+        ),
     ),
-    Column("style", Unit.TEXT, f"{STYLE_DOC} Null: no range.", key=True, printed=Printed("Style")),
-    Column(
-        "pid",
-        Unit.ID,
-        "The process that launched them; null: their launch was not recorded.",
-        key=True,
-        printed=Printed("PID"),
+    printed("Style", key_column("style", f"{nvtx_ranges.STYLE.doc} Null: no range.")),
+    printed(
+        "PID",
+        Column(
+            "pid",
+            Unit.ID,
+            "The process that launched them; null: their launch was not recorded.",
+            key=True,
+        ),
     ),
-    Column("tid", Unit.ID, "The thread that launched them.", key=True, printed=Printed("TID")),
-    Column(
-        "range_count",
-        Unit.COUNT,
-        "Ranges that they were launched in.",
-        printed=Printed("NVTX Inst"),
-    ),
-    Column("kernel_count", Unit.COUNT, "Executions.", printed=Printed("Kern Inst")),
-    Column(
-        "kernel_sum_ns",
-        Unit.NS,
-        "Sum of their durations; of a kernel in two ranges of the name, one in the other, twice.",
-        better="less",
-        counted_by="kernel_count",
-        printed=Printed("Total Time (ns)"),
+    printed("TID", Column("tid", Unit.ID, "The thread that launched them.", key=True)),
+    printed("NVTX Inst", Column("range_count", Unit.COUNT, "Ranges that they were launched in.")),
+    printed("Kern Inst", Column("kernel_count", Unit.COUNT, "Executions.")),
+    printed(
+        "Total Time (ns)",
+        sum_column(
+            "kernel_sum_ns",
+            "Sum of their durations; of a kernel in two ranges of the name, one in the other, twice.",
+            "kernel_count",
+        ),
     ),
     *statistics_columns(
         DURATION_DOCS, header="{} (ns)", brief=("avg", "med", "min", "max", "stddev")
     ),
-    Column("name", Unit.TEXT, "Name of the kernel.", key=True, printed=Printed("Kernel Name")),
+    printed("Kernel Name", key_column("name", "Name of the kernel.")),
 )
 
 _NO_RANGE = -1
@@ -77,56 +76,30 @@ class _Kernels:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _ThreadRows:
-    """Rows of the table of one thread; `range` and `kind` are _NO_RANGE outside of all ranges."""
-
-    pid: int | None
-    tid: int | None
-    range: Array
-    kind: Array
-    kernel: Array
-    range_count: Array
-    statistics: Statistics
-
-
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per range, thread and kernel, by range and thread, most kernel time first."""
     # All ranges, whatever the slice: they say of its kernels where they were launched.
-    tree, _ = own_thread_tree(timeline)
+    tree, _ = nvtx_ranges.own_thread_tree(timeline)
     kernels = _kernels(timeline, request)
-    rows = [(r, i) for r in _thread_rows(timeline, tree, kernels) for i in range(len(r.kernel))]
+    by_thread = list(_thread_rows(timeline, tree, kernels))
+    if not by_thread:
+        return values_by_column([], COLUMNS)
+    rows = {name: np.concatenate([each[name] for each in by_thread]) for name in by_thread[0]}
     texts = tree.spans.names
-
-    def order(row: tuple[_ThreadRows, int]) -> tuple[Any, ...]:
-        r, i = row
-        name = r.range[i]
-        return (
-            (name != _NO_RANGE, texts[name] if name != _NO_RANGE else ""),
-            (r.pid is not None, r.pid or 0),
-            (r.tid is not None, r.tid or 0),
-            -int(max(r.statistics.total[i], 0)),
-            r.kind[i],
-            kernels.names[r.kernel[i]],
-        )
-
-    rows.sort(key=order)
-    statistics = [(r.statistics, i) for r, i in rows]
-    return {
-        "range": [None if r.range[i] == _NO_RANGE else texts[r.range[i]] for r, i in rows],
-        "style": [STYLES.get(int(r.kind[i])) for r, i in rows],
-        "pid": [r.pid for r, _ in rows],
-        "tid": [r.tid for r, _ in rows],
-        "range_count": [r.range_count[i] for r, i in rows],
-        "kernel_count": [s.count[i] for s, i in statistics],
-        "kernel_sum_ns": [s.total[i] for s, i in statistics],
-        "avg_ns": [s.mean[i] for s, i in statistics],
-        "med_ns": [s.median[i] for s, i in statistics],
-        "min_ns": [s.minimum[i] for s, i in statistics],
-        "max_ns": [s.maximum[i] for s, i in statistics],
-        "stddev_ns": [s.deviation[i] for s, i in statistics],
-        "name": [kernels.names[r.kernel[i]] for r, i in rows],
-    }
+    ranges = [None if i == _NO_RANGE else texts[i] for i in rows.pop("range").tolist()]
+    kinds = rows.pop("kind").tolist()
+    names = [kernels.names[i] for i in rows.pop("kernel").tolist()]
+    pids, tids = rows["pid"].tolist(), rows["tid"].tolist()
+    spent = np.maximum(rows["kernel_sum_ns"], 0).tolist()
+    order = sorted(
+        range(len(names)),
+        key=lambda i: (
+            (ranges[i] is not None, ranges[i] or ""),
+            *(pids[i], tids[i], -spent[i], kinds[i], names[i]),
+        ),
+    )
+    styles = [nvtx_ranges.STYLES.get(kind) for kind in kinds]
+    return rows_at({**rows, "range": ranges, "style": styles, "name": names}, order)
 
 
 NVTX_KERN_SUM = Query(
@@ -152,20 +125,20 @@ def _kernels(timeline: Timeline, request: Request) -> _Kernels:
     return _Kernels(kernel_calls(timeline), dur, by_text[names.number], tuple(numbers))
 
 
-def _thread_rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[_ThreadRows]:
+def _thread_rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[dict[str, Array]]:
+    """Yield the rows of each thread by column; `range` and `kind` are _NO_RANGE outside of all."""
     calls, spans = timeline.calls, tree.spans
     unlinked = np.flatnonzero(kernels.call < 0)
     if len(unlinked):
-        yield _outside(None, None, kernels, unlinked)
+        yield _outside(MISSING, MISSING, kernels, unlinked)
     linked = np.flatnonzero(kernels.call >= 0)
-    ranges_by_thread = by_thread(spans)
+    ranges_by_thread = nvtx_ranges.by_thread(spans)
     groups = by_group(calls.thread[kernels.call[linked]], len(calls.threads))
     for (pid, tid), members in zip(calls.threads, groups, strict=True):
         if not len(members):
             continue
         launched = linked[members]
-        recorded = None if tid == MISSING else tid
-        places = _NO_PLACES if recorded is None else ranges_by_thread.get((pid, tid), _NO_PLACES)
+        places = _NO_PLACES if tid == MISSING else ranges_by_thread.get((pid, tid), _NO_PLACES)
         call, is_outside = kernels.call[launched], np.ones(len(launched), bool)
         group, (names, kinds) = factorize(spans.name[places], spans.kind[places])
         for pairs in containments(
@@ -177,41 +150,34 @@ def _thread_rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[
             kernels.name[launched],
         ):
             is_outside[pairs.item] = False
-            yield _inside(pid, recorded, kernels, launched, pairs, names, kinds)
+            kernel = launched[pairs.item]
+            pair_group, (ranges, name) = factorize(pairs.group, kernels.name[kernel])
+            # Of a kernel in several ranges of one name the time counts in each.
+            times = weighted_statistics(pair_group, kernels.dur[kernel], pairs.around, len(name))
+            range_count = sums(pair_group, pairs.fresh, len(name))
+            yield _rows(pid, tid, names[ranges], kinds[ranges], name, range_count, times)
         if is_outside.any():
-            yield _outside(pid, recorded, kernels, launched[is_outside])
+            yield _outside(pid, tid, kernels, launched[is_outside])
 
 
-def _outside(pid: int | None, tid: int | None, kernels: _Kernels, launched: Array) -> _ThreadRows:
-    """Return the rows of kernels that were launched outside of all ranges."""
+def _outside(pid: int, tid: int, kernels: _Kernels, launched: Array) -> dict[str, Array]:
     group, (kernel,) = factorize(kernels.name[launched])
     none, once = np.full(len(kernel), _NO_RANGE), np.ones(len(launched), np.int64)
-    statistics = weighted_statistics(group, kernels.dur[launched], once, len(kernel))
-    return _ThreadRows(pid, tid, none, none, kernel, np.zeros(len(kernel), np.int64), statistics)
+    times = weighted_statistics(group, kernels.dur[launched], once, len(kernel))
+    return _rows(pid, tid, none, none, kernel, np.zeros(len(kernel), np.int64), times)
 
 
-def _inside(
-    pid: int,
-    tid: int | None,
-    kernels: _Kernels,
-    launched: Array,
-    pairs: Containments,
-    names: Array,
-    kinds: Array,
-) -> _ThreadRows:
-    """Return the rows of ranges and the kernels that were launched in them.
-
-    Of a kernel in several ranges of one name the time counts in each.
-    """
-    kernel = launched[pairs.item]
-    group, (ranges, name) = factorize(pairs.group, kernels.name[kernel])
-    count = len(name)
-    return _ThreadRows(
-        pid,
-        tid,
-        names[ranges],
-        kinds[ranges],
-        name,
-        sums(group, pairs.fresh, count),
-        weighted_statistics(group, kernels.dur[kernel], pairs.around, count),
-    )
+def _rows(
+    pid: int, tid: int, ranges: Array, kind: Array, kernel: Array, count: Array, times: Statistics
+) -> dict[str, Array]:
+    return {
+        "pid": np.full(len(kernel), pid),
+        "tid": np.full(len(kernel), tid),
+        "range": ranges,
+        "kind": kind,
+        "kernel": kernel,
+        "range_count": count,
+        "kernel_count": times.count,
+        "kernel_sum_ns": times.total,
+        **statistics_values(times),
+    }

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from nsysconv.queries.columns import key_column, printed
 from nsysconv.queries.contract import Array
-from nsysconv.report import MISSING, Column, Printed
+from nsysconv.report import MISSING, Column
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
 from nsysconv.timeline.annotations import ranges as recorded_ranges
 from nsysconv.timeline.arrays import blocks, by_group, factorize, indices, take
@@ -24,28 +25,30 @@ from nsysconv.units import Unit
 STYLES = {PUSH_POP: "PushPop", START_END: "StartEnd"}
 """What the kinds of ranges are called."""
 
-NAME_DOC = (
-    "The range: its domain, `:` and its text; without a domain where that is the default one."
+NAME = key_column(
+    "name",
+    "The range: its domain, `:` and its text; without a domain where that is the default one.",
 )
-STYLE_DOC = "PushPop, or StartEnd."
-RANGE_ID = Column(
-    "range_id",
-    Unit.ID,
-    "Number of the range in its profile, from 1, in the order of the source.",
-    printed=Printed("RangeId"),
+STYLE = key_column("style", "PushPop, or StartEnd.")
+RANGE_ID = printed(
+    "RangeId",
+    Column(
+        "range_id",
+        Unit.ID,
+        "Number of the range in its profile, from 1, in the order of the source.",
+    ),
 )
-PARENT_ID = Column(
-    "parent_id",
-    Unit.ID,
-    "Number of the range that it lies in; null: in none.",
-    printed=Printed("ParentId"),
+PARENT_ID = printed(
+    "ParentId", Column("parent_id", Unit.ID, "Number of the range that it lies in; null: in none.")
 )
-RANGE_STACK = Column(
-    "range_stack",
-    Unit.TEXT,
-    "Numbers of the ranges that it lies in, outermost first, and its own. "
-    f"Of more than {MAX_PATH_LENGTH} characters the middle is left out.",
-    printed=Printed("RangeStack"),
+RANGE_STACK = printed(
+    "RangeStack",
+    Column(
+        "range_stack",
+        Unit.TEXT,
+        "Numbers of the ranges that it lies in, outermost first, and its own. "
+        f"Of more than {MAX_PATH_LENGTH} characters the middle is left out.",
+    ),
 )
 
 

@@ -6,25 +6,23 @@ Formulas: docs/nsys-stats.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nsysconv.queries.columns import statistics_columns
-from nsysconv.queries.contract import Array, ColumnValues
-from nsysconv.report import MISSING, Column, Printed
+from nsysconv.notes import Note
+from nsysconv.queries.columns import printed, statistics_columns, sum_column
+from nsysconv.queries.contract import Array, Query, Request, Result
+from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import grouped_statistics, percent
+from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import Total, combine_by
 from nsysconv.units import Unit
 
 Labels = tuple[str | None, ...]
 
-MEGA = 1_000_000
 
-
-@dataclass(frozen=True)
-class SummaryRow:
+class SummaryRow(NamedTuple):
     """The statistics of one name, in ns or bytes; None: not recorded. `labels` are its texts."""
 
     labels: Labels
@@ -37,53 +35,40 @@ class SummaryRow:
     deviation: float | None
 
 
+_TIMES = ("sum_ns", "avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
+_SIZES = ("bytes_sum", "bytes_avg", "bytes_med", "bytes_min", "bytes_max", "bytes_stddev")
+_STATISTICS = ("mean", "median", "minimum", "maximum", "deviation")
+
+
 def summary_rows(groups: Array, values: Array, labels: Sequence[Labels]) -> list[SummaryRow]:
     """Return one row per group number, with its labels; MISSING values are counted only."""
     statistics = grouped_statistics(groups, values, len(labels))
-    columns = zip(
-        labels,
-        statistics.count.tolist(),
-        _integers(statistics.total),
-        _reals(statistics.mean),
-        _reals(statistics.median),
-        _integers(statistics.minimum),
-        _integers(statistics.maximum),
-        _reals(statistics.deviation),
-        strict=True,
-    )
-    return [SummaryRow(*row) for row in columns]
+    columns = (_recorded(getattr(statistics, name)) for name in ("total", *_STATISTICS))
+    return [
+        SummaryRow(*row) for row in zip(labels, statistics.count.tolist(), *columns, strict=True)
+    ]
 
 
-def _integers(values: Array) -> list[int | None]:
-    return [None if value == MISSING else value for value in values.tolist()]
-
-
-def _reals(values: Array) -> list[float | None]:
-    return [None if value != value else value for value in values.tolist()]
+def _recorded(values: Array) -> list[Any]:
+    return [None if value == MISSING or value != value else value for value in values.tolist()]
 
 
 def time_rows(totals: Iterable[Total], labels: Callable[[Total], Labels]) -> list[SummaryRow]:
     """Return one row of durations per labels. Several totals have no median and no deviation."""
-    return [
-        SummaryRow(key, t.count, t.sum_ns, t.avg_ns, t.med_ns, t.min_ns, t.max_ns, t.stddev_ns)
-        for key, t in combine_by(totals, labels).items()
-    ]
+    return _rows_of_totals(totals, labels, _TIMES)
 
 
 def size_rows(totals: Iterable[Total], labels: Callable[[Total], Labels]) -> list[SummaryRow]:
     """Return one row of bytes per labels, as `time_rows` does of durations."""
+    return _rows_of_totals(totals, labels, _SIZES)
+
+
+def _rows_of_totals(
+    totals: Iterable[Total], labels: Callable[[Total], Labels], figures: Sequence[str]
+) -> list[SummaryRow]:
     return [
-        SummaryRow(
-            key,
-            t.count,
-            t.bytes_sum,
-            t.bytes_avg,
-            t.bytes_med,
-            t.bytes_min,
-            t.bytes_max,
-            t.bytes_stddev,
-        )
-        for key, t in combine_by(totals, labels).items()
+        SummaryRow(key, total.count, *(getattr(total, name) for name in figures))
+        for key, total in combine_by(totals, labels).items()
     ]
 
 
@@ -107,51 +92,26 @@ def statistics_docs(subject: str = "") -> dict[str, str]:
 
 def time_columns(subject: str, count: Column, *labels: Column) -> tuple[Column, ...]:
     """Return the columns of a summary of times, whose sum and share are named after `subject`."""
+    share_doc = "Share of the time of all rows of this table."
+    sum_doc = "Sum of the durations; overlaps count as often as they occur."
     return (
-        Column(
-            f"{subject}_pct",
-            Unit.PCT,
-            "Share of the time of all rows of this table.",
-            adds=True,
-            printed=Printed("Time (%)", 1),
-        ),
-        Column(
-            f"{subject}_sum_ns",
-            Unit.NS,
-            "Sum of the durations; overlaps count as often as they occur.",
-            better="less",
-            counted_by=count.name,
-            printed=Printed("Total Time (ns)"),
-        ),
+        printed("Time (%)", Column(f"{subject}_pct", Unit.PCT, share_doc, adds=True)),
+        printed("Total Time (ns)", sum_column(f"{subject}_sum_ns", sum_doc, count.name)),
         count,
         *statistics_columns(statistics_docs(), header="{} (ns)"),
         *labels,
     )
 
 
-def time_table(columns: Sequence[Column], rows: Sequence[SummaryRow]) -> ColumnValues:
-    """Return the values of `time_columns`."""
-    totals = [row.total or 0 for row in rows]
-    shares = percent(np.array(totals), sum(totals)).tolist()
-    return _table(columns, rows, [shares, *_totals_and_counts(rows)])
-
-
 def size_columns(count: Column, *labels: Column) -> tuple[Column, ...]:
     """Return the columns of a summary of sizes, printed in MB (10^6 bytes)."""
 
     def column(name: str, header: str, doc: str, *, real: bool = False) -> Column:
-        printed = Printed(f"{header} (MB)", 3, MEGA)
-        return Column(name, Unit.BYTES, doc, real=real, brief=False, printed=printed)
+        return printed(f"{header} (MB)", Column(name, Unit.BYTES, doc, real=real, brief=False))
 
+    total = sum_column("bytes_sum", "Bytes of all of them.", count.name, unit=Unit.BYTES)
     return (
-        Column(
-            "bytes_sum",
-            Unit.BYTES,
-            "Bytes of all of them.",
-            better="less",
-            counted_by=count.name,
-            printed=Printed("Total (MB)", 3, MEGA),
-        ),
+        printed("Total (MB)", total),
         count,
         column("bytes_avg", "Avg", "Mean size.", real=True),
         column("bytes_med", "Med", "Median size (mean of the middle two).", real=True),
@@ -162,30 +122,31 @@ def size_columns(count: Column, *labels: Column) -> tuple[Column, ...]:
     )
 
 
-def size_table(columns: Sequence[Column], rows: Sequence[SummaryRow]) -> ColumnValues:
-    """Return the values of `size_columns`."""
-    return _table(columns, rows, _totals_and_counts(rows))
+def summary(
+    title: str,
+    columns: tuple[Column, ...],
+    rows: Callable[[Timeline, Request], list[SummaryRow]],
+    *,
+    notes: Callable[[Timeline], tuple[Note, ...]] = lambda timeline: (),
+    order: Callable[[Iterable[SummaryRow]], list[SummaryRow]] = largest_first,
+    **declared: Any,
+) -> Query:
+    """Return the table of `time_columns` or `size_columns` with these rows, in this order.
 
+    `declared` is what else the Query says: its facts and options.
+    """
 
-def _totals_and_counts(rows: Sequence[SummaryRow]) -> list[list[Any]]:
-    return [[row.total for row in rows], [row.count for row in rows]]
+    def compute(timeline: Timeline, request: Request) -> Result:
+        ordered = order(rows(timeline, request))
+        sums = [row.total or 0 for row in ordered]
+        shares = [percent(np.array(sums), sum(sums))] if columns[0].unit is Unit.PCT else []
+        texts = sum(column.unit is Unit.TEXT for column in columns)
+        values = [
+            *shares,
+            *([getattr(row, name) for row in ordered] for name in ("total", "count", *_STATISTICS)),
+            *([row.labels[i] for row in ordered] for i in range(texts)),
+        ]
+        by_column = zip(columns, values, strict=True)
+        return Result({column.name: each for column, each in by_column}, notes=notes(timeline))
 
-
-def row_statistics(rows: Sequence[SummaryRow]) -> list[list[Any]]:
-    """Return the values of the columns from mean to deviation, one list per column."""
-    return [
-        [row.mean for row in rows],
-        [row.median for row in rows],
-        [row.minimum for row in rows],
-        [row.maximum for row in rows],
-        [row.deviation for row in rows],
-    ]
-
-
-def _table(
-    columns: Sequence[Column], rows: Sequence[SummaryRow], first: list[list[Any]]
-) -> ColumnValues:
-    texts = sum(column.unit is Unit.TEXT for column in columns)
-    labels = [[row.labels[i] for row in rows] for i in range(texts)]
-    values = [*first, *row_statistics(rows), *labels]
-    return {column.name: each for column, each in zip(columns, values, strict=True)}
+    return Query(title=title, columns=columns, compute=compute, **declared)

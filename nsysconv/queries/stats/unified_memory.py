@@ -9,10 +9,9 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import values_by_column
+from nsysconv.queries.columns import key_column, printed, rows_at, values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
-from nsysconv.queries.stats.summaries import MEGA
-from nsysconv.report import MISSING, Column, Printed
+from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import counts, distinct, factorize, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MIGRATION, combine, totals
@@ -20,7 +19,12 @@ from nsysconv.units import Unit
 
 _HTOD, _DTOH = (codes.DIRECTIONS.index(name) for name in ("HtoD", "DtoH"))
 _CPU, _GPU = (codes.PAGE_FAULT_KINDS.index(name) for name in ("cpu", "gpu"))
-_QUANTITIES = ("htod_bytes_sum", "dtoh_bytes_sum", "cpu_fault_count", "gpu_fault_count")
+_QUANTITIES = {
+    "htod_bytes_sum": "Bytes that migrated to a device",
+    "dtoh_bytes_sum": "Bytes that migrated to the host",
+    "cpu_fault_count": "Page faults of CPUs",
+    "gpu_fault_count": "Page faults of GPUs",
+}
 _SECOND_NS = 1_000_000_000
 _ADDRESS_FORM = "as the source gives it, in hexadecimal"
 
@@ -52,59 +56,33 @@ def _fault_counts(count: Array) -> Array:
     return np.where(count == MISSING, 1, count)
 
 
-def _unsigned(address: int) -> int:
-    return address % (1 << 64)
-
-
 def _hexadecimal(address: int) -> str:
-    return f"0x{_unsigned(address):X}"
+    return f"0x{address % (1 << 64):X}"
+
+
+def _quantity(name: str, header: str, null: str = "") -> Column:
+    unit = Unit.BYTES if "bytes" in name else Unit.COUNT
+    return printed(header, Column(name, unit, f"{_QUANTITIES[name]}{null}.", better="less"))
 
 
 # -- by address
 
-_NONE = "null: there was none"
+_NONE = "; null: there was none"
+_NO_FAULTS = f"{_NONE}, or they were not recorded"
 _SUM_COLUMNS = (
-    Column(
-        "address",
-        Unit.TEXT,
-        f"The address, {_ADDRESS_FORM}.",
-        key=True,
-        printed=Printed("Virtual Address"),
-    ),
-    Column(
-        "htod_bytes_sum",
-        Unit.BYTES,
-        f"Bytes that migrated to a device; {_NONE}.",
-        better="less",
-        printed=Printed("HtoD Migration Size (MB)", 3, MEGA),
-    ),
-    Column(
-        "dtoh_bytes_sum",
-        Unit.BYTES,
-        f"Bytes that migrated to the host; {_NONE}.",
-        better="less",
-        printed=Printed("DtoH Migration Size (MB)", 3, MEGA),
-    ),
-    Column(
-        "cpu_fault_count",
-        Unit.COUNT,
-        f"Page faults of CPUs; {_NONE}, or they were not recorded.",
-        better="less",
-        printed=Printed("CPU Page Faults"),
-    ),
-    Column(
-        "gpu_fault_count",
-        Unit.COUNT,
-        f"Page faults of GPUs; {_NONE}, or they were not recorded.",
-        better="less",
-        printed=Printed("GPU Page Faults"),
-    ),
-    Column(
-        "throughput_bytes_per_s",
-        Unit.BYTES_PER_S,
-        "Bytes that migrated, times the whole part of one second by the sum of the durations.",
-        better="more",
-        printed=Printed("Migration Throughput (MB/s)", 3, MEGA),
+    printed("Virtual Address", key_column("address", f"The address, {_ADDRESS_FORM}.")),
+    _quantity("htod_bytes_sum", "HtoD Migration Size (MB)", _NONE),
+    _quantity("dtoh_bytes_sum", "DtoH Migration Size (MB)", _NONE),
+    _quantity("cpu_fault_count", "CPU Page Faults", _NO_FAULTS),
+    _quantity("gpu_fault_count", "GPU Page Faults", _NO_FAULTS),
+    printed(
+        "Migration Throughput (MB/s)",
+        Column(
+            "throughput_bytes_per_s",
+            Unit.BYTES_PER_S,
+            "Bytes that migrated, times the whole part of one second by the sum of the durations.",
+            better="more",
+        ),
     ),
 )
 
@@ -114,43 +92,27 @@ def _summary(timeline: Timeline, request: Request) -> ColumnValues:
     events = _events(timeline)
     group, (addresses,) = factorize(np.concatenate([each.address for each in events]))
     count = len(addresses)
-    quantities: dict[str, list[int | None]] = {name: [None] * count for name in _QUANTITIES}
-    spent = np.zeros(count, np.int64)
+    quantities = {name: np.full(count, MISSING) for name in _QUANTITIES}
+    moved, spent = np.zeros((2, count), np.int64)
     first = 0
     for name, each in zip(_QUANTITIES, events, strict=False):
         own = group[first : first + len(each.address)]
         first += len(own)
         total = sums(own, np.where(each.quantity == MISSING, 0, each.quantity), count)
         spent += sums(own, np.where(each.dur == MISSING, 0, each.dur), count)
-        occurs = counts(own, count) > 0
-        quantities[name] = [
-            value if some else None
-            for value, some in zip(total.tolist(), occurs.tolist(), strict=True)
-        ]
-    throughput = [
-        _throughput(htod, dtoh, ns)
-        for htod, dtoh, ns in zip(
-            quantities["htod_bytes_sum"], quantities["dtoh_bytes_sum"], spent.tolist(), strict=True
-        )
-    ]
-    unsigned = [_unsigned(address) for address in addresses.tolist()]
-    order = sorted(
-        range(count),
-        key=lambda i: (-(-1 if (rate := throughput[i]) is None else rate), unsigned[i]),
-    )
-    limit = int(request.options["rows"])
-    order = order[:limit] if limit > 0 else order
-    return {
-        "address": [_hexadecimal(unsigned[i]) for i in order],
-        **{name: [values[i] for i in order] for name, values in quantities.items()},
-        "throughput_bytes_per_s": [throughput[i] for i in order],
+        if name.endswith("_bytes_sum"):
+            moved += total
+        quantities[name] = np.where(counts(own, count) > 0, total, MISSING)
+    times = _SECOND_NS // np.where(spent == 0, 1, spent)
+    throughput = np.where(spent == 0, np.nan, moved * times.astype(np.float64))
+    unsigned = addresses.view(np.uint64)
+    order = np.lexsort((unsigned, -np.where(spent == 0, -1, throughput)))
+    values = {
+        "address": [_hexadecimal(address) for address in unsigned.tolist()],
+        **quantities,
+        "throughput_bytes_per_s": throughput,
     }
-
-
-def _throughput(htod: int | None, dtoh: int | None, ns: int) -> int | None:
-    if not ns:
-        return None
-    return ((htod or 0) + (dtoh or 0)) * (_SECOND_NS // ns)
+    return rows_at(values, order[: max(request.options["rows"], 0) or None])
 
 
 UM_SUM = Query(
@@ -165,45 +127,17 @@ UM_SUM = Query(
 # -- in all
 
 _TOTAL_COLUMNS = (
-    Column(
-        "htod_bytes_sum",
-        Unit.BYTES,
-        "Bytes that migrated to a device.",
-        better="less",
-        printed=Printed("Total HtoD Migration Size (MB)", 3, MEGA),
+    _quantity("htod_bytes_sum", "Total HtoD Migration Size (MB)"),
+    _quantity("dtoh_bytes_sum", "Total DtoH Migration Size (MB)"),
+    _quantity("cpu_fault_count", "Total CPU Page Faults"),
+    _quantity("gpu_fault_count", "Total GPU PageFaults"),
+    printed(
+        "Minimum Virtual Address",
+        Column("first_address", Unit.TEXT, f"Lowest address of them all, {_ADDRESS_FORM}."),
     ),
-    Column(
-        "dtoh_bytes_sum",
-        Unit.BYTES,
-        "Bytes that migrated to the host.",
-        better="less",
-        printed=Printed("Total DtoH Migration Size (MB)", 3, MEGA),
-    ),
-    Column(
-        "cpu_fault_count",
-        Unit.COUNT,
-        "Page faults of CPUs.",
-        better="less",
-        printed=Printed("Total CPU Page Faults"),
-    ),
-    Column(
-        "gpu_fault_count",
-        Unit.COUNT,
-        "Page faults of GPUs.",
-        better="less",
-        printed=Printed("Total GPU PageFaults"),
-    ),
-    Column(
-        "first_address",
-        Unit.TEXT,
-        f"Lowest address of them all, {_ADDRESS_FORM}.",
-        printed=Printed("Minimum Virtual Address"),
-    ),
-    Column(
-        "last_address",
-        Unit.TEXT,
-        f"Highest address of them all, {_ADDRESS_FORM}.",
-        printed=Printed("Maximum Virtual Address"),
+    printed(
+        "Maximum Virtual Address",
+        Column("last_address", Unit.TEXT, f"Highest address of them all, {_ADDRESS_FORM}."),
     ),
 )
 
@@ -244,16 +178,13 @@ UM_TOTAL_SUM = Query(
 # -- page faults by instruction
 
 _FAULT_COLUMNS = (
-    Column("fault_count", Unit.COUNT, "Faults.", better="less", printed=Printed("CPU Page Faults")),
-    Column(
-        "instruction",
-        Unit.TEXT,
-        "The instruction that faulted.",
-        key=True,
-        printed=Printed("CPU Instruction Address"),
+    printed("CPU Page Faults", Column("fault_count", Unit.COUNT, "Faults.", better="less")),
+    printed(
+        "CPU Instruction Address",
+        key_column("instruction", "The instruction that faulted."),
     ),
-    Column("source_file", Unit.TEXT, "Its source file.", key=True, printed=Printed("Source File")),
-    Column("source_line", Unit.ID, "Its line there.", key=True, printed=Printed("Source Line")),
+    printed("Source File", key_column("source_file", "Its source file.")),
+    printed("Source Line", Column("source_line", Unit.ID, "Its line there.", key=True)),
 )
 
 
