@@ -7,19 +7,18 @@ import numpy as np
 from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
+    LAUNCH_LATENCY,
+    LAYER,
     PROFILE,
+    QUEUE_COUNT,
     RANK,
-    call_groups,
-    code_name,
     duration_column,
     key_column,
     per_step,
-    ranks_by_group,
-    rows_at,
     sum_column,
-    with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.queries.values import call_groups, code_name, ranks_by_group, rows_at, with_per_step
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, counts, sums, take
 from nsysconv.timeline.events import OpKind
@@ -31,7 +30,7 @@ from nsysconv.units import Unit
 COLUMNS = (
     PROFILE,
     RANK,
-    key_column("layer", "runtime or driver."),
+    LAYER,
     key_column(
         "name",
         "Documented name of the function; `[no API call]`: GPU operations without a recorded call.",
@@ -46,19 +45,8 @@ COLUMNS = (
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column("memcpy_sum_ns", "Sum of the copies' durations.", adds=True),
     duration_column("memset_sum_ns", "Sum of the sets' durations.", brief=False, adds=True),
-    duration_column(
-        "launch_latency_avg_ns",
-        "Mean time from a call's start to its first operation's "
-        "start, over calls whose operation does not start before them.",
-        real=True,
-        brief=False,
-    ),
-    Column(
-        "queue_count",
-        Unit.COUNT,
-        "Calls whose first operation starts after they return.",
-        brief=False,
-    ),
+    LAUNCH_LATENCY,
+    QUEUE_COUNT,
     duration_column(
         "queue_avg_ns", "Mean time from those calls' end to that start.", real=True, brief=False
     ),

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column, values_by_column
+from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.queries.kernel_categories import RULES, communicates_on, computes
+from nsysconv.queries.kernel_categories import (
+    COMMUNICATION,
+    COMPUTATION,
+    RULES,
+    communicates_on,
+    computes,
+)
+from nsysconv.queries.values import values_by_column
 from nsysconv.report import Column, Picture
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.events import OpKind
@@ -19,15 +27,8 @@ COLUMNS = (
     *BY_DEVICE,
     duration_column("window_ns", "Length of the window. " + WINDOW),
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window.", brief=False),
-    Column(
-        "computation_union_ns",
-        Unit.NS,
-        "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
-    ),
-    duration_column(
-        "communication_union_ns",
-        "Union of the kernels that communicate (category communication of `kernel_categories`).",
-    ),
+    replace(COMPUTATION, better=None),
+    COMMUNICATION,
     Column("overlap_ns", Unit.NS, "Part of it while there was computation, too.", better="more"),
     Column(
         "overlap_pct",

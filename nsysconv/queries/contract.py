@@ -22,6 +22,9 @@ GPU_OP_FACTS = frozenset(
     {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
 )
 """What reports on all GPU operations use besides kernels."""
+CALL_FACTS = frozenset({Fact.API_CALLS, Fact.API_LINKS})
+LAUNCHED_FACTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES})
+"""What is launched by the calls of CALL_FACTS."""
 
 
 @dataclass(frozen=True)

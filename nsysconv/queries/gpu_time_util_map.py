@@ -93,7 +93,8 @@ def partial(timeline: Timeline, request: Request) -> list[Strip]:
         shift = _shift(start, end, bins)
         first = start >> shift
         edges = _edges(start, end, shift, _count(start, end, shift)) - shift_to_utc
-        kernels = (ops.kind == OpKind.KERNEL) | (ops.kind == OpKind.GRAPH)
+        kernels = np.isin(ops.kind, (OpKind.KERNEL, OpKind.GRAPH))
+        unions = (union(ops.start[which], ops.end[which]) for which in (ops.timed, kernels))
         strips.append(
             Strip(
                 timeline.rank_of(timeline.pids_on(device)),
@@ -103,12 +104,7 @@ def partial(timeline: Timeline, request: Request) -> list[Strip]:
                 end,
                 shift,
                 first,
-                np.stack(
-                    [
-                        union(ops.start[which], ops.end[which]).covered(edges[:-1], edges[1:])
-                        for which in (ops.timed, kernels)
-                    ]
-                ),
+                np.stack([each.covered(edges[:-1], edges[1:]) for each in unions]),
             )
         )
     return strips
@@ -116,12 +112,10 @@ def partial(timeline: Timeline, request: Request) -> list[Strip]:
 
 class _Strips:
     def __init__(self, request: Request) -> None:
-        """Start without a strip."""
         self._bins = request.options["bins"]
         self._strips: list[tuple[str, Strip]] = []
 
     def add(self, ref: ProfileRef, partial: list[Strip]) -> None:
-        """Add one profile's strips."""
         self._strips += ((ref.label, strip) for strip in partial)
 
     def result(self) -> Result:

@@ -10,19 +10,14 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    WINDOW,
-    duration_column,
-    values_by_column,
-)
-from nsysconv.queries.contract import Array, Query, Request, Result
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, duration_column
+from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
+from nsysconv.queries.values import values_by_column
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.idle import window
+from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import Utilization, utilization
 from nsysconv.units import Unit
@@ -43,12 +38,7 @@ COLUMNS = (
         "Union of the kernels, and of graphs recorded as one interval, inside the window.",
         brief=False,
     ),
-    Column(
-        "gpu_utilization_pct",
-        Unit.PCT,
-        "That union as a share of the window.",
-        better="more",
-    ),
+    Column("gpu_utilization_pct", Unit.PCT, "That union as a share of the window.", better="more"),
     Column(
         "est_sm_efficiency_pct",
         Unit.PCT,
@@ -82,7 +72,11 @@ def compute(timeline: Timeline, request: Request) -> Result:
             row = {**key, "device_id": device, "device": device_names.get(device)}
             rows.append(row | _figures(windows, figures, i))
         if figures.rounded:
-            notes.append(_rounded(figures.rounded))
+            text = "kernels whose occupancy is the recorded one, rounded to whole percent"
+            facts = frozenset({Fact.KERNELS})
+            notes.append(
+                Note("occupancy-rounded", Severity.APPROXIMATED, text, figures.rounded, facts=facts)
+            )
     data = values_by_column(rows, COLUMNS[1:])
     return Result(data, notes=tuple(notes))
 
@@ -90,15 +84,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 GPU_UTILIZATION = Query(
     title="Utilisation of the devices by kernels",
     needs={Fact.KERNELS},
-    uses={
-        Fact.GRAPH_LAUNCHES,
-        Fact.DEVICES,
-        Fact.RANGES,
-        Fact.OPERATORS,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.RANKS,
-    },
+    uses={Fact.GRAPH_LAUNCHES, Fact.DEVICES, Fact.RANKS, *CALL_FACTS, *STEP_FACTS},
     columns=COLUMNS,
     picture=Picture(
         "bars",
@@ -148,13 +134,3 @@ def _figures(windows: _Windows, figures: Utilization, place: int) -> dict[str, A
     low, high = int(windows.low[place]), int(windows.high[place])
     values = (low, high - low, *(column[place] for column in figures.columns))
     return dict(zip(_FIGURES, values, strict=True))
-
-
-def _rounded(count: int) -> Note:
-    return Note(
-        "occupancy-rounded",
-        Severity.APPROXIMATED,
-        "kernels whose occupancy is the recorded one, rounded to whole percent",
-        count,
-        facts=frozenset({Fact.KERNELS}),
-    )

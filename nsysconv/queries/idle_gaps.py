@@ -16,12 +16,10 @@ from nsysconv.queries.columns import (
     GAP_PART_DOCS,
     GAP_STREAM,
     HOST_FACTS,
-    code_name,
     duration_column,
-    gap_keys,
-    rows_at,
 )
 from nsysconv.queries.contract import Query, Request, Result
+from nsysconv.queries.values import code_name, gap_keys, rows_at
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline import idle
 from nsysconv.timeline.arrays import distinct

@@ -8,16 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    BY_DEVICE,
-    HOST_FACTS,
-    WINDOW,
-    gap_keys,
-    key_column,
-    sum_column,
-    values_by_column,
-)
+from nsysconv.queries.columns import BY_DEVICE, HOST_FACTS, WINDOW, key_column, sum_column
 from nsysconv.queries.contract import ColumnValues, Query, Request
+from nsysconv.queries.values import gap_keys, values_by_column
 from nsysconv.report import Column, Picture
 from nsysconv.timeline import idle
 from nsysconv.timeline.arrays import counts, distinct, factorize, sums

@@ -13,12 +13,11 @@ from nsysconv.queries.columns import (
     GAP_PART_DOCS,
     GAP_STREAM,
     duration_column,
-    gap_keys,
     per_step,
     sum_column,
-    with_per_step,
 )
 from nsysconv.queries.contract import Query, Request, Result
+from nsysconv.queries.values import gap_keys, with_per_step
 from nsysconv.report import Column, Picture
 from nsysconv.timeline import idle
 from nsysconv.timeline.arrays import blocks, counts, decade, factorize, sums

@@ -9,16 +9,16 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
+    KERNEL_PCT,
     WINDOW,
     duration_column,
     key_column,
-    ranks_by_group,
-    rows_at,
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.values import ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums
+from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import OTHER, categories, communicates, rules
@@ -29,6 +29,14 @@ from nsysconv.units import Unit
 RULES = Option(
     "rules", None, "A TOML file of rules for kinds of kernels, tried before those of nsysconv."
 )
+COMPUTATION = duration_column(
+    "computation_union_ns",
+    "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
+)
+COMMUNICATION = duration_column(
+    "communication_union_ns",
+    "Union of the kernels that communicate (category communication of `kernel_categories`).",
+)
 COLUMNS = (
     *BY_DEVICE,
     key_column(
@@ -37,13 +45,7 @@ COLUMNS = (
     ),
     Column("kernel_count", Unit.COUNT, "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
-    Column(
-        "kernel_pct",
-        Unit.PCT,
-        "Share of the kernel time of all rows of this table.",
-        better="less",
-        adds=True,
-    ),
+    KERNEL_PCT,
     duration_column(
         "kernel_union_ns", "Union of these kernels inside the window. " + WINDOW, brief=False
     ),
@@ -95,8 +97,7 @@ KERNEL_CATEGORIES = Query(
 def communicates_on(timeline: Timeline, device: int, path: str | None) -> Array:
     """Return which operations of a device communicate, as a mask; `path` is the value of RULES."""
     talks = communicates(timeline, path)
-    # Of one device alone the mask serves as it is.
-    return talks if len(timeline.devices) == 1 else talks[timeline.places_on(device)]
+    return talks if len(timeline.devices) == 1 else take(talks, timeline.places_on(device))
 
 
 def computes(ops: GpuOps, talks: Array) -> Array:

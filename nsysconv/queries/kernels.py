@@ -8,18 +8,21 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
     DURATION_DOCS,
-    KERNEL_NAME_COLUMNS,
-    kernel_name_ids,
+    KERNEL_PCT,
     key_column,
     per_step,
-    ranks_by_group,
-    rows_at,
     statistics_columns,
-    statistics_values,
     sum_column,
-    with_per_step,
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
+from nsysconv.queries.values import (
+    KERNEL_NAME_COLUMNS,
+    kernel_name_ids,
+    ranks_by_group,
+    rows_at,
+    statistics_values,
+    with_per_step,
+)
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import factorize, grouped_statistics, percent
 from nsysconv.timeline.steps import STEP_FACTS
@@ -33,13 +36,7 @@ COLUMNS = (
     Column("kernel_count", Unit.COUNT, "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     per_step("per_step_ns", "kernel_sum_ns"),
-    Column(
-        "kernel_pct",
-        Unit.PCT,
-        "Share of the kernel time of all rows of this table.",
-        better="less",
-        adds=True,
-    ),
+    KERNEL_PCT,
     *statistics_columns(DURATION_DOCS),
 )
 

@@ -7,14 +7,23 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
-    call_groups,
+    LAUNCH_LATENCY,
+    LAYER,
+    QUEUE_COUNT,
     duration_column,
     key_column,
-    ranks_by_group,
-    rows_at,
     sum_column,
 )
-from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.contract import (
+    CALL_FACTS,
+    LAUNCHED_FACTS,
+    Array,
+    ColumnValues,
+    Option,
+    Query,
+    Request,
+)
+from nsysconv.queries.values import call_groups, ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics
 from nsysconv.timeline.timeline import Timeline, launches
@@ -22,7 +31,7 @@ from nsysconv.units import Unit
 
 COLUMNS = (
     *BY_DEVICE,
-    key_column("layer", "runtime or driver."),
+    LAYER,
     key_column("name", "Documented name of the function."),
     Column("launch_count", Unit.COUNT, "Calls that launched something."),
     sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count"),
@@ -30,20 +39,9 @@ COLUMNS = (
     duration_column("api_max_ns", "The longest.", brief=False),
     sum_column("gpu_op_sum_ns", "Sum of the durations of what they launched.", "launch_count"),
     duration_column("gpu_op_med_ns", "Median over the calls of what each launched.", real=True),
-    duration_column(
-        "launch_latency_avg_ns",
-        "Mean time from a call's start to its first operation's start, over calls whose operation "
-        "does not start before them.",
-        real=True,
-        brief=False,
-    ),
+    LAUNCH_LATENCY,
     duration_column("launch_latency_med_ns", "Median of these times.", real=True, brief=False),
-    Column(
-        "queue_count",
-        Unit.COUNT,
-        "Calls whose first operation starts after they return.",
-        brief=False,
-    ),
+    QUEUE_COUNT,
     sum_column(
         "queue_sum_ns",
         "Sum of the times from those calls' end to that start.",
@@ -120,8 +118,8 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 LAUNCH_STATS = Query(
     title="Launches by API function",
-    needs={Fact.API_CALLS, Fact.API_LINKS},
-    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    needs=CALL_FACTS,
+    uses={*LAUNCHED_FACTS, Fact.DEVICES},
     options=(
         Option("long_call_ns", 50_000, "Calls that take longer are counted as long."),
         Option("long_queue_ns", 100_000, "Queue times above this are counted as long."),

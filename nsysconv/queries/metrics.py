@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, code_name, key_column, ranks_by_group, rows_at
+from nsysconv.queries.columns import BY_DEVICE, key_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.values import code_name, ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, values_of
 from nsysconv.timeline.arrays import factorize, sums
 from nsysconv.timeline.timeline import Timeline

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, RANK, sum_column, values_by_column
+from nsysconv.queries.columns import PROFILE, RANK, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.values import values_by_column
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, distinct
 from nsysconv.timeline.events import ApiCalls
@@ -37,34 +38,28 @@ COLUMNS = (
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per process with events, by number."""
     profile, calls, ops = timeline.profile, timeline.calls, timeline.ops
-    has_threads, has_calls, has_ops = (
-        fact in profile.facts for fact in (Fact.THREADS, Fact.API_CALLS, Fact.KERNELS)
-    )
+    facts = profile.facts
+    has_threads = facts >= {Fact.THREADS, Fact.API_CALLS}
     rows: list[dict[str, Any]] = []
     for process in sorted(profile.rows("process"), key=lambda row: int(row["pid"])):
         pid = process["pid"]
         if not timeline.in_processes(np.array([pid])).all():
             continue
         own_calls = (calls.pid == pid) & timeline.calls_in_slice
-        outer = own_calls & calls.outermost
         rows.append(
             {
                 "rank": process["rank"],
                 "pid": pid,
                 "process": process["name"],
-                "thread_count": _thread_count(calls, own_calls)
-                if has_calls and has_threads
-                else None,
+                "thread_count": _thread_count(calls, own_calls) if has_threads else None,
                 "api_call_count": int(own_calls.sum())
-                if has_calls
-                else _total_count(timeline, pid, _CALLS, needed=(Fact.API_TOTALS,)),
+                if Fact.API_CALLS in facts
+                else _total_count(timeline, pid, {Fact.API_TOTALS: (API_CALL,)}),
                 # Neither totals nor calls without a thread say which calls lie inside others.
-                "api_sum_ns": _time_of(calls, outer) if has_calls and has_threads else None,
+                "api_sum_ns": _time_of(calls, own_calls & calls.outermost) if has_threads else None,
                 "gpu_op_count": int(np.count_nonzero(ops.pid == pid))
-                if has_ops
-                else _total_count(
-                    timeline, pid, GPU_KINDS, needed=(Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS)
-                ),
+                if Fact.KERNELS in facts
+                else _total_count(timeline, pid, GPU_KINDS),
             }
         )
     return values_by_column(rows, COLUMNS[1:])
@@ -92,23 +87,13 @@ def _time_of(calls: ApiCalls, which: Array) -> int:
     )
 
 
-_CALLS = {Fact.API_TOTALS: (API_CALL,)}
-
-
-def _total_count(
-    timeline: Timeline,
-    pid: int,
-    kinds: Mapping[Fact, tuple[int, ...]],
-    needed: Iterable[Fact],
-) -> int | None:
-    """Return the count of these kinds in the totals of a process; None without the facts `needed`."""
+def _total_count(timeline: Timeline, pid: int, kinds: Mapping[Fact, tuple[int, ...]]) -> int | None:
+    """Return the count of these kinds in the totals of a process; None where it cannot be known."""
     facts = timeline.profile.facts
-    if not timeline.is_whole or not facts.issuperset(needed):
+    # A process need not have unified memory.
+    if not timeline.is_whole or not facts >= kinds.keys() - {Fact.UNIFIED_MEMORY_TOTALS}:
         return None
-    recorded_kinds = [
-        kind for fact, fact_kinds in kinds.items() if fact in facts for kind in fact_kinds
-    ]
-    recorded = totals(timeline, *recorded_kinds)
+    recorded = totals(timeline, *(kind for fact in facts & kinds.keys() for kind in kinds[fact]))
     if any(total.pid is None for total in recorded):
         return None
     return sum(total.count for total in recorded if total.pid == pid)

@@ -9,7 +9,15 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import BY_DEVICE, duration_column, key_column
-from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.contract import (
+    CALL_FACTS,
+    LAUNCHED_FACTS,
+    Array,
+    ColumnValues,
+    Option,
+    Query,
+    Request,
+)
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics, percent
 from nsysconv.timeline.idle import stream_label
@@ -119,8 +127,8 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 QUEUE_LENGTH = Query(
     title="Launches that wait, by stream",
-    needs={Fact.API_CALLS, Fact.API_LINKS},
-    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    needs=CALL_FACTS,
+    uses={*LAUNCHED_FACTS, Fact.DEVICES},
     options=(
         Option(
             "full", 1024, "How many waiting launches make a queue full (CUDA's limit by default)."

@@ -5,16 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    PROFILE,
-    duration_column,
-    ranks_by_group,
-    rows_at,
-    statistics_columns,
-    statistics_values,
-    sum_column,
-)
-from nsysconv.queries.contract import Array, Option, Query, Request, Result
+from nsysconv.queries.columns import PROFILE, duration_column, statistics_columns, sum_column
+from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
+from nsysconv.queries.values import ranks_by_group, rows_at, statistics_values
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.annotations import OPERATOR, START_END, operators, prefix_domains, ranges
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
@@ -127,14 +120,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 RANGES = Query(
     title="Ranges as a tree, and their work on the GPU",
     needs={Fact.RANGES},
-    uses={
-        Fact.OPERATORS,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.RANKS,
-    },
+    uses={Fact.OPERATORS, Fact.KERNELS, Fact.MEMCPYS, Fact.RANKS, *CALL_FACTS},
     options=(
         Option("operators", False, "With the operators of the framework, in one tree."),
         Option(

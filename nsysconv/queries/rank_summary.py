@@ -15,11 +15,16 @@ from nsysconv.queries.columns import (
     duration_column,
     key_column,
     sum_column,
-    values_by_column,
-    window_times,
 )
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
-from nsysconv.queries.kernel_categories import RULES, communicates_on, computes
+from nsysconv.queries.kernel_categories import (
+    COMMUNICATION,
+    COMPUTATION,
+    RULES,
+    communicates_on,
+    computes,
+)
+from nsysconv.queries.values import values_by_column, window_times
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, take
 from nsysconv.timeline.events import OpKind
@@ -66,14 +71,8 @@ COLUMNS = (
     Column("kernel_count", Unit.COUNT, "Kernels.", brief=False),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
-    duration_column(
-        "computation_union_ns",
-        "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
-    ),
-    duration_column(
-        "communication_union_ns",
-        "Union of the kernels that communicate (category communication of `kernel_categories`).",
-    ),
+    COMPUTATION,
+    COMMUNICATION,
     Column("htod_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the device.", better="less"),
     duration_column("htod_sum_ns", "Sum of their durations.", brief=False, adds=True),
     Column("dtoh_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the host.", better="less"),

@@ -43,7 +43,8 @@ OWN = (
     "metrics",
     *OVER_RANKS,
 )
-"""Reports of this folder, each in the module of its name. A new report is one more word here."""
+"""Reports of this folder, each in the module of its name (two are in that of another report). A new
+report is one more word here."""
 
 REPORTS = (*OWN, *rules.REPORTS, *stats.REPORTS)
 """All reports by name."""
@@ -67,8 +68,9 @@ ROWS_FOR_PEOPLE = 20
 
 _DEFAULT_LIMITS = {"idle_gaps": 1000}
 
+_SHARED_MODULES = {"transfer_sizes": "transfers", "collective_arrivals": "stragglers"}
 _MODULES = {
-    **{name: f"nsysconv.queries.{name}" for name in OWN},
+    **{name: f"nsysconv.queries.{_SHARED_MODULES.get(name, name)}" for name in OWN},
     **{name: f"nsysconv.queries.rules.{module}" for name, module in rules.MODULES.items()},
     **{name: f"nsysconv.queries.stats.{module}" for name, module in stats.MODULES.items()},
 }

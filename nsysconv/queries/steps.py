@@ -7,8 +7,16 @@ from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, duration_column, key_column, step_pattern
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.columns import PID, PROCESS_RANK, PROFILE, duration_column, key_column
+from nsysconv.queries.contract import (
+    CALL_FACTS,
+    LAUNCHED_FACTS,
+    Array,
+    ColumnValues,
+    Query,
+    Request,
+)
+from nsysconv.queries.values import step_pattern
 from nsysconv.report import Column, Picture
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
@@ -17,7 +25,6 @@ from nsysconv.timeline.steps import BETWEEN, STEP_FACTS, WHOLE, Steps, class_tim
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-STEP_RANK = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
 STEP = key_column(
     "step", f"Name of the step; `{WHOLE}`: no step was annotated, and this is all of the process."
 )
@@ -40,8 +47,8 @@ _DOCS = {
 }
 COLUMNS = (
     PROFILE,
-    STEP_RANK,
-    Column("pid", Unit.ID, "The process.", key=True),
+    PROCESS_RANK,
+    PID,
     _STEP,
     OCCURRENCE,
     Column(
@@ -103,17 +110,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 STEPS = Query(
     title="Steps and where their time went",
-    uses={
-        Fact.RANGES,
-        Fact.OPERATORS,
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.GRAPH_LAUNCHES,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.RANKS,
-    },
+    uses={Fact.RANKS, *STEP_FACTS, *CALL_FACTS, *LAUNCHED_FACTS},
     columns=COLUMNS,
     picture=Picture(
         "stacked",

@@ -1,4 +1,4 @@
-"""Who is late into collectives, and how long the others wait for it."""
+"""Collectives of a run: who is late into them, and how long the others wait; and each by itself."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import DEVICE, PROFILE, duration_column, sum_column, values_by_column
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROCESS_RANK,
+    PROFILE,
+    duration_column,
+    key_column,
+    sum_column,
+)
 from nsysconv.queries.contract import Array, Query, Request, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
+from nsysconv.queries.values import values_by_column
 from nsysconv.report import Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import ClockOffset, time_of_day
@@ -28,12 +36,11 @@ from nsysconv.timeline.collectives import (
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-ANY_OF = {Fact.KERNELS, Fact.MPI_CALLS}
-USES = {*ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC}
-MEMBER = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
+_ANY_OF = {Fact.KERNELS, Fact.MPI_CALLS}
+_USES = {*_ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC}
 COLUMNS = (
     PROFILE,
-    MEMBER,
+    PROCESS_RANK,
     Column("pid", Unit.ID, "The process.", key=True, brief=False),
     DEVICE,
     Column(
@@ -109,7 +116,7 @@ def partial(timeline: Timeline, request: Request) -> Partial:
     )
 
 
-class CollectivesAggregator:
+class _Collectives:
     """Gathers the collectives of the profiles of a run."""
 
     def __init__(self, request: Request) -> None:
@@ -134,7 +141,7 @@ class CollectivesAggregator:
         return matched, clocks, tuple(_notes(self.meetings, matched, clocks, self._unmatched))
 
 
-class _Stragglers(CollectivesAggregator):
+class _Stragglers(_Collectives):
     def result(self) -> Result:
         """Return one row per process and device; the one that came latest in all first."""
         matched, clocks, notes = self.matched()
@@ -237,12 +244,78 @@ def _lateness(
 
 STRAGGLERS = Query(
     title="Who is late into collectives",
-    any_of=ANY_OF,
-    uses=USES,
+    any_of=_ANY_OF,
+    uses=_USES,
     options=(RULES,),
     columns=COLUMNS,
     picture=Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns")),
     compute=compute_alone(partial, _Stragglers),
     partial=partial,
     aggregator=_Stragglers,
+)
+
+# -- each collective
+
+_ARRIVAL_COLUMNS = (
+    key_column("operation", "What it does."),
+    key_column("group", "The group of ranks, as far as it is recorded, else null."),
+    Column(
+        "index",
+        Unit.ID,
+        "Its number in its group as recorded; else which one of its operation it is on each rank, "
+        "from 0.",
+        key=True,
+    ),
+    Column("repeat", Unit.ID, "Which one of that number, from 0.", key=True, brief=False),
+    Column(
+        "start_ns",
+        Unit.NS,
+        "When the first rank came, since the zero of the profile whose clock is the run's.",
+    ),
+    duration_column("spread_ns", "How much later the last rank came."),
+    Column("rank_count", Unit.COUNT, "Ranks (or devices of ranks) that are known to have come."),
+    Column("first_rank", Unit.ID, "Who came first; null: a process without a rank.", brief=False),
+    Column("last_rank", Unit.ID, "Who came last."),
+    duration_column("wait_sum_ns", "How long all others waited for the last, added up.", adds=True),
+)
+
+
+class _Arrivals(_Collectives):
+    def result(self) -> Result:
+        """Return one row per collective of several ranks; those first in which others waited longest."""
+        matched, _, notes = self.matched()
+        ranks = [member.rank for member in self.meetings.participants]
+        joint = np.flatnonzero((matched.count > 1) & matched.shown)
+        joint = joint[np.lexsort((matched.first[joint], -matched.wait_sum[joint]))]
+        shown = joint[: self.limit or None]
+        return Result(_arrival_values(matched, shown, ranks), len(joint), notes)
+
+
+def _arrival_values(
+    matched: CollectiveGroups, places: Array, ranks: list[int | None]
+) -> dict[str, Any]:
+    series = [matched.series[i] for i in matched.series_of[places].tolist()]
+    return {
+        "operation": [each.operation for each in series],
+        "group": [each.group or None for each in series],
+        "index": matched.number[places],
+        "repeat": [each.repeat for each in series],
+        "start_ns": matched.first[places],
+        "spread_ns": matched.last[places] - matched.first[places],
+        "rank_count": matched.count[places],
+        "first_rank": [ranks[i] for i in matched.first_who[places].tolist()],
+        "last_rank": [ranks[i] for i in matched.last_who[places].tolist()],
+        "wait_sum_ns": matched.wait_sum[places],
+    }
+
+
+COLLECTIVE_ARRIVALS = Query(
+    title="Collectives: who came first and who last",
+    any_of=_ANY_OF,
+    uses=_USES,
+    options=(RULES,),
+    columns=_ARRIVAL_COLUMNS,
+    compute=compute_alone(partial, _Arrivals),
+    partial=partial,
+    aggregator=_Arrivals,
 )

@@ -8,18 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    DEVICE,
+from nsysconv.queries.columns import DEVICE, PID, PROFILE, RANK, duration_column, key_column
+from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Query, Request, Result
+from nsysconv.queries.values import (
     KERNEL_NAME_COLUMNS,
-    PROFILE,
-    RANK,
     direction_codes,
     direction_names,
-    duration_column,
     kernel_name_ids,
-    key_column,
 )
-from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.annotations import operators, ranges
 from nsysconv.timeline.events import OpKind, Spans
@@ -29,7 +25,7 @@ from nsysconv.units import Unit
 COLUMNS = (
     PROFILE,
     RANK,
-    Column("pid", Unit.ID, "The process.", key=True),
+    PID,
     DEVICE,
     Column("stream_id", Unit.ID, "The stream; null: not on a GPU, or not recorded.", key=True),
     Column("tid", Unit.ID, "The thread; null: on a GPU, or not recorded.", key=True),
@@ -82,31 +78,31 @@ def compute(timeline: Timeline, request: Request) -> Result:
         _spans(timeline, ranges(timeline), "range", request.limit),
         _spans(timeline, operators(timeline), "operator", request.limit),
     ]
-    starts = np.concatenate([part.start for part in parts])
-    ends = np.concatenate([part.end for part in parts])
+    names = ("start", "end", "pid", "tid", "device", "stream")
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    starts, ends = columns["start"], columns["end"]
     order = np.lexsort((-ends, starts))[: request.limit or None]
-    kinds, names = np.empty(len(order), object), np.empty(len(order), object)
+    kinds, texts = np.empty((2, len(order)), object)
     first = 0
     for part in parts:
         rows = np.flatnonzero((order >= first) & (order < first + len(part)))
         events = order[rows] - first
         kinds[rows] = np.array(part.kinds, object)[part.kind[events]]
-        names[rows] = np.array(part.names(events), object)
+        texts[rows] = np.array(part.names(events), object)
         first += len(part)
-    pid = np.concatenate([part.pid for part in parts])[order]
-    tid = np.concatenate([part.tid for part in parts])[order]
+    pid, tid = columns["pid"][order], columns["tid"][order]
     threads = {(row["pid"], row["tid"]): row["name"] for row in timeline.profile.rows("thread")}
     values = {
         "rank": [timeline.ranks.get(i) for i in pid.tolist()],
         "pid": pid,
-        "device_id": np.concatenate([part.device for part in parts])[order],
-        "stream_id": np.concatenate([part.stream for part in parts])[order],
+        "device_id": columns["device"][order],
+        "stream_id": columns["stream"][order],
         "tid": tid,
         "thread": [threads.get(key) for key in zip(pid.tolist(), tid.tolist(), strict=True)],
         "kind": kinds.tolist(),
         "start_ns": starts[order],
         "dur_ns": (ends - starts)[order],
-        "name": names.tolist(),
+        "name": texts.tolist(),
     }
     return Result(values, sum(part.count for part in parts))
 
@@ -114,17 +110,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 TIMELINE_EVENTS = Query(
     title="Events in the order of time",
     needs={Fact.KERNELS},
-    uses={
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.RANGES,
-        Fact.OPERATORS,
-        Fact.THREADS,
-    },
+    uses={*(GPU_OP_FACTS - {Fact.DEVICES}), *CALL_FACTS, Fact.RANGES, Fact.OPERATORS, Fact.THREADS},
     columns=COLUMNS,
     compute=compute,
 )
@@ -189,40 +175,37 @@ def _kernel_names(timeline: Timeline, rows: Array, request: Request) -> list[str
 def _calls(timeline: Timeline, limit: int) -> _Events:
     calls = timeline.calls
     shown = _first(timeline.calls_in_slice, calls.start, limit)
-    no_device = np.full(len(shown), MISSING)
     tids = np.array([tid for _, tid in calls.threads], np.int64)
-
-    def names(events: Array) -> list[str]:
-        ids = calls.name_id[shown[events]].tolist()
-        return [timeline.call_names.get(i, "[no name]") for i in ids]
-
-    return _Events(
-        count=int(np.count_nonzero(timeline.calls_in_slice)),
-        start=calls.start[shown],
-        end=calls.end[shown],
-        pid=calls.pid[shown],
-        device=no_device,
-        stream=no_device,
-        tid=tids[calls.thread[shown]] if len(shown) else np.empty(0, np.int64),
-        kinds=("api_call",),
-        kind=np.zeros(len(shown), np.int8),
-        names=names,
+    ids = calls.name_id[shown]
+    return _on_host(
+        "api_call",
+        int(np.count_nonzero(timeline.calls_in_slice)),
+        (calls.start[shown], calls.end[shown]),
+        (calls.pid[shown], tids[calls.thread[shown]] if len(shown) else np.empty(0, np.int64)),
+        lambda events: [timeline.call_names.get(i, "[no name]") for i in ids[events].tolist()],
     )
 
 
 def _spans(timeline: Timeline, spans: Spans, kind: str, limit: int) -> _Events:
     selected = timeline.holds(spans)
     shown = spans.take(_first(selected, spans.start, limit))
-    no_device = np.full(len(shown), MISSING)
-    return _Events(
-        count=int(np.count_nonzero(selected)),
-        start=shown.start,
-        end=shown.end,
-        pid=shown.pid,
-        device=no_device,
-        stream=no_device,
-        tid=shown.tid,
-        kinds=(kind,),
-        kind=np.zeros(len(shown), np.int8),
-        names=lambda events: [shown.names[i] for i in shown.name[events].tolist()],
+    return _on_host(
+        kind,
+        int(np.count_nonzero(selected)),
+        (shown.start, shown.end),
+        (shown.pid, shown.tid),
+        lambda events: [shown.names[i] for i in shown.name[events].tolist()],
     )
+
+
+def _on_host(
+    kind: str,
+    count: int,
+    times: tuple[Array, Array],
+    thread: tuple[Array, Array],
+    names: Callable[[Array], Sequence[str]],
+) -> _Events:
+    no_device = np.full(len(times[0]), MISSING)
+    kinds = np.zeros(len(no_device), np.int8)
+    pid, tid = thread
+    return _Events(count, *times, pid, no_device, no_device, tid, (kind,), kinds, names)

@@ -1,28 +1,23 @@
-"""Bytes and time of copies, by device, direction and memory kind at both ends."""
+"""Bytes and time of copies: by device, direction and memory kind at both ends; and by size."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    BY_DEVICE,
+from nsysconv.queries.columns import BY_DEVICE, key_column, per_step, sum_column
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.queries.values import (
     direction_code,
     direction_codes,
     direction_names,
-    key_column,
     memory_kind_names,
-    per_step,
     ranks_by_group,
     rows_at,
-    sum_column,
     with_per_step,
 )
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import factorize, grouped_statistics
+from nsysconv.timeline.arrays import decade, factorize, grouped_statistics
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
@@ -84,57 +79,32 @@ TRANSFERS = Query(
 )
 
 
-@dataclass(frozen=True)
-class Copies:
-    """Columns of equal length. `direction` numbers what `direction_names` spells."""
-
-    device: Array
-    peer: Array
-    direction: Array
-    src_kind: Array
-    dst_kind: Array
-    bytes: Array
-    dur: Array
-    pid: Array
-
-
-def all_copies(timeline: Timeline) -> Copies:
-    """Return the copies and migrations."""
+def _all_copies(timeline: Timeline) -> dict[str, Array]:
+    """Return the columns of copies and migrations; `direction` numbers what `direction_names` spells."""
     shared = ("device_id", "direction", "bytes", "dur_ns", "pid")
-    copy = timeline.columns("memcpy", (*shared, "peer_device_id", "src_kind", "dst_kind"))
-    migration = timeline.columns("unified_memory_event", shared)
-    nothing = np.full(len(migration["pid"]), MISSING)
-    directions = direction_codes(migration["direction"], migration=True)
-
-    def both(name: str, other: Array | None = None) -> Array:
-        return np.concatenate((copy[name], migration[name] if other is None else other))
-
-    return Copies(
-        device=both("device_id"),
-        peer=both("peer_device_id", nothing),
-        direction=both("direction", directions),
-        src_kind=both("src_kind", nothing),
-        dst_kind=both("dst_kind", nothing),
-        bytes=both("bytes"),
-        dur=both("dur_ns"),
-        pid=both("pid"),
-    )
+    copies = timeline.columns("memcpy", (*shared, "peer_device_id", "src_kind", "dst_kind"))
+    migrations = {**timeline.columns("unified_memory_event", shared)}
+    migrations["direction"] = direction_codes(migrations["direction"], migration=True)
+    nothing = np.full(len(migrations["pid"]), MISSING)
+    return {
+        name: np.concatenate((column, migrations.get(name, nothing)))
+        for name, column in copies.items()
+    }
 
 
 def _from_events(timeline: Timeline) -> ColumnValues:
-    copies = all_copies(timeline)
-    group, (device, peer, direction, src, dst) = factorize(
-        copies.device, copies.peer, copies.direction, copies.src_kind, copies.dst_kind
-    )
+    copies = _all_copies(timeline)
+    keys = ("device_id", "peer_device_id", "direction", "src_kind", "dst_kind")
+    group, (device, peer, direction, src, dst) = factorize(*(copies[key] for key in keys))
     count = len(device)
-    sizes = grouped_statistics(group, copies.bytes, count)
-    times = grouped_statistics(group, copies.dur, count)
+    sizes = grouped_statistics(group, copies["bytes"], count)
+    times = grouped_statistics(group, copies["dur_ns"], count)
     with np.errstate(invalid="ignore", divide="ignore"):
         throughput = np.where(
             (times.total > 0) & (sizes.total != MISSING), sizes.total * 1e9 / times.total, np.nan
         )
     values = {
-        "rank": ranks_by_group(timeline, copies.pid, group, count),
+        "rank": ranks_by_group(timeline, copies["pid"], group, count),
         "device_id": device,
         "peer_device_id": peer,
         "direction": direction_names(direction),
@@ -185,3 +155,55 @@ def _throughput(copies: CombinedTotal) -> float | None:
     if copies.bytes_sum is None or not copies.sum_ns:
         return None
     return copies.bytes_sum * 1e9 / copies.sum_ns
+
+
+# -- by size
+
+_SIZE_COLUMNS = (
+    *BY_DEVICE,
+    key_column("direction", "From where to where; `UM ` marks migrations of unified memory."),
+    Column(
+        "bucket_min_bytes",
+        Unit.BYTES,
+        "Copies of at least this size and less than the next bucket's (0, 1,000, 10,000, …).",
+        key=True,
+    ),
+    Column("memcpy_count", Unit.COUNT, "Copies."),
+    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
+    sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
+)
+
+
+def _sizes(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per device, direction and bucket with copies, by size."""
+    copies = _all_copies(timeline)
+    group, (device, direction, bucket) = factorize(
+        copies["device_id"], copies["direction"], decade(copies["bytes"])
+    )
+    count = len(device)
+    sizes = grouped_statistics(group, copies["bytes"], count)
+    times = grouped_statistics(group, copies["dur_ns"], count)
+    return {
+        "rank": ranks_by_group(timeline, copies["pid"], group, count),
+        "device_id": device,
+        "direction": direction_names(direction),
+        "bucket_min_bytes": bucket,
+        "memcpy_count": sizes.count,
+        "bytes_sum": sizes.total,
+        "memcpy_sum_ns": times.total,
+    }
+
+
+TRANSFER_SIZES = Query(
+    title="Transfers by size",
+    needs={Fact.MEMCPYS},
+    uses={Fact.UNIFIED_MEMORY, Fact.DEVICES},
+    columns=_SIZE_COLUMNS,
+    picture=Picture(
+        "histogram",
+        x=("bucket_min_bytes",),
+        values=("bytes_sum",),
+        by=("rank", "device_id", "direction"),
+    ),
+    compute=_sizes,
+)

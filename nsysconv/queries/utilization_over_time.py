@@ -9,8 +9,8 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import BY_DEVICE, WINDOW
-from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Option, Query, Request
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.queries.contract import GPU_OP_FACTS, ColumnValues, Option, Query, Request
+from nsysconv.report import Column, Picture
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
@@ -83,29 +83,23 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
     edges = equal_parts(span.start, span.end, bins) if span is not None else np.zeros(2, np.int64)
     low, high = edges[:-1], edges[1:]
     count = len(low)
-
-    def measured(mask: Array) -> Array:
-        return union(ops.start[mask], ops.end[mask]).covered(low, high)
-
-    busy = measured(ops.timed)
-    kernels = measured(ops.timed & ((ops.kind == OpKind.KERNEL) | (ops.kind == OpKind.GRAPH)))
-    copies = measured(ops.timed & (ops.kind == OpKind.MEMCPY))
-    values: dict[str, list[Any]] = {
-        "bin": list(range(count)),
-        "start_ns": low.tolist(),
-        "dur_ns": (high - low).tolist(),
-        "busy_ns": busy.tolist(),
-        "busy_pct": percent(busy, high - low).tolist(),
-        "kernel_graph_union_ns": kernels.tolist(),
-        "gpu_utilization_pct": percent(kernels, high - low).tolist(),
-        "memcpy_union_ns": copies.tolist(),
-        "memcpy_pct": percent(copies, high - low).tolist(),
-    }
+    values = {"bin": np.arange(count), "start_ns": low, "dur_ns": high - low}
+    for time, share, mask in (
+        ("busy_ns", "busy_pct", ops.timed),
+        (
+            "kernel_graph_union_ns",
+            "gpu_utilization_pct",
+            ops.timed & np.isin(ops.kind, (OpKind.KERNEL, OpKind.GRAPH)),
+        ),
+        ("memcpy_union_ns", "memcpy_pct", ops.timed & (ops.kind == OpKind.MEMCPY)),
+    ):
+        values[time] = union(ops.start[mask], ops.end[mask]).covered(low, high)
+        values[share] = percent(values[time], high - low)
     missing = set(values) if span is None else set()
     if Fact.MEMCPYS not in timeline.profile.facts:
         missing |= {"memcpy_union_ns", "memcpy_pct"}
     return {
         "rank": [timeline.rank_of(timeline.pids_on(device))] * count,
-        "device_id": [None if device == MISSING else device] * count,
-        **{name: [None] * count if name in missing else values[name] for name in values},
+        "device_id": [device] * count,
+        **{name: [None] * count if name in missing else values[name].tolist() for name in values},
     }

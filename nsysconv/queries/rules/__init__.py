@@ -4,10 +4,10 @@ What each looks for, and where it differs from the rule of this name of `nsys an
 """
 
 MODULES = {
-    "cuda_memcpy_async": "memory_ops",
-    "cuda_memcpy_sync": "memory_ops",
-    "cuda_memset_sync": "memory_ops",
-    "cuda_api_sync": "cuda_api_sync",
+    "cuda_memcpy_async": "api_calls",
+    "cuda_memcpy_sync": "api_calls",
+    "cuda_memset_sync": "api_calls",
+    "cuda_api_sync": "api_calls",
     "gpu_gaps": "device_use",
     "gpu_time_util": "device_use",
 }

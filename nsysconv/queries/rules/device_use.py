@@ -11,17 +11,11 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    WINDOW,
-    duration_column,
-    values_by_column,
-)
+from nsysconv.queries.columns import DEVICE, PID, PROFILE, RANK, WINDOW, duration_column
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
+from nsysconv.queries.values import values_by_column
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.arrays import factorize, percent
+from nsysconv.timeline.arrays import distinct, factorize, percent
 from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
 from nsysconv.timeline.intervals import Union, union
@@ -30,7 +24,6 @@ from nsysconv.units import Unit
 
 _NEEDS = {Fact.KERNELS}
 _USES = {Fact.OVERHEAD, Fact.API_LINKS, Fact.DEVICES}
-_PID = Column("pid", Unit.ID, "The process.", key=True)
 
 
 @dataclass(frozen=True)
@@ -73,23 +66,24 @@ def _in_use(timeline: Timeline, pid: int, ops: GpuOps) -> Union:
     )
 
 
-def _tables_and_ids(
-    timeline: Timeline, ops: GpuOps, places: Array
-) -> tuple[list[str | None], Array]:
+def _tables_and_ids(timeline: Timeline, ops: GpuOps, places: Array) -> tuple[Array, Array]:
     """Return the tables of operations and their ids there; None and MISSING for the place -1."""
-    tables: list[str | None] = [None] * len(places)
+    kinds = np.full(len(places), -1)
+    if len(ops):
+        kinds = np.where(places < 0, -1, ops.kind[places])
     ids = np.full(len(places), MISSING)
-    if not len(ops):
-        return tables, ids
-    kinds = np.where(places < 0, -1, ops.kind[places])
-    for code, table in enumerate(schema.GPU_OP_TABLES):
-        of_kind = np.flatnonzero(kinds == code)
-        if len(of_kind):
-            rows = ops.row[places[of_kind]].astype(np.int64)
-            ids[of_kind] = rows + timeline.profile.first_id(table)
-        for place in of_kind.tolist():
-            tables[place] = table
-    return tables, ids
+    for code in distinct(kinds[kinds >= 0]).tolist():
+        of_kind = kinds == code
+        rows = ops.row[places[of_kind]].astype(np.int64)
+        ids[of_kind] = rows + timeline.profile.first_id(schema.GPU_OP_TABLES[code])
+    return np.array([*schema.GPU_OP_TABLES, None], object)[kinds], ids
+
+
+def _op_columns(prefix: str, which: str, *, brief: bool = True) -> tuple[Column, ...]:
+    return (
+        Column(f"{prefix}_table", Unit.TEXT, f"Table of {which}.", brief=brief),
+        Column(f"{prefix}_id", Unit.ID, "Its `id` there.", brief=brief),
+    )
 
 
 # -- times of no use
@@ -97,7 +91,7 @@ def _tables_and_ids(
 _GAP_COLUMNS = (
     PROFILE,
     RANK,
-    _PID,
+    PID,
     DEVICE,
     Column("start_ns", Unit.NS, "When the gap began. " + WINDOW, key=True),
     duration_column(
@@ -105,18 +99,8 @@ _GAP_COLUMNS = (
         "How long neither an operation of the process ran on the device nor the profiler was at work "
         "in the process.",
     ),
-    Column(
-        "before_table",
-        Unit.TEXT,
-        "Table of the operation that ended last before the gap; null: none did.",
-    ),
-    Column("before_id", Unit.ID, "Its `id` there."),
-    Column(
-        "after_table",
-        Unit.TEXT,
-        "Table of the operation that began first after the gap; null: none did.",
-    ),
-    Column("after_id", Unit.ID, "Its `id` there."),
+    *_op_columns("before", "the operation that ended last before the gap; null: none did"),
+    *_op_columns("after", "the operation that began first after the gap; null: none did"),
 )
 
 
@@ -189,7 +173,7 @@ _MAX_CHUNKS = 1000
 _CHUNK_COLUMNS = (
     PROFILE,
     RANK,
-    _PID,
+    PID,
     DEVICE,
     Column("start_ns", Unit.NS, "Where the first of its chunks begins. " + WINDOW, key=True),
     duration_column("dur_ns", "Length of its chunks, which follow each other."),
@@ -201,10 +185,8 @@ _CHUNK_COLUMNS = (
     ),
     Column("in_use_pct", Unit.PCT, "That union as a share of `dur_ns`.", better="more"),
     Column("gpu_op_count", Unit.COUNT, "Operations of which at least a part lies inside."),
-    Column("first_table", Unit.TEXT, "Table of the one that began first; null: none.", brief=False),
-    Column("first_id", Unit.ID, "Its `id` there.", brief=False),
-    Column("last_table", Unit.TEXT, "Table of the one that began last; null: none.", brief=False),
-    Column("last_id", Unit.ID, "Its `id` there.", brief=False),
+    *_op_columns("first", "the one that began first; null: none", brief=False),
+    *_op_columns("last", "the one that began last; null: none", brief=False),
 )
 
 

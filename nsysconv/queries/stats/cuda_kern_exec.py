@@ -8,31 +8,29 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
+    PID,
     duration_column,
     key_column,
     printed,
-    rows_at,
-    statistics_columns,
-    statistics_values,
+    statistics_by_header,
+    statistics_docs,
 )
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
-from nsysconv.queries.stats.summaries import statistics_docs
+from nsysconv.queries.values import rows_at, statistics_values
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-_PID = printed("PID", Column("pid", Unit.ID, "The process.", key=True))
-_TID = printed("TID", Column("tid", Unit.ID, "The thread that launched it.", key=True))
-_ORDINAL = printed("DevId", Column("ordinal", Unit.ID, "CUDA ordinal of the device.", key=True))
-_KERNEL = printed("Kernel Name", key_column("name", "Name of the kernel."))
+_PID = PID
+_TID = Column("tid", Unit.ID, "The thread that launched it.", key=True)
+_ORDINAL = Column("ordinal", Unit.ID, "CUDA ordinal of the device.", key=True)
+_KERNEL = key_column("name", "Name of the kernel.")
 
 
-def _function(header: str) -> Column:
-    doc = "The function that launched it."
-    return printed(header, key_column("api", doc))
+_FUNCTION = key_column("api", "The function that launched it.")
 
 
 @dataclass(frozen=True)
@@ -85,26 +83,27 @@ def _ordinals(timeline: Timeline) -> dict[int, int]:
     return {row["device_id"]: row["ordinal"] for row in rows if row["ordinal"] is not None}
 
 
-_SUM_COLUMNS = (
-    _PID,
-    _TID,
-    _ORDINAL,
-    printed("Count", Column("kernel_count", Unit.COUNT, "Executions.")),
-    printed(
-        "QCount",
-        Column("queue_count", Unit.COUNT, "Those that did not start before their call returned."),
-    ),
-    *(
-        column
-        for name in ("total", "api", "queue", "kernel")
-        for column in statistics_columns(
-            statistics_docs(f" of the {name} times"),
-            prefix=f"{name}_",
-            header=f"{name[0].upper()}{{}} (ns)",
-        )
-    ),
-    _function("API Name"),
-    _KERNEL,
+_SUM_COLUMNS = printed(
+    {
+        "PID": _PID,
+        "TID": _TID,
+        "DevId": _ORDINAL,
+        "Count": Column("kernel_count", Unit.COUNT, "Executions."),
+        "QCount": Column(
+            "queue_count", Unit.COUNT, "Those that did not start before their call returned."
+        ),
+        **{
+            header: column
+            for name in ("total", "api", "queue", "kernel")
+            for header, column in statistics_by_header(
+                f"{name[0].upper()}{{}} (ns)",
+                statistics_docs(of=f" of the {name} times"),
+                prefix=f"{name}_",
+            ).items()
+        },
+        "API Name": _FUNCTION,
+        "Kernel Name": _KERNEL,
+    }
 )
 
 
@@ -146,46 +145,39 @@ def _summary(timeline: Timeline, request: Request) -> ColumnValues:
 
 CUDA_KERN_EXEC_SUM = Query(
     title="CUDA Kernel Launch & Exec Time Summary",
-    needs={Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS},
+    needs={Fact.KERNELS, *CALL_FACTS},
     uses={Fact.THREADS},
     options=cuda_names.KERNEL_OPTIONS,
     columns=_SUM_COLUMNS,
     compute=_summary,
 )
 
-_TRACE_COLUMNS = (
-    printed("API Start (ns)", Column("api_start_ns", Unit.NS, "When the call began.", key=True)),
-    printed("API Dur (ns)", duration_column("api_dur_ns", "How long the call took.")),
-    printed(
-        "Queue Start (ns)",
-        Column(
+_TRACE_COLUMNS = printed(
+    {
+        "API Start (ns)": Column("api_start_ns", Unit.NS, "When the call began.", key=True),
+        "API Dur (ns)": duration_column("api_dur_ns", "How long the call took."),
+        "Queue Start (ns)": Column(
             "queue_start_ns",
             Unit.NS,
             "When the call returned; null: the kernel ran by then.",
             brief=False,
         ),
-    ),
-    printed(
-        "Queue Dur (ns)", duration_column("queue_dur_ns", "From then to the start of the kernel.")
-    ),
-    printed(
-        "Kernel Start (ns)",
-        Column("start_ns", Unit.NS, "When the kernel began.", key=True, brief=False),
-    ),
-    printed("Kernel Dur (ns)", duration_column("dur_ns", "How long the kernel took.")),
-    printed(
-        "Total Dur (ns)",
-        duration_column("total_dur_ns", "From the start of the call to the end of both."),
-    ),
-    _PID,
-    _TID,
-    _ORDINAL,
-    _function("API Function"),
-    printed("GridXYZ", Column("grid", Unit.TEXT, "Blocks in x, y and z.", brief=False)),
-    printed(
-        "BlockXYZ", Column("block", Unit.TEXT, "Threads of a block in x, y and z.", brief=False)
-    ),
-    _KERNEL,
+        "Queue Dur (ns)": duration_column("queue_dur_ns", "From then to the start of the kernel."),
+        "Kernel Start (ns)": Column(
+            "start_ns", Unit.NS, "When the kernel began.", key=True, brief=False
+        ),
+        "Kernel Dur (ns)": duration_column("dur_ns", "How long the kernel took."),
+        "Total Dur (ns)": duration_column(
+            "total_dur_ns", "From the start of the call to the end of both."
+        ),
+        "PID": _PID,
+        "TID": _TID,
+        "DevId": _ORDINAL,
+        "API Function": _FUNCTION,
+        "GridXYZ": Column("grid", Unit.TEXT, "Blocks in x, y and z.", brief=False),
+        "BlockXYZ": Column("block", Unit.TEXT, "Threads of a block in x, y and z.", brief=False),
+        "Kernel Name": _KERNEL,
+    }
 )
 
 
@@ -225,7 +217,7 @@ def _trace(timeline: Timeline, request: Request) -> ColumnValues:
 
 CUDA_KERN_EXEC_TRACE = Query(
     title="CUDA Kernel Launch & Exec Time Trace",
-    needs={Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS},
+    needs={Fact.KERNELS, *CALL_FACTS},
     uses={Fact.THREADS},
     options=cuda_names.KERNEL_OPTIONS,
     columns=_TRACE_COLUMNS,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import key_column, printed
+from nsysconv.queries.columns import key_column
 from nsysconv.queries.contract import Request
 from nsysconv.queries.stats import cuda_names
 from nsysconv.queries.stats.summaries import (
@@ -122,7 +123,7 @@ def _memory_labels(total: Total) -> tuple[str]:
 
 
 def _with_category(category: str, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    return [row._replace(labels=(category, *row.labels)) for row in rows]
+    return [replace(row, labels=(category, *row.labels)) for row in rows]
 
 
 def _gpu_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
@@ -157,25 +158,21 @@ def _missing_rows_notes(timeline: Timeline) -> tuple[Note, ...]:
 # -- tables
 
 
-_KERNEL_COUNT = printed("Instances", Column("kernel_count", Unit.COUNT, "Executions."))
-_KERNEL_NAME = printed("Name", key_column("name", "Name of the kernel."))
-_MEMORY_COUNT = printed("Count", Column("memory_op_count", Unit.COUNT, "Operations."))
-_MEMORY_NAME = printed("Operation", key_column("operation", "What it does."))
-_CATEGORY = printed("Category", key_column("category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER."))
-_OPERATION = printed(
-    "Operation",
-    key_column("operation", "The function, the kernel or what the memory operation does."),
-)
+_KERNEL_COUNT = Column("kernel_count", Unit.COUNT, "Executions.")
+_KERNEL_NAME = key_column("name", "Name of the kernel.")
+_MEMORY_COUNT = Column("memory_op_count", Unit.COUNT, "Operations.")
+_MEMORY_NAME = key_column("operation", "What it does.")
+_CATEGORY = key_column("category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER.")
+_OPERATION = key_column("operation", "The function, the kernel or what the memory operation does.")
 
 CUDA_API_SUM = summary(
     "CUDA API Summary",
     time_columns(
         "api",
-        printed("Num Calls", Column("call_count", Unit.COUNT, "Calls.")),
-        printed(
-            "Name",
-            key_column("name", "The function; two versions of one are two rows."),
-        ),
+        {
+            "Num Calls": Column("call_count", Unit.COUNT, "Calls."),
+            "Name": key_column("name", "The function; two versions of one are two rows."),
+        },
     ),
     _call_rows,
     order=list,  # `_call_rows` has an order of its own
@@ -184,7 +181,7 @@ CUDA_API_SUM = summary(
 )
 CUDA_GPU_KERN_SUM = summary(
     "CUDA GPU Kernel Summary",
-    time_columns("kernel", _KERNEL_COUNT, _KERNEL_NAME),
+    time_columns("kernel", {"Instances": _KERNEL_COUNT, "Name": _KERNEL_NAME}),
     _kernel_rows,
     needs={Fact.KERNELS},
     totals={Fact.KERNEL_TOTALS},
@@ -194,10 +191,12 @@ CUDA_GPU_KERN_GB_SUM = summary(
     "CUDA GPU Kernel/Grid/Block Summary",
     time_columns(
         "kernel",
-        _KERNEL_COUNT,
-        printed("GridXYZ", key_column("grid", "Blocks in x, y and z.")),
-        printed("BlockXYZ", key_column("block", "Threads of a block in x, y and z.")),
-        _KERNEL_NAME,
+        {
+            "Instances": _KERNEL_COUNT,
+            "GridXYZ": key_column("grid", "Blocks in x, y and z."),
+            "BlockXYZ": key_column("block", "Threads of a block in x, y and z."),
+            "Name": _KERNEL_NAME,
+        },
     ),
     _kernel_size_rows,
     needs={Fact.KERNELS},
@@ -205,7 +204,7 @@ CUDA_GPU_KERN_GB_SUM = summary(
 )
 CUDA_GPU_MEM_TIME_SUM = summary(
     "CUDA GPU MemOps Summary (by Time)",
-    time_columns("memory_op", _MEMORY_COUNT, _MEMORY_NAME),
+    time_columns("memory_op", {"Count": _MEMORY_COUNT, "Operation": _MEMORY_NAME}),
     _memory_time_rows,
     needs={Fact.MEMCPYS},
     uses=_MEMORY_FACTS,
@@ -213,7 +212,7 @@ CUDA_GPU_MEM_TIME_SUM = summary(
 )
 CUDA_GPU_MEM_SIZE_SUM = summary(
     "CUDA GPU MemOps Summary (by Size)",
-    size_columns(_MEMORY_COUNT, _MEMORY_NAME),
+    size_columns({"Count": _MEMORY_COUNT, "Operation": _MEMORY_NAME}),
     _memory_size_rows,
     needs={Fact.MEMCPYS},
     uses=_MEMORY_FACTS,
@@ -223,9 +222,11 @@ CUDA_GPU_SUM = summary(
     "CUDA GPU Summary (Kernels/MemOps)",
     time_columns(
         "gpu_op",
-        printed("Instances", Column("gpu_op_count", Unit.COUNT, "Kernels or operations.")),
-        _CATEGORY,
-        _OPERATION,
+        {
+            "Instances": Column("gpu_op_count", Unit.COUNT, "Kernels or operations."),
+            "Category": _CATEGORY,
+            "Operation": _OPERATION,
+        },
     ),
     _gpu_rows,
     notes=_missing_rows_notes,
@@ -238,9 +239,11 @@ CUDA_API_GPU_SUM = summary(
     "CUDA Summary (API/Kernels/MemOps)",
     time_columns(
         "activity",
-        printed("Instances", Column("activity_count", Unit.COUNT, "Calls, kernels or operations.")),
-        _CATEGORY,
-        _OPERATION,
+        {
+            "Instances": Column("activity_count", Unit.COUNT, "Calls, kernels or operations."),
+            "Category": _CATEGORY,
+            "Operation": _OPERATION,
+        },
     ),
     _activity_rows,
     notes=_missing_rows_notes,

@@ -7,7 +7,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.codes import MEMORY_KINDS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import duration_column, key_column, printed
+from nsysconv.queries.columns import PID, TID, duration_column, key_column, printed
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
 from nsysconv.report import MISSING, Column
@@ -18,21 +18,20 @@ from nsysconv.units import Unit
 
 # -- API calls
 
-_API_COLUMNS = (
-    printed("Start (ns)", Column("start_ns", Unit.NS, "When the call began.", key=True)),
-    printed("Duration (ns)", duration_column("dur_ns", "How long it took.")),
-    printed("Name", key_column("name", "The function.")),
-    printed("Result", Column("result", Unit.ID, "What it returned; 0 is success.")),
-    printed(
-        "CorrID", Column("correlation_id", Unit.ID, "Shared with what it launched.", brief=False)
-    ),
-    printed("Pid", Column("pid", Unit.ID, "The process.", key=True)),
-    printed("Tid", Column("tid", Unit.ID, "The thread.", key=True)),
-    printed(
-        "T-Pri",
-        Column("priority", Unit.ID, "Priority of the thread, as the source gives it.", brief=False),
-    ),
-    printed("Thread Name", Column("thread", Unit.TEXT, "Name of the thread.", brief=False)),
+_API_COLUMNS = printed(
+    {
+        "Start (ns)": Column("start_ns", Unit.NS, "When the call began.", key=True),
+        "Duration (ns)": duration_column("dur_ns", "How long it took."),
+        "Name": key_column("name", "The function."),
+        "Result": Column("result", Unit.ID, "What it returned; 0 is success."),
+        "CorrID": Column("correlation_id", Unit.ID, "Shared with what it launched.", brief=False),
+        "Pid": PID,
+        "Tid": TID,
+        "T-Pri": Column(
+            "priority", Unit.ID, "Priority of the thread, as the source gives it.", brief=False
+        ),
+        "Thread Name": Column("thread", Unit.TEXT, "Name of the thread.", brief=False),
+    }
 )
 
 
@@ -69,55 +68,55 @@ CUDA_API_TRACE = Query(
 # -- GPU operations
 
 
-def _size(name: str, doc: str, header: str) -> Column:
-    return printed(f"{header} (MB)", Column(name, Unit.BYTES, doc, brief=False))
+def _size(name: str, doc: str) -> Column:
+    return Column(name, Unit.BYTES, doc, brief=False)
 
 
-def _axis(name: str) -> Column:
-    what, letters = ("Blocks", "Grd") if name.startswith("grid") else ("Threads of a block", "Blk")
-    header, doc = f"{letters}{name[-1].upper()}", f"{what} in {name[-1]}."
-    return printed(header, Column(name, Unit.COUNT, doc, brief=False))
+def _axes(header: str, what: str, prefix: str) -> dict[str, Column]:
+    return {
+        f"{header}{axis.upper()}": Column(
+            f"{prefix}_{axis}", Unit.COUNT, f"{what} in {axis}.", brief=False
+        )
+        for axis in "xyz"
+    }
 
 
-_GPU_COLUMNS = (
-    printed("Start (ns)", Column("start_ns", Unit.NS, "When it began.", key=True)),
-    printed("Duration (ns)", duration_column("dur_ns", "How long it took.")),
-    printed(
-        "CorrId",
-        Column(
+_GPU_COLUMNS = printed(
+    {
+        "Start (ns)": Column("start_ns", Unit.NS, "When it began.", key=True),
+        "Duration (ns)": duration_column("dur_ns", "How long it took."),
+        "CorrId": Column(
             "correlation_id", Unit.ID, "Shared with the API call that launched it.", brief=False
         ),
-    ),
-    *(_axis(name) for name in cuda_names.AXES),
-    printed(
-        "Reg/Trd", Column("registers_per_thread", Unit.COUNT, "Registers of a thread.", brief=False)
-    ),
-    _size("static_shared_bytes", "Shared memory of a block fixed at compile time.", "StcSMem"),
-    _size("dynamic_shared_bytes", "Shared memory of a block asked for at launch.", "DymSMem"),
-    _size("bytes", "Bytes that a memory operation moved or set.", "Bytes"),
-    printed(
-        "Throughput (MB/s)",
-        Column(
+        **_axes("Grd", "Blocks", "grid"),
+        **_axes("Blk", "Threads of a block", "block"),
+        "Reg/Trd": Column(
+            "registers_per_thread", Unit.COUNT, "Registers of a thread.", brief=False
+        ),
+        "StcSMem (MB)": _size(
+            "static_shared_bytes", "Shared memory of a block fixed at compile time."
+        ),
+        "DymSMem (MB)": _size(
+            "dynamic_shared_bytes", "Shared memory of a block asked for at launch."
+        ),
+        "Bytes (MB)": _size("bytes", "Bytes that a memory operation moved or set."),
+        "Throughput (MB/s)": Column(
             "throughput_bytes_per_s",
             Unit.BYTES_PER_S,
             "Bytes times how often the duration fits into a second, in whole numbers.",
             better="more",
             brief=False,
         ),
-    ),
-    printed("SrcMemKd", Column("src_kind", Unit.TEXT, "Kind of memory read, or set.", brief=False)),
-    printed("DstMemKd", Column("dst_kind", Unit.TEXT, "Kind of memory written.", brief=False)),
-    printed("Device", key_column("device", "Product name and CUDA ordinal.")),
-    printed("Ctx", Column("context_id", Unit.ID, "The context.", brief=False)),
-    printed(
-        "GreenCtx",
-        Column("green_context_id", Unit.ID, "The green context; null: none.", brief=False),
-    ),
-    printed("Strm", Column("stream_id", Unit.ID, "The stream.", key=True)),
-    printed(
-        "Name",
-        key_column("name", "The kernel, or what the memory operation does."),
-    ),
+        "SrcMemKd": Column("src_kind", Unit.TEXT, "Kind of memory read, or set.", brief=False),
+        "DstMemKd": Column("dst_kind", Unit.TEXT, "Kind of memory written.", brief=False),
+        "Device": key_column("device", "Product name and CUDA ordinal."),
+        "Ctx": Column("context_id", Unit.ID, "The context.", brief=False),
+        "GreenCtx": Column(
+            "green_context_id", Unit.ID, "The green context; null: none.", brief=False
+        ),
+        "Strm": Column("stream_id", Unit.ID, "The stream.", key=True),
+        "Name": key_column("name", "The kernel, or what the memory operation does."),
+    }
 )
 
 _TABLE_COLUMNS = (

@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import key_column, printed
+from nsysconv.queries.columns import PID, TID, key_column, printed
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats.summaries import (
     SummaryRow,
@@ -26,7 +26,7 @@ from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, tota
 from nsysconv.units import Unit
 
 _CALL_COUNT = Column("call_count", Unit.COUNT, "Calls.")
-_FUNCTION = printed("Name", key_column("name", "The function."))
+_FUNCTION = key_column("name", "The function.")
 
 # -- the operating system's runtime libraries
 
@@ -42,7 +42,7 @@ def _osrt_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
 
 OSRT_SUM = summary(
     "OS Runtime Summary",
-    time_columns("osrt", printed("Num Calls", _CALL_COUNT), _FUNCTION),
+    time_columns("osrt", {"Num Calls": _CALL_COUNT, "Name": _FUNCTION}),
     _osrt_rows,
     needs={Fact.OSRT_CALLS},
     totals={Fact.OSRT_TOTALS},
@@ -75,25 +75,27 @@ _SOURCE = key_column(
 )
 MPI_EVENT_SUM = summary(
     "MPI Event Summary",
-    time_columns("mpi", printed("Instances", _CALL_COUNT), printed("Source", _SOURCE), _FUNCTION),
+    time_columns("mpi", {"Instances": _CALL_COUNT, "Source": _SOURCE, "Name": _FUNCTION}),
     _mpi_rows,
     needs={Fact.MPI_CALLS},
 )
 
-_MPI_TRACE_COLUMNS = (
-    printed("Start (ns)", Column("start_ns", Unit.NS, "When it began.")),
-    printed("End (ns)", Column("end_ns", Unit.NS, "When it ended.")),
-    printed("Duration (ns)", Column("dur_ns", Unit.NS, "How long it took.")),
-    printed("Event", key_column("name", "The function.")),
-    printed("Pid", Column("pid", Unit.ID, "The process.", key=True)),
-    printed("Tid", Column("tid", Unit.ID, "The thread.", key=True)),
-    printed("Tag", Column("tag", Unit.ID, "Tag of the message.")),
-    printed("Rank", Column("rank", Unit.ID, "Rank of the process.")),
-    printed("PeerRank", Column("remote_rank", Unit.ID, "The rank sent to or received from.")),
-    printed("RootRank", Column("root_rank", Unit.ID, "The root of the collective.")),
-    printed("Size", Column("bytes", Unit.BYTES, "Bytes sent or received; not of collectives.")),
-    printed("CollSendSize", Column("send_bytes", Unit.BYTES, "Bytes that a collective sent.")),
-    printed("CollRecvSize", Column("recv_bytes", Unit.BYTES, "Bytes that a collective received.")),
+_MPI_TRACE_COLUMNS = printed(
+    {
+        "Start (ns)": Column("start_ns", Unit.NS, "When it began."),
+        "End (ns)": Column("end_ns", Unit.NS, "When it ended."),
+        "Duration (ns)": Column("dur_ns", Unit.NS, "How long it took."),
+        "Event": key_column("name", "The function."),
+        "Pid": PID,
+        "Tid": TID,
+        "Tag": Column("tag", Unit.ID, "Tag of the message."),
+        "Rank": Column("rank", Unit.ID, "Rank of the process."),
+        "PeerRank": Column("remote_rank", Unit.ID, "The rank sent to or received from."),
+        "RootRank": Column("root_rank", Unit.ID, "The root of the collective."),
+        "Size": Column("bytes", Unit.BYTES, "Bytes sent or received; not of collectives."),
+        "CollSendSize": Column("send_bytes", Unit.BYTES, "Bytes that a collective sent."),
+        "CollRecvSize": Column("recv_bytes", Unit.BYTES, "Bytes that a collective received."),
+    }
 )
 
 _COLLECTIVE = codes.MPI_KINDS.index("collective")
@@ -187,8 +189,10 @@ OPENACC_SUM = summary(
     "OpenACC Summary",
     time_columns(
         "openacc",
-        printed("Num Calls", Column("call_count", Unit.COUNT, "Executions.")),
-        printed("Name", key_column("name", "The construct, `@`, its file and line.")),
+        {
+            "Num Calls": Column("call_count", Unit.COUNT, "Executions."),
+            "Name": key_column("name", "The construct, `@`, its file and line."),
+        },
     ),
     _openacc_rows,
     needs={Fact.DIRECTIVES},

@@ -12,54 +12,43 @@ from nsysconv.queries.columns import (
     DURATION_DOCS,
     key_column,
     printed,
-    rows_at,
-    statistics_columns,
-    statistics_values,
+    statistics_by_header,
     sum_column,
-    values_by_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.stats import nvtx_ranges
 from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
+from nsysconv.queries.values import rows_at, statistics_values, values_by_column
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import Statistics, by_group, factorize, sums, weighted_statistics
 from nsysconv.timeline.nesting import Tree, containments
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-COLUMNS = (
-    printed(
-        "NVTX Range",
-        key_column(
+COLUMNS = printed(
+    {
+        "NVTX Range": key_column(
             "range",
             f"{nvtx_ranges.NAME.doc} Null: no range, the kernels that were launched outside of all.",
         ),
-    ),
-    printed("Style", key_column("style", f"{nvtx_ranges.STYLE.doc} Null: no range.")),
-    printed(
-        "PID",
-        Column(
+        "Style": key_column("style", f"{nvtx_ranges.STYLE.doc} Null: no range."),
+        "PID": Column(
             "pid",
             Unit.ID,
             "The process that launched them; null: their launch was not recorded.",
             key=True,
         ),
-    ),
-    printed("TID", Column("tid", Unit.ID, "The thread that launched them.", key=True)),
-    printed("NVTX Inst", Column("range_count", Unit.COUNT, "Ranges that they were launched in.")),
-    printed("Kern Inst", Column("kernel_count", Unit.COUNT, "Executions.")),
-    printed(
-        "Total Time (ns)",
-        sum_column(
+        "TID": Column("tid", Unit.ID, "The thread that launched them.", key=True),
+        "NVTX Inst": Column("range_count", Unit.COUNT, "Ranges that they were launched in."),
+        "Kern Inst": Column("kernel_count", Unit.COUNT, "Executions."),
+        "Total Time (ns)": sum_column(
             "kernel_sum_ns",
             "Sum of their durations; of a kernel in two ranges of the name, one in the other, twice.",
             "kernel_count",
         ),
-    ),
-    *statistics_columns(
-        DURATION_DOCS, header="{} (ns)", brief=("avg", "med", "min", "max", "stddev")
-    ),
-    printed("Kernel Name", key_column("name", "Name of the kernel.")),
+        **statistics_by_header("{} (ns)", DURATION_DOCS, brief=DURATION_DOCS),
+        "Kernel Name": key_column("name", "Name of the kernel."),
+    }
 )
 
 _NO_RANGE = -1

@@ -10,17 +10,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from nsysconv.queries.columns import key_column, printed
+from nsysconv.queries.columns import key_column
 from nsysconv.queries.contract import Array
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
 from nsysconv.timeline.annotations import ranges as recorded_ranges
 from nsysconv.timeline.arrays import blocks, by_group, factorize, indices, take
 from nsysconv.timeline.events import Spans, number_threads
-from nsysconv.timeline.nesting import MAX_PATH_LENGTH, Tree, build_tree, path_texts
+from nsysconv.timeline.nesting import Tree, build_tree
 from nsysconv.timeline.projection import Projection, projection
 from nsysconv.timeline.timeline import Timeline, cached_whole
-from nsysconv.units import Unit
 
 STYLES = {PUSH_POP: "PushPop", START_END: "StartEnd"}
 """What the kinds of ranges are called."""
@@ -30,26 +29,6 @@ NAME = key_column(
     "The range: its domain, `:` and its text; without a domain where that is the default one.",
 )
 STYLE = key_column("style", "PushPop, or StartEnd.")
-RANGE_ID = printed(
-    "RangeId",
-    Column(
-        "range_id",
-        Unit.ID,
-        "Number of the range in its profile, from 1, in the order of the source.",
-    ),
-)
-PARENT_ID = printed(
-    "ParentId", Column("parent_id", Unit.ID, "Number of the range that it lies in; null: in none.")
-)
-RANGE_STACK = printed(
-    "RangeStack",
-    Column(
-        "range_stack",
-        Unit.TEXT,
-        "Numbers of the ranges that it lies in, outermost first, and its own. "
-        f"Of more than {MAX_PATH_LENGTH} characters the middle is left out.",
-    ),
-)
 
 
 @cached_whole
@@ -158,19 +137,6 @@ def _launching_calls(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, 
     for key, places in by_thread(spans).items():
         if key[1] != MISSING and key in calls_by_thread:
             yield places, calls_by_thread[key]
-
-
-def stacks(tree: Tree, ids: Array, rows: Array) -> list[str]:
-    """Return for the ranges at these rows the ids of all that they lie in, outermost first, and their
-    own: `:1:5:9`.
-    """
-    return path_texts(tree.parent, lambda place: f":{ids[place]}", rows, separator="")
-
-
-def parent_ids(tree: Tree, ids: Array, rows: Array) -> Array:
-    """Return for the ranges at these rows the id of the one that each lies in; MISSING: none."""
-    parent = tree.parent[rows]
-    return np.where(parent >= 0, ids[parent], MISSING) if len(rows) else parent
 
 
 def _by_containment(tree: Tree) -> Tree:

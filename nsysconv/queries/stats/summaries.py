@@ -5,13 +5,14 @@ Formulas: docs/nsys-stats.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nsysconv.notes import Note
-from nsysconv.queries.columns import printed, statistics_columns, sum_column
+from nsysconv.queries.columns import printed, statistics_by_header, statistics_docs, sum_column
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import grouped_statistics, percent
@@ -22,7 +23,8 @@ from nsysconv.units import Unit
 Labels = tuple[str | None, ...]
 
 
-class SummaryRow(NamedTuple):
+@dataclass(frozen=True)
+class SummaryRow:
     """The statistics of one name, in ns or bytes; None: not recorded. `labels` are its texts."""
 
     labels: Labels
@@ -79,46 +81,45 @@ def largest_first(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
     )
 
 
-def statistics_docs(subject: str = "") -> dict[str, str]:
-    """Return what the columns of statistics are described as; `subject` says of what they are."""
-    return {
-        "avg": f"Mean{subject}.",
-        "med": f"Median{subject} (mean of the middle two).",
-        "min": f"Shortest{subject}.",
-        "max": f"Longest{subject}.",
-        "stddev": f"Sample standard deviation{subject}; 0 for one.",
-    }
+def time_columns(subject: str, count_and_labels: Mapping[str, Column]) -> tuple[Column, ...]:
+    """Return the columns of a summary of times, whose sum and share are named after `subject`.
 
-
-def time_columns(subject: str, count: Column, *labels: Column) -> tuple[Column, ...]:
-    """Return the columns of a summary of times, whose sum and share are named after `subject`."""
+    Pass the column that counts and those of the labels by the headers under which they are printed.
+    """
+    (count_header, count), *labels = count_and_labels.items()
     share_doc = "Share of the time of all rows of this table."
     sum_doc = "Sum of the durations; overlaps count as often as they occur."
-    return (
-        printed("Time (%)", Column(f"{subject}_pct", Unit.PCT, share_doc, adds=True)),
-        printed("Total Time (ns)", sum_column(f"{subject}_sum_ns", sum_doc, count.name)),
-        count,
-        *statistics_columns(statistics_docs(), header="{} (ns)"),
-        *labels,
+    return printed(
+        {
+            "Time (%)": Column(f"{subject}_pct", Unit.PCT, share_doc, adds=True),
+            "Total Time (ns)": sum_column(f"{subject}_sum_ns", sum_doc, count.name),
+            count_header: count,
+            **statistics_by_header("{} (ns)", statistics_docs()),
+            **dict(labels),
+        }
     )
 
 
-def size_columns(count: Column, *labels: Column) -> tuple[Column, ...]:
-    """Return the columns of a summary of sizes, printed in MB (10^6 bytes)."""
+def size_columns(count_and_labels: Mapping[str, Column]) -> tuple[Column, ...]:
+    """Return the columns of a summary of sizes, as `time_columns` does; they are printed in MB."""
+    (count_header, count), *labels = count_and_labels.items()
 
-    def column(name: str, header: str, doc: str, *, real: bool = False) -> Column:
-        return printed(f"{header} (MB)", Column(name, Unit.BYTES, doc, real=real, brief=False))
+    def column(name: str, doc: str, *, real: bool = False) -> Column:
+        return Column(name, Unit.BYTES, doc, real=real, brief=False)
 
     total = sum_column("bytes_sum", "Bytes of all of them.", count.name, unit=Unit.BYTES)
-    return (
-        printed("Total (MB)", total),
-        count,
-        column("bytes_avg", "Avg", "Mean size.", real=True),
-        column("bytes_med", "Med", "Median size (mean of the middle two).", real=True),
-        column("bytes_min", "Min", "Smallest."),
-        column("bytes_max", "Max", "Largest."),
-        column("bytes_stddev", "StdDev", "Sample standard deviation; 0 for one.", real=True),
-        *labels,
+    deviation_doc = "Sample standard deviation; 0 for one."
+    return printed(
+        {
+            "Total (MB)": total,
+            count_header: count,
+            "Avg (MB)": column("bytes_avg", "Mean size.", real=True),
+            "Med (MB)": column("bytes_med", "Median size (mean of the middle two).", real=True),
+            "Min (MB)": column("bytes_min", "Smallest."),
+            "Max (MB)": column("bytes_max", "Largest."),
+            "StdDev (MB)": column("bytes_stddev", deviation_doc, real=True),
+            **dict(labels),
+        }
     )
 
 
@@ -141,7 +142,7 @@ def summary(
         sums = [row.total or 0 for row in ordered]
         shares = [percent(np.array(sums), sum(sums))] if columns[0].unit is Unit.PCT else []
         texts = sum(column.unit is Unit.TEXT for column in columns)
-        values = [
+        values: list[Any] = [
             *shares,
             *([getattr(row, name) for row in ordered] for name in ("total", "count", *_STATISTICS)),
             *([row.labels[i] for row in ordered] for i in range(texts)),

@@ -9,8 +9,9 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import key_column, printed, rows_at, values_by_column
+from nsysconv.queries.columns import key_column, printed
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.values import rows_at, values_by_column
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import counts, distinct, factorize, sums
 from nsysconv.timeline.timeline import Timeline
@@ -60,30 +61,29 @@ def _hexadecimal(address: int) -> str:
     return f"0x{address % (1 << 64):X}"
 
 
-def _quantity(name: str, header: str, null: str = "") -> Column:
+def _quantity(name: str, null: str = "") -> Column:
     unit = Unit.BYTES if "bytes" in name else Unit.COUNT
-    return printed(header, Column(name, unit, f"{_QUANTITIES[name]}{null}.", better="less"))
+    return Column(name, unit, f"{_QUANTITIES[name]}{null}.", better="less")
 
 
 # -- by address
 
 _NONE = "; null: there was none"
 _NO_FAULTS = f"{_NONE}, or they were not recorded"
-_SUM_COLUMNS = (
-    printed("Virtual Address", key_column("address", f"The address, {_ADDRESS_FORM}.")),
-    _quantity("htod_bytes_sum", "HtoD Migration Size (MB)", _NONE),
-    _quantity("dtoh_bytes_sum", "DtoH Migration Size (MB)", _NONE),
-    _quantity("cpu_fault_count", "CPU Page Faults", _NO_FAULTS),
-    _quantity("gpu_fault_count", "GPU Page Faults", _NO_FAULTS),
-    printed(
-        "Migration Throughput (MB/s)",
-        Column(
+_SUM_COLUMNS = printed(
+    {
+        "Virtual Address": key_column("address", f"The address, {_ADDRESS_FORM}."),
+        "HtoD Migration Size (MB)": _quantity("htod_bytes_sum", _NONE),
+        "DtoH Migration Size (MB)": _quantity("dtoh_bytes_sum", _NONE),
+        "CPU Page Faults": _quantity("cpu_fault_count", _NO_FAULTS),
+        "GPU Page Faults": _quantity("gpu_fault_count", _NO_FAULTS),
+        "Migration Throughput (MB/s)": Column(
             "throughput_bytes_per_s",
             Unit.BYTES_PER_S,
             "Bytes that migrated, times the whole part of one second by the sum of the durations.",
             better="more",
         ),
-    ),
+    }
 )
 
 
@@ -126,19 +126,19 @@ UM_SUM = Query(
 
 # -- in all
 
-_TOTAL_COLUMNS = (
-    _quantity("htod_bytes_sum", "Total HtoD Migration Size (MB)"),
-    _quantity("dtoh_bytes_sum", "Total DtoH Migration Size (MB)"),
-    _quantity("cpu_fault_count", "Total CPU Page Faults"),
-    _quantity("gpu_fault_count", "Total GPU PageFaults"),
-    printed(
-        "Minimum Virtual Address",
-        Column("first_address", Unit.TEXT, f"Lowest address of them all, {_ADDRESS_FORM}."),
-    ),
-    printed(
-        "Maximum Virtual Address",
-        Column("last_address", Unit.TEXT, f"Highest address of them all, {_ADDRESS_FORM}."),
-    ),
+_TOTAL_COLUMNS = printed(
+    {
+        "Total HtoD Migration Size (MB)": _quantity("htod_bytes_sum"),
+        "Total DtoH Migration Size (MB)": _quantity("dtoh_bytes_sum"),
+        "Total CPU Page Faults": _quantity("cpu_fault_count"),
+        "Total GPU PageFaults": _quantity("gpu_fault_count"),
+        "Minimum Virtual Address": Column(
+            "first_address", Unit.TEXT, f"Lowest address of them all, {_ADDRESS_FORM}."
+        ),
+        "Maximum Virtual Address": Column(
+            "last_address", Unit.TEXT, f"Highest address of them all, {_ADDRESS_FORM}."
+        ),
+    }
 )
 
 
@@ -177,14 +177,13 @@ UM_TOTAL_SUM = Query(
 
 # -- page faults by instruction
 
-_FAULT_COLUMNS = (
-    printed("CPU Page Faults", Column("fault_count", Unit.COUNT, "Faults.", better="less")),
-    printed(
-        "CPU Instruction Address",
-        key_column("instruction", "The instruction that faulted."),
-    ),
-    printed("Source File", key_column("source_file", "Its source file.")),
-    printed("Source Line", Column("source_line", Unit.ID, "Its line there.", key=True)),
+_FAULT_COLUMNS = printed(
+    {
+        "CPU Page Faults": Column("fault_count", Unit.COUNT, "Faults.", better="less"),
+        "CPU Instruction Address": key_column("instruction", "The instruction that faulted."),
+        "Source File": key_column("source_file", "Its source file."),
+        "Source Line": Column("source_line", Unit.ID, "Its line there.", key=True),
+    }
 )
 
 

@@ -1,4 +1,4 @@
-"""The rules about copies and sets of memory, with the API calls that launched them (docs/rules.md)."""
+"""The rules about API calls: those that wait, and those that copy and set memory (docs/rules.md)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,71 @@ from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import (
-    DEVICE,
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, duration_column
+from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
+from nsysconv.queries.values import direction_names, memory_kind_names
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.events import OpKind, call_ids
+from nsysconv.timeline.timeline import Timeline, cached_whole
+from nsysconv.units import Unit
+
+_PID = Column("pid", Unit.ID, "The process.")
+_FUNCTION = Column("name", Unit.TEXT, "Documented name of the function.")
+_WAIT_COLUMNS = (
     PROFILE,
     RANK,
-    direction_names,
-    duration_column,
-    memory_kind_names,
+    _PID,
+    Column("tid", Unit.ID, "The thread; null: not recorded."),
+    Column("call_id", Unit.ID, "The call, `api_call.id`.", key=True),
+    Column("start_ns", Unit.NS, "When the call began."),
+    duration_column("dur_ns", "How long it took."),
+    _FUNCTION,
 )
-from nsysconv.queries.contract import Array, Option, Query, Request, Result
-from nsysconv.queries.rules.cuda_api_sync import FUNCTION, PID, call_row_ids
-from nsysconv.report import MISSING, Column
-from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
+
+# A thread is what CUDA called a context's device before there were others.
+_WAITS = re.compile(r"cuda(?:Device|Stream|Thread)Synchronize|cu(?:Ctx|Stream)Synchronize"
+                    r"|hip(?:Device|Stream|Ctx)Synchronize")  # fmt: skip
+
+
+@cached_whole
+def _call_row_ids(timeline: Timeline) -> Array:
+    # Kept for all rules, for it reads a long table.
+    return call_ids(timeline.whole.profile, timeline.whole.calls)
+
+
+def _waiting_calls(timeline: Timeline, request: Request) -> Result:
+    """Return one row per outermost call, longest first."""
+    calls = timeline.calls
+    functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
+    waits = timeline.calls_in_slice & calls.outermost & np.isin(calls.name_id, functions)
+    waiting = np.flatnonzero(waits)
+    dur, ids = (calls.end - calls.start)[waiting], _call_row_ids(timeline)[waiting]
+    order = np.lexsort((ids, calls.start[waiting], -dur))
+    count = len(order)
+    order = order[: request.limit or None]
+    shown = waiting[order]
+    threads = [calls.threads[place] for place in calls.thread[shown].tolist()]
+    values = {
+        "rank": [timeline.ranks.get(pid) for pid, _ in threads],
+        "pid": [pid for pid, _ in threads],
+        "tid": [tid for _, tid in threads],
+        "call_id": ids[order],
+        "start_ns": calls.start[shown],
+        "dur_ns": dur[order],
+        "name": [timeline.call_names[i] for i in calls.name_id[shown].tolist()],
+    }
+    return Result(values, count)
+
+
+CUDA_API_SYNC = Query(
+    title="Calls that wait for a device or a stream, longest first",
+    needs={Fact.API_CALLS},
+    uses={Fact.THREADS},
+    columns=_WAIT_COLUMNS,
+    compute=_waiting_calls,
+)
+
+# -- copies and sets
 
 _TABLES = {OpKind.MEMCPY: "memcpy", OpKind.MEMSET: "memset"}
 _COPY_FUNCTION = re.compile(r"(?:cuda|cu|hip)Memcpy")
@@ -94,7 +145,7 @@ def _values(ops: _LaunchedOps, name: str) -> Sequence[Any] | Array:
     if name == f"{ops.table}_id":
         return ops.row.astype(np.int64) + timeline.profile.first_id(ops.table)
     if name == "call_id":
-        return np.asarray(call_row_ids(timeline)[ops.call])
+        return np.asarray(_call_row_ids(timeline)[ops.call])
     if name == "call_dur_ns":
         return np.asarray(calls.end[ops.call] - calls.start[ops.call])
     if name == "name":
@@ -131,7 +182,7 @@ def _unknown_kind_notes(
     ]
 
 
-_KEYS = (PROFILE, RANK, PID, DEVICE)
+_KEYS = (PROFILE, RANK, _PID, DEVICE)
 _DUR = duration_column("dur_ns", "How long it took; null: not recorded.")
 _COPY = (
     *_KEYS,
@@ -148,7 +199,7 @@ _CALL = (
     Column("context_id", Unit.ID, "The process's context.", brief=False),
     Column("green_context_id", Unit.ID, "The green context; 0 or null: none.", brief=False),
     Column("stream_id", Unit.ID, "The stream.", brief=False),
-    FUNCTION,
+    _FUNCTION,
     Column("call_id", Unit.ID, "The call, `api_call.id`.", brief=False),
     duration_column("call_dur_ns", "How long the call took.", brief=False),
 )
@@ -169,7 +220,7 @@ def _async_copies(timeline: Timeline, request: Request) -> Result:
 
 CUDA_MEMCPY_ASYNC = Query(
     title="Asynchronous copies of pageable memory, longest first",
-    needs={Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS},
+    needs={Fact.MEMCPYS, *CALL_FACTS},
     uses={Fact.DEVICES},
     columns=_ASYNC_COLUMNS,
     compute=_async_copies,
@@ -195,7 +246,7 @@ def _sync_copies(timeline: Timeline, request: Request) -> Result:
 
 CUDA_MEMCPY_SYNC = Query(
     title="Synchronous copies, longest first",
-    needs={Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS},
+    needs={Fact.MEMCPYS, *CALL_FACTS},
     uses={Fact.DEVICES},
     options=(
         Option(
@@ -231,7 +282,7 @@ def _sync_sets(timeline: Timeline, request: Request) -> Result:
 
 CUDA_MEMSET_SYNC = Query(
     title="Synchronous sets of pinned or managed memory, longest first",
-    needs={Fact.MEMSETS, Fact.API_CALLS, Fact.API_LINKS},
+    needs={Fact.MEMSETS, *CALL_FACTS},
     uses={Fact.DEVICES},
     columns=_SET_COLUMNS,
     compute=_sync_sets,
