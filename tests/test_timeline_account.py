@@ -28,7 +28,7 @@ from small_store import (
 
 from nsysconv import Slice
 from nsysconv.facts import Fact
-from nsysconv.queries import comm_overlap, idle_summary
+from nsysconv.queries import query
 from nsysconv.queries.contract import Request
 from nsysconv.report import MISSING
 from nsysconv.timeline import arrays
@@ -378,8 +378,8 @@ def test_real_windows_agree_with_the_reports(path: Path, shelf: Shelf) -> None:
     if Fact.KERNELS not in timeline.profile.facts:
         assert found == Accounts((), None, (Fact.KERNELS,))
         return
-    overlap = comm_overlap.compute(timeline, Request(options={"rules": None}))
-    idle = idle_summary.compute(timeline, Request()).values
+    overlap = query("comm_overlap").compute(timeline, Request(options={"rules": None}))
+    idle = query("idle_summary").compute(timeline, Request()).values
     exposed = (f"exposed_{name}_ns" for name in ("communication", "memcpy", "memset", "um"))
     columns = ("device_id", "window_ns", "computation_union_ns", *exposed, "idle_ns")
     expected = [row for row in zip(*(overlap[name] for name in columns), strict=True)

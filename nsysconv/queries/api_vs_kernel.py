@@ -7,11 +7,9 @@ import numpy as np
 from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    LAUNCH_LATENCY,
-    LAYER,
     PROFILE,
-    QUEUE_COUNT,
     RANK,
+    count_column,
     duration_column,
     key_column,
     per_step,
@@ -19,14 +17,24 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.queries.values import call_groups, code_name, ranks_by_group, rows_at, with_per_step
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import blocks, counts, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline, first_ops
 from nsysconv.timeline.totals import API_CALL, combine_by, rank_of, totals
-from nsysconv.units import Unit
 
+LAYER = key_column("layer", "runtime or driver.")
+LAUNCH_LATENCY = duration_column(
+    "launch_latency_avg_ns",
+    "Mean time from a call's start to its first operation's start, over calls whose operation "
+    "does not start before them.",
+    real=True,
+    brief=False,
+)
+QUEUE_COUNT = count_column(
+    "queue_count", "Calls whose first operation starts after they return.", brief=False
+)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -35,13 +43,13 @@ COLUMNS = (
         "name",
         "Documented name of the function; `[no API call]`: GPU operations without a recorded call.",
     ),
-    Column("call_count", Unit.COUNT, "Calls."),
+    count_column("call_count", "Calls."),
     sum_column(
         "api_sum_ns", "Sum of their durations, calls inside other calls included.", "call_count"
     ),
     per_step("per_step_ns", "api_sum_ns"),
-    Column("gpu_op_count", Unit.COUNT, "GPU operations they launched.", brief=False),
-    Column("kernel_count", Unit.COUNT, "Kernels among those."),
+    count_column("gpu_op_count", "GPU operations they launched.", brief=False),
+    count_column("kernel_count", "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column("memcpy_sum_ns", "Sum of the copies' durations.", adds=True),
     duration_column("memset_sum_ns", "Sum of the sets' durations.", brief=False, adds=True),
@@ -90,8 +98,8 @@ def _from_events(timeline: Timeline) -> ColumnValues:
         called = timeline.calls_in_slice[block]
         in_group = take(group[block], called)
         values["call_count"] += counts(in_group, count)
-        spent = take(calls.end[block], called) - take(calls.start[block], called)
-        values["api_sum_ns"] += sums(in_group, spent, count)
+        dur = take(calls.end[block], called) - take(calls.start[block], called)
+        values["api_sum_ns"] += sums(in_group, dur, count)
     linked = Fact.API_LINKS in timeline.profile.facts
     if linked:
         # Operations without a call form one more group.
@@ -106,24 +114,16 @@ def _from_events(timeline: Timeline) -> ColumnValues:
     called = timeline.calls_in_slice
     rank = ranks_by_group(timeline, take(calls.pid, called), take(group, called), count)
     rank += [timeline.rank_of(ops.pid[timeline.owner < 0])] if linked else []
-    order = [
-        i
-        for i in sorted(
-            range(len(names)),
-            key=lambda i: (
-                names[i] == NO_CALL,
-                -int(values["api_sum_ns"][i]),
-                names[i],
-                layers[i] or "",
-            ),
-        )
-        if values["call_count"][i] > 0 or values["gpu_op_count"][i] > 0
-    ]
+    spent = values["api_sum_ns"].tolist()
+    order = sorted(
+        np.flatnonzero((values["call_count"] > 0) | (values["gpu_op_count"] > 0)).tolist(),
+        key=lambda i: (names[i] == NO_CALL, -spent[i], names[i], layers[i] or ""),
+    )
     return rows_at({"rank": rank, "layer": layers, "name": names, **values}, order)
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """Return the values from totals, which do not say what a call launched."""
+    # Totals do not say what a call launched.
     by_name = combine_by(
         totals(timeline, API_CALL), lambda total: (code_name(API_LAYERS, total.layer), total.name)
     )
@@ -166,12 +166,8 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
     """Return means over calls: one call with many operations has one latency, that of the first."""
     calls = timeline.calls
     if timeline.clocks_disagree:
-        nulls = np.full(count, np.nan)
-        return {
-            "launch_latency_avg_ns": nulls,
-            "queue_count": np.full(count, MISSING),
-            "queue_avg_ns": nulls,
-        }
+        means = dict.fromkeys(("launch_latency_avg_ns", "queue_avg_ns"), np.full(count, np.nan))
+        return {**means, "queue_count": np.full(count, MISSING)}
     first, called, started = first_ops(timeline), timeline.calls_in_slice, timeline.whole.ops.start
     latency_count, latency_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
     for block in blocks(len(calls)):
@@ -186,10 +182,8 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
             members, late_times = take(in_group, late), take(times, late)
             count_of += counts(members, count)
             sum_of += sums(members, late_times, count)
-    with np.errstate(invalid="ignore"):
-        return {
-            "launch_latency_avg_ns": latency_sum
-            / np.where(latency_count > 0, latency_count, np.nan),
-            "queue_count": queued_count,
-            "queue_avg_ns": queued_sum / np.where(queued_count > 0, queued_count, np.nan),
-        }
+    return {
+        "launch_latency_avg_ns": latency_sum / np.where(latency_count > 0, latency_count, np.nan),
+        "queue_count": queued_count,
+        "queue_avg_ns": queued_sum / np.where(queued_count > 0, queued_count, np.nan),
+    }

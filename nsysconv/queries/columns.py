@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from nsysconv.facts import Fact
 from nsysconv.queries.contract import Query
-from nsysconv.report import Column, Printed
-from nsysconv.timeline.steps import STEP_FACTS
+from nsysconv.report import Better, Column, Printed
 from nsysconv.units import Unit
 
 
 def key_column(name: str, doc: str) -> Column:
     """Return a column of texts that belong to what identifies a row."""
     return Column(name, Unit.TEXT, doc, key=True)
+
+
+def count_column(
+    name: str, doc: str, *, better: Better | None = None, brief: bool = True
+) -> Column:
+    """Return the column of a number of things."""
+    return Column(name, Unit.COUNT, doc, better=better, brief=brief)
 
 
 def sum_column(
@@ -45,54 +50,10 @@ DEVICE = Column("device_id", Unit.ID, "The device, as the profile numbers it.", 
 BY_DEVICE = (PROFILE, RANK, DEVICE)
 """The first columns of reports that have their rows by device."""
 
-LAUNCH_LATENCY = duration_column(
-    "launch_latency_avg_ns",
-    "Mean time from a call's start to its first operation's start, over calls whose operation "
-    "does not start before them.",
-    real=True,
-    brief=False,
-)
-QUEUE_COUNT = Column(
-    "queue_count",
-    Unit.COUNT,
-    "Calls whose first operation starts after they return.",
-    brief=False,
-)
-KERNEL_PCT = Column(
-    "kernel_pct",
-    Unit.PCT,
-    "Share of the kernel time of all rows of this table.",
-    better="less",
-    adds=True,
-)
-LAYER = key_column("layer", "runtime or driver.")
-
 WINDOW = (
     "The window is the slice, or the time from the device's first to its last GPU operation "
     "(migrations do not extend it)."
 )
-
-# -- gaps
-
-HOST_FACTS = {Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.DEVICES, Fact.OVERHEAD, *STEP_FACTS}
-"""What says what the host did in a gap, besides its API calls."""
-
-GAP_KIND = key_column(
-    "kind",
-    "no_op: no GPU operation; no_kernel: no kernel or graph; stream: none of one stream. " + WINDOW,
-)
-GAP_STREAM = key_column(
-    "stream", "The stream, for kind stream; `@` its process where a device has several."
-)
-GAP_PART_DOCS = {
-    "host": "before the launching call began",
-    "launch": "while that call ran",
-    "queue": "after it had returned",
-    "migration": "ended by a migration of unified memory",
-    "profiler": "while the profiler itself was at work in the process",
-    "unknown": "no API call is recorded for what ended the gap",
-    "end": "nothing of the kind follows in the window",
-}
 
 # -- tables of nsys stats, and statistics
 

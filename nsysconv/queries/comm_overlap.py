@@ -6,15 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from nsysconv.facts import Fact
+from nsysconv.queries import kernel_categories
 from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.queries.kernel_categories import (
-    COMMUNICATION,
-    COMPUTATION,
-    RULES,
-    communicates_on,
-    computes,
-)
 from nsysconv.queries.values import values_by_column
 from nsysconv.report import Column, Picture
 from nsysconv.timeline.arrays import percent
@@ -27,8 +21,8 @@ COLUMNS = (
     *BY_DEVICE,
     duration_column("window_ns", "Length of the window. " + WINDOW),
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window.", brief=False),
-    replace(COMPUTATION, better=None),
-    COMMUNICATION,
+    replace(kernel_categories.COMPUTATION, better=None),
+    kernel_categories.COMMUNICATION,
     Column("overlap_ns", Unit.NS, "Part of it while there was computation, too.", better="more"),
     Column(
         "overlap_pct",
@@ -70,7 +64,10 @@ _FACTS = {
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device with GPU operations."""
     rules = request.options["rules"]
-    rows = [_row(timeline, d, communicates_on(timeline, d, rules)) for d in timeline.devices]
+    rows = [
+        _row(timeline, d, kernel_categories.communicates_on(timeline, d, rules))
+        for d in timeline.devices
+    ]
     for name, fact in _FACTS.items():
         if fact not in timeline.profile.facts:
             for row in rows:
@@ -82,7 +79,7 @@ COMM_OVERLAP = Query(
     title="Communication and computation",
     needs={Fact.KERNELS},
     uses=GPU_OP_FACTS,
-    options=(RULES,),
+    options=(kernel_categories.RULES,),
     columns=COLUMNS,
     picture=Picture(
         "stacked",
@@ -110,7 +107,7 @@ def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
     def measure(which: Array) -> int:
         return busy(ops.start[which], ops.end[which], span)
 
-    works = computes(ops, talks)
+    works = kernel_categories.computes(ops, talks)
     computation, communication = measure(works), measure(talks)
     # What each adds to the union of all before it: that is its exposed part.
     so_far = works

@@ -23,8 +23,7 @@ GPU_OP_FACTS = frozenset(
 )
 """What reports on all GPU operations use besides kernels."""
 CALL_FACTS = frozenset({Fact.API_CALLS, Fact.API_LINKS})
-LAUNCHED_FACTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES})
-"""What is launched by the calls of CALL_FACTS."""
+"""API calls, and which GPU operations they launched."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +91,13 @@ class Query:
     notes apply, where they are missing. `totals` answer for a whole profile in place of `needs`, as far
     as they go. `options` are choices that only this report has.
 
-    A report on all profiles of a run has `partial`, which returns one profile's contribution (small, to
-    be pickled), and `aggregator`, which takes these in.
+    A report on all profiles of a run has, in place of `compute`, `partial`, which returns one profile's
+    contribution (small, to be pickled), and `aggregator`, which takes these in.
     """
 
     title: str
     columns: tuple[Column, ...]
-    compute: Callable[[Timeline, Request], ColumnValues | Result]
+    compute: Callable[[Timeline, Request], ColumnValues | Result] | None = None
     needs: AbstractSet[Fact] = frozenset()
     any_of: AbstractSet[Fact] = frozenset()
     uses: AbstractSet[Fact] = frozenset()
@@ -107,16 +106,3 @@ class Query:
     picture: Picture | None = None
     partial: Callable[[Timeline, Request], Any] | None = None
     aggregator: Callable[[Request], Aggregator] | None = None
-
-
-def compute_alone(
-    partial: Callable[[Timeline, Request], Any], aggregator: Callable[[Request], Aggregator]
-) -> Callable[[Timeline, Request], Result]:
-    """Return the `compute` of a report over ranks: the result of one profile's contribution."""
-
-    def compute(timeline: Timeline, request: Request) -> Result:
-        single = aggregator(request)
-        single.add(timeline.profile.ref, partial(timeline, request))
-        return single.result()
-
-    return compute

@@ -90,7 +90,7 @@ def compute_reports(wanted: Sequence[tuple[str, Request]], timeline: Timeline) -
     else:
         results = dict(zip(order, map(compute, ordered_jobs), strict=True))
     # Built only now: notes that were found while one report was computed belong to all of them.
-    return [_report_or_reason(timeline, job, results[i]) for i, job in enumerate(jobs)]
+    return [_report(timeline, job, results[i]) for i, job in enumerate(jobs)]
 
 
 def not_recorded_report(error: NotRecorded, timeline: Timeline) -> Report:
@@ -128,10 +128,18 @@ def _compute(timeline: Timeline, job: _Job) -> Result | NotRecorded:
         return missing
     try:
         with phase(f"compute {job.spec.name}"):
-            result = job.query.compute(timeline, job.request)
+            compute = job.query.compute
+            result = compute(timeline, job.request) if compute else _aggregate_alone(timeline, job)
     except NotRecorded as error:
         return error
     return result if isinstance(result, Result) else Result(result)
+
+
+def _aggregate_alone(timeline: Timeline, job: _Job) -> Result:
+    assert job.query.partial is not None and job.query.aggregator is not None, job.spec.name
+    single = job.query.aggregator(job.request)
+    single.add(timeline.profile.ref, job.query.partial(timeline, job.request))
+    return single.result()
 
 
 def _not_recorded(timeline: Timeline, job: _Job) -> NotRecorded | None:
@@ -143,13 +151,9 @@ def _not_recorded(timeline: Timeline, job: _Job) -> NotRecorded | None:
     return NotRecorded(job.spec.text, missing, list(dict.fromkeys(lines)))
 
 
-def _report_or_reason(timeline: Timeline, job: _Job, result: Result | NotRecorded) -> Report:
+def _report(timeline: Timeline, job: _Job, result: Result | NotRecorded) -> Report:
     if isinstance(result, NotRecorded):
         return not_recorded_report(result, timeline)
-    return _report(timeline, job, result)
-
-
-def _report(timeline: Timeline, job: _Job, result: Result) -> Report:
     label = timeline.profile.ref.label
     values = {"profile": [label] * _row_count(result.values), **result.values}
     report = _header(timeline, job, result.notes, _noted_facts(job.query) - result.unused)

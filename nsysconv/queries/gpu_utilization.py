@@ -14,7 +14,7 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, duration_col
 from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
 from nsysconv.queries.values import values_by_column
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import Column, Picture
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import STEP_FACTS
@@ -62,14 +62,13 @@ _FIGURES = tuple(column.name for column in COLUMNS[7:])
 
 def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per device; by step, one per step and device that its process used."""
-    device_names = {row["device_id"]: row["name"] for row in timeline.profile.rows("device")}
+    names = {row["device_id"]: row["name"] for row in timeline.profile.rows("device")}
     rows: list[dict[str, Any]] = []
     notes = []
     for windows in _by_step(timeline, request) if request.by_step else _whole(timeline):
         figures = utilization(timeline, windows.device, windows.low, windows.high)
-        device = None if windows.device == MISSING else windows.device
         for i, key in enumerate(windows.keys):
-            row = {**key, "device_id": device, "device": device_names.get(device)}
+            row = {**key, "device_id": windows.device, "device": names.get(windows.device)}
             rows.append(row | _figures(windows, figures, i))
         if figures.rounded:
             text = "kernels whose occupancy is the recorded one, rounded to whole percent"

@@ -1,9 +1,10 @@
-"""The gaps themselves, longest first."""
+"""Gaps: one by one, by their length, and by what the host did meanwhile."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,30 +13,68 @@ from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
-    GAP_KIND,
-    GAP_PART_DOCS,
-    GAP_STREAM,
-    HOST_FACTS,
+    WINDOW,
+    count_column,
     duration_column,
+    key_column,
+    per_step,
+    sum_column,
 )
-from nsysconv.queries.contract import Query, Request, Result
-from nsysconv.queries.values import code_name, gap_keys, rows_at
-from nsysconv.report import MISSING, Column
+from nsysconv.queries.contract import ColumnValues, Query, Request, Result
+from nsysconv.queries.values import code_name, rows_at, values_by_column, with_per_step
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline import idle
-from nsysconv.timeline.arrays import distinct
+from nsysconv.timeline.arrays import blocks, counts, decade, distinct, factorize, sums
 from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
+K = TypeVar("K", bound=Hashable)
+
+_HOST_FACTS = {Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.DEVICES, Fact.OVERHEAD, *STEP_FACTS}
+"""What says what the host did in a gap, besides its API calls."""
+
+_KIND = key_column(
+    "kind",
+    "no_op: no GPU operation; no_kernel: no kernel or graph; stream: none of one stream. " + WINDOW,
+)
+_STREAM = key_column(
+    "stream", "The stream, for kind stream; `@` its process where a device has several."
+)
+_PART_DOCS = {
+    "host": "before the launching call began",
+    "launch": "while that call ran",
+    "queue": "after it had returned",
+    "migration": "ended by a migration of unified memory",
+    "profiler": "while the profiler itself was at work in the process",
+    "unknown": "no API call is recorded for what ended the gap",
+    "end": "nothing of the kind follows in the window",
+}
+
+
+def _gap_keys(timeline: Timeline, gaps: idle.Gaps) -> dict[str, Any]:
+    pids = timeline.pids_on(gaps.device)
+    processes = len(pids) if gaps.stream is not None else 1
+    return {
+        "rank": timeline.rank_of(pids),
+        "device_id": gaps.device,
+        "kind": gaps.kind,
+        "stream": idle.stream_label(gaps.stream, processes),
+    }
+
+
+# -- the gaps themselves, longest first
+
 COLUMNS = (
     *BY_DEVICE,
-    replace(GAP_KIND, brief=False),
-    replace(GAP_STREAM, brief=False),
+    replace(_KIND, brief=False),
+    replace(_STREAM, brief=False),
     Column("start_ns", Unit.NS, "When the gap began.", key=True),
     duration_column("dur_ns", "How long it was."),
     Column("cause", Unit.TEXT, "The largest of its parts."),
     *(
-        duration_column(f"{part}_ns", f"Part of it: {GAP_PART_DOCS[part]}.", brief=False)
+        duration_column(f"{part}_ns", f"Part of it: {_PART_DOCS[part]}.", brief=False)
         for part in idle.PARTS
     ),
     Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),
@@ -66,7 +105,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 IDLE_GAPS = Query(
     title="Idle gaps, longest first",
     needs={Fact.KERNELS},
-    uses={Fact.API_LINKS, Fact.THREADS, *HOST_FACTS},
+    uses={Fact.API_LINKS, Fact.THREADS, *_HOST_FACTS},
     columns=COLUMNS,
     compute=compute,
 )
@@ -92,7 +131,7 @@ def _add(
     columns["during_ns"] += activity_times
     columns["thread"] += [names.thread(op) for op in device_gaps.ended_by.tolist()]
     columns["next_op"] += [names.operation(op) for op in device_gaps.ended_by.tolist()]
-    for name, value in gap_keys(timeline, device_gaps).items():
+    for name, value in _gap_keys(timeline, device_gaps).items():
         columns[name] += [value] * len(device_gaps)
 
 
@@ -118,8 +157,6 @@ def _during(
 
 
 class _Names:
-    """What operations and threads are called."""
-
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         kernels = timeline.profile.columns("kernel", ("name_id",))["name_id"]
@@ -155,3 +192,149 @@ class _Names:
             return None
         name = self._threads.get((pid, tid))
         return f"{tid} {name}" if name else str(tid)
+
+
+# -- by their length, and whose they were
+
+_SUMMARY_COLUMNS = (
+    *BY_DEVICE,
+    _KIND,
+    _STREAM,
+    Column(
+        "bucket_min_ns",
+        Unit.NS,
+        "Gaps of at least this length and less than the next bucket's (0, 1,000, 10,000, …).",
+        key=True,
+    ),
+    count_column("gap_count", "Gaps.", better="less"),
+    sum_column("gap_sum_ns", "Their length together.", "gap_count"),
+    per_step("per_step_ns", "gap_sum_ns"),
+    *(
+        duration_column(
+            f"{part}_sum_ns",
+            f"Part of it: {_PART_DOCS[part]}.",
+            brief=part in ("host", "launch", "queue"),
+            adds=True,
+        )
+        for part in idle.PARTS
+    ),
+)
+
+
+def _summary(timeline: Timeline, request: Request) -> Result:
+    names = [column.name for column in _SUMMARY_COLUMNS[1:] if not column.optional]
+    rows: dict[str, list[Any]] = {name: [] for name in names}
+    for kind in request.idle_kinds:
+        for device_gaps in idle.gaps(timeline, kind):
+            _add_buckets(rows, timeline, device_gaps)
+    return with_per_step(rows, timeline, request, {"per_step_ns": "gap_sum_ns"})
+
+
+IDLE_SUMMARY = Query(
+    title="Idle time by length of the gaps and cause",
+    needs={Fact.KERNELS},
+    uses={Fact.API_LINKS, Fact.DEVICES, Fact.OVERHEAD, *STEP_FACTS},
+    columns=_SUMMARY_COLUMNS,
+    picture=Picture(
+        "histogram",
+        x=("bucket_min_ns",),
+        values=tuple(f"{part}_sum_ns" for part in idle.PARTS),
+        by=("rank", "device_id", "kind", "stream"),
+    ),
+    compute=_summary,
+)
+
+
+def _add_buckets(rows: dict[str, list[Any]], timeline: Timeline, device_gaps: idle.Gaps) -> None:
+    group, (bucket,) = factorize(decade(device_gaps.dur))
+    count = len(bucket)
+    rows["bucket_min_ns"] += bucket.tolist()
+    rows["gap_count"] += counts(group, count).tolist()
+    rows["gap_sum_ns"] += sums(group, device_gaps.dur, count).tolist()
+    in_parts = np.zeros((len(idle.PARTS), count), np.int64)
+    for block in blocks(len(device_gaps)):
+        for place, spent in enumerate(idle.parts(timeline, device_gaps.take(block))):
+            in_parts[place] += sums(group[block], spent, count)
+    for part, spent in zip(idle.PARTS, in_parts.tolist(), strict=True):
+        rows[f"{part}_sum_ns"] += spent
+    for name, value in _gap_keys(timeline, device_gaps).items():
+        rows[name] += [value] * count
+
+
+# -- what the host did while a device waited for it
+
+_HOST_COLUMNS = (
+    *BY_DEVICE,
+    key_column(
+        "activity",
+        "What the launching thread was in: its outermost API call (api_call), else its innermost "
+        "operator, else directive (a construct of OpenACC or OpenMP), else python_function, else range; "
+        "else outside of all.",
+    ),
+    key_column("name", "Name of the call, operator, construct, function or range."),
+    count_column(
+        "gap_count",
+        "Gaps without any GPU operation in whose host part it occurs. " + WINDOW,
+        better="less",
+    ),
+    sum_column("host_sum_ns", "Its share of those host parts.", "gap_count"),
+)
+
+
+def _host(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per device, activity and name, most time first: all host parts of the gaps."""
+    activities = idle.host_activity(timeline)
+    rows: list[dict[str, Any]] = []
+    for device_gaps in idle.gaps(timeline, "no_op"):
+        on_thread = idle.drop_threadless_host_parts(timeline, device_gaps)
+        by_label: dict[int, list[int]] = {}
+        for pieces in activities.split(on_thread):
+            label_number, (labels,) = factorize(pieces.label)
+            times = sums(label_number, pieces.time, len(labels))
+            # A gap counts once for a label, however many pieces of it bear the label.
+            pairs = distinct(label_number.astype(np.int64) * len(on_thread) + pieces.gap)
+            gap_counts = counts(pairs // len(on_thread), len(labels))
+            _add_totals(
+                by_label, zip(labels.tolist(), gap_counts.tolist(), times.tolist(), strict=True)
+            )
+        keys = _gap_keys(timeline, device_gaps)
+        merged: dict[tuple[str, str], list[int]] = {}
+        for label, (count, time) in sorted(by_label.items()):
+            _add_totals(merged, [(activities.name(label), count, time)])
+        merged.update(
+            _without_thread(timeline, device_gaps.take(device_gaps.host_end > on_thread.host_end))
+        )
+        rows += (
+            {**keys, "activity": kind, "name": name, "gap_count": count, "host_sum_ns": total}
+            for (kind, name), (count, total) in merged.items()
+        )
+    rows.sort(key=lambda row: -row["host_sum_ns"])
+    return values_by_column(rows, _HOST_COLUMNS[1:])
+
+
+IDLE_HOST = Query(
+    title="What the host did while the device was idle",
+    needs={Fact.KERNELS, Fact.API_LINKS, Fact.THREADS},
+    uses=_HOST_FACTS,
+    columns=_HOST_COLUMNS,
+    picture=Picture(
+        "bars", x=("activity", "name"), values=("host_sum_ns",), by=("rank", "device_id")
+    ),
+    compute=_host,
+)
+
+
+def _add_totals(totals: dict[K, list[int]], entries: Iterable[tuple[K, int, int]]) -> None:
+    for key, count, time in entries:
+        entry = totals.setdefault(key, [0, 0])
+        entry[0] += count
+        entry[1] += time
+
+
+def _without_thread(timeline: Timeline, device_gaps: idle.Gaps) -> dict[tuple[str, str], list[int]]:
+    """Return the host parts of gaps that were ended by calls of no recorded thread."""
+    hosts = idle.parts(timeline, device_gaps)[idle.PARTS.index("host")]
+    hosts = hosts[hosts > 0]
+    if not len(hosts):
+        return {}
+    return {("outside", "[thread not recorded]"): [len(hosts), int(hosts.sum())]}

@@ -9,13 +9,14 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
-    KERNEL_PCT,
     WINDOW,
+    count_column,
     duration_column,
     key_column,
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.kernels import KERNEL_PCT
 from nsysconv.queries.values import ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums, take
@@ -43,13 +44,13 @@ COLUMNS = (
         "category",
         f"OpKind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
     ),
-    Column("kernel_count", Unit.COUNT, "Executions."),
+    count_column("kernel_count", "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     KERNEL_PCT,
     duration_column(
         "kernel_union_ns", "Union of these kernels inside the window. " + WINDOW, brief=False
     ),
-    Column("name_count", Unit.COUNT, "How many names they have.", brief=False),
+    count_column("name_count", "How many names they have.", brief=False),
     Column("top_name", Unit.TEXT, "The name with most time among them."),
 )
 
@@ -102,7 +103,8 @@ def communicates_on(timeline: Timeline, device: int, path: str | None) -> Array:
 
 def computes(ops: GpuOps, talks: Array) -> Array:
     """Return which operations are computation, as a mask: kernels that do not communicate, and graphs."""
-    return ((ops.kind == OpKind.KERNEL) & ~talks) | (ops.kind == OpKind.GRAPH)
+    mask: Array = ((ops.kind == OpKind.KERNEL) & ~talks) | (ops.kind == OpKind.GRAPH)
+    return mask
 
 
 def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -> Array:

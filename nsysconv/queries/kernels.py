@@ -8,7 +8,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
     DURATION_DOCS,
-    KERNEL_PCT,
+    count_column,
     key_column,
     per_step,
     statistics_columns,
@@ -30,10 +30,17 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
 from nsysconv.units import Unit
 
+KERNEL_PCT = Column(
+    "kernel_pct",
+    Unit.PCT,
+    "Share of the kernel time of all rows of this table.",
+    better="less",
+    adds=True,
+)
 COLUMNS = (
     *BY_DEVICE,
     key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
-    Column("kernel_count", Unit.COUNT, "Executions."),
+    count_column("kernel_count", "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     per_step("per_step_ns", "kernel_sum_ns"),
     KERNEL_PCT,

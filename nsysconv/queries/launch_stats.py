@@ -5,35 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
+from nsysconv.queries.api_vs_kernel import LAUNCH_LATENCY, LAYER, QUEUE_COUNT
 from nsysconv.queries.columns import (
     BY_DEVICE,
-    LAUNCH_LATENCY,
-    LAYER,
-    QUEUE_COUNT,
+    count_column,
     duration_column,
     key_column,
     sum_column,
 )
-from nsysconv.queries.contract import (
-    CALL_FACTS,
-    LAUNCHED_FACTS,
-    Array,
-    ColumnValues,
-    Option,
-    Query,
-    Request,
-)
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.values import call_groups, ranks_by_group, rows_at
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics
 from nsysconv.timeline.timeline import Timeline, launches
-from nsysconv.units import Unit
 
 COLUMNS = (
     *BY_DEVICE,
     LAYER,
     key_column("name", "Documented name of the function."),
-    Column("launch_count", Unit.COUNT, "Calls that launched something."),
+    count_column("launch_count", "Calls that launched something."),
     sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count"),
     duration_column("api_med_ns", "Their median.", real=True),
     duration_column("api_max_ns", "The longest.", brief=False),
@@ -51,23 +41,14 @@ COLUMNS = (
     duration_column("queue_avg_ns", "Mean of these times.", real=True, brief=False),
     duration_column("queue_med_ns", "Their median.", real=True),
     duration_column("queue_max_ns", "The longest.", brief=False),
-    Column(
+    count_column(
         "short_op_count",
-        Unit.COUNT,
         "Calls that are not long and took longer than what they launched.",
         better="less",
     ),
-    Column(
-        "long_call_count",
-        Unit.COUNT,
-        "Calls longer than the option long_call_ns.",
-        better="less",
-    ),
-    Column(
-        "long_queue_count",
-        Unit.COUNT,
-        "Calls with a queue time above the option long_queue_ns.",
-        better="less",
+    count_column("long_call_count", "Calls longer than the option long_call_ns.", better="less"),
+    count_column(
+        "long_queue_count", "Calls with a queue time above the option long_queue_ns.", better="less"
     ),
 )
 
@@ -118,8 +99,8 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 LAUNCH_STATS = Query(
     title="Launches by API function",
-    needs=CALL_FACTS,
-    uses={*LAUNCHED_FACTS, Fact.DEVICES},
+    needs={Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
     options=(
         Option("long_call_ns", 50_000, "Calls that take longer are counted as long."),
         Option("long_queue_ns", 100_000, "Queue times above this are counted as long."),

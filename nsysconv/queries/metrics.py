@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, key_column
+from nsysconv.queries.columns import BY_DEVICE, count_column, key_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.values import code_name, ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, values_of
@@ -25,10 +24,8 @@ COLUMNS = (
         "kind", Unit.TEXT, "metric, or event: a hardware counter itself.", key=True, brief=False
     ),
     key_column("unit", "What the values count; level: of use, from 0 (idle) to 10 (max)."),
-    Column(
-        "sample_count",
-        Unit.COUNT,
-        "Samples; of a metric of kernels, executions it was measured over.",
+    count_column(
+        "sample_count", "Samples; of a metric of kernels, executions it was measured over."
     ),
     Column("value_avg", Unit.REAL, "Their mean: each sample, or execution, counts the same."),
     Column("value_min", Unit.REAL, "The least."),
@@ -100,7 +97,7 @@ def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[
 def _values(timeline: Timeline) -> Iterator[Array]:
     """Yield mean, least and greatest of each row (of one sample the same); NaN: not recorded."""
     parts = [
-        [_floats(batch, name) for name in _VALUES]
+        [values_of(batch.column(name), np.nan).astype(np.float64) for name in _VALUES]
         for batch in timeline.profile.batches("metric_sample", _ROWS_AT_ONCE)
     ]
     average, least, greatest = (
@@ -110,10 +107,6 @@ def _values(timeline: Timeline) -> Iterator[Array]:
     selected = slice(None) if timeline.is_whole else timeline.rows("metric_sample")
     for values in (average, least, greatest):
         yield np.where(np.isnan(values), average, values)[selected]
-
-
-def _floats(batch: pa.RecordBatch, name: str) -> Array:
-    return values_of(batch.column(name), np.nan).astype(np.float64)
 
 
 def _null_first(value: int | str | None) -> tuple[bool, int | str]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column, sum_column
+from nsysconv.queries.columns import BY_DEVICE, WINDOW, count_column, duration_column, sum_column
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.queries.values import values_by_column, window_times
 from nsysconv.report import MISSING, Column, Picture
@@ -43,21 +43,18 @@ COLUMNS = (
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window."),
     duration_column("idle_ns", "Window minus busy.", brief=False),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
-    Column("kernel_count", Unit.COUNT, "Kernels."),
+    count_column("kernel_count", "Kernels."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
-    Column("memcpy_count", Unit.COUNT, "Explicit copies."),
+    count_column("memcpy_count", "Explicit copies."),
     sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
-    Column("memset_count", Unit.COUNT, "Memory sets.", brief=False),
+    count_column("memset_count", "Memory sets.", brief=False),
     sum_column("memset_sum_ns", "Sum of their durations.", "memset_count", brief=False),
-    Column("um_count", Unit.COUNT, "Unified-memory migrations.", brief=False),
+    count_column("um_count", "Unified-memory migrations.", brief=False),
     sum_column("um_sum_ns", "Sum of their durations.", "um_count", brief=False),
     sum_column("um_bytes_sum", "Bytes they moved.", "um_count", unit=Unit.BYTES, brief=False),
-    Column(
-        "graph_launch_count",
-        Unit.COUNT,
-        "Graph launches recorded as one interval each.",
-        brief=False,
+    count_column(
+        "graph_launch_count", "Graph launches recorded as one interval each.", brief=False
     ),
     sum_column("graph_launch_sum_ns", "Sum of their durations.", "graph_launch_count", brief=False),
 )

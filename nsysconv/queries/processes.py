@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, RANK, sum_column
+from nsysconv.queries.columns import PROFILE, RANK, count_column, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
-from nsysconv.queries.values import values_by_column
+from nsysconv.queries.values import outer_call_time, values_by_column
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import blocks, distinct
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.events import ApiCalls
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, GPU_KINDS, totals
@@ -23,15 +23,15 @@ COLUMNS = (
     RANK,
     Column("pid", Unit.ID, "Process number.", key=True),
     Column("process", Unit.TEXT, "Name of the program."),
-    Column("thread_count", Unit.COUNT, "Threads with API calls.", brief=False),
-    Column("api_call_count", Unit.COUNT, "API calls."),
+    count_column("thread_count", "Threads with API calls.", brief=False),
+    count_column("api_call_count", "API calls."),
     sum_column(
         "api_sum_ns",
         "Sum of the durations of the outermost API calls of each thread; null: threads are not "
         "recorded.",
         "api_call_count",
     ),
-    Column("gpu_op_count", Unit.COUNT, "GPU operations of the process."),
+    count_column("gpu_op_count", "GPU operations of the process."),
 )
 
 
@@ -55,8 +55,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
                 "api_call_count": int(own_calls.sum())
                 if Fact.API_CALLS in facts
                 else _total_count(timeline, pid, {Fact.API_TOTALS: (API_CALL,)}),
-                # Neither totals nor calls without a thread say which calls lie inside others.
-                "api_sum_ns": _time_of(calls, own_calls & calls.outermost) if has_threads else None,
+                "api_sum_ns": outer_call_time(timeline, pid),
                 "gpu_op_count": int(np.count_nonzero(ops.pid == pid))
                 if Fact.KERNELS in facts
                 else _total_count(timeline, pid, GPU_KINDS),
@@ -78,13 +77,6 @@ PROCESSES = Query(
 def _thread_count(calls: ApiCalls, which: Array) -> int:
     made = distinct(calls.thread[which]).tolist()
     return sum(calls.threads[thread][1] != MISSING for thread in made)
-
-
-def _time_of(calls: ApiCalls, which: Array) -> int:
-    return sum(
-        int((calls.end[block] - calls.start[block]).sum(where=which[block]))
-        for block in blocks(len(calls))
-    )
 
 
 def _total_count(timeline: Timeline, pid: int, kinds: Mapping[Fact, tuple[int, ...]]) -> int | None:

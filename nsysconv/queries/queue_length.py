@@ -8,16 +8,8 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, duration_column, key_column
-from nsysconv.queries.contract import (
-    CALL_FACTS,
-    LAUNCHED_FACTS,
-    Array,
-    ColumnValues,
-    Option,
-    Query,
-    Request,
-)
+from nsysconv.queries.columns import BY_DEVICE, count_column, duration_column, key_column
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics, percent
 from nsysconv.timeline.idle import stream_label
@@ -27,7 +19,7 @@ from nsysconv.units import Unit
 COLUMNS = (
     *BY_DEVICE,
     key_column("stream", "The stream; `@` its process where a device has several."),
-    Column("launch_count", Unit.COUNT, "Calls that launched something on it, with a latency."),
+    count_column("launch_count", "Calls that launched something on it, with a latency."),
     duration_column(
         "span_ns",
         "Time from the first of these calls to the last start of what they launched.",
@@ -53,9 +45,7 @@ COLUMNS = (
         better="less",
         brief=False,
     ),
-    Column(
-        "queue_length_min", Unit.COUNT, "The least of these lengths.", better="less", brief=False
-    ),
+    count_column("queue_length_min", "The least of these lengths.", better="less", brief=False),
     Column(
         "queue_length_p25",
         Unit.REAL,
@@ -71,7 +61,7 @@ COLUMNS = (
         better="less",
         brief=False,
     ),
-    Column("queue_length_max", Unit.COUNT, "The greatest of these lengths.", better="less"),
+    count_column("queue_length_max", "The greatest of these lengths.", better="less"),
     duration_column(
         "full_ns",
         "Time in which at least as many launches waited as the option full says.",
@@ -127,8 +117,8 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 QUEUE_LENGTH = Query(
     title="Launches that wait, by stream",
-    needs=CALL_FACTS,
-    uses={*LAUNCHED_FACTS, Fact.DEVICES},
+    needs={Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
     options=(
         Option(
             "full", 1024, "How many waiting launches make a queue full (CUDA's limit by default)."

@@ -5,22 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, duration_column, statistics_columns, sum_column
+from nsysconv.queries.columns import (
+    PROFILE,
+    count_column,
+    duration_column,
+    statistics_columns,
+    sum_column,
+)
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
 from nsysconv.queries.values import ranks_by_group, rows_at, statistics_values
 from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline import nesting
 from nsysconv.timeline.annotations import OPERATOR, START_END, operators, prefix_domains, ranges
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
 from nsysconv.timeline.events import Spans
-from nsysconv.timeline.nesting import (
-    MAX_INDENT,
-    MAX_PATH_LENGTH,
-    Tree,
-    build_tree,
-    deep_path_notes,
-    indent_names,
-    path_texts,
-)
 from nsysconv.timeline.projection import projection
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
@@ -39,21 +37,23 @@ COLUMNS = (
         "path",
         Unit.TEXT,
         "Names from the outermost range to this one, `/` between two; a named domain before its `:`. "
-        f"Of more than {MAX_PATH_LENGTH} characters the middle is left out.",
+        f"Of more than {nesting.MAX_PATH_LENGTH} characters the middle is left out.",
         key=True,
         brief=False,
     ),
-    Column("tree", Unit.TEXT, f"The range's own name, set in by its level, {MAX_INDENT} at most."),
+    Column(
+        "tree",
+        Unit.TEXT,
+        f"The range's own name, set in by its level, {nesting.MAX_INDENT} at most.",
+    ),
     Column("level", Unit.ID, "How many ranges it lies in.", brief=False),
-    Column("range_count", Unit.COUNT, "Ranges of this path."),
+    count_column("range_count", "Ranges of this path."),
     sum_column("range_sum_ns", "Sum of their durations.", "range_count"),
     duration_column("self_sum_ns", "The same without the ranges directly inside.", adds=True),
     *statistics_columns(_STATISTICS, brief=()),
-    Column(
-        "launch_count", Unit.COUNT, "API calls in it that launched GPU operations.", brief=False
-    ),
-    Column("gpu_op_count", Unit.COUNT, f"Count of {_LAUNCHED}.", brief=False),
-    Column("kernel_count", Unit.COUNT, "Kernels among those."),
+    count_column("launch_count", "API calls in it that launched GPU operations.", brief=False),
+    count_column("gpu_op_count", f"Count of {_LAUNCHED}.", brief=False),
+    count_column("kernel_count", "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column(
         "self_kernel_sum_ns",
@@ -61,7 +61,7 @@ COLUMNS = (
         brief=False,
         adds=True,
     ),
-    Column("projected_count", Unit.COUNT, "Ranges in which something was launched.", brief=False),
+    count_column("projected_count", "Ranges in which something was launched.", brief=False),
     sum_column(
         "projected_sum_ns",
         f"From the start of the first to the end of the last of {_LAUNCHED}, added up.",
@@ -79,7 +79,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per path of names, below the range it lies in; siblings longest first."""
     options = request.options
     spans = _spans(timeline, operators_too=options["operators"])
-    tree = build_tree(spans, apart=spans.kind == START_END)
+    tree = nesting.build_tree(spans, apart=spans.kind == START_END)
     any_thread = np.where(tree.spans.kind == START_END, True, options["any-thread"])
     shown = np.flatnonzero(timeline.holds(tree.spans))
     if options["depth"]:
@@ -104,16 +104,18 @@ def compute(timeline: Timeline, request: Request) -> Result:
     at = at[statistics.count[at] > 0]
     row_count = len(at)
     at = at[: request.limit or None]
-    texts = path_texts(paths.parent, lambda path: names[paths.name[path]], at)
+    texts = nesting.path_texts(paths.parent, lambda path: names[paths.name[path]], at)
     level = paths.level[at]
     return Result(
         {
             "path": texts,
-            "tree": indent_names(_INDENT, level, [names[i] for i in paths.name[at].tolist()]),
+            "tree": nesting.indent_names(
+                _INDENT, level, [names[i] for i in paths.name[at].tolist()]
+            ),
             **rows_at(values, at),
         },
         row_count,
-        deep_path_notes(texts, level),
+        nesting.deep_path_notes(texts, level),
     )
 
 
@@ -155,7 +157,12 @@ def _spans(timeline: Timeline, *, operators_too: bool) -> Spans:
 
 
 def _on_gpu(
-    timeline: Timeline, tree: Tree, any_thread: Array, shown: Array, group: Array, count: int
+    timeline: Timeline,
+    tree: nesting.Tree,
+    any_thread: Array,
+    shown: Array,
+    group: Array,
+    count: int,
 ) -> dict[str, Array]:
     projected = projection(timeline, tree.spans, any_thread)
     inside = np.flatnonzero(tree.parent >= 0)

@@ -8,23 +8,18 @@ import numpy as np
 
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
+from nsysconv.queries import kernel_categories
 from nsysconv.queries.columns import (
     DEVICE,
     PROFILE,
     WINDOW,
+    count_column,
     duration_column,
     key_column,
     sum_column,
 )
-from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
-from nsysconv.queries.kernel_categories import (
-    COMMUNICATION,
-    COMPUTATION,
-    RULES,
-    communicates_on,
-    computes,
-)
-from nsysconv.queries.values import values_by_column, window_times
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result
+from nsysconv.queries.values import outer_call_time, values_by_column, window_times
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, take
 from nsysconv.timeline.events import OpKind
@@ -34,6 +29,15 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 ANY_OF = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.MPI_CALLS})
+
+
+# What lies unevenly on the ranks, by its column; and in words.
+_IMBALANCES = {
+    "busy": ("busy_ns", "busy time"),
+    "computation": ("computation_union_ns", "computation"),
+    "communication": ("communication_union_ns", "communication"),
+    "mpi": ("mpi_union_ns", "time in MPI"),
+}
 
 
 def _imbalance(name: str, what: str) -> Column:
@@ -55,12 +59,7 @@ COLUMNS = (
         "over_ranks",
         "min, median or max: each value is that of all rows of ranks by itself; null: one rank.",
     ),
-    Column(
-        "rank_count",
-        Unit.COUNT,
-        "Rows that it is made of: ranks, or devices of ranks.",
-        brief=False,
-    ),
+    count_column("rank_count", "Rows that it is made of: ranks, or devices of ranks.", brief=False),
     Column("host", Unit.TEXT, "Where it ran."),
     duration_column(
         "window_ns", "Length of the window, of this process's operations on the device. " + WINDOW
@@ -68,11 +67,11 @@ COLUMNS = (
     Column("busy_ns", Unit.NS, "Union of its GPU operations inside the window.", adds=True),
     duration_column("idle_ns", "Window minus busy.", brief=False, adds=True),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
-    Column("kernel_count", Unit.COUNT, "Kernels.", brief=False),
+    count_column("kernel_count", "Kernels.", brief=False),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
-    COMPUTATION,
-    COMMUNICATION,
+    kernel_categories.COMPUTATION,
+    kernel_categories.COMMUNICATION,
     Column("htod_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the device.", better="less"),
     duration_column("htod_sum_ns", "Sum of their durations.", brief=False, adds=True),
     Column("dtoh_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the host.", better="less"),
@@ -86,18 +85,9 @@ COLUMNS = (
         "mpi_union_ns",
         "Time in which a thread of the process was in a call of MPI; the same in each of its rows.",
     ),
-    _imbalance("busy", "busy time"),
-    _imbalance("computation", "computation"),
-    _imbalance("communication", "communication"),
-    _imbalance("mpi", "time in MPI"),
+    *(_imbalance(name, what) for name, (_, what) in _IMBALANCES.items()),
 )
 
-_IMBALANCES = {
-    "busy_imbalance_pct": "busy_ns",
-    "computation_imbalance_pct": "computation_union_ns",
-    "communication_imbalance_pct": "communication_union_ns",
-    "mpi_imbalance_pct": "mpi_union_ns",
-}
 _OF_RANK = ("profile", "rank", "pid", "device_id", "over_ranks", "rank_count", "host")
 
 Row = dict[str, Any]
@@ -122,7 +112,7 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
             "rank": process.get("rank"),
             "pid": None if pid == MISSING else pid,
             "host": process.get("host") or profile.attributes["host"],
-            "api_sum_ns": _api_time(timeline, pid),
+            "api_sum_ns": outer_call_time(timeline, pid),
             "mpi_union_ns": _mpi_time(timeline, pid),
         }
         own_ops = ops.pid == pid
@@ -135,22 +125,21 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
 
 class _RankRows:
     def __init__(self, request: Request) -> None:
-        """Start without a row."""
         self._rows: list[Row] = []
 
     def add(self, ref: ProfileRef, partial: list[Row]) -> None:
-        """Add one profile's rows."""
         self._rows += ({"profile": ref.label, **row} for row in partial)
 
     def result(self) -> Result:
         """Return the rows in the order of ranks; of several, least, median and greatest before them."""
         rows = sorted(self._rows, key=_rank_order)
-        for name, quantity in _IMBALANCES.items():
+        for name, (quantity, _) in _IMBALANCES.items():
             known = [row[quantity] for row in rows if row.get(quantity) is not None]
             mean = sum(known) / len(known) if known else 0
             for row in rows:
                 value = row.get(quantity)
-                row[name] = None if value is None or not mean else 100.0 * (value / mean - 1)
+                percent_above = None if value is None or not mean else 100.0 * (value / mean - 1)
+                row[f"{name}_imbalance_pct"] = percent_above
         shown = [*_over_all(rows), *rows] if len(rows) > 1 else rows
         return Result(values_by_column(shown, COLUMNS))
 
@@ -179,14 +168,6 @@ def _with_events(timeline: Timeline) -> list[int]:
     return sorted({int(pid) for column in columns for pid in distinct(column)})
 
 
-def _api_time(timeline: Timeline, pid: int) -> int | None:
-    if not {Fact.API_CALLS, Fact.THREADS} <= timeline.profile.facts:
-        return None
-    calls = timeline.calls
-    outer = (calls.pid == pid) & timeline.calls_in_slice & calls.outermost
-    return int((calls.end[outer] - calls.start[outer]).sum())
-
-
 def _mpi_time(timeline: Timeline, pid: int) -> int | None:
     if Fact.MPI_CALLS not in timeline.profile.facts:
         return None
@@ -207,7 +188,7 @@ def _without_ops(timeline: Timeline) -> Row:
 
 def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> Row:
     ops = timeline.ops_on(device)
-    talks = communicates_on(timeline, device, request.options["rules"])
+    talks = kernel_categories.communicates_on(timeline, device, request.options["rules"])
     which = ops.pid == pid
     mine, talks = (ops, talks) if which.all() else (ops.take(which), talks[which])
     row: Row = {"device_id": None if device == MISSING else device}
@@ -223,7 +204,7 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     span = window(timeline, device, mine)
     if span is None:
         return row
-    works = computes(mine, talks)
+    works = kernel_categories.computes(mine, talks)
     return row | {
         **window_times(mine, span),
         "computation_union_ns": busy(mine.start[works], mine.end[works], span),
@@ -241,10 +222,9 @@ def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
     for word in ("HtoD", "DtoH"):
         in_direction = direction == DIRECTIONS.index(word)
         known = sizes[in_direction & (sizes != MISSING)]
-        known_or_none = len(known) or not in_direction.any()
-        values[f"{word.lower()}_bytes_sum"] = (
-            int(known.sum(dtype=np.int64)) if known_or_none else None
-        )
+        is_recorded = len(known) or not in_direction.any()
+        total = int(known.sum(dtype=np.int64)) if is_recorded else None
+        values[f"{word.lower()}_bytes_sum"] = total
         values[f"{word.lower()}_sum_ns"] = int(dur[in_direction].sum())
     return values
 
@@ -253,12 +233,11 @@ RANK_SUMMARY = Query(
     title="Ranks beside each other",
     any_of=ANY_OF,
     uses={*GPU_OP_FACTS, *ANY_OF, Fact.THREADS, Fact.RANKS},
-    options=(RULES,),
+    options=(kernel_categories.RULES,),
     columns=COLUMNS,
     picture=Picture(
         "stacked", x=("rank", "device_id", "over_ranks"), values=("busy_ns", "idle_ns")
     ),
-    compute=compute_alone(partial, _RankRows),
     partial=partial,
     aggregator=_RankRows,
 )

@@ -43,8 +43,8 @@ OWN = (
     "metrics",
     *OVER_RANKS,
 )
-"""Reports of this folder, each in the module of its name (two are in that of another report). A new
-report is one more word here."""
+"""Reports of this folder, each in the module of its name, or in one of _SHARED_MODULES. A new report is
+one more word here."""
 
 REPORTS = (*OWN, *rules.REPORTS, *stats.REPORTS)
 """All reports by name."""
@@ -68,7 +68,13 @@ ROWS_FOR_PEOPLE = 20
 
 _DEFAULT_LIMITS = {"idle_gaps": 1000}
 
-_SHARED_MODULES = {"transfer_sizes": "transfers", "collective_arrivals": "stragglers"}
+_SHARED_MODULES = {
+    "transfer_sizes": "transfers",
+    "idle_summary": "idle_gaps",
+    "idle_host": "idle_gaps",
+    "collective_arrivals": "stragglers",
+    "gpu_time_util_map": "utilization_over_time",
+}
 _MODULES = {
     **{name: f"nsysconv.queries.{_SHARED_MODULES.get(name, name)}" for name in OWN},
     **{name: f"nsysconv.queries.rules.{module}" for name, module in rules.MODULES.items()},

@@ -8,14 +8,7 @@ from typing import Any
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import PID, PROCESS_RANK, PROFILE, duration_column, key_column
-from nsysconv.queries.contract import (
-    CALL_FACTS,
-    LAUNCHED_FACTS,
-    Array,
-    ColumnValues,
-    Query,
-    Request,
-)
+from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.queries.values import step_pattern
 from nsysconv.report import Column, Picture
 from nsysconv.timeline import steps as found_in
@@ -110,7 +103,9 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 STEPS = Query(
     title="Steps and where their time went",
-    uses={Fact.RANKS, *STEP_FACTS, *CALL_FACTS, *LAUNCHED_FACTS},
+    uses=STEP_FACTS
+    | CALL_FACTS
+    | {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.RANKS},
     columns=COLUMNS,
     picture=Picture(
         "stacked",

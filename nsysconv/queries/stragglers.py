@@ -13,11 +13,12 @@ from nsysconv.queries.columns import (
     DEVICE,
     PROCESS_RANK,
     PROFILE,
+    count_column,
     duration_column,
     key_column,
     sum_column,
 )
-from nsysconv.queries.contract import Array, Query, Request, Result, compute_alone
+from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.queries.values import values_by_column
 from nsysconv.report import Column, Picture, ProfileRef
@@ -43,12 +44,9 @@ COLUMNS = (
     PROCESS_RANK,
     Column("pid", Unit.ID, "The process.", key=True, brief=False),
     DEVICE,
-    Column(
-        "collective_count", Unit.COUNT, "Collectives that this rank and another one took part in."
-    ),
-    Column(
+    count_column("collective_count", "Collectives that this rank and another one took part in."),
+    count_column(
         "last_count",
-        Unit.COUNT,
         "Of these, how often it came last (of several at one time the lowest rank did).",
         better="less",
     ),
@@ -91,12 +89,7 @@ COLUMNS = (
         "0: not enough to be seen; null: fewer than twelve ends.",
         brief=False,
     ),
-    Column(
-        "alone_count",
-        Unit.COUNT,
-        "Collectives of this rank that no other recorded.",
-        brief=False,
-    ),
+    count_column("alone_count", "Collectives of this rank that no other recorded.", brief=False),
 )
 
 Unmatched = tuple[int, int]
@@ -249,7 +242,6 @@ STRAGGLERS = Query(
     options=(RULES,),
     columns=COLUMNS,
     picture=Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns")),
-    compute=compute_alone(partial, _Stragglers),
     partial=partial,
     aggregator=_Stragglers,
 )
@@ -273,7 +265,7 @@ _ARRIVAL_COLUMNS = (
         "When the first rank came, since the zero of the profile whose clock is the run's.",
     ),
     duration_column("spread_ns", "How much later the last rank came."),
-    Column("rank_count", Unit.COUNT, "Ranks (or devices of ranks) that are known to have come."),
+    count_column("rank_count", "Ranks (or devices of ranks) that are known to have come."),
     Column("first_rank", Unit.ID, "Who came first; null: a process without a rank.", brief=False),
     Column("last_rank", Unit.ID, "Who came last."),
     duration_column("wait_sum_ns", "How long all others waited for the last, added up.", adds=True),
@@ -315,7 +307,6 @@ COLLECTIVE_ARRIVALS = Query(
     uses=_USES,
     options=(RULES,),
     columns=_ARRIVAL_COLUMNS,
-    compute=compute_alone(partial, _Arrivals),
     partial=partial,
     aggregator=_Arrivals,
 )

@@ -63,7 +63,6 @@ class _Events:
     names: Callable[[Array], Sequence[str]]
 
     def __len__(self) -> int:
-        """Return the number of these events."""
         return len(self.start)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, key_column, per_step, sum_column
+from nsysconv.queries.columns import BY_DEVICE, count_column, key_column, per_step, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.queries.values import (
     direction_code,
@@ -31,13 +31,16 @@ from nsysconv.timeline.totals import (
 )
 from nsysconv.units import Unit
 
+_DIRECTION = key_column(
+    "direction", "From where to where; `UM ` marks migrations of unified memory."
+)
 COLUMNS = (
     *BY_DEVICE,
     Column("peer_device_id", Unit.ID, "The other device of a peer copy.", key=True),
-    key_column("direction", "From where to where; `UM ` marks migrations of unified memory."),
+    _DIRECTION,
     key_column("src_kind", "Kind of memory read; null: not recorded."),
     key_column("dst_kind", "Kind of memory written; null: not recorded."),
-    Column("memcpy_count", Unit.COUNT, "Copies."),
+    count_column("memcpy_count", "Copies."),
     sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
     per_step("bytes_per_step", "bytes_sum"),
     Column("bytes_avg", Unit.BYTES, "Mean size.", real=True, brief=False),
@@ -161,14 +164,14 @@ def _throughput(copies: CombinedTotal) -> float | None:
 
 _SIZE_COLUMNS = (
     *BY_DEVICE,
-    key_column("direction", "From where to where; `UM ` marks migrations of unified memory."),
+    _DIRECTION,
     Column(
         "bucket_min_bytes",
         Unit.BYTES,
         "Copies of at least this size and less than the next bucket's (0, 1,000, 10,000, …).",
         key=True,
     ),
-    Column("memcpy_count", Unit.COUNT, "Copies."),
+    count_column("memcpy_count", "Copies."),
     sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
     sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
 )

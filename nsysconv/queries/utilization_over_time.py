@@ -1,17 +1,28 @@
-"""How busy each device was as time went by."""
+"""How busy devices were as time went by: each by itself, and those of all ranks on one time axis."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import BY_DEVICE, WINDOW
-from nsysconv.queries.contract import GPU_OP_FACTS, ColumnValues, Option, Query, Request
-from nsysconv.report import Column, Picture
+from nsysconv.queries.contract import (
+    GPU_OP_FACTS,
+    Array,
+    ColumnValues,
+    Option,
+    Query,
+    Request,
+    Result,
+)
+from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import equal_parts, union
@@ -19,6 +30,15 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 _MAX_BINS = 100_000
+
+
+def _bins(request: Request) -> int:
+    bins: int = request.options["bins"]
+    if not 1 <= bins <= _MAX_BINS:
+        raise UsageError(f"bins={bins}: there are 1 to {_MAX_BINS} bins")
+    return bins
+
+
 COLUMNS = (
     *BY_DEVICE,
     Column("bin", Unit.ID, "Number of the bin, from 0. " + WINDOW, key=True),
@@ -47,9 +67,7 @@ COLUMNS = (
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device and bin, in the order of time; a device without a window has one row."""
-    bins = request.options["bins"]
-    if not 1 <= bins <= _MAX_BINS:
-        raise UsageError(f"bins={bins}: there are 1 to {_MAX_BINS} bins")
+    bins = _bins(request)
     data: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for device in timeline.devices:
         for name, values in _rows(timeline, device, bins).items():
@@ -103,3 +121,202 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
         "device_id": [device] * count,
         **{name: [None] * count if name in missing else values[name].tolist() for name in values},
     }
+
+
+# -- the devices of all ranks, on one time axis
+
+
+_MAP_COLUMNS = (
+    *BY_DEVICE,
+    Column("bin", Unit.ID, "Number of the bin, from 0, the same time for all ranks.", key=True),
+    Column(
+        "start_ns",
+        Unit.NS,
+        "When the bin begins, or in it the device's window, since the first bin began. " + WINDOW,
+    ),
+    Column("dur_ns", Unit.NS, "As much of the bin as lies in the window.", brief=False, adds=True),
+    Column("busy_ns", Unit.NS, "Union of the GPU operations in it.", adds=True),
+    Column("busy_pct", Unit.PCT, "Busy as a share of that part of the bin.", better="more"),
+    Column(
+        "kernel_graph_union_ns",
+        Unit.NS,
+        "Union of the kernels, and of graphs recorded as one interval, in it.",
+        brief=False,
+        adds=True,
+    ),
+    Column("gpu_utilization_pct", Unit.PCT, "That union as a share of it.", better="more"),
+    Column(
+        "start_utc_ns",
+        Unit.ID,
+        "The time of day (UTC, ns since 1970) of start_ns; null: the profile does not tell it.",
+        brief=False,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One device of one profile: its window [start, end), in ns since 1970 or, where `utc` is not known,
+    since the window began. `measured`: how long it was busy and how long kernels ran (two rows) in bins
+    of 2^`shift` ns that begin at multiples of it, from bin `first` on.
+    """
+
+    rank: int | None
+    device: int | None
+    utc: bool
+    start: int
+    end: int
+    shift: int
+    first: int
+    measured: Array
+
+
+def _partial(timeline: Timeline, request: Request) -> list[Strip]:
+    """Return the strips of one profile; a device without a window has none."""
+    bins = _bins(request)
+    zero = time_of_day(timeline)
+    strips = []
+    for device in timeline.devices:
+        ops = timeline.ops_on(device)
+        ops = ops.take(ops.timed)
+        span = window(timeline, device, ops)
+        if span is None:
+            continue
+        shift_to_utc = -span.start if zero is None else zero
+        start, end = span.start + shift_to_utc, span.end + shift_to_utc
+        shift = _shift(start, end, bins)
+        first = start >> shift
+        edges = _edges(start, end, shift, _count(start, end, shift)) - shift_to_utc
+        kernels = np.isin(ops.kind, (OpKind.KERNEL, OpKind.GRAPH))
+        unions = (union(ops.start[which], ops.end[which]) for which in (ops.timed, kernels))
+        strips.append(
+            Strip(
+                timeline.rank_of(timeline.pids_on(device)),
+                None if device == MISSING else device,
+                zero is not None,
+                start,
+                end,
+                shift,
+                first,
+                np.stack([each.covered(edges[:-1], edges[1:]) for each in unions]),
+            )
+        )
+    return strips
+
+
+class _Strips:
+    def __init__(self, request: Request) -> None:
+        self._bins = request.options["bins"]
+        self._strips: list[tuple[str, Strip]] = []
+
+    def add(self, ref: ProfileRef, partial: list[Strip]) -> None:
+        self._strips += ((ref.label, strip) for strip in partial)
+
+    def result(self) -> Result:
+        """Return one row per device and bin in which its window lies, rank by rank."""
+        strips = sorted(self._strips, key=_rank_order)
+        # Those without a time of day begin with the first that has one, else all together.
+        begin = min((strip.start for _, strip in strips if strip.utc), default=0)
+        values: dict[str, list[Any]] = {column.name: [] for column in _MAP_COLUMNS}
+        if not strips:
+            return Result(values)
+        end = max(strip.end + (0 if strip.utc else begin) for _, strip in strips)
+        shift = _shift(begin, end, self._bins)
+        # Moved by whole bins: by anything else, what was measured in bins would have to be cut anew.
+        origin = begin >> shift << shift
+        for label, strip in strips:
+            for name, column in _strip_rows(label, strip, shift, origin).items():
+                values[name] += column
+        return Result(values, notes=_notes([strip for _, strip in strips]))
+
+
+def _rank_order(labelled: tuple[str, Strip]) -> tuple[Any, ...]:
+    label, strip = labelled
+    device = -1 if strip.device is None else strip.device
+    return strip.rank is None, strip.rank or 0, label, device
+
+
+def _notes(strips: list[Strip]) -> tuple[Note, ...]:
+    unknown = sum(not strip.utc for strip in strips)
+    if not unknown or len(strips) < 2:
+        return ()
+    text = (
+        "devices whose profile does not tell the time of day; their window is shown from the start of "
+        "the first bin on"
+    )
+    return (Note("windows-aligned", Severity.APPROXIMATED, text, unknown),)
+
+
+def _strip_rows(label: str, strip: Strip, shift: int, origin: int) -> dict[str, list[Any]]:
+    """Return a strip's values by column, its bins added up to those of 2^`shift` ns."""
+    moved = 0 if strip.utc else origin
+    start, end = strip.start + moved, strip.end + moved
+    place = (np.arange(strip.measured.shape[1]) + strip.first) >> (shift - strip.shift)
+    place += moved >> shift
+    count = _count(start, end, shift)
+    first = start >> shift
+    measured = np.zeros((2, count), np.int64)
+    for whole, pieces in zip(measured, strip.measured, strict=True):
+        np.add.at(whole, place - first, pieces)
+    edges = _edges(start, end, shift, count)
+    dur = np.diff(edges)
+    share = percent(measured, dur)
+    return {
+        "profile": [label] * count,
+        "rank": [strip.rank] * count,
+        "device_id": [strip.device] * count,
+        "bin": (first + np.arange(count) - (origin >> shift)).tolist(),
+        "start_ns": (edges[:-1] - origin).tolist(),
+        "dur_ns": dur.tolist(),
+        "busy_ns": measured[0].tolist(),
+        "busy_pct": share[0].tolist(),
+        "kernel_graph_union_ns": measured[1].tolist(),
+        "gpu_utilization_pct": share[1].tolist(),
+        "start_utc_ns": edges[:-1].tolist() if strip.utc else [None] * count,
+    }
+
+
+def _shift(start: int, end: int, bins: int) -> int:
+    """Return the least power of two with which there are no more bins."""
+    shift = 0
+    while _count(start, end, shift) > bins:
+        shift += 1
+    return shift
+
+
+def _count(start: int, end: int, shift: int) -> int:
+    """Return how many bins hold a part of [start, end); a window without length is in one."""
+    return (max(end - 1, start) >> shift) - (start >> shift) + 1
+
+
+def _edges(start: int, end: int, shift: int, count: int) -> Array:
+    """Return the edges of the bins of [start, end), whose first and last are cut."""
+    edges = ((start >> shift) + np.arange(count + 1, dtype=np.int64)) << shift
+    edges[0], edges[-1] = start, end
+    return edges
+
+
+GPU_TIME_UTIL_MAP = Query(
+    title="Utilisation of all ranks over time",
+    needs={Fact.KERNELS},
+    uses={*GPU_OP_FACTS, Fact.RANKS, Fact.UTC},
+    options=(
+        Option(
+            "bins",
+            60,
+            f"How many bins there are at most, {_MAX_BINS} at most. A bin is as long as the least power "
+            "of two in ns with which there are no more.",
+        ),
+    ),
+    columns=_MAP_COLUMNS,
+    picture=Picture(
+        "strip",
+        x=("start_ns",),
+        width="dur_ns",
+        values=("busy_pct",),
+        by=("rank", "device_id"),
+        shared=True,
+    ),
+    partial=_partial,
+    aggregator=_Strips,
+)

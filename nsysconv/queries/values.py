@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from nsysconv.codes import API_LAYERS, DIRECTIONS, MEMORY_KINDS
+from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, ColumnValues, Request, Result
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.arrays import Statistics, factorize, percent, take
+from nsysconv.timeline.arrays import Statistics, blocks, factorize, percent, take
 from nsysconv.timeline.events import GpuOps, OpKind
-from nsysconv.timeline.idle import Gaps, Window, busy, stream_label
+from nsysconv.timeline.idle import Window, busy
 from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, step_count
 from nsysconv.timeline.timeline import Timeline
 
@@ -83,6 +84,19 @@ def kernel_name_ids(columns: Mapping[str, Array], spelling: str) -> Array:
     return np.where(ids == MISSING, columns["name_id"].astype(np.int64), ids)
 
 
+def outer_call_time(timeline: Timeline, pid: int) -> int | None:
+    """Return the sum of a process's outermost API calls; None: calls or threads are not recorded."""
+    # Calls without a thread do not say which of them lie inside others.
+    if not {Fact.API_CALLS, Fact.THREADS} <= timeline.profile.facts:
+        return None
+    calls = timeline.calls
+    outer = (calls.pid == pid) & timeline.calls_in_slice & calls.outermost
+    return sum(
+        int((calls.end[block] - calls.start[block]).sum(where=outer[block]))
+        for block in blocks(len(calls))
+    )
+
+
 def window_times(ops: GpuOps, span: Window | None) -> dict[str, Any]:
     """Return the values of window_ns, busy_ns, idle_ns, idle_pct and kernel_union_ns of operations
     in their window; none without a window.
@@ -97,18 +111,6 @@ def window_times(ops: GpuOps, span: Window | None) -> dict[str, Any]:
         "idle_ns": idle_ns,
         "idle_pct": float(percent(idle_ns, span.length or 1)),
         "kernel_union_ns": busy(ops.start, ops.end, span, ops.kind == OpKind.KERNEL),
-    }
-
-
-def gap_keys(timeline: Timeline, gaps: Gaps) -> dict[str, object]:
-    """Return the values of RANK, DEVICE, GAP_KIND and GAP_STREAM, which these gaps share."""
-    pids = timeline.pids_on(gaps.device)
-    processes = len(pids) if gaps.stream is not None else 1
-    return {
-        "rank": timeline.rank_of(pids),
-        "device_id": None if gaps.device == MISSING else gaps.device,
-        "kind": gaps.kind,
-        "stream": stream_label(gaps.stream, processes),
     }
 
 

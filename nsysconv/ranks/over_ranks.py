@@ -79,11 +79,11 @@ def rank_profile(
 
 
 def _gpu(row: Mapping[str, Any], label: str, host: str | None, ranks: Mapping[Any, int]) -> Gpu:
-    """Return a device by what identifies it: an ordinal means something in its own process only."""
     if row["uuid"]:
         return Gpu(str(row["uuid"]), BY_UUID)
     if host and row["bus_id"]:
         return Gpu(f"{host} {row['bus_id']}", BY_BUS)
+    # An ordinal means something in its own process only.
     of_process = list(ranks.values())
     rank = ranks.get(row["pid"], of_process[0] if len(of_process) == 1 else None)
     who = f"rank {rank}" if rank is not None else label
@@ -189,33 +189,28 @@ class RankAggregator:
             left_out += missing
         order = self._order(spreads)
         kept = order[: max(limit // len(OVER_RANKS), 1)] if limit else order
-        data: dict[str, Any] = {}
+        rows = [number for number in kept for _ in OVER_RANKS]
         keys = list(self._numbers)
-        triple = len(OVER_RANKS)
-        for i, column in enumerate([*self._place, *self._keys], 0 if self._place else 1):
-            data[column.name] = [keys[n][i] for n in kept for _ in range(triple)]
-        data["over_ranks"] = list(OVER_RANKS) * len(kept)
-        data["rank_count"] = np.repeat(sizes[kept], triple)
-        for name, known in self._same.items():
-            data[name] = [known[n] for n in kept for _ in range(triple)]
-        for name, spread in spreads.items():
-            data[name] = spread[kept].ravel()
-        table = report_table(columns, data)
-        notes = [*said.notes, *self._notes(left_out)]
+        key_columns = enumerate([*self._place, *self._keys], 0 if self._place else 1)
+        data: dict[str, Any] = {
+            **{column.name: [keys[n][i] for n in rows] for i, column in key_columns},
+            "over_ranks": list(OVER_RANKS) * len(kept),
+            "rank_count": sizes[rows],
+            **{name: [known[n] for n in rows] for name, known in self._same.items()},
+            **{name: spread[kept].ravel() for name, spread in spreads.items()},
+        }
         return replace(
             said,
             columns=columns,
-            table=table,
-            notes=tuple(merged(notes)),
+            table=report_table(columns, data),
+            notes=tuple(merged([*said.notes, *self._notes(left_out)])),
             picture=None,
-            row_count=count * triple,
+            row_count=count * len(OVER_RANKS),
         )
 
     def _order(self, spreads: dict[str, Array]) -> list[int]:
-        """Return by host or device.
-
-        Then by the median of the size, where the reports are by size themselves, else as first met.
-        """
+        # By host or device; then by the median of the size, where the reports are by size themselves,
+        # else as first met.
         numbers = list(range(len(self._numbers)))
         if self._size is not None and self._by_size:
             median = spreads[self._size.name][:, 1].astype(np.float64)
@@ -229,30 +224,24 @@ class RankAggregator:
     def _place_column(self) -> list[Column]:
         if self._by == "host":
             doc = "The host that the ranks ran on; null: not recorded."
-            return [Column("host", Unit.TEXT, doc, key=True, printed=self._header("Host"))]
+            return [self._column("Host", Column("host", Unit.TEXT, doc, key=True))]
         if self._by == "device":
             doc = "The physical GPU; null: nothing tells which."
-            return [Column("gpu", Unit.TEXT, doc, key=True, printed=self._header("GPU"))]
+            return [self._column("GPU", Column("gpu", Unit.TEXT, doc, key=True))]
         return []
 
     def _columns(self) -> tuple[Column, ...]:
-        over = Column(
-            "over_ranks",
-            Unit.TEXT,
-            "min, median or max: each value is that over the rows of all ranks by itself.",
-            key=True,
-            printed=self._header("Over ranks"),
+        over_doc = "min, median or max: each value is that over the rows of all ranks by itself."
+        over = Column("over_ranks", Unit.TEXT, over_doc, key=True)
+        count_doc = (
+            "Ranks that have such a row; of ranks with several devices or processes, rows of these."
         )
-        count = Column(
-            "rank_count",
-            Unit.COUNT,
-            "Ranks that have such a row; of ranks with several devices or processes, rows of these.",
-            printed=self._header("Ranks"),
-        )
-        return (*self._place, *self._keys, over, count, *self._agreed, *self._numeric)
+        count = Column("rank_count", Unit.COUNT, count_doc)
+        added = (self._column("Over ranks", over), self._column("Ranks", count))
+        return (*self._place, *self._keys, *added, *self._agreed, *self._numeric)
 
-    def _header(self, text: str) -> Printed | None:
-        return Printed(text) if self._printed else None
+    def _column(self, header: str, column: Column) -> Column:
+        return replace(column, printed=Printed(header)) if self._printed else column
 
     def _notes(self, left_out: int) -> list[Note]:
         notes = []
@@ -280,9 +269,8 @@ def _array(values: Sequence[Any], column: Column) -> Array:
 
 
 def _spread(groups: Array, values: Array, count: int) -> tuple[Array, int]:
-    """Return per group least, median and greatest of its values that are there, a row each.
-
-    And how many are not there while others of the group are.
+    """Return per group least, median and greatest of its values that are there, a row each; and how many
+    are not there while others of the group are.
     """
     whole = values.dtype == np.int64
     known = values != MISSING if whole else ~np.isnan(values)

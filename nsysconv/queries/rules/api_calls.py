@@ -46,7 +46,6 @@ def _call_row_ids(timeline: Timeline) -> Array:
 
 
 def _waiting_calls(timeline: Timeline, request: Request) -> Result:
-    """Return one row per outermost call, longest first."""
     calls = timeline.calls
     functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
     waits = timeline.calls_in_slice & calls.outermost & np.isin(calls.name_id, functions)
@@ -103,11 +102,9 @@ class _LaunchedOps:
         return len(self.row)
 
     def take(self, which: Array) -> _LaunchedOps:
-        """Return the operations of a mask or of indices."""
         return _LaunchedOps(self.timeline, self.table, self.row[which], self.call[which])
 
     def column(self, name: str) -> Array:
-        """Return a column of the table."""
         result: Array = self.timeline.profile.columns(self.table, (name,))[name][self.row]
         return result
 

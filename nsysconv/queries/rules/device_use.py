@@ -11,14 +11,22 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PID, PROFILE, RANK, WINDOW, duration_column
+from nsysconv.queries.columns import (
+    DEVICE,
+    PID,
+    PROFILE,
+    RANK,
+    WINDOW,
+    count_column,
+    duration_column,
+)
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.values import values_by_column
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import distinct, factorize, percent
 from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
-from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.intervals import Union, union, union_with
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -61,9 +69,7 @@ def _in_use(timeline: Timeline, pid: int, ops: GpuOps) -> Union:
     # The profiler's work is recorded in CPU time.
     if profiler is None or timeline.clocks_disagree:
         return busy
-    return union(
-        np.concatenate((busy.starts, profiler.starts)), np.concatenate((busy.ends, profiler.ends))
-    )
+    return union_with(busy, profiler.starts, profiler.ends)
 
 
 def _tables_and_ids(timeline: Timeline, ops: GpuOps, places: Array) -> tuple[Array, Array]:
@@ -105,7 +111,6 @@ _GAP_COLUMNS = (
 
 
 def _gaps(timeline: Timeline, request: Request) -> Result:
-    """Return one row per gap, longest first."""
     shortest = request.options["gap"]
     if not shortest >= 0:
         raise UsageError(f"gap={shortest} of gpu_gaps", hint="Milliseconds, 0 or more.")
@@ -184,7 +189,7 @@ _CHUNK_COLUMNS = (
         brief=False,
     ),
     Column("in_use_pct", Unit.PCT, "That union as a share of `dur_ns`.", better="more"),
-    Column("gpu_op_count", Unit.COUNT, "Operations of which at least a part lies inside."),
+    count_column("gpu_op_count", "Operations of which at least a part lies inside."),
     *_op_columns("first", "the one that began first; null: none", brief=False),
     *_op_columns("last", "the one that began last; null: none", brief=False),
 )

@@ -86,6 +86,12 @@ class KernelNames:
     number: Array
     texts: list[str]
 
+    def number_at(self, timeline: Timeline, rows: Array) -> Array:
+        """Return the numbers of the names of the slice's kernels at these rows of the whole table."""
+        place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
+        result: Array = self.number[place_in_slice[rows]]
+        return result
+
 
 def kernel_names(timeline: Timeline, request: Request) -> KernelNames:
     """Return the names of the slice's kernels, as the request's options spell them.

@@ -9,19 +9,10 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import key_column
+from nsysconv.queries.columns import count_column, key_column
 from nsysconv.queries.contract import Request
-from nsysconv.queries.stats import cuda_names
-from nsysconv.queries.stats.summaries import (
-    SummaryRow,
-    size_columns,
-    size_rows,
-    summary,
-    summary_rows,
-    time_columns,
-    time_rows,
-)
-from nsysconv.report import MISSING, Column
+from nsysconv.queries.stats import cuda_names, summaries
+from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
@@ -34,7 +25,6 @@ from nsysconv.timeline.totals import (
     Total,
     totals,
 )
-from nsysconv.units import Unit
 
 _MEMORY_KINDS = (MEMCPY, MIGRATION, MEMSET)
 _MEMORY_FACTS = {Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS}
@@ -43,7 +33,7 @@ _MEMORY_FACTS = {Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS}
 # -- rows
 
 
-def _call_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _call_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     """Return one row per symbol, most time first, equal ones as the source numbers the symbols.
 
     Totals of two versions of a function may have the same name: they are not added up.
@@ -53,26 +43,28 @@ def _call_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
         group, (name_ids,) = factorize(columns["name_id"])
         texts = timeline.profile.names(name_ids)
         labels = [(cuda_names.function_name(texts[i]),) for i in name_ids.tolist()]
-        rows = summary_rows(group, columns["dur_ns"], labels)
+        rows = summaries.event_rows(group, columns["dur_ns"], labels)
     else:
         rows = [
             row
             for total in totals(timeline, API_CALL)
-            for row in time_rows([total], lambda total: (cuda_names.function_name(total.symbol),))
+            for row in summaries.total_rows(
+                [total], lambda total: (cuda_names.function_name(total.symbol),)
+            )
         ]
     return sorted(rows, key=lambda row: -(row.total or 0))
 
 
-def _kernel_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _kernel_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     """Return one row per kernel name; totals have one spelling only."""
     if Fact.KERNELS not in timeline.profile.facts:
-        return time_rows(totals(timeline, KERNEL), lambda total: (total.name,))
+        return summaries.total_rows(totals(timeline, KERNEL), lambda total: (total.name,))
     names = cuda_names.kernel_names(timeline, request)
     dur = timeline.columns("kernel", ("dur_ns",))["dur_ns"]
-    return summary_rows(names.number, dur, [(text,) for text in names.texts])
+    return summaries.event_rows(names.number, dur, [(text,) for text in names.texts])
 
 
-def _kernel_size_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _kernel_size_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     names = cuda_names.kernel_names(timeline, request)
     columns = timeline.columns("kernel", ("dur_ns", *cuda_names.AXES))
     group, keys = factorize(names.number, *(columns[axis] for axis in cuda_names.AXES))
@@ -80,22 +72,12 @@ def _kernel_size_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
         (cuda_names.launch_size(*sizes[:3]), cuda_names.launch_size(*sizes[3:]), names.texts[name])
         for name, *sizes in zip(*(values.tolist() for values in keys), strict=True)
     ]
-    return summary_rows(group, columns["dur_ns"], labels)
+    return summaries.event_rows(group, columns["dur_ns"], labels)
 
 
-def _memory_time_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _memory_rows(timeline: Timeline, quantity: str, figures: Sequence[str]) -> list[summaries.Row]:
     if Fact.MEMCPYS not in timeline.profile.facts:
-        return time_rows(totals(timeline, *_MEMORY_KINDS), _memory_labels)
-    return _memory_op_rows(timeline, "dur_ns")
-
-
-def _memory_size_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
-    if Fact.MEMCPYS not in timeline.profile.facts:
-        return size_rows(totals(timeline, *_MEMORY_KINDS), _memory_labels)
-    return _memory_op_rows(timeline, "bytes")
-
-
-def _memory_op_rows(timeline: Timeline, quantity: str) -> list[SummaryRow]:
+        return summaries.total_rows(totals(timeline, *_MEMORY_KINDS), _memory_labels, figures)
     copies = timeline.columns("memcpy", (quantity, "direction"))
     migrations = timeline.columns("unified_memory_event", (quantity, "direction"))
     memsets = timeline.columns("memset", (quantity,))
@@ -108,7 +90,17 @@ def _memory_op_rows(timeline: Timeline, quantity: str) -> list[SummaryRow]:
     )
     values = np.concatenate([table[quantity] for table in (copies, migrations, memsets)])
     group, (distinct,) = factorize(numbers)
-    return summary_rows(group, values, [(cuda_names.MEMORY_OPS[i],) for i in distinct.tolist()])
+    return summaries.event_rows(
+        group, values, [(cuda_names.MEMORY_OPS[i],) for i in distinct.tolist()]
+    )
+
+
+def _memory_time_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
+    return _memory_rows(timeline, "dur_ns", summaries.TIMES)
+
+
+def _memory_size_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
+    return _memory_rows(timeline, "bytes", summaries.SIZES)
 
 
 def _memory_labels(total: Total) -> tuple[str]:
@@ -122,18 +114,18 @@ def _memory_labels(total: Total) -> tuple[str]:
     )
 
 
-def _with_category(category: str, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+def _with_category(category: str, rows: Sequence[summaries.Row]) -> list[summaries.Row]:
     return [replace(row, labels=(category, *row.labels)) for row in rows]
 
 
-def _gpu_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _gpu_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     return [
         *_with_category("CUDA_KERNEL", _kernel_rows(timeline, request)),
         *_with_category("MEMORY_OPER", _memory_time_rows(timeline, request)),
     ]
 
 
-def _activity_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _activity_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     calls = _with_category("CUDA_API", _call_rows(timeline, request))
     return [*calls, *_gpu_rows(timeline, request)]
 
@@ -158,19 +150,19 @@ def _missing_rows_notes(timeline: Timeline) -> tuple[Note, ...]:
 # -- tables
 
 
-_KERNEL_COUNT = Column("kernel_count", Unit.COUNT, "Executions.")
+_KERNEL_COUNT = count_column("kernel_count", "Executions.")
 _KERNEL_NAME = key_column("name", "Name of the kernel.")
-_MEMORY_COUNT = Column("memory_op_count", Unit.COUNT, "Operations.")
+_MEMORY_COUNT = count_column("memory_op_count", "Operations.")
 _MEMORY_NAME = key_column("operation", "What it does.")
 _CATEGORY = key_column("category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER.")
 _OPERATION = key_column("operation", "The function, the kernel or what the memory operation does.")
 
-CUDA_API_SUM = summary(
+CUDA_API_SUM = summaries.table(
     "CUDA API Summary",
-    time_columns(
+    summaries.time_columns(
         "api",
         {
-            "Num Calls": Column("call_count", Unit.COUNT, "Calls."),
+            "Num Calls": count_column("call_count", "Calls."),
             "Name": key_column("name", "The function; two versions of one are two rows."),
         },
     ),
@@ -179,17 +171,17 @@ CUDA_API_SUM = summary(
     needs={Fact.API_CALLS},
     totals={Fact.API_TOTALS},
 )
-CUDA_GPU_KERN_SUM = summary(
+CUDA_GPU_KERN_SUM = summaries.table(
     "CUDA GPU Kernel Summary",
-    time_columns("kernel", {"Instances": _KERNEL_COUNT, "Name": _KERNEL_NAME}),
+    summaries.time_columns("kernel", {"Instances": _KERNEL_COUNT, "Name": _KERNEL_NAME}),
     _kernel_rows,
     needs={Fact.KERNELS},
     totals={Fact.KERNEL_TOTALS},
     options=cuda_names.KERNEL_OPTIONS,
 )
-CUDA_GPU_KERN_GB_SUM = summary(
+CUDA_GPU_KERN_GB_SUM = summaries.table(
     "CUDA GPU Kernel/Grid/Block Summary",
-    time_columns(
+    summaries.time_columns(
         "kernel",
         {
             "Instances": _KERNEL_COUNT,
@@ -202,28 +194,28 @@ CUDA_GPU_KERN_GB_SUM = summary(
     needs={Fact.KERNELS},
     options=cuda_names.KERNEL_OPTIONS,
 )
-CUDA_GPU_MEM_TIME_SUM = summary(
+CUDA_GPU_MEM_TIME_SUM = summaries.table(
     "CUDA GPU MemOps Summary (by Time)",
-    time_columns("memory_op", {"Count": _MEMORY_COUNT, "Operation": _MEMORY_NAME}),
+    summaries.time_columns("memory_op", {"Count": _MEMORY_COUNT, "Operation": _MEMORY_NAME}),
     _memory_time_rows,
     needs={Fact.MEMCPYS},
     uses=_MEMORY_FACTS,
     totals={Fact.MEMORY_TOTALS},
 )
-CUDA_GPU_MEM_SIZE_SUM = summary(
+CUDA_GPU_MEM_SIZE_SUM = summaries.table(
     "CUDA GPU MemOps Summary (by Size)",
-    size_columns({"Count": _MEMORY_COUNT, "Operation": _MEMORY_NAME}),
+    summaries.size_columns({"Count": _MEMORY_COUNT, "Operation": _MEMORY_NAME}),
     _memory_size_rows,
     needs={Fact.MEMCPYS},
     uses=_MEMORY_FACTS,
     totals={Fact.MEMORY_TOTALS},
 )
-CUDA_GPU_SUM = summary(
+CUDA_GPU_SUM = summaries.table(
     "CUDA GPU Summary (Kernels/MemOps)",
-    time_columns(
+    summaries.time_columns(
         "gpu_op",
         {
-            "Instances": Column("gpu_op_count", Unit.COUNT, "Kernels or operations."),
+            "Instances": count_column("gpu_op_count", "Kernels or operations."),
             "Category": _CATEGORY,
             "Operation": _OPERATION,
         },
@@ -235,12 +227,12 @@ CUDA_GPU_SUM = summary(
     totals={Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS},
     options=cuda_names.KERNEL_OPTIONS,
 )
-CUDA_API_GPU_SUM = summary(
+CUDA_API_GPU_SUM = summaries.table(
     "CUDA Summary (API/Kernels/MemOps)",
-    time_columns(
+    summaries.time_columns(
         "activity",
         {
-            "Instances": Column("activity_count", Unit.COUNT, "Calls, kernels or operations."),
+            "Instances": count_column("activity_count", "Calls, kernels or operations."),
             "Category": _CATEGORY,
             "Operation": _OPERATION,
         },

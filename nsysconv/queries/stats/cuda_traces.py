@@ -1,17 +1,29 @@
-"""`cuda_api_trace` and `cuda_gpu_trace` of `nsys stats`: every API call; every GPU operation."""
+"""The traces of `nsys stats` of CUDA: API calls, GPU operations, and kernels with their calls."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from nsysconv import schema
 from nsysconv.codes import MEMORY_KINDS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PID, TID, duration_column, key_column, printed
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.columns import (
+    PID,
+    TID,
+    count_column,
+    duration_column,
+    key_column,
+    printed,
+    statistics_by_header,
+    statistics_docs,
+)
+from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
+from nsysconv.queries.values import rows_at, statistics_values
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.arrays import factorize, take
+from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
@@ -36,7 +48,6 @@ _API_COLUMNS = printed(
 
 
 def _api_trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per call, by start."""
     names = ("start_ns", "dur_ns", "name_id", "result", "correlation_id", "pid", "tid")
     columns = timeline.columns("api_call", names)
     order = np.argsort(columns["start_ns"], kind="stable")
@@ -74,8 +85,8 @@ def _size(name: str, doc: str) -> Column:
 
 def _axes(header: str, what: str, prefix: str) -> dict[str, Column]:
     return {
-        f"{header}{axis.upper()}": Column(
-            f"{prefix}_{axis}", Unit.COUNT, f"{what} in {axis}.", brief=False
+        f"{header}{axis.upper()}": count_column(
+            f"{prefix}_{axis}", f"{what} in {axis}.", brief=False
         )
         for axis in "xyz"
     }
@@ -90,9 +101,7 @@ _GPU_COLUMNS = printed(
         ),
         **_axes("Grd", "Blocks", "grid"),
         **_axes("Blk", "Threads of a block", "block"),
-        "Reg/Trd": Column(
-            "registers_per_thread", Unit.COUNT, "Registers of a thread.", brief=False
-        ),
+        "Reg/Trd": count_column("registers_per_thread", "Registers of a thread.", brief=False),
         "StcSMem (MB)": _size(
             "static_shared_bytes", "Shared memory of a block fixed at compile time."
         ),
@@ -135,7 +144,6 @@ _NO_GREEN_CONTEXT = (0, (1 << 32) - 1)
 
 
 def _gpu_trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per operation, by start."""
     ops = timeline.ops.take(timeline.ops.kind != OpKind.GRAPH)
     values = {name: np.full(len(ops), MISSING) for name in _TABLE_COLUMNS}
     name = np.empty(len(ops), object)
@@ -189,9 +197,7 @@ def _fill(
 def _names(timeline: Timeline, request: Request, kind: OpKind, rows: Array) -> Array:
     if kind is OpKind.KERNEL:
         names = cuda_names.kernel_names(timeline, request)
-        # Names are of the slice's rows, which this numbers by their rows in the whole table.
-        place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
-        return cuda_names.texts_at(names.texts, names.number[place_in_slice[rows]])
+        return cuda_names.texts_at(names.texts, names.number_at(timeline, rows))
     if kind is OpKind.MEMSET:
         return np.full(len(rows), cuda_names.MEMORY_OPS[cuda_names.MEMSET_NUMBER], object)
     table = schema.GPU_OP_TABLES[kind]
@@ -224,3 +230,202 @@ def _devices(timeline: Timeline, ops: GpuOps) -> Array:
         parts = [row.get("name"), None if ordinal is None else f"({ordinal})"]
         labels.append(" ".join(part for part in parts if part) or None)
     return cuda_names.texts_at(labels, place)
+
+
+# -- kernels with their launching calls, one by one and summed
+
+_TID = Column("tid", Unit.ID, "The thread that launched it.", key=True)
+_ORDINAL = Column("ordinal", Unit.ID, "CUDA ordinal of the device.", key=True)
+_KERNEL = key_column("name", "Name of the kernel.")
+
+
+_FUNCTION = key_column("api", "The function that launched it.")
+
+
+@dataclass(frozen=True)
+class _Launches:
+    """The slice's kernels whose call is recorded, by the start of the call.
+
+    `call` is an index of the calls, `row` one of the kernels' table; `name` numbers `names`. `queue` is
+    the time from the end of the call to the start of the kernel, MISSING where it began before; `total`
+    is from the start of the call to the end of both. Both are MISSING where the clocks disagree.
+    """
+
+    call: Array
+    row: Array
+    start: Array
+    end: Array
+    queue: Array
+    total: Array
+    device: Array
+    name: Array
+    names: list[str]
+
+
+def _launches(timeline: Timeline, request: Request) -> _Launches:
+    ops, calls = timeline.ops, timeline.calls
+    kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & (timeline.owner >= 0) & ops.timed)
+    kernels = kernels[np.lexsort((ops.start[kernels], calls.start[timeline.owner[kernels]]))]
+    call, start, end = timeline.owner[kernels], ops.start[kernels], ops.end[kernels]
+    one_clock = not timeline.clocks_disagree
+    queue = start - calls.end[call]
+    total = np.maximum(end, calls.end[call]) - calls.start[call]
+    names = cuda_names.kernel_names(timeline, request)
+    return _Launches(
+        call=call,
+        row=ops.row[kernels],
+        start=start,
+        end=end,
+        queue=np.where(one_clock & (queue >= 0), queue, MISSING),
+        total=np.where(one_clock, total, MISSING),
+        device=ops.device[kernels],
+        name=names.number_at(timeline, ops.row[kernels]),
+        names=names.texts,
+    )
+
+
+def _ordinals(timeline: Timeline) -> dict[int, int]:
+    rows = timeline.profile.rows("device")
+    return {row["device_id"]: row["ordinal"] for row in rows if row["ordinal"] is not None}
+
+
+_EXEC_SUM_COLUMNS = printed(
+    {
+        "PID": PID,
+        "TID": _TID,
+        "DevId": _ORDINAL,
+        "Count": count_column("kernel_count", "Executions."),
+        "QCount": count_column(
+            "queue_count", "Those that did not start before their call returned."
+        ),
+        **{
+            header: column
+            for name in ("total", "api", "queue", "kernel")
+            for header, column in statistics_by_header(
+                f"{name[0].upper()}{{}} (ns)",
+                statistics_docs(of=f" of the {name} times"),
+                prefix=f"{name}_",
+            ).items()
+        },
+        "API Name": _FUNCTION,
+        "Kernel Name": _KERNEL,
+    }
+)
+
+
+def _exec_summary(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per thread, device, function and kernel, largest mean of the total first."""
+    launches, calls = _launches(timeline, request), timeline.calls
+    group, keys = factorize(
+        calls.thread[launches.call], launches.device, calls.name_id[launches.call], launches.name
+    )
+    threads, devices, name_ids, kernels = keys
+    count = len(threads)
+    times = {
+        "total": launches.total,
+        "api": (calls.end - calls.start)[launches.call],
+        "queue": launches.queue,
+        "kernel": launches.end - launches.start,
+    }
+    statistics = {name: grouped_statistics(group, each, count) for name, each in times.items()}
+    symbols, ordinals = timeline.profile.names(name_ids), _ordinals(timeline)
+    pids, tids = np.array(calls.threads, np.int64).reshape(-1, 2)[threads].T
+    names = {
+        "pid": pids,
+        "tid": tids,
+        "ordinal": [ordinals.get(device, MISSING) for device in devices.tolist()],
+        "api": [cuda_names.function_name(symbols[i]) for i in name_ids.tolist()],
+        "name": [launches.names[i] for i in kernels.tolist()],
+    }
+    values = {
+        **names,
+        "kernel_count": statistics["total"].count,
+        "queue_count": counts(group[launches.queue != MISSING], count),
+    }
+    for name, each in statistics.items():
+        values |= statistics_values(each, f"{name}_")
+    total = np.nan_to_num(statistics["total"].mean)
+    order = sorted(range(count), key=lambda i: (-total[i], *(each[i] for each in names.values())))
+    return rows_at(values, order)
+
+
+CUDA_KERN_EXEC_SUM = Query(
+    title="CUDA Kernel Launch & Exec Time Summary",
+    needs={Fact.KERNELS, *CALL_FACTS},
+    uses={Fact.THREADS},
+    options=cuda_names.KERNEL_OPTIONS,
+    columns=_EXEC_SUM_COLUMNS,
+    compute=_exec_summary,
+)
+
+_EXEC_TRACE_COLUMNS = printed(
+    {
+        "API Start (ns)": Column("api_start_ns", Unit.NS, "When the call began.", key=True),
+        "API Dur (ns)": duration_column("api_dur_ns", "How long the call took."),
+        "Queue Start (ns)": Column(
+            "queue_start_ns",
+            Unit.NS,
+            "When the call returned; null: the kernel ran by then.",
+            brief=False,
+        ),
+        "Queue Dur (ns)": duration_column("queue_dur_ns", "From then to the start of the kernel."),
+        "Kernel Start (ns)": Column(
+            "start_ns", Unit.NS, "When the kernel began.", key=True, brief=False
+        ),
+        "Kernel Dur (ns)": duration_column("dur_ns", "How long the kernel took."),
+        "Total Dur (ns)": duration_column(
+            "total_dur_ns", "From the start of the call to the end of both."
+        ),
+        "PID": PID,
+        "TID": _TID,
+        "DevId": _ORDINAL,
+        "API Function": _FUNCTION,
+        "GridXYZ": Column("grid", Unit.TEXT, "Blocks in x, y and z.", brief=False),
+        "BlockXYZ": Column("block", Unit.TEXT, "Threads of a block in x, y and z.", brief=False),
+        "Kernel Name": _KERNEL,
+    }
+)
+
+
+def _exec_trace(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per kernel whose call is recorded, by the start of the call."""
+    launches, calls = _launches(timeline, request), timeline.calls
+    call = launches.call
+    function, (name_ids,) = factorize(calls.name_id[call])
+    symbols = timeline.profile.names(name_ids)
+    ordinals = _ordinals(timeline)
+    device, (device_ids,) = factorize(launches.device)
+    device_ordinals = [ordinals.get(i, MISSING) for i in device_ids.tolist()]
+    threads = np.array(calls.threads, np.int64).reshape(-1, 2)[calls.thread[call]]
+    queued = launches.queue != MISSING
+    axes = timeline.profile.columns("kernel", cuda_names.AXES)
+    size, keys = factorize(*(axes[axis][launches.row] for axis in cuda_names.AXES))
+    sizes = list(zip(*(values.tolist() for values in keys), strict=True))
+    return {
+        "api_start_ns": calls.start[call],
+        "api_dur_ns": calls.end[call] - calls.start[call],
+        "queue_start_ns": np.where(queued, calls.end[call], MISSING),
+        "queue_dur_ns": launches.queue,
+        "start_ns": launches.start,
+        "dur_ns": launches.end - launches.start,
+        "total_dur_ns": launches.total,
+        "pid": threads[:, 0],
+        "tid": threads[:, 1],
+        "ordinal": np.array(device_ordinals, np.int64)[device],
+        "api": cuda_names.texts_at(
+            [cuda_names.function_name(symbols[i]) for i in name_ids.tolist()], function
+        ),
+        "grid": cuda_names.texts_at([cuda_names.launch_size(*xyz[:3]) for xyz in sizes], size),
+        "block": cuda_names.texts_at([cuda_names.launch_size(*xyz[3:]) for xyz in sizes], size),
+        "name": cuda_names.texts_at(launches.names, launches.name),
+    }
+
+
+CUDA_KERN_EXEC_TRACE = Query(
+    title="CUDA Kernel Launch & Exec Time Trace",
+    needs={Fact.KERNELS, *CALL_FACTS},
+    uses={Fact.THREADS},
+    options=cuda_names.KERNEL_OPTIONS,
+    columns=_EXEC_TRACE_COLUMNS,
+    compute=_exec_trace,
+)

@@ -9,15 +9,9 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PID, TID, key_column, printed
+from nsysconv.queries.columns import PID, TID, count_column, key_column, printed
 from nsysconv.queries.contract import Query, Request, Result
-from nsysconv.queries.stats.summaries import (
-    SummaryRow,
-    summary,
-    summary_rows,
-    time_columns,
-    time_rows,
-)
+from nsysconv.queries.stats import summaries
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.annotations import DIRECTIVE, operators
 from nsysconv.timeline.arrays import distinct, factorize
@@ -25,24 +19,24 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, totals
 from nsysconv.units import Unit
 
-_CALL_COUNT = Column("call_count", Unit.COUNT, "Calls.")
+_CALL_COUNT = count_column("call_count", "Calls.")
 _FUNCTION = key_column("name", "The function.")
 
 # -- the operating system's runtime libraries
 
 
-def _osrt_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _osrt_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     if Fact.OSRT_CALLS not in timeline.profile.facts:
-        return time_rows(totals(timeline, OSRT_CALL), lambda total: (total.name,))
+        return summaries.total_rows(totals(timeline, OSRT_CALL), lambda total: (total.name,))
     columns = timeline.columns("osrt_call", ("dur_ns", "name_id"))
     group, (ids,) = factorize(columns["name_id"])
     texts = timeline.profile.names(ids)
-    return summary_rows(group, columns["dur_ns"], [(texts[i],) for i in ids.tolist()])
+    return summaries.event_rows(group, columns["dur_ns"], [(texts[i],) for i in ids.tolist()])
 
 
-OSRT_SUM = summary(
+OSRT_SUM = summaries.table(
     "OS Runtime Summary",
-    time_columns("osrt", {"Num Calls": _CALL_COUNT, "Name": _FUNCTION}),
+    summaries.time_columns("osrt", {"Num Calls": _CALL_COUNT, "Name": _FUNCTION}),
     _osrt_rows,
     needs={Fact.OSRT_CALLS},
     totals={Fact.OSRT_TOTALS},
@@ -50,15 +44,10 @@ OSRT_SUM = summary(
 
 # -- MPI
 
-_MPI_SOURCES = {
-    "p2p": "p2p",
-    "collective": "collectives",
-    "wait": "start-wait",
-    "other": "other",
-}
+_MPI_SOURCES = {"p2p": "p2p", "collective": "collectives", "wait": "start-wait", "other": "other"}
 
 
-def _mpi_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _mpi_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     columns = timeline.columns("mpi_call", ("dur_ns", "kind", "name_id"))
     group, (kinds, ids) = factorize(columns["kind"], columns["name_id"])
     texts = timeline.profile.names(ids)
@@ -66,16 +55,16 @@ def _mpi_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
         (_MPI_SOURCES[codes.MPI_KINDS[kind]], texts[i])
         for kind, i in zip(kinds.tolist(), ids.tolist(), strict=True)
     ]
-    return summary_rows(group, columns["dur_ns"], labels)
+    return summaries.event_rows(group, columns["dur_ns"], labels)
 
 
 _SOURCE = key_column(
     "source",
     "Which kind of call: p2p, collectives, start-wait (starts or waits for requests), other.",
 )
-MPI_EVENT_SUM = summary(
+MPI_EVENT_SUM = summaries.table(
     "MPI Event Summary",
-    time_columns("mpi", {"Instances": _CALL_COUNT, "Source": _SOURCE, "Name": _FUNCTION}),
+    summaries.time_columns("mpi", {"Instances": _CALL_COUNT, "Source": _SOURCE, "Name": _FUNCTION}),
     _mpi_rows,
     needs={Fact.MPI_CALLS},
 )
@@ -102,7 +91,6 @@ _COLLECTIVE = codes.MPI_KINDS.index("collective")
 
 
 def _mpi_trace(timeline: Timeline, request: Request) -> Result:
-    """Return one row per call in the order of their starts."""
     same = ("start_ns", "dur_ns", "pid", "tid", "tag", "remote_rank", "root_rank")
     columns = timeline.columns("mpi_call", (*same, "kind", "name_id", "bytes", "recv_bytes"))
     order = np.argsort(columns["start_ns"], kind="stable")
@@ -143,7 +131,7 @@ _CONSTRUCT_NAMES = (
 )
 
 
-def _openacc_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _openacc_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     if Fact.DIRECTIVES not in timeline.profile.facts:
         return _openacc_rows_of_totals(timeline)
     spans = operators(timeline)
@@ -157,17 +145,17 @@ def _openacc_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
     group = number_by_name[spans.name] if len(spans) else np.empty(0, np.int64)
     openacc = group >= 0
     labels = [(construct,) for construct in numbers]
-    rows = summary_rows(group[openacc], (spans.end - spans.start)[openacc], labels)
+    rows = summaries.event_rows(group[openacc], (spans.end - spans.start)[openacc], labels)
     return [row for row in rows if row.count]
 
 
-def _openacc_rows_of_totals(timeline: Timeline) -> list[SummaryRow]:
+def _openacc_rows_of_totals(timeline: Timeline) -> list[summaries.Row]:
     inclusive = totals(timeline, OPENACC)
     if not inclusive and totals(timeline, OPENACC_EXCLUSIVE):
         # Times less those of the constructs inside are another quantity.
         advice = timeline.profile.advice.get(Fact.DIRECTIVES)
         raise NotRecorded("openacc_sum", [Fact.DIRECTIVES], [advice] if advice else [])
-    return time_rows(inclusive, lambda total: (_construct(total.name) or total.name,))
+    return summaries.total_rows(inclusive, lambda total: (_construct(total.name) or total.name,))
 
 
 def _construct(name: str) -> str | None:
@@ -185,12 +173,12 @@ def _construct(name: str) -> str | None:
     return None
 
 
-OPENACC_SUM = summary(
+OPENACC_SUM = summaries.table(
     "OpenACC Summary",
-    time_columns(
+    summaries.time_columns(
         "openacc",
         {
-            "Num Calls": Column("call_count", Unit.COUNT, "Executions."),
+            "Num Calls": count_column("call_count", "Executions."),
             "Name": key_column("name", "The construct, `@`, its file and line."),
         },
     ),

@@ -66,35 +66,26 @@ def in_slice(timeline: Timeline) -> Array:
     return timeline.holds(recorded_ranges(timeline))
 
 
-def push_pop_tree(timeline: Timeline) -> tuple[Tree, Array]:
-    """Return the push/pop ranges of all threads as a tree, and the mask of those in the slice."""
-    tree = _push_pop_tree(timeline)
-    return tree, _tree_in_slice(timeline, tree)
-
-
 @cached_whole
-def _push_pop_tree(timeline: Timeline) -> Tree:
+def push_pop_tree(timeline: Timeline) -> Tree:
+    """Return the push/pop ranges of all threads as a tree."""
     spans = ranges(timeline)
     return _by_containment(build_tree(spans.take(np.flatnonzero(spans.kind == PUSH_POP))))
 
 
-def own_thread_tree(timeline: Timeline) -> tuple[Tree, Array]:
-    """Return the ranges that were closed on the thread that opened them as a tree, and the mask of
-    those in the slice. GPU work is projected on these.
-    """
-    tree = _own_thread_tree(timeline)
-    return tree, _tree_in_slice(timeline, tree)
-
-
 @cached_whole
-def _own_thread_tree(timeline: Timeline) -> Tree:
+def own_thread_tree(timeline: Timeline) -> Tree:
+    """Return the ranges that were closed on the thread that opened them as a tree. GPU work is projected
+    on these.
+    """
     spans = ranges(timeline)
     end_tid = timeline.profile.columns("range", ("end_tid",))["end_tid"][spans.row]
     own = (end_tid == MISSING) | (end_tid == spans.tid)
     return _by_containment(build_tree(spans.take(np.flatnonzero(own))))
 
 
-def _tree_in_slice(timeline: Timeline, tree: Tree) -> Array:
+def tree_in_slice(timeline: Timeline, tree: Tree) -> Array:
+    """Return the mask of those ranges of a tree that belong to the slice."""
     spans = ranges(timeline)
     rows = np.zeros(int(spans.row.max(initial=-1)) + 1, bool)
     rows[spans.row] = in_slice(timeline)

@@ -1,7 +1,8 @@
-"""The tables of `nsys stats` of ranges: by name and one by one, on the host and projected on the GPU."""
+"""The tables of `nsys stats` of ranges: themselves, projected on the GPU, and with their kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,35 +10,34 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
+    DURATION_DOCS,
     PID,
     TID,
+    count_column,
     duration_column,
+    key_column,
     printed,
     statistics_by_header,
     statistics_docs,
     sum_column,
 )
-from nsysconv.queries.contract import LAUNCHED_FACTS, Array, ColumnValues, Query, Request, Result
-from nsysconv.queries.stats import nvtx_ranges
-from nsysconv.queries.stats.summaries import (
-    SummaryRow,
-    summary,
-    summary_rows,
-    time_columns,
-    time_rows,
-)
-from nsysconv.queries.values import rows_at, statistics_values
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request, Result
+from nsysconv.queries.stats import nvtx_ranges, summaries
+from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
+from nsysconv.queries.values import rows_at, statistics_values, values_by_column
 from nsysconv.report import MISSING, Column
+from nsysconv.timeline import nesting
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
-from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, sums
-from nsysconv.timeline.nesting import (
-    MAX_INDENT,
-    MAX_PATH_LENGTH,
-    Tree,
-    deep_path_notes,
-    indent_names,
-    path_texts,
+from nsysconv.timeline.arrays import (
+    Statistics,
+    by_group,
+    counts,
+    factorize,
+    grouped_statistics,
+    sums,
+    weighted_statistics,
 )
+from nsysconv.timeline.nesting import Tree, containments
 from nsysconv.timeline.projection import Projection
 from nsysconv.timeline.timeline import Timeline, cached
 from nsysconv.timeline.totals import RANGE as RANGE_TOTAL
@@ -46,13 +46,13 @@ from nsysconv.units import Unit
 
 # -- sums by name
 
-_COUNT = Column("range_count", Unit.COUNT, "Ranges.")
+_COUNT = count_column("range_count", "Ranges.")
 _RANGE = nvtx_ranges.NAME
 _STYLE_DOC = f"{nvtx_ranges.STYLE.doc} Null: the source does not tell."
 _STYLE = replace(nvtx_ranges.STYLE, doc=_STYLE_DOC)
 
 
-def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
+def _rows(timeline: Timeline, *kinds: int) -> list[summaries.Row]:
     spans = nvtx_ranges.ranges(timeline)
     spans = spans.take(nvtx_ranges.in_slice(timeline) & np.isin(spans.kind, kinds))
     group, (names, styles) = factorize(spans.name, spans.kind)
@@ -60,22 +60,22 @@ def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
         (nvtx_ranges.STYLES[style], spans.names[name])
         for name, style in zip(names.tolist(), styles.tolist(), strict=True)
     ]
-    return summary_rows(group, spans.end - spans.start, labels)
+    return summaries.event_rows(group, spans.end - spans.start, labels)
 
 
 def _one_style(title: str, kind: int) -> Query:
-    def rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
+    def rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
         return [replace(row, labels=row.labels[1:]) for row in _rows(timeline, kind)]
 
-    return summary(
+    return summaries.table(
         title,
-        time_columns("range", {"Instances": _COUNT, "Range": _RANGE}),
+        summaries.time_columns("range", {"Instances": _COUNT, "Range": _RANGE}),
         rows,
         needs={Fact.RANGES},
     )
 
 
-def _all_styles(timeline: Timeline, request: Request) -> list[SummaryRow]:
+def _all_styles(timeline: Timeline, request: Request) -> list[summaries.Row]:
     if Fact.RANGES in timeline.profile.facts:
         return _rows(timeline, PUSH_POP, START_END)
     domains = domain_names(timeline.profile)
@@ -86,12 +86,12 @@ def _all_styles(timeline: Timeline, request: Request) -> list[SummaryRow]:
             return style, total.name
         return style, f"{domains.get((total.pid or 0, total.domain_id), '')}:{total.name}"
 
-    return time_rows(totals(timeline, RANGE_TOTAL), labels)
+    return summaries.total_rows(totals(timeline, RANGE_TOTAL), labels)
 
 
-NVTX_SUM = summary(
+NVTX_SUM = summaries.table(
     "NVTX Range Summary",
-    time_columns("range", {"Instances": _COUNT, "Style": _STYLE, "Range": _RANGE}),
+    summaries.time_columns("range", {"Instances": _COUNT, "Style": _STYLE, "Range": _RANGE}),
     _all_styles,
     needs={Fact.RANGES},
     totals={Fact.RANGE_TOTALS},
@@ -112,12 +112,12 @@ _TREE_COLUMNS = {
         "range_stack",
         Unit.TEXT,
         "Numbers of the ranges that it lies in, outermost first, and its own. "
-        f"Of more than {MAX_PATH_LENGTH} characters the middle is left out.",
+        f"Of more than {nesting.MAX_PATH_LENGTH} characters the middle is left out.",
     ),
 }
 
 
-def _in_tree(tree: Tree, rows: Array) -> dict[str, Any]:
+def _in_tree(tree: nesting.Tree, rows: Array) -> dict[str, Any]:
     spans, ids = tree.spans, tree.spans.row + 1
     parent = tree.parent[rows]
     return {
@@ -128,7 +128,9 @@ def _in_tree(tree: Tree, rows: Array) -> dict[str, Any]:
         "range_id": ids[rows],
         "parent_id": np.where(parent >= 0, ids[parent], MISSING) if len(rows) else parent,
         # From the outermost range to this one: `:1:5:9`.
-        "range_stack": path_texts(tree.parent, lambda place: f":{ids[place]}", rows, separator=""),
+        "range_stack": nesting.path_texts(
+            tree.parent, lambda place: f":{ids[place]}", rows, separator=""
+        ),
     }
 
 
@@ -144,13 +146,13 @@ _TRACE_COLUMNS = printed(
         "Name": nvtx_ranges.NAME,
         "PID": PID,
         "TID": TID,
-        "Lvl": Column("level", Unit.COUNT, "Ranges that it lies in."),
-        "NumChild": Column("child_count", Unit.COUNT, "Ranges directly inside it."),
+        "Lvl": count_column("level", "Ranges that it lies in."),
+        "NumChild": count_column("child_count", "Ranges directly inside it."),
         **_TREE_COLUMNS,
         "NameTree": Column(
             "name_tree",
             Unit.TEXT,
-            f"The name, behind `--` for each range that it lies in, {MAX_INDENT} at most.",
+            f"The name, behind `--` for each range that it lies in, {nesting.MAX_INDENT} at most.",
         ),
     }
 )
@@ -158,10 +160,10 @@ _TRACE_COLUMNS = printed(
 
 def _trace(timeline: Timeline, request: Request) -> Result:
     """Return one row per range in the order of their starts, the shortest first."""
-    tree, selected = nvtx_ranges.push_pop_tree(timeline)
+    tree = nvtx_ranges.push_pop_tree(timeline)
     spans = tree.spans
     dur = spans.end - spans.start
-    rows = np.flatnonzero(selected)
+    rows = np.flatnonzero(nvtx_ranges.tree_in_slice(timeline, tree))
     rows = rows[np.lexsort((spans.row[rows], dur[rows], spans.start[rows]))]
     count = len(rows)
     rows = rows[: request.limit or None]
@@ -176,10 +178,10 @@ def _trace(timeline: Timeline, request: Request) -> Result:
             "child_sum_ns": tree.child_ns[rows],
             "self_ns": dur[rows] - tree.child_ns[rows],
             "child_count": tree.child_count[rows],
-            "name_tree": indent_names("--", level, in_tree["name"]),
+            "name_tree": nesting.indent_names("--", level, in_tree["name"]),
         },
         row_count=count,
-        notes=deep_path_notes(range_stacks, level),
+        notes=nesting.deep_path_notes(range_stacks, level),
     )
 
 
@@ -193,7 +195,7 @@ NVTX_PUSHPOP_TRACE = Query(
 # -- projected on the GPU
 
 _NEEDS = {Fact.RANGES, Fact.API_LINKS}
-_USES = {*LAUNCHED_FACTS, Fact.API_CALLS}
+_USES = {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS}
 _PROJ_STYLE = nvtx_ranges.STYLE
 
 
@@ -206,7 +208,7 @@ class _ProjectedRanges:
     operation to the end of its last, MISSING where these have no times.
     """
 
-    tree: Tree
+    tree: nesting.Tree
     projection: Projection
     rows: Array
     child_count: Array
@@ -215,7 +217,7 @@ class _ProjectedRanges:
 
 @cached
 def _projected_ranges(timeline: Timeline) -> _ProjectedRanges:
-    tree, selected = nvtx_ranges.own_thread_tree(timeline)
+    tree = nvtx_ranges.own_thread_tree(timeline)
     projection = nvtx_ranges.gpu_projection(timeline, tree.spans)
     launching = projection.launch_count > 0
     inside = launching & (tree.parent >= 0)
@@ -223,7 +225,7 @@ def _projected_ranges(timeline: Timeline) -> _ProjectedRanges:
     return _ProjectedRanges(
         tree,
         projection,
-        np.flatnonzero(selected & launching),
+        np.flatnonzero(nvtx_ranges.tree_in_slice(timeline, tree) & launching),
         counts(tree.parent[inside], len(tree)),
         np.where(timed, projection.end - projection.start, MISSING),
     )
@@ -244,14 +246,12 @@ _PROJ_SUM_COLUMNS = printed(
         "Total Range Time (ns)": sum_column(
             "range_sum_ns", "Sum of the ranges' own durations.", "range_count"
         ),
-        "Range Instances": Column(
-            "range_count", Unit.COUNT, "Ranges in which an operation was launched."
+        "Range Instances": count_column(
+            "range_count", "Ranges in which an operation was launched."
         ),
         **statistics_by_header("Proj {} (ns)", _PROJECTED_DOCS, brief=_PROJECTED_DOCS),
-        "Total GPU Ops": Column(
-            "launch_count",
-            Unit.COUNT,
-            "Calls in them that launched operations; the launch of a graph is one.",
+        "Total GPU Ops": count_column(
+            "launch_count", "Calls in them that launched operations; the launch of a graph is one."
         ),
         "Avg GPU Ops": Column("launch_avg", Unit.REAL, "The same per range."),
         "Avg Range Lvl": Column(
@@ -326,14 +326,12 @@ _PROJ_TRACE_COLUMNS = printed(
         "Style": _PROJ_STYLE,
         "PID": PID,
         "TID": TID,
-        "NumGPUOps": Column(
-            "launch_count",
-            Unit.COUNT,
-            "Calls in it that launched operations; the launch of a graph is one.",
+        "NumGPUOps": count_column(
+            "launch_count", "Calls in it that launched operations; the launch of a graph is one."
         ),
-        "Lvl": Column("level", Unit.COUNT, "Ranges of its thread that it lies in."),
-        "NumChild": Column(
-            "child_count", Unit.COUNT, "Ranges directly inside it that launched operations."
+        "Lvl": count_column("level", "Ranges of its thread that it lies in."),
+        "NumChild": count_column(
+            "child_count", "Ranges directly inside it that launched operations."
         ),
         **_TREE_COLUMNS,
     }
@@ -361,7 +359,7 @@ def _projected_trace(timeline: Timeline, request: Request) -> Result:
             "child_count": projected.child_count[rows],
         },
         row_count=count,
-        notes=deep_path_notes(in_tree["range_stack"]),
+        notes=nesting.deep_path_notes(in_tree["range_stack"]),
     )
 
 
@@ -372,3 +370,151 @@ NVTX_GPU_PROJ_TRACE = Query(
     columns=_PROJ_TRACE_COLUMNS,
     compute=_projected_trace,
 )
+
+# -- with their kernels: one counts in every range that its launch lies in
+
+_KERNEL_COLUMNS = printed(
+    {
+        "NVTX Range": key_column(
+            "range",
+            f"{nvtx_ranges.NAME.doc} Null: no range, the kernels that were launched outside of all.",
+        ),
+        "Style": key_column("style", f"{nvtx_ranges.STYLE.doc} Null: no range."),
+        "PID": Column(
+            "pid",
+            Unit.ID,
+            "The process that launched them; null: their launch was not recorded.",
+            key=True,
+        ),
+        "TID": Column("tid", Unit.ID, "The thread that launched them.", key=True),
+        "NVTX Inst": count_column("range_count", "Ranges that they were launched in."),
+        "Kern Inst": count_column("kernel_count", "Executions."),
+        "Total Time (ns)": sum_column(
+            "kernel_sum_ns",
+            "Sum of their durations; of a kernel in two ranges of the name, one in the other, twice.",
+            "kernel_count",
+        ),
+        **statistics_by_header("{} (ns)", DURATION_DOCS, brief=DURATION_DOCS),
+        "Kernel Name": key_column("name", "Name of the kernel."),
+    }
+)
+
+_NO_RANGE = -1
+_NO_PLACES = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class _Kernels:
+    """Executions of kernels: their call (-1: not recorded), duration and number of their name."""
+
+    call: Array
+    dur: Array
+    name: Array
+    names: tuple[str, ...]
+
+
+def _kernel_summary(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per range, thread and kernel, by range and thread, most kernel time first."""
+    # All ranges, whatever the slice: they say of its kernels where they were launched.
+    tree = nvtx_ranges.own_thread_tree(timeline)
+    kernels = _kernels(timeline, request)
+    by_thread = list(_thread_rows(timeline, tree, kernels))
+    if not by_thread:
+        return values_by_column([], _KERNEL_COLUMNS)
+    rows = {name: np.concatenate([each[name] for each in by_thread]) for name in by_thread[0]}
+    texts = tree.spans.names
+    ranges = [None if i == _NO_RANGE else texts[i] for i in rows.pop("range").tolist()]
+    kinds = rows.pop("kind").tolist()
+    names = [kernels.names[i] for i in rows.pop("kernel").tolist()]
+    pids, tids = rows["pid"].tolist(), rows["tid"].tolist()
+    spent = np.maximum(rows["kernel_sum_ns"], 0).tolist()
+    order = sorted(
+        range(len(names)),
+        key=lambda i: (
+            (ranges[i] is not None, ranges[i] or ""),
+            *(pids[i], tids[i], -spent[i], kinds[i], names[i]),
+        ),
+    )
+    styles = [nvtx_ranges.STYLES.get(kind) for kind in kinds]
+    return rows_at({**rows, "range": ranges, "style": styles, "name": names}, order)
+
+
+NVTX_KERN_SUM = Query(
+    title="NVTX Range Kernel Summary",
+    needs={Fact.RANGES, Fact.KERNELS, Fact.API_LINKS},
+    uses={Fact.API_CALLS},
+    options=(
+        Option("base", False, "Kernels by their short names."),
+        Option("mangled", False, "Kernels by their symbols, where the source has them."),
+    ),
+    columns=_KERNEL_COLUMNS,
+    compute=_kernel_summary,
+)
+
+
+def _kernels(timeline: Timeline, request: Request) -> _Kernels:
+    spelling = replace(request, options={"nvtx-name": False, **request.options})
+    names = kernel_names(timeline, spelling)
+    # Names of one text are one here, whatever the source takes them for.
+    numbers: dict[str, int] = {}
+    by_text = np.array([numbers.setdefault(text, len(numbers)) for text in names.texts], np.int64)
+    dur = timeline.columns("kernel", ("dur_ns",))["dur_ns"]
+    return _Kernels(kernel_calls(timeline), dur, by_text[names.number], tuple(numbers))
+
+
+def _thread_rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[dict[str, Array]]:
+    """Yield the rows of each thread by column; `range` and `kind` are _NO_RANGE outside of all."""
+    calls, spans = timeline.calls, tree.spans
+    unlinked = np.flatnonzero(kernels.call < 0)
+    if len(unlinked):
+        yield _outside(MISSING, MISSING, kernels, unlinked)
+    linked = np.flatnonzero(kernels.call >= 0)
+    ranges_by_thread = nvtx_ranges.by_thread(spans)
+    groups = by_group(calls.thread[kernels.call[linked]], len(calls.threads))
+    for (pid, tid), members in zip(calls.threads, groups, strict=True):
+        if not len(members):
+            continue
+        launched = linked[members]
+        places = _NO_PLACES if tid == MISSING else ranges_by_thread.get((pid, tid), _NO_PLACES)
+        call, is_outside = kernels.call[launched], np.ones(len(launched), bool)
+        group, (names, kinds) = factorize(spans.name[places], spans.kind[places])
+        for pairs in containments(
+            group.astype(np.int64),
+            spans.start[places],
+            spans.end[places],
+            calls.start[call],
+            calls.end[call],
+            kernels.name[launched],
+        ):
+            is_outside[pairs.item] = False
+            kernel = launched[pairs.item]
+            pair_group, (ranges, name) = factorize(pairs.group, kernels.name[kernel])
+            # Of a kernel in several ranges of one name the time counts in each.
+            times = weighted_statistics(pair_group, kernels.dur[kernel], pairs.around, len(name))
+            range_count = sums(pair_group, pairs.fresh, len(name))
+            yield _kernel_rows(pid, tid, names[ranges], kinds[ranges], name, range_count, times)
+        if is_outside.any():
+            yield _outside(pid, tid, kernels, launched[is_outside])
+
+
+def _outside(pid: int, tid: int, kernels: _Kernels, launched: Array) -> dict[str, Array]:
+    group, (kernel,) = factorize(kernels.name[launched])
+    none, once = np.full(len(kernel), _NO_RANGE), np.ones(len(launched), np.int64)
+    times = weighted_statistics(group, kernels.dur[launched], once, len(kernel))
+    return _kernel_rows(pid, tid, none, none, kernel, np.zeros(len(kernel), np.int64), times)
+
+
+def _kernel_rows(
+    pid: int, tid: int, ranges: Array, kind: Array, kernel: Array, count: Array, times: Statistics
+) -> dict[str, Array]:
+    return {
+        "pid": np.full(len(kernel), pid),
+        "tid": np.full(len(kernel), tid),
+        "range": ranges,
+        "kind": kind,
+        "kernel": kernel,
+        "range_count": count,
+        "kernel_count": times.count,
+        "kernel_sum_ns": times.total,
+        **statistics_values(times),
+    }

@@ -24,7 +24,7 @@ Labels = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
-class SummaryRow:
+class Row:
     """The statistics of one name, in ns or bytes; None: not recorded. `labels` are its texts."""
 
     labels: Labels
@@ -37,44 +37,35 @@ class SummaryRow:
     deviation: float | None
 
 
-_TIMES = ("sum_ns", "avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
-_SIZES = ("bytes_sum", "bytes_avg", "bytes_med", "bytes_min", "bytes_max", "bytes_stddev")
+TIMES = ("sum_ns", "avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
+SIZES = ("bytes_sum", "bytes_avg", "bytes_med", "bytes_min", "bytes_max", "bytes_stddev")
+"""Figures of totals."""
+
 _STATISTICS = ("mean", "median", "minimum", "maximum", "deviation")
 
 
-def summary_rows(groups: Array, values: Array, labels: Sequence[Labels]) -> list[SummaryRow]:
+def event_rows(groups: Array, values: Array, labels: Sequence[Labels]) -> list[Row]:
     """Return one row per group number, with its labels; MISSING values are counted only."""
     statistics = grouped_statistics(groups, values, len(labels))
     columns = (_recorded(getattr(statistics, name)) for name in ("total", *_STATISTICS))
-    return [
-        SummaryRow(*row) for row in zip(labels, statistics.count.tolist(), *columns, strict=True)
-    ]
+    return [Row(*row) for row in zip(labels, statistics.count.tolist(), *columns, strict=True)]
 
 
 def _recorded(values: Array) -> list[Any]:
     return [None if value == MISSING or value != value else value for value in values.tolist()]
 
 
-def time_rows(totals: Iterable[Total], labels: Callable[[Total], Labels]) -> list[SummaryRow]:
-    """Return one row of durations per labels. Several totals have no median and no deviation."""
-    return _rows_of_totals(totals, labels, _TIMES)
-
-
-def size_rows(totals: Iterable[Total], labels: Callable[[Total], Labels]) -> list[SummaryRow]:
-    """Return one row of bytes per labels, as `time_rows` does of durations."""
-    return _rows_of_totals(totals, labels, _SIZES)
-
-
-def _rows_of_totals(
-    totals: Iterable[Total], labels: Callable[[Total], Labels], figures: Sequence[str]
-) -> list[SummaryRow]:
+def total_rows(
+    totals: Iterable[Total], labels: Callable[[Total], Labels], figures: Sequence[str] = TIMES
+) -> list[Row]:
+    """Return one row of TIMES or SIZES per labels. Several totals have no median and no deviation."""
     return [
-        SummaryRow(key, total.count, *(getattr(total, name) for name in figures))
+        Row(key, total.count, *(getattr(total, name) for name in figures))
         for key, total in combine_by(totals, labels).items()
     ]
 
 
-def largest_first(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
+def largest_first(rows: Iterable[Row]) -> list[Row]:
     """Return the rows by total, the largest first; equal ones by count, then by their texts."""
     return sorted(
         rows, key=lambda row: (-(row.total or 0), row.count, [text or "" for text in row.labels])
@@ -123,13 +114,13 @@ def size_columns(count_and_labels: Mapping[str, Column]) -> tuple[Column, ...]:
     )
 
 
-def summary(
+def table(
     title: str,
     columns: tuple[Column, ...],
-    rows: Callable[[Timeline, Request], list[SummaryRow]],
+    rows: Callable[[Timeline, Request], list[Row]],
     *,
     notes: Callable[[Timeline], tuple[Note, ...]] = lambda timeline: (),
-    order: Callable[[Iterable[SummaryRow]], list[SummaryRow]] = largest_first,
+    order: Callable[[Iterable[Row]], list[Row]] = largest_first,
     **declared: Any,
 ) -> Query:
     """Return the table of `time_columns` or `size_columns` with these rows, in this order.

@@ -9,7 +9,7 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import key_column, printed
+from nsysconv.queries.columns import count_column, key_column, printed
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.values import rows_at, values_by_column
 from nsysconv.report import MISSING, Column
@@ -179,7 +179,7 @@ UM_TOTAL_SUM = Query(
 
 _FAULT_COLUMNS = printed(
     {
-        "CPU Page Faults": Column("fault_count", Unit.COUNT, "Faults.", better="less"),
+        "CPU Page Faults": count_column("fault_count", "Faults.", better="less"),
         "CPU Instruction Address": key_column("instruction", "The instruction that faulted."),
         "Source File": key_column("source_file", "Its source file."),
         "Source Line": Column("source_line", Unit.ID, "Its line there.", key=True),
@@ -188,7 +188,6 @@ _FAULT_COLUMNS = printed(
 
 
 def _cpu_faults(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per instruction, most faults first."""
     names = ("kind", "count", "instruction_id", "source_file_id", "source_line")
     columns = timeline.columns("page_fault", names)
     by_cpu = columns["kind"] == _CPU
