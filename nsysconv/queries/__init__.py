@@ -1,4 +1,4 @@
-"""Reports: a time line in, a typed table out. One report is one module, shared by all sources."""
+"""Reports: a time line in, a typed table out. A module holds one, or a few of one subject."""
 
 from nsysconv.queries.execution import (
     CombinedReport,

@@ -31,10 +31,13 @@ from nsysconv.timeline.totals import (
 )
 from nsysconv.units import Unit
 
+_DIRECTION = key_column(
+    "direction", "From where to where; `UM ` marks migrations of unified memory."
+)
 COLUMNS = (
     *BY_DEVICE,
     Column("peer_device_id", Unit.ID, "The other device of a peer copy.", key=True),
-    key_column("direction", "From where to where; `UM ` marks migrations of unified memory."),
+    _DIRECTION,
     key_column("src_kind", "Kind of memory read; null: not recorded."),
     key_column("dst_kind", "Kind of memory written; null: not recorded."),
     count_column("memcpy_count", "Copies."),
@@ -161,7 +164,7 @@ def _throughput(copies: CombinedTotal) -> float | None:
 
 _SIZE_COLUMNS = (
     *BY_DEVICE,
-    key_column("direction", "From where to where; `UM ` marks migrations of unified memory."),
+    _DIRECTION,
     Column(
         "bucket_min_bytes",
         Unit.BYTES,

@@ -234,7 +234,6 @@ def _devices(timeline: Timeline, ops: GpuOps) -> Array:
 
 # -- kernels with their launching calls, one by one and summed
 
-_PID = PID
 _TID = Column("tid", Unit.ID, "The thread that launched it.", key=True)
 _ORDINAL = Column("ordinal", Unit.ID, "CUDA ordinal of the device.", key=True)
 _KERNEL = key_column("name", "Name of the kernel.")
@@ -292,7 +291,7 @@ def _ordinals(timeline: Timeline) -> dict[int, int]:
 
 _EXEC_SUM_COLUMNS = printed(
     {
-        "PID": _PID,
+        "PID": PID,
         "TID": _TID,
         "DevId": _ORDINAL,
         "Count": count_column("kernel_count", "Executions."),
@@ -377,7 +376,7 @@ _EXEC_TRACE_COLUMNS = printed(
         "Total Dur (ns)": duration_column(
             "total_dur_ns", "From the start of the call to the end of both."
         ),
-        "PID": _PID,
+        "PID": PID,
         "TID": _TID,
         "DevId": _ORDINAL,
         "API Function": _FUNCTION,

@@ -44,12 +44,7 @@ OSRT_SUM = summaries.table(
 
 # -- MPI
 
-_MPI_SOURCES = {
-    "p2p": "p2p",
-    "collective": "collectives",
-    "wait": "start-wait",
-    "other": "other",
-}
+_MPI_SOURCES = {"p2p": "p2p", "collective": "collectives", "wait": "start-wait", "other": "other"}
 
 
 def _mpi_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
