@@ -9,7 +9,6 @@ shared memory (as much shared memory as there is), and one barrier per block.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,14 +43,13 @@ class Sm:
     partitions: int = 4
 
 
-def _sms() -> Iterator[tuple[tuple[int, int], Sm]]:
-    text = Path(__file__).with_name("sm_sizes.toml").read_text(encoding="utf-8")
-    for capability, sizes in tomllib.loads(text).items():
-        major, minor = map(int, capability.split("."))
-        yield (major, minor), Sm(**sizes)
-
-
-SMS = dict(_sms())
+# By the major and then the minor number of the capability.
+_SIZES = tomllib.loads(Path(__file__).with_name("sm_sizes.toml").read_text(encoding="utf-8"))
+SMS = {
+    (int(major), int(minor)): Sm(**sizes)
+    for major, minors in _SIZES.items()
+    for minor, sizes in minors.items()
+}
 """The SM by compute capability, major and minor."""
 
 
