@@ -277,14 +277,22 @@ def _painter(out: TextIO) -> Callable[[str, str], object]:
 
 def _stream_encoder(out: TextIO) -> Encode:
     # What the stream cannot encode is spelled out, our own signs in plain ASCII.
+    encoding = getattr(out, "encoding", None) or "utf-8"
+
     def spell(text: str) -> str:
-        spelled = encodable(text, out, "backslashreplace")
-        return text if spelled == text else "".join(map(character, text))
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError:
+            return "".join(map(character, text))
+        return text
 
     @functools.cache
     def character(sign: str) -> str:
-        spelled = encodable(sign, out, "backslashreplace")
-        return sign if spelled == sign else _PLAIN.get(sign, spelled)
+        try:
+            sign.encode(encoding)
+        except UnicodeEncodeError:
+            return _PLAIN.get(sign) or sign.encode(encoding, "backslashreplace").decode(encoding)
+        return sign
 
     return spell
 

@@ -54,7 +54,7 @@ class Rules:
 
 
 def rules(path: str | None = None) -> Rules:
-    """Return our rules, those of a file before them; raise UsageError where the file is none of rules."""
+    """Return our rules, those of a file before them; raise UsageError for a file without rules."""
     if path is None:
         return _own()
     try:
