@@ -83,17 +83,12 @@ def _print_refusal(error: OSError) -> int:
         return UsageError.exit_status
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
     say(f"nsysconv: {where}{reason_of(error)}")
-    if isinstance(error, FileNotFoundError) and not _current_folder_exists():
-        say("The current folder has been removed; go to another.")
+    if isinstance(error, FileNotFoundError):
+        try:
+            Path.cwd()
+        except OSError:
+            say("The current folder has been removed; go to another.")
     return UsageError.exit_status
-
-
-def _current_folder_exists() -> bool:
-    try:
-        Path.cwd()
-    except OSError:
-        return False
-    return True
 
 
 def _print_usage_error(error: Exception) -> int | None:

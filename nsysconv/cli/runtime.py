@@ -62,8 +62,6 @@ def _keep_freed_memory() -> None:
     # next. Of arrays that are as long as a table there are few, of many sizes: where they went, holes
     # would stay that nothing fits in. A report on 300,000 kernels has 35 % fewer page faults so. Without
     # glibc, nothing happens.
-    if not sys.platform.startswith("linux"):
-        return
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
