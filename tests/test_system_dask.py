@@ -235,7 +235,7 @@ class TestKilledWorkers:
 
 class TestTrouble:
     def test_nobody_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(dask_workers, "_CONNECT_S", 1)
+        monkeypatch.setattr(dask_workers, "_ANSWER_S", 1)
         with (
             pytest.raises(UsageError, match="no Dask scheduler answers"),
             workers(dask="tcp://127.0.0.1:1"),

@@ -177,14 +177,15 @@ def compare_targets(
         comparer = _Comparer(sides, answers, match, options.step_range, other_makers, run_noise)
         changes = list(_changes(wanted, comparer, options))
         verdicts = [comparer.verdict(limit) for limit in limits]
-        changes += [gate.limits_report(verdicts)] if verdicts else []
-        status = gate.exit_status(verdicts) if verdicts else 0
+        status = 0
+        if verdicts:
+            changes.append(gate.limits_report(verdicts))
+            status = gate.exit_status(verdicts)
         answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
-        if status == gate.CANNOT_TELL and passes_undecided:
-            status = 0
         shown = tuple(map(shown_report, changes))
-        return DiffResult(answer.line, shown_report(headline), shown, status)
+        passes = status == gate.CANNOT_TELL and passes_undecided
+        return DiffResult(answer.line, shown_report(headline), shown, 0 if passes else status)
 
 
 def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -> Iterator[Report]:
@@ -292,7 +293,11 @@ class _Comparer:
         self._empty = any(note.slug == "side-empty" for note in self._notes)
         self._notes += names.symbols_only_notes(base, other)
         self._notes += [
-            note for i, name in ((0, "base"), (1, "other")) for note in _doubts(sides[i], name)
+            replace(note, text=f"{name}: {note.text}")
+            for side, name in zip(sides, ("base", "other"), strict=True)
+            for profile in side.profiles
+            for note in profile.profile.notes
+            if note.severity is not Severity.INFO
         ]
         self._unlike = self._work_differences()
 
@@ -503,12 +508,3 @@ def _assumed_noise(base: Sequence[Timeline], other: Sequence[Timeline]) -> RunNo
 def _longest(times: Iterable[float | None]) -> float | None:
     values = list(times)
     return None if None in values else max(values, default=None)  # type: ignore[type-var]
-
-
-def _doubts(side: Side, name: str) -> list[Note]:
-    return [
-        replace(note, text=f"{name}: {note.text}")
-        for profile in side.profiles
-        for note in profile.profile.notes
-        if note.severity is not Severity.INFO
-    ]

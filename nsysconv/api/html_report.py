@@ -113,8 +113,9 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
     place, selector = split_target(target)
     with ExitStack() as stack:
         profiles = open_profile.open_all(place, selector, stack, say, include=options.include)
-        left_out = () if options.names else _slow_reports(profiles, options.step_range)
-        names = options.names or tuple(n for n in _default_names(profiles) if n not in left_out)
+        default = PAGE if len(profiles) == 1 else BESIDE
+        left_out = () if options.names else _slow_reports(default, profiles, options.step_range)
+        names = options.names or tuple(name for name in default if name not in left_out)
         open_profile.check_by(options.by, names)
         reports = _reports(profiles, names, options)
         if left_out:
@@ -166,10 +167,6 @@ def _reports(
     ]
 
 
-def _default_names(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
-    return PAGE if len(profiles) == 1 else BESIDE
-
-
 def _with_fewer_bins(
     specs: Sequence[str], profiles: Sequence[OpenProfile], profile: OpenProfile
 ) -> list[str]:
@@ -179,14 +176,12 @@ def _with_fewer_bins(
     return [f"utilization_over_time:bins={bins}" if s == _OVER_TIME else s for s in specs]
 
 
-def _slow_reports(profiles: Sequence[OpenProfile], step_range: str | None) -> tuple[str, ...]:
+def _slow_reports(
+    names: Sequence[str], profiles: Sequence[OpenProfile], step_range: str | None
+) -> tuple[str, ...]:
     # A page of a long recording is without the slow reports, and without steps if none is annotated,
     # for then each process would be one step.
     if sum(p.profile.row_count(t) for p in profiles for t in ("kernel", "api_call")) <= LONG:
         return ()
     annotated = any(steps(p.timeline, step_range or STEP_RANGE) for p in profiles)
-    return tuple(
-        name
-        for name in _default_names(profiles)
-        if name in SLOW or (name == "steps" and not annotated)
-    )
+    return tuple(n for n in names if n in SLOW or (n == "steps" and not annotated))

@@ -147,9 +147,7 @@ def _profile(profile: Profile) -> ShownReport:
 
 def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
     # A row per profile; text shows once what is the same in all of them.
-    members: list[stored_runs.ProfileProcesses] = [
-        (p.ref.label, p.rows("process")) for p in profiles
-    ]
+    members = [(p.ref.label, p.rows("process")) for p in profiles]
     rows = [_row(p, stored_runs.rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
     same = {
         column.name: rows[0][column.name]

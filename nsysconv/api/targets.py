@@ -17,7 +17,6 @@ Target = StrPath | Url
 Say = Callable[[str], None]
 """Called with a line that a person may want to read while something runs."""
 
-
 Words = str | Iterable[str]
 """Words, or one."""
 

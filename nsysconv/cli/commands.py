@@ -34,7 +34,6 @@ _TIME = re.compile(r"(-?\d{1,18})(?:\.(\d{1,30}))?(ns|us|µs|ms|s|%)?")
 _DECIMALS = {"ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9, None: 0}
 _EXAMPLES = "For example: --time 1.5s:2s, --time 10%:90%, --time 3s:"
 
-_INFO_COUNT = 2  # what a profile is, and what it can answer
 _DIFF_FORMATS_FOR_PEOPLE = ("text", "markdown")
 
 # -- the commands
@@ -88,7 +87,7 @@ def _strict_status(reports: Sequence[Report]) -> int:
 
 def info(target: str, format_name: str | None, output: str | None, limit: int | None) -> int:
     """Run `nsysconv info`; return the exit status."""
-    destination = parse_destination(format_name, output, _INFO_COUNT)
+    destination = parse_destination(format_name, output, 2)  # what it is, what it can answer
     begin_work()
     rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
     write(api.info(target, limit=rows, say=say), destination, target)

@@ -92,17 +92,12 @@ def _print_refusal(error: OSError) -> int:
         return UsageError.exit_status
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
     say(f"nsysconv: {where}{reason_of(error)}")
-    if isinstance(error, FileNotFoundError) and not _current_folder_exists():
-        say("The current folder has been removed; go to another.")
+    if isinstance(error, FileNotFoundError):
+        try:
+            Path.cwd()
+        except OSError:
+            say("The current folder has been removed; go to another.")
     return UsageError.exit_status
-
-
-def _current_folder_exists() -> bool:
-    try:
-        Path.cwd()
-    except OSError:
-        return False
-    return True
 
 
 def _print_usage_error(error: Exception) -> int | None:
@@ -155,8 +150,6 @@ def _keep_freed_memory() -> None:
     # next. Of arrays that are as long as a table there are few, of many sizes: where they went, holes
     # would stay that nothing fits in. A report on 300,000 kernels has 35 % fewer page faults so. Without
     # glibc, nothing happens.
-    if not sys.platform.startswith("linux"):
-        return
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):

@@ -1,5 +1,4 @@
-"""The change of a figure from one side to the other, its confidence interval and verdict; and the answer
-to "is it slower?": one line, of one figure, before all tables.
+"""The change of a figure, its confidence interval and verdict; the answer to "is it slower?" in a line.
 
 Which interval a figure gets, and what a verdict is: docs/definitions.md, "Comparing two runs".
 """

@@ -267,13 +267,11 @@ class _StepDeviations:
         quarters, blocks = self.quarters - other.quarters, self.blocks - other.blocks
         return _StepDeviations(self.steps, self.cosines - other.cosines, quarters, blocks)
 
-    @property
-    def degrees(self) -> int:
-        return _noise_cosine_count(self.steps)
-
     def mean_variance(self) -> Array:
         # From the slowest cosines, which hold what steps share.
-        square: Array = (self.cosines[:, : self.degrees] ** 2).mean(axis=1) / self.steps
+        square: Array = (self.cosines[:, : _noise_cosine_count(self.steps)] ** 2).mean(
+            axis=1
+        ) / self.steps
         return square
 
     def drift_variance(self) -> Array:
@@ -292,14 +290,14 @@ def _half_widths(base: Array, other: Array, noise: float) -> Array:
     halves, drift = np.empty(len(base)), np.empty(len(base))
     apart = np.flatnonzero(~paired)
     squares = zip(*(run.mean_variance()[apart].tolist() for run in runs), strict=True)
-    degrees = [run.degrees for run in runs]
+    degrees = [_noise_cosine_count(run.steps) for run in runs]
     halves[apart] = [_welch_half_width(both, degrees) for both in squares]
     drift[apart] = _drift_half(
         _WALK_DEGREES, runs[0].drift_variance()[apart] + runs[1].drift_variance()[apart]
     )
     if paired.any():
         change = runs[1] - runs[0]
-        t = t_quantile(CONFIDENCE, change.degrees)
+        t = t_quantile(CONFIDENCE, _noise_cosine_count(change.steps))
         halves[paired] = t * np.sqrt(change.mean_variance()[paired])
         drift[paired] = _drift_half(_PAIRED_WALK_DEGREES, change.drift_variance()[paired])
     drift[~_show_drift(*runs)] = 0

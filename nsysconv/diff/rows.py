@@ -1,5 +1,4 @@
-"""Rows of two sides: matched by their keys, those of one key added up, steps as one row; pairs of rows,
-and how far noise may move one, from how its values vary from step to step.
+"""Rows of two sides, matched by their keys, steps as one row; and how they vary from step to step.
 
 Formulas, with a worked example: docs/definitions.md.
 """

@@ -9,14 +9,18 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
     RANK,
+    call_groups,
+    code_name,
     count_column,
     duration_column,
     key_column,
     per_step,
+    ranks_by_group,
+    rows_at,
     sum_column,
+    with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
-from nsysconv.queries.values import call_groups, code_name, ranks_by_group, rows_at, with_per_step
 from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import blocks, counts, sums, take
 from nsysconv.timeline.events import OpKind

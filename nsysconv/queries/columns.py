@@ -1,12 +1,22 @@
-"""How columns are declared, and those that several reports have."""
+"""Columns that several reports have: how they are declared, and where their values come from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from nsysconv.queries.contract import Query
-from nsysconv.report import Better, Column, Printed
+import numpy as np
+
+from nsysconv.codes import API_LAYERS, DIRECTIONS, MEMORY_KINDS
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.report import MISSING, Better, Column, Printed
+from nsysconv.timeline.arrays import Statistics, blocks, factorize, percent, take
+from nsysconv.timeline.events import GpuOps, OpKind
+from nsysconv.timeline.idle import Window, busy
+from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, step_count
+from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 
@@ -131,3 +141,177 @@ def per_step(name: str, total: str) -> Column:
 def has_per_step(query: Query) -> bool:
     """Return whether a report has columns per step, and looks at steps for nothing else."""
     return any(column.name in _PER_STEP_UNITS for column in query.columns)
+
+
+# -- values
+
+KERNEL_NAME_COLUMNS = {
+    "demangled": "name_id",
+    "short": "short_name_id",
+    "mangled": "mangled_name_id",
+}
+"""Where the table of kernels has each spelling of their names."""
+
+
+def values_by_column(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]
+) -> dict[str, list[Any]]:
+    """Return the values of rows by column; None where a row has no such value."""
+    rows = list(rows)
+    return {column.name: [row.get(column.name) for row in rows] for column in columns}
+
+
+def rows_at(values: Mapping[str, Any], order: Sequence[int] | Array) -> dict[str, Any]:
+    """Return the values of the rows at these places, in this order."""
+    at = np.asarray(order, np.int64)
+    return {
+        name: column[at] if isinstance(column, np.ndarray) else [column[i] for i in at.tolist()]
+        for name, column in values.items()
+    }
+
+
+def ranks_by_group(timeline: Timeline, pids: Array, groups: Array, count: int) -> list[int | None]:
+    """Return the values of RANK for `count` groups, given the process and the group of each member."""
+    ranks = timeline.ranks
+    if not ranks or not count:
+        return [None] * count
+    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
+    for pid, rank in ranks.items():
+        members = groups[pids == pid]
+        low[members] = np.minimum(low[members], rank)
+        high[members] = np.maximum(high[members], rank)
+    return [
+        int(h) if h >= 0 and h == lo else None
+        for lo, h in zip(low.tolist(), high.tolist(), strict=True)
+    ]
+
+
+def call_groups(
+    timeline: Timeline, layers: Array, name_ids: Array, *others: Array
+) -> tuple[Array, list[list[Any]]]:
+    """Return the group of each call by layer, plain name, which versions share, and other numbers.
+
+    Each group's layer, name and other numbers are three or more lists.
+    """
+    by_symbol, keys = factorize(*others, layers, name_ids)
+    places: dict[tuple[Any, ...], int] = {}
+    group_by_symbol = [
+        places.setdefault((*other, layer, timeline.call_names[name_id]), len(places))
+        for *other, layer, name_id in zip(*(key.tolist() for key in keys), strict=True)
+    ]
+    *numbers, codes, names = ([key[i] for key in places] for i in range(len(keys)))
+    group = take(np.array(group_by_symbol, np.int32), by_symbol)
+    return group, [[code_name(API_LAYERS, code) for code in codes], names, *numbers]
+
+
+def kernel_name_ids(columns: Mapping[str, Array], spelling: str) -> Array:
+    """Return the name ids of kernels in a spelling, the demangled name's where it is not recorded."""
+    ids = columns[KERNEL_NAME_COLUMNS[spelling]]
+    if spelling == "demangled":
+        return ids
+    return np.where(ids == MISSING, columns["name_id"].astype(np.int64), ids)
+
+
+def outer_call_time(timeline: Timeline, pid: int) -> int | None:
+    """Return the sum of a process's outermost API calls; None: calls or threads are not recorded."""
+    # Calls without a thread do not say which of them lie inside others.
+    if not {Fact.API_CALLS, Fact.THREADS} <= timeline.profile.facts:
+        return None
+    calls = timeline.calls
+    outer = (calls.pid == pid) & timeline.calls_in_slice & calls.outermost
+    return sum(
+        int((calls.end[block] - calls.start[block]).sum(where=outer[block]))
+        for block in blocks(len(calls))
+    )
+
+
+def window_times(ops: GpuOps, span: Window | None) -> dict[str, Any]:
+    """Return the values of window_ns, busy_ns, idle_ns, idle_pct and kernel_union_ns of operations
+    in their window; none without a window.
+    """
+    if span is None:
+        return {}
+    busy_ns = busy(ops.start, ops.end, span)
+    idle_ns = span.length - busy_ns
+    return {
+        "window_ns": span.length,
+        "busy_ns": busy_ns,
+        "idle_ns": idle_ns,
+        "idle_pct": float(percent(idle_ns, span.length or 1)),
+        "kernel_union_ns": busy(ops.start, ops.end, span, ops.kind == OpKind.KERNEL),
+    }
+
+
+# -- copies
+
+_MIGRATION = len(DIRECTIONS)  # the first code of a migration's direction
+_DIRECTION_NAMES = (*DIRECTIONS, *(f"UM {name}" for name in DIRECTIONS))
+
+
+def direction_code(direction: int | None, *, migration: bool) -> int:
+    """Return one code for the direction of a copy or a migration; what is not recorded is Unknown."""
+    return (direction or 0) + (_MIGRATION if migration else 0)
+
+
+def direction_codes(directions: Array, *, migration: bool) -> Array:
+    """Return the codes of many directions, as `direction_code` does."""
+    if not migration:
+        return directions
+    return np.where(directions == MISSING, 0, directions) + _MIGRATION
+
+
+def direction_names(codes: Array) -> list[str]:
+    """Return the names of directions by their codes; `UM ` marks migrations."""
+    return [code_name(_DIRECTION_NAMES, code) or "Unknown" for code in codes.tolist()]
+
+
+def memory_kind_names(codes: Array) -> list[str | None]:
+    """Return the names of kinds of memory; None: not recorded."""
+    return [code_name(MEMORY_KINDS, code) for code in codes.tolist()]
+
+
+def code_name(names: Sequence[str], code: int | None) -> str | None:
+    """Return the name behind a code; None where the code has none."""
+    return names[code] if code is not None and 0 <= code < len(names) else None
+
+
+# -- statistics
+
+_STATISTICS = {
+    "avg": "mean",
+    "med": "median",
+    "min": "minimum",
+    "max": "maximum",
+    "stddev": "deviation",
+}
+
+
+def statistics_values(statistics: Statistics, prefix: str = "") -> dict[str, Array]:
+    """Return the values of PREFIXavg_ns to PREFIXstddev_ns."""
+    return {f"{prefix}{name}_ns": getattr(statistics, field) for name, field in _STATISTICS.items()}
+
+
+# -- per step
+
+
+def with_per_step(
+    values: ColumnValues, timeline: Timeline, request: Request, totals: Mapping[str, str]
+) -> Result:
+    """Return the result with the columns that `totals` names, each with the column that it divides.
+
+    Where no step is annotated, the facts that describe steps are unused.
+    """
+    count = step_count(timeline, step_pattern(request))
+    divided = {name: _divided(values[total], count) for name, total in totals.items()}
+    known = any(np.isfinite(each).any() for each in divided.values())
+    return Result({**values, **divided}, unused=frozenset() if known else STEP_FACTS)
+
+
+def step_pattern(request: Request) -> str:
+    """Return what steps are called: as the request says, else as usual."""
+    return STEP_RANGE if request.step_range is None else request.step_range
+
+
+def _divided(values: Sequence[int | None] | Array, count: int) -> Array:
+    totals = np.array([MISSING if value is None else value for value in values], np.int64)
+    return np.where(totals == MISSING, np.nan, totals / (count or np.nan))

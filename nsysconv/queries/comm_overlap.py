@@ -7,9 +7,8 @@ from typing import Any
 
 from nsysconv.facts import Fact
 from nsysconv.queries import kernel_categories
-from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column
+from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column, values_by_column
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.queries.values import values_by_column
 from nsysconv.report import Column, Picture
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.events import OpKind

@@ -10,10 +10,16 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, duration_column
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    WINDOW,
+    duration_column,
+    values_by_column,
+)
 from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
-from nsysconv.queries.values import values_by_column
 from nsysconv.report import Column, Picture
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.idle import window

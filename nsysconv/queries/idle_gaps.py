@@ -14,14 +14,17 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
     WINDOW,
+    code_name,
     count_column,
     duration_column,
     key_column,
     per_step,
+    rows_at,
     sum_column,
+    values_by_column,
+    with_per_step,
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
-from nsysconv.queries.values import code_name, rows_at, values_by_column, with_per_step
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline import idle
 from nsysconv.timeline.arrays import blocks, counts, decade, distinct, factorize, sums

@@ -13,11 +13,12 @@ from nsysconv.queries.columns import (
     count_column,
     duration_column,
     key_column,
+    ranks_by_group,
+    rows_at,
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.kernels import KERNEL_PCT
-from nsysconv.queries.values import ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums, take
 from nsysconv.timeline.events import GpuOps, OpKind

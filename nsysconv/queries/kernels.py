@@ -8,21 +8,19 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
     DURATION_DOCS,
+    KERNEL_NAME_COLUMNS,
     count_column,
+    kernel_name_ids,
     key_column,
     per_step,
-    statistics_columns,
-    sum_column,
-)
-from nsysconv.queries.contract import ColumnValues, Query, Request, Result
-from nsysconv.queries.values import (
-    KERNEL_NAME_COLUMNS,
-    kernel_name_ids,
     ranks_by_group,
     rows_at,
+    statistics_columns,
     statistics_values,
+    sum_column,
     with_per_step,
 )
+from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import factorize, grouped_statistics, percent
 from nsysconv.timeline.steps import STEP_FACTS

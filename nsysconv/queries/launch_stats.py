@@ -8,13 +8,15 @@ from nsysconv.facts import Fact
 from nsysconv.queries.api_vs_kernel import LAUNCH_LATENCY, LAYER, QUEUE_COUNT
 from nsysconv.queries.columns import (
     BY_DEVICE,
+    call_groups,
     count_column,
     duration_column,
     key_column,
+    ranks_by_group,
+    rows_at,
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
-from nsysconv.queries.values import call_groups, ranks_by_group, rows_at
 from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics
 from nsysconv.timeline.timeline import Timeline, launches

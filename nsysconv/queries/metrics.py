@@ -8,9 +8,15 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, count_column, key_column
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    code_name,
+    count_column,
+    key_column,
+    ranks_by_group,
+    rows_at,
+)
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
-from nsysconv.queries.values import code_name, ranks_by_group, rows_at
 from nsysconv.report import MISSING, Column, values_of
 from nsysconv.timeline.arrays import factorize, sums
 from nsysconv.timeline.timeline import Timeline

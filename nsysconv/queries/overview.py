@@ -7,9 +7,16 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, WINDOW, count_column, duration_column, sum_column
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    WINDOW,
+    count_column,
+    duration_column,
+    sum_column,
+    values_by_column,
+    window_times,
+)
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.queries.values import values_by_column, window_times
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, counts, sums
 from nsysconv.timeline.events import GpuOps, OpKind

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, RANK, count_column, sum_column
+from nsysconv.queries.columns import (
+    PROFILE,
+    RANK,
+    count_column,
+    outer_call_time,
+    sum_column,
+    values_by_column,
+)
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
-from nsysconv.queries.values import outer_call_time, values_by_column
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.events import ApiCalls

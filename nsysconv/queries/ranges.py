@@ -9,11 +9,13 @@ from nsysconv.queries.columns import (
     PROFILE,
     count_column,
     duration_column,
+    ranks_by_group,
+    rows_at,
     statistics_columns,
+    statistics_values,
     sum_column,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
-from nsysconv.queries.values import ranks_by_group, rows_at, statistics_values
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline import nesting
 from nsysconv.timeline.annotations import OPERATOR, START_END, operators, prefix_domains, ranges

@@ -16,10 +16,12 @@ from nsysconv.queries.columns import (
     count_column,
     duration_column,
     key_column,
+    outer_call_time,
     sum_column,
+    values_by_column,
+    window_times,
 )
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result
-from nsysconv.queries.values import outer_call_time, values_by_column, window_times
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, take
 from nsysconv.timeline.events import OpKind

@@ -7,9 +7,15 @@ from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PID, PROCESS_RANK, PROFILE, duration_column, key_column
+from nsysconv.queries.columns import (
+    PID,
+    PROCESS_RANK,
+    PROFILE,
+    duration_column,
+    key_column,
+    step_pattern,
+)
 from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.queries.values import step_pattern
 from nsysconv.report import Column, Picture
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges

@@ -17,10 +17,10 @@ from nsysconv.queries.columns import (
     duration_column,
     key_column,
     sum_column,
+    values_by_column,
 )
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.kernel_categories import RULES
-from nsysconv.queries.values import values_by_column
 from nsysconv.report import Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import ClockOffset, time_of_day

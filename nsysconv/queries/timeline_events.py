@@ -8,14 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PID, PROFILE, RANK, duration_column, key_column
-from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Query, Request, Result
-from nsysconv.queries.values import (
+from nsysconv.queries.columns import (
+    DEVICE,
     KERNEL_NAME_COLUMNS,
+    PID,
+    PROFILE,
+    RANK,
     direction_codes,
     direction_names,
+    duration_column,
     kernel_name_ids,
+    key_column,
 )
+from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.annotations import operators, ranges
 from nsysconv.timeline.events import OpKind, Spans

@@ -5,17 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import BY_DEVICE, count_column, key_column, per_step, sum_column
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
-from nsysconv.queries.values import (
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    count_column,
     direction_code,
     direction_codes,
     direction_names,
+    key_column,
     memory_kind_names,
+    per_step,
     ranks_by_group,
     rows_at,
+    sum_column,
     with_per_step,
 )
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import decade, factorize, grouped_statistics
 from nsysconv.timeline.steps import STEP_FACTS

@@ -18,7 +18,7 @@ from typing import TextIO
 
 import numpy as np
 
-from nsysconv.names import encodable, escaped, shorten, shorten_kernel
+from nsysconv.names import escaped, shorten, shorten_kernel
 from nsysconv.notes import Severity
 from nsysconv.render import display
 from nsysconv.render.contract import Options

@@ -13,9 +13,15 @@ from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, duration_column
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    direction_names,
+    duration_column,
+    memory_kind_names,
+)
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
-from nsysconv.queries.values import direction_names, memory_kind_names
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.events import OpKind, call_ids
 from nsysconv.timeline.timeline import Timeline, cached_whole

@@ -19,9 +19,9 @@ from nsysconv.queries.columns import (
     WINDOW,
     count_column,
     duration_column,
+    values_by_column,
 )
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
-from nsysconv.queries.values import values_by_column
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import distinct, factorize, percent
 from nsysconv.timeline.events import GpuOps

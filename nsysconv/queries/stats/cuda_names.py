@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.errors import UsageError
+from nsysconv.queries.columns import KERNEL_NAME_COLUMNS, kernel_name_ids
 from nsysconv.queries.contract import Array, Option, Request
-from nsysconv.queries.values import KERNEL_NAME_COLUMNS, kernel_name_ids
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import ranges
 from nsysconv.timeline.arrays import by_group, factorize, take

@@ -16,12 +16,13 @@ from nsysconv.queries.columns import (
     duration_column,
     key_column,
     printed,
+    rows_at,
     statistics_by_header,
     statistics_docs,
+    statistics_values,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
-from nsysconv.queries.values import rows_at, statistics_values
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, take
 from nsysconv.timeline.events import GpuOps, OpKind

@@ -17,14 +17,16 @@ from nsysconv.queries.columns import (
     duration_column,
     key_column,
     printed,
+    rows_at,
     statistics_by_header,
     statistics_docs,
+    statistics_values,
     sum_column,
+    values_by_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request, Result
 from nsysconv.queries.stats import nvtx_ranges, summaries
 from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
-from nsysconv.queries.values import rows_at, statistics_values, values_by_column
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline import nesting
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names

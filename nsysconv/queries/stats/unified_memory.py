@@ -9,9 +9,8 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import count_column, key_column, printed
+from nsysconv.queries.columns import count_column, key_column, printed, rows_at, values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
-from nsysconv.queries.values import rows_at, values_by_column
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import counts, distinct, factorize, sums
 from nsysconv.timeline.timeline import Timeline
