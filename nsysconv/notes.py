@@ -17,7 +17,7 @@ from nsysconv.facts import Fact
 
 
 class Severity(StrEnum):
-    """How much a note weighs: a remark, numbers that are not exact, or rows that are missing."""
+    """The weight of a note: a remark, numbers that are not exact, or rows that are missing."""
 
     INFO = "info"
     APPROXIMATED = "approximated"

@@ -34,7 +34,7 @@ _MAX_NS = 2**63
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one rank; None means unknown. `report` and `store` are names of files beside it."""
+    """The record of one rank; None means unknown. `report` and `store` are names of files beside it."""
 
     rank: int | None = None
     local_rank: int | None = None

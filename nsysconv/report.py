@@ -32,7 +32,7 @@ _ARROW = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 @dataclass(frozen=True)
 class Printed:
-    """How another tool's table prints a column: its header, and rounding.
+    """The way another tool's table prints a column: its header, and rounding.
 
     Numbers are divided by `per` and rounded half away from zero to `decimals` digits; None leaves
     integers as they are.
@@ -96,7 +96,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Picture:
-    """How to draw a report; the names are those of its columns.
+    """A chart of a report; the names are those of its columns.
 
     | kind | drawn | x | values |
     |---|---|---|---|

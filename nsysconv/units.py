@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """What a column's numbers count. `TEXT` and `ID` are no quantities; `REAL` has any unit."""
+    """The unit of a column. `TEXT` and `ID` are no quantities; `REAL` has any unit."""
 
     TEXT = "text"
     ID = "id"

@@ -1,4 +1,4 @@
-"""What nsysconv does, as functions: import, open, report, compare, export, info, runs, sql; and Slice.
+"""The library, as functions: import, open, report, compare, export, info, runs, sql; and Slice.
 
 import nsysconv
 nsysconv.import_files(["report1.sqlite"], store="job.db")

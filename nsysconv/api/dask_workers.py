@@ -45,7 +45,7 @@ _ANSWER_S = 15
 _WORKERLESS_S = 120
 """A cluster that has had no worker for this long is given up."""
 _LOOK_S = 5
-"""How often a cluster is asked for its workers."""
+"""Seconds between two looks at a cluster's workers."""
 _AHEAD = 4
 """Results that may wait for an earlier one, per piece at work at a time."""
 

@@ -60,7 +60,7 @@ _RUN_NOISE = re.compile(r"\s*([0-9]{1,2}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*%\s*")
 
 @dataclass(frozen=True)
 class DiffResult:
-    """What a comparison says.
+    """The result of a comparison.
 
     `answer` is one line: slower, faster, same or cannot tell, of what and by how much; `headline` the
     same as a report of one row. `reports` are those of changes, then, where there are limits, that of
@@ -121,7 +121,7 @@ def compare(
 
 @dataclass(frozen=True)
 class DiffOptions:
-    """What is asked of a comparison; the fields mean what the parameters of `compare` mean."""
+    """The options of a comparison; the fields mean what the parameters of `compare` mean."""
 
     reports: tuple[str, ...] | None = None
     match: str | None = None

@@ -24,7 +24,7 @@ from nsysconv.timeline.slices import Slice
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export made: the file or folder, and what is in it."""
+    """The result of an export: the file or folder, and what is in it."""
 
     path: Path
     written: Written

@@ -44,7 +44,7 @@ _FEW_BYTES = 100_000_000
 _CORES_FOR_TEXT = 4
 
 _PATIENCE_S = 600.0
-"""How long a store that is complete waits for imports that add to the same store."""
+"""Seconds that a store that is complete waits for imports that add to the same store."""
 _POLL_S = 0.1
 
 
@@ -58,7 +58,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What became of an import: the store and one entry per file, in the order of reading.
+    """The result of an import: the store and one entry per file, in the order of reading.
 
     `passed` are files that were not read because their recording is there in another form, `lost` are
     records of ranks that left no report; `runs` are those that the profiles are of. `rank_from` is what
@@ -271,7 +271,7 @@ def _runs(target: Location, results: Sequence[FileResult]) -> tuple[tuple[RunRes
 
 
 class Work(Enum):
-    """What reading an input asks for."""
+    """A request to read an input."""
 
     COPYING = "rows that the database itself copies"
     DECODING = "text that is decoded"

@@ -1,4 +1,4 @@
-"""What an import reads: the files that its arguments stand for, each recording once; missing ranks."""
+"""The inputs of an import: the files that its arguments name, each recording once; missing ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nsysconv.store.location import Location, is_store, parse_location, reading
 from nsysconv.store.runs import contiguous_ranges, ranges_as_text
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
-"""What job scripts, too, leave beside a record under its name."""
+"""Suffixes of files that job scripts, too, leave beside a record under its name."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class SkippedFile:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is read, what is not, and the records of ranks that left no report."""
+    """The inputs of an import, the files left out, and the records of ranks that left no report."""
 
     read: tuple[Input, ...]
     passed: tuple[SkippedFile, ...] = ()

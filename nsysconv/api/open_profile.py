@@ -36,7 +36,7 @@ KERNEL_NAMES = ("demangled", "short", "mangled")
 BY = ("step",)
 
 _MOST_CHOICES = 20
-"""Where one of several profiles has to be named, so many are listed."""
+"""The number of profiles that are listed where one of several has to be named."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ShownReport(Report):
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What is asked of reports: which, on which part of a profile, of how many rows.
+    """A request for reports: which, on which part of a profile, of how many rows.
 
     The fields mean what the parameters of `report_on` mean; `names` None means the default reports.
     """

@@ -54,7 +54,7 @@ _WITHOUT_RANK = ("host", "job")
 
 @dataclass(frozen=True)
 class RankClaim:
-    """What one voice (the user, a record, a file's name) says of a recording."""
+    """The names that one voice (the user, a record, a file's name) gives a recording."""
 
     voice: str
     rank: int | None = None
@@ -207,7 +207,7 @@ Done = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class FileResult:
-    """What became of one input: `imported` recordings, or `error`; `skipped` if it was in a folder."""
+    """The result of one input: `imported` recordings, or `error`; `skipped` if it was in a folder."""
 
     path: Path
     imported: tuple[Imported, ...] = ()
@@ -217,7 +217,7 @@ class FileResult:
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What is asked of an import, for all inputs alike.
+    """The options of an import, the same for all inputs.
 
     The first fields mean what the parameters of `import_files` mean. `threads` is how many may work on
     one input (None: one per core but for the core that copies rows), `processes` how many may decode it

@@ -1,4 +1,4 @@
-"""What profiles are and can answer: `info`, `runs`, the list of `reports`, and `sql` queries."""
+"""Descriptions of profiles: `info`, `runs`, the list of `reports` and their needs; and `sql` queries."""
 
 from __future__ import annotations
 
@@ -357,7 +357,7 @@ _QUESTIONS = {
     "rules": rules.REPORTS,
     "as nsys stats": stats.REPORTS,
 }
-"""What reports are about, in the order of the list; reports that are not here come last."""
+"""Groups of reports by subject, in the order of the list; reports that are not here come last."""
 
 _LISTED = tuple(name for names in _QUESTIONS.values() for name in names)
 _BY_QUESTION = (*_LISTED, *(name for name in queries.REPORTS if name not in _LISTED))

@@ -37,7 +37,7 @@ from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.slices import Slice
 
 BY = ("rank", "host", "device", *open_profile.BY)
-"""What rows may be given for."""
+"""Kinds of rows that a report on many ranks can have."""
 
 MOST_BESIDE = 8
 """Of more profiles than this, rows become three: of the least, the median and the greatest value."""

@@ -1,4 +1,4 @@
-"""What functions of the library take: targets, words and callbacks; and the files that a target names."""
+"""Types of arguments of the library: targets, words and callbacks; and the files that a target names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who does work on many files or profiles: this process, processes beside it, or a Dask cluster."""
+"""Workers for many files or profiles: this process, processes beside it, or a Dask cluster."""
 
 from __future__ import annotations
 

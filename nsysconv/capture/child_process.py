@@ -30,7 +30,7 @@ PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals by which batch systems warn programs; what they do is the program's."""
 
 FINISH_S = 300.0
-"""How long a profiler that was signalled to end may take over its report before it is killed."""
+"""Seconds that a profiler may take over its report, once signalled to end, before it is killed."""
 _SAME_S = 1.0
 """Signals to end within this are one: batch systems send several at once."""
 _LOOK_S = 0.1
@@ -39,7 +39,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class ExitState:
-    """How a profiler ended: status to pass on, own signal, and if it was signalled to end."""
+    """The end of a profiler: status to pass on, own signal, and whether it was signalled to end."""
 
     status: int
     killed_by: int | None
@@ -47,7 +47,7 @@ class ExitState:
 
 
 class Step(Enum):
-    """How far the end has come."""
+    """Stages of ending a profiler."""
 
     NOT_SIGNALLED = 0
     PROGRAM_SIGNALLED = 1
@@ -56,7 +56,7 @@ class Step(Enum):
 
 
 class Escalation:
-    """What to do when: signals and time in, steps out. Knows nothing of processes."""
+    """A state machine: signals and time in, steps to take out. Knows nothing of processes."""
 
     def __init__(self, grace_s: float, finish_s: float = FINISH_S) -> None:
         """Give the program `grace_s` seconds to end, and the profiler `finish_s`."""

@@ -26,7 +26,7 @@ from nsysconv.record import Record
 from nsysconv.refusals import reason_of
 
 _OWN_STREAMS = ("%1", "%2")
-"""What nvprof takes for its stdout and stderr."""
+"""Names by which nvprof takes stdout and stderr for its log."""
 
 
 def capture(

@@ -25,11 +25,11 @@ from nsysconv.record import Record
 from nsysconv.refusals import reason_of
 
 KEEPS = ("report", "export", "store")
-"""What can be kept of a rank."""
+"""Kinds of files that can be kept of a rank."""
 _PENDING = ("not exported and imported yet",)
-"""What a record says until that is done: whoever is killed before, or has no room, leaves it so."""
+"""The outcome in a record until all is done: whoever is killed before, or has no room, leaves it so."""
 _UNFINISHED = ".qdstrm"
-"""What nsys leaves where it could not make a report of what it recorded."""
+"""Suffix of the file that nsys leaves where it could not make a report of what it recorded."""
 
 ImportFile = Callable[[Path, str | None, Path | None], int | None]
 """Puts a file into a store: the file, the store that is asked for by name, else the new file to make.
@@ -42,7 +42,7 @@ class ImportFailed(Exception):  # noqa: N818 - says what became of an import
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """What is asked of a capture.
+    """The options of a capture.
 
     `ranks` which are profiled (None: all), `keep` what is kept (of KEEPS), `stores` places to import
     into as well, `scratch` the folder for local files (None: TMPDIR or /tmp), `grace_s` how long the
@@ -61,7 +61,7 @@ class CaptureOptions:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where things go: each output's folder on scratch with the one it is kept in, and its value.
+    """The places of outputs: each one's folder on scratch, the one it is kept in, and its value.
 
     `expected` is the stem that a report would have, `first` the record that was written at the start
     (None: it could not be).
@@ -93,7 +93,7 @@ class _Report:
 
 @dataclass(frozen=True)
 class Captured:
-    """What became of a capture: the program's exit status and, per report, its record as a file."""
+    """The result of a capture: the program's exit status and, per report, its record as a file."""
 
     exit_status: int
     records: tuple[Path, ...] = ()
@@ -102,7 +102,7 @@ class Captured:
 
 @dataclass(frozen=True)
 class StageOutContext:
-    """What all steps need: `profiler` is the file that ran, `record` what is known before."""
+    """The state that all steps share: `profiler` is the file that ran, `record` what is known before."""
 
     plan: Plan
     line: Line

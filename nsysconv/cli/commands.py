@@ -1,4 +1,4 @@
-"""What the commands do: one call of the library, and its reports rendered to where -f and -o say."""
+"""The commands: one call of the library each, and its reports rendered to where -f and -o say."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from nsysconv.export import FORMATS
 WHAT, NAMED, PART = "What", "What it is called", "Which part"
 SHOWN, RUN = "How it is shown", "How it runs"
 GROUPS = (WHAT, NAMED, PART, SHOWN, RUN)
-"""What options are about, in the order of a command's help; options of no group come last."""
+"""Groups of options, in the order of a command's help; options of no group come last."""
 
 # Declare an option of a group.
 what_option = partial(typer.Option, rich_help_panel=WHAT)

@@ -1,1 +1,1 @@
-"""What changed between two runs: two sides' reports in, one report out, and whether to trust it."""
+"""Comparison of two runs: two sides' reports in, one report out, and whether to trust it."""

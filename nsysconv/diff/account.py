@@ -1,4 +1,4 @@
-"""What the change of a run's time is made of: parts, per device, that add up to the change.
+"""The account of a change of a run's time: parts, per device, that add up to the change.
 
 Definitions, with a worked example: docs/definitions.md.
 """
@@ -51,7 +51,7 @@ PART_TITLES = {
 """The parts in words for people."""
 
 MINOR = "other"
-"""What minor parts are called where they are joined."""
+"""Name of the minor parts where they are joined."""
 
 _MINOR_SHARE = Fraction(5, 1000)
 _NOTHING = Fraction(0), Fraction(0)

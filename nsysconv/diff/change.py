@@ -221,7 +221,7 @@ _STATES = ("exceeded", "within", _CANNOT_TELL)
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether the other side is slower, and how much can be made of it.
+    """The answer: whether the other side is slower, and how far that can be trusted.
 
     `what` is the figure: the time of a step, with what lies between steps, where both sides have steps;
     else the window from the first to the last GPU operation; of several devices and ranks the longest.

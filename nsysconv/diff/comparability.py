@@ -1,4 +1,4 @@
-"""Whether two sides of a diff may be compared: what differs besides the program.
+"""Comparability of the two sides of a diff: what differs besides the program.
 
 A side is one or more profiles: repeats of a run, or the ranks of a run. Profiles of a side that hold
 different ranks are parts of a run; profiles of the same ranks, or without any, are repeats. A value that

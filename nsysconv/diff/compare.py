@@ -44,7 +44,7 @@ logarithm; rows and measures that have no values by step are left out."""
 
 
 class RunNoise(NamedTuple):
-    """How runs are assumed to differ: `stepped` where steps show the rest, else `single`."""
+    """The assumed noise between runs: `stepped` where steps show the rest, else `single`."""
 
     stepped: float = UNKNOWN_RUN_NOISE
     single: float = UNKNOWN_RUN_NOISE
@@ -63,7 +63,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """How two sides' rows are matched and judged.
+    """Rules for matching and judging the rows of two sides.
 
     `name_keys` give the keys of key columns' texts. Columns that are not `comparable` have no verdict;
     without `one_sided`, nor has a row that is on one side only. `half_widths` and `noise` are for sides

@@ -70,7 +70,7 @@ _LONGEST = 40
 
 @dataclass(frozen=True)
 class Limit:
-    """How much worse a column may be.
+    """A limit: how much worse a column may be.
 
     `amount` is in percent of the base (`share`), in percentage points (`points`) or in the column's own
     unit (`absolute`). `pattern` chooses the rows, None all of them. `text` is how the user spelled it,
@@ -116,7 +116,7 @@ class JudgedRow:
 
 @dataclass(frozen=True)
 class LimitVerdict:
-    """Whether a limit holds, why, and the worst of its rows.
+    """The state of a limit, why, and the worst of its rows.
 
     `worst` became worse the most (or better the least) of the rows that exceed, else of those that leave
     the question open; None where no row has both values.
@@ -478,7 +478,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class LimitsFile:
-    """What a file of limits says, not yet understood.
+    """A file of limits as text, not parsed yet.
 
     `limits` are the texts of limits as `--fail-on` takes them, each with its place, as in
     `limits.toml:4`. The others are the texts of the options of these names, None where it has none.

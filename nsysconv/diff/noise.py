@@ -20,7 +20,7 @@ from nsysconv.timeline.steps import MIN_STEPS
 Array = np.ndarray
 
 CONFIDENCE = 0.95
-"""How often an interval holds the true change."""
+"""Confidence level: the share of intervals that hold the true change."""
 
 RUN_NOISE = 0.01
 """Standard deviation of one run, as a share, of unchanged work on the same GPU and with steps.
@@ -30,7 +30,7 @@ Four repeats a side of recorded training runs had 1.3 and 1.4 %, two machines wi
 """
 
 UNKNOWN_RUN_NOISE = 0.03
-"""As RUN_NOISE, where the GPU is another one or not known, or there are no steps to look at.
+"""The same if the GPU is another one or not known, or there are no steps to look at.
 
 Ten unchanged CI runs on one model of GPU had about 3 % (Forest-Neurotech/mach #73). GPUs of one model
 may differ by more: 8 % on average (Sinha et al., SC22).
@@ -66,7 +66,7 @@ _CELLS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class ConfidenceInterval:
-    """Where the ratio other / base, or the difference other - base, may be; `high` may be infinite."""
+    """Confidence interval of other / base, or of other - base; `high` may be infinite."""
 
     low: float
     high: float

@@ -1,4 +1,4 @@
-"""What every exporter offers, and its options."""
+"""The contract of exporters, and their options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Written:
-    """What an export wrote: numbers of rows (or events) by table (or kind), and notes on losses."""
+    """The result of an export: numbers of rows (or events) by table (or kind), and notes on losses."""
 
     counts: dict[str, int]
     notes: tuple[Note, ...] = ()
@@ -31,9 +31,9 @@ class Exporter(Protocol):
     """One format: a module with these names."""
 
     TITLE: str
-    """What the format is, for people."""
+    """The title of the format, for people."""
     SUFFIXES: tuple[str, ...]
-    """How names of its files end, the usual one first; empty: it writes a folder."""
+    """Suffixes of its files, the usual one first; empty: it writes a folder."""
 
     @staticmethod
     def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Written:

@@ -1,4 +1,4 @@
-"""What a trace shows of a row, kind by kind: its name, its category and its arguments.
+"""Events of a trace, kind by kind: the name, category and arguments of a row.
 
 Labels, categories and names are those that PyTorch's profiler uses where it has such rows, so that
 programs which know its traces know these.
@@ -72,7 +72,7 @@ class NameLookup:
 
 @dataclass(frozen=True)
 class EventArgs:
-    """What a trace shows of rows beside when and where they were.
+    """The names, categories and arguments of rows in a trace.
 
     `repeated` are arguments with few distinct values, `single` those that differ from row to row:
     arrays with MISSING (or NaN) for none, Coded texts, or a Triple. `dur` replaces the rows' durations.
@@ -87,7 +87,7 @@ class EventArgs:
 
 @dataclass(frozen=True)
 class ArgReader:
-    """Which columns of a kind's rows are read, and the function that makes arguments of them."""
+    """The columns that are read of a kind's rows, and the function that makes arguments of them."""
 
     columns: tuple[str, ...]
     make: Callable[[EventColumns, NameLookup], EventArgs]

@@ -1,4 +1,4 @@
-"""Which tracks a trace has: kinds of rows, and the processes and devices under which they are shown."""
+"""Tracks of a trace: kinds of rows, and the processes and devices under which they are shown."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ ON_THREADS = (
     EventKind("graph_node", "graph_node", _THREAD, _fixed("graph nodes"), event_args.graph_node,
               instant=True),
 )  # fmt: skip
-"""What happened on threads, in the order of their tracks from above."""
+"""Kinds of rows of threads, in the order of their tracks from above."""
 
 ON_DEVICES = (
     EventKind("sync", "sync", _STREAM, _fixed("waits"), event_args.sync, nests=False),
@@ -128,7 +128,7 @@ ON_DEVICES = (
     EventKind("page_fault", "page_fault", ("device_id", "pid"), _fixed("page faults"),
               event_args.page_fault, nests=False),
 )  # fmt: skip
-"""What happened on devices beside operations."""
+"""Kinds of rows of devices beside operations."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What an importer module offers, and what importers say in the same words."""
+"""The contract of importers, and the texts that several of them share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def too_many_recordings_error(where: str) -> InputError:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked of an import.
+    """The options of an import that importers see.
 
     `include`: words of importers' INCLUDABLE. The others change no row: `processes` may work on one file
     at a time (None: as many as pay); `in_place`: the rows are read where they are and not copied.
@@ -70,15 +70,15 @@ class Importer(Protocol):
     VERSION: int
     """Raise it when the same file gives other rows; it is part of a profile's identity."""
     TITLE: str
-    """What the source is, for people."""
+    """The title of the source, for people."""
     GUARANTEED: frozenset[Fact]
-    """What every file of the source holds."""
+    """Facts that every file of the source holds."""
     POSSIBLE: frozenset[Fact]
-    """What a file of the source may hold."""
+    """Facts that a file of the source may hold."""
     ADVICE: Mapping[Fact, str]
-    """How to record a fact next time, also for facts that only other sources hold."""
+    """Advice by fact: how to record it next time, also for facts that only other sources hold."""
     JOINS: bool
-    """Whether several files can be one recording, if the user says so."""
+    """True if several files can be one recording when the user says so."""
     INCLUDABLE: Mapping[str, str]
     """Rows that are left out unless asked for, being many: a word for each, and what they are."""
 

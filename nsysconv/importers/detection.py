@@ -1,4 +1,4 @@
-"""Which importer reads a file, and what to say of a file that none reads."""
+"""Detection of the importer that reads a file, and the error for a file that none reads."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _FACTS = frozenset({Fact.DIRECTIVES})
 
 
 class Construct(NamedTuple):
-    """What rows of one name have in common; 0: no file, line, or kernel or variable."""
+    """The properties that rows of one name share; 0: no file, line, or kernel or variable."""
 
     source: str
     kind: int

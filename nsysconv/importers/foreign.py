@@ -1,4 +1,4 @@
-"""What a file is that no importer reads, and what to do instead: files of other programs.
+"""Files of other programs, which no importer reads: how to know them, and what to do instead.
 
 Looked at only after every importer has refused the file. The kinds are in foreign.toml.
 """

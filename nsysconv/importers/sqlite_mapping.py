@@ -1,4 +1,4 @@
-"""How event tables of a SQLite source become rows of ours, also where some of their cells are damaged.
+"""Rows out of the event tables of a SQLite source, also where some of their cells are damaged.
 
 Each importer of SQLite files states its tables as mappings. A mapping gives one plain select, fast and
 without checks. Where the schema refuses a row of it, or a survey has seen odd cells, the select is made
@@ -61,7 +61,7 @@ LAUNCH_COLUMNS = {
 
 @dataclass(frozen=True)
 class Clock:
-    """Where a source's times begin: `zero` is subtracted from each of them.
+    """The zero of a source's times: `zero` is subtracted from each of them.
 
     `zero_utc_ns` is the time of day of our zero, `recording_ns` how long the recording is; None:
     the source does not say.
@@ -108,7 +108,7 @@ class SurveyedIds:
 
 @dataclass(frozen=True, kw_only=True)
 class MappingContext:
-    """What the survey of a file decides for a mapping; each importer adds its own.
+    """Decisions of the survey of a file for a mapping; each importer adds its own.
 
     `zero` is subtracted from every time. `construct_ids`: name ids of constructs of OpenACC and OpenMP.
     `careful`: look for rows without a time and for ids that cannot be, which takes time.
@@ -124,7 +124,7 @@ ContextT = TypeVar("ContextT", bound=MappingContext)
 
 @dataclass(frozen=True)
 class TableMapping(Generic[ContextT]):
-    """How rows of one source table become rows of one of our event tables.
+    """A mapping of one source table to one of our event tables.
 
     `columns` gives an expression for each of our columns, `where` a filter, `join` the table or what it
     is joined with, under the name `alias`. Without its `needs` a table is not read.
@@ -227,7 +227,7 @@ def unrecorded_gpu_work(
 
 @dataclass(frozen=True)
 class CellChecks:
-    """Which cells of a source's event tables guards look at.
+    """The cells of a source's event tables that guards look at.
 
     `required`: rows without a whole number there cannot be placed in time, process or device and are
     left out; other cells that hold no number become null. `not_numbers`: columns that hold something

@@ -150,7 +150,7 @@ KERNEL_NAME_COLUMNS = {
     "short": "short_name_id",
     "mangled": "mangled_name_id",
 }
-"""Where the table of kernels has each spelling of their names."""
+"""Column of the table of kernels for each spelling of their names."""
 
 
 def values_by_column(

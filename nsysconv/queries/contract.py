@@ -1,4 +1,4 @@
-"""What a report declares, what it is asked for, and what it gives."""
+"""The contract of reports: what one declares, is asked for, and returns."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ColumnValues = Mapping[str, Sequence[Any] | Array]
 GPU_OP_FACTS = frozenset(
     {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
 )
-"""What reports on all GPU operations use besides kernels."""
+"""Facts that reports on all GPU operations use besides kernels."""
 CALL_FACTS = frozenset({Fact.API_CALLS, Fact.API_LINKS})
 """API calls, and which GPU operations they launched."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a query is asked for besides the time line, which is cut to a slice already.
+    """The request to a query besides the time line, which is cut to a slice already.
 
     `limit` (0: none) lets a query skip the work for rows that will not be shown; others may ignore it.
     `by_step` asks for a row per step from the queries that can give one. `step_range` is the name of the
@@ -58,7 +58,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Result:
-    """What a query computed.
+    """The result of a query.
 
     `row_count` is the number of all rows if `values` has only the first ones (None: it has all).
     `notes` are caveats that computing revealed. `unused` are facts of the query's `uses` on which no

@@ -201,7 +201,7 @@ def _row_count(values: ColumnValues) -> int:
 
 @dataclass(frozen=True)
 class PartialReport:
-    """What one profile contributes to a report over ranks, to be sent to who combines them.
+    """The contribution of one profile to a report over ranks, sent to the process that combines them.
 
     `report` is all but the rows; `content` is None where the profile did not record them.
     """

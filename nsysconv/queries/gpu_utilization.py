@@ -1,4 +1,4 @@
-"""How far kernels filled each device, over all or step by step."""
+"""Occupancy of each device by kernels, over all or step by step."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from nsysconv.units import Unit
 K = TypeVar("K", bound=Hashable)
 
 _HOST_FACTS = {Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.DEVICES, Fact.OVERHEAD, *STEP_FACTS}
-"""What says what the host did in a gap, besides its API calls."""
+"""Facts that describe what the host did in a gap, besides its API calls."""
 
 _KIND = key_column(
     "kind",

@@ -1,4 +1,4 @@
-"""What launching costs: how long calls take, how long what they launch runs, and how long it waits."""
+"""Costs of launching: how long calls take, how long what they launch runs, and how long it waits."""
 
 from __future__ import annotations
 

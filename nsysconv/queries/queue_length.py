@@ -1,4 +1,4 @@
-"""How many launches wait on each stream."""
+"""Number of launches that wait on each stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each rank did, and how unevenly the work lies on them."""
+"""Work of each rank, and the imbalance between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which reports there are, and what a user asks for by a name."""
+"""The registry of reports: by name, with aliases and the options that a user gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of each step went."""
+"""Time of each step, by what it was spent on."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ COLUMNS = (
 )
 
 Unmatched = tuple[int, int]
-"""What cannot be matched: the numbers of collectives of MPI, and of kernels that send and receive."""
+"""Collectives that cannot be matched by number: those of MPI, and kernels that send and receive."""
 Partial = tuple[int | None, list[CollectiveCalls], Unmatched]
 
 

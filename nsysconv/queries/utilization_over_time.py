@@ -1,4 +1,4 @@
-"""How busy devices were as time went by: each by itself, and those of all ranks on one time axis."""
+"""Utilization of devices over time: each by itself, and those of all ranks on one time axis."""
 
 from __future__ import annotations
 

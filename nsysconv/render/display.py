@@ -1,4 +1,4 @@
-"""What people see of a report: columns in readable units, cells as other tools print them, sentences."""
+"""Texts of a report: columns in readable units, cells as other tools print them, sentences."""
 
 from __future__ import annotations
 

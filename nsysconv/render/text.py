@@ -45,7 +45,7 @@ _LAST_RESORT = 8
 
 @dataclass(frozen=True)
 class ColumnNeeds:
-    """What a column would like: widths of its cells, of its header in one line, and in two (`folded`).
+    """The widths of a column's cells, of its header in one line, and in two (`folded`).
 
     Only text can be shortened.
     """

@@ -22,7 +22,7 @@ _OPTION = re.compile(r"([^?&=]*)=([^&]*)")
 _HIDDEN = "***"
 
 SCHEMES = ("postgresql://", "postgres://")
-"""How the address of a database begins."""
+"""Schemes of the address of a database."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Connection(ABC):
 
     DIALECT: ClassVar[sa.Dialect]
     NUL: ClassVar[str]
-    """What is written for the character 0, which the database does not take in a statement."""
+    """The text written for the character 0, which the database does not take in a statement."""
     BATCH_OPTION: ClassVar[str]
     """The driver's option for the size of a batch."""
     BATCH_ROW: ClassVar[int]

@@ -1,4 +1,4 @@
-"""Where a store is, a SQLite file or a PostgreSQL database, and how it is opened there.
+"""The location of a store, a SQLite file or a PostgreSQL database, and how it is opened there.
 
 What keeps the stores of a location is loaded when it is needed: `--help` opens none, most commands only
 read, and few need both kinds of database.

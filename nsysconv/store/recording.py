@@ -1,4 +1,4 @@
-"""What an importer hands over: one recording, its attributes, facts and rows."""
+"""The values that an importer hands over: a recording, its attributes, facts and rows."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ SOURCE = "source"
 
 @dataclass(frozen=True)
 class ProfileAttributes:
-    """What is known of a recording as a whole; None = the source does not say."""
+    """The attributes of a recording as a whole; None = the source does not say."""
 
     tool_version: str | None = None
     format_version: str | None = None
@@ -96,20 +96,20 @@ class ProfileAttributes:
 
 @dataclass(frozen=True)
 class Summary:
-    """What is known of a recording once all its rows have been read."""
+    """The summary of a recording, complete once all its rows have been read."""
 
     attributes: ProfileAttributes
     facts: frozenset[Fact]
-    """What the recording holds."""
+    """Facts that the recording holds."""
     advice: Mapping[Fact, str] = field(default_factory=dict)
-    """How to record a fact that is missing."""
+    """Advice by missing fact: how to record it."""
     notes: Sequence[Note] = ()
     part: str = ""
     """Names the recording where its file holds several."""
     gpu_pids: frozenset[int] = frozenset()
     """Processes with GPU operations; empty where the source cannot say."""
     late_ns: int = 0
-    """How much later than the profile's zero the moment is from which the rows' times count."""
+    """Time in ns from the profile's zero to the moment from which the rows' times count."""
     constants: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By event table: columns that hold one value in every row."""
     suspects: frozenset[str] = frozenset()
@@ -128,9 +128,9 @@ class Recording:
     sqlite_source: Path | None = None
     """The file that SourceRows are selected from."""
     possible: frozenset[Fact] = frozenset(Fact)
-    """What a file of this source may hold; only facts among these are reported as not recorded."""
+    """Facts that a file of this source may hold; only these are reported as not recorded."""
     one_of_several: bool = False
-    """Whether the file is known to hold other recordings, too."""
+    """True if the file is known to hold other recordings, too."""
 
 
 def take_batches(batches: Batches, take: Callable[[Batch], None]) -> Summary:

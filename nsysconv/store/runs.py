@@ -1,4 +1,4 @@
-"""Which run a profile is of, and which ranks of a run are there.
+"""Runs: which one a profile belongs to, and which ranks of it are there.
 
 The profiles of one execution are brought together here, in whatever order they are imported.
 """
@@ -25,7 +25,7 @@ RANK_REPEATED = "rank-repeated"
 
 @dataclass(frozen=True)
 class RunMembership:
-    """What an import says of a profile's run, beside the ranks and the job of its processes.
+    """The run of a profile as the import gives it, beside the ranks and the job of its processes.
 
     `name` is the run that the user named. `together` is what the profiles of one folder, or of one list
     of files, have in common, and `label` what a run of them is called. `unit` is what the profiles of a
@@ -41,7 +41,7 @@ class RunMembership:
 
 @dataclass(frozen=True)
 class RankInfo:
-    """What is known of a profile, or a run's profiles: the importers, and the processes' ranks."""
+    """The importers and the processes' ranks of a profile, or of a run's profiles."""
 
     sources: frozenset[str]
     ranks: frozenset[int] = frozenset()

@@ -1,4 +1,4 @@
-"""What people's own SQL meets in a store: views with names resolved, and errors that suggest names."""
+"""People's own SQL on a store: views with names resolved, and errors that suggest names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VIEW_DOCS = {
     "v_gpu_op": "Every GPU operation: kernels, copies, sets, migrations and graph launches.",
     "v_sync": "As `sync`, with the API call that waited, which tells the kind of wait.",
 }
-"""What a view is, where it is more than its table with names in place of numbers."""
+"""Selects of the views that are more than their table with names in place of numbers."""
 
 
 def _name(

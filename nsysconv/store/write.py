@@ -36,7 +36,7 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of one recording. `row_counts` by table; `existing`: it was there already.
+    """The result of one recording. `row_counts` by table; `existing`: it was there already.
 
     `facts` it holds, and `missing` of those that its source may hold. `run_id` is its run.
     """
@@ -304,7 +304,7 @@ class Writer(ABC):
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a recording comes from: `source` the importer's name, `identity` what makes it the same.
+    """The origin of a recording: `source` the importer's name, `identity` what makes it the same.
 
     `label` and `tags` are what the user calls it and wants kept with it, `run` says which run it is of;
     they are no part of its identity.

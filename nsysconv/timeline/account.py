@@ -1,4 +1,4 @@
-"""Where the time of a device went: each instant in one class, and what ran (docs/definitions.md)."""
+"""The time account of a device: each instant in one class, and what ran (docs/definitions.md)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from nsysconv.timeline.steps import STEP_RANGE, steps, uncut_by_slice
 from nsysconv.timeline.timeline import Timeline, cached, cached_small, cached_whole
 
 OPERATION_CLASSES = ("computation", "communication", "memcpy", "memset", "migration")
-"""What operations may be, in the order that decides where several run at once."""
+"""Classes of operations, in the order that decides where several run at once."""
 
 IDLE_CLASSES = tuple(f"idle_{part}" for part in PARTS)
 """The parts of the gaps in which no operation runs."""
 
 CLASSES = ("before", *OPERATION_CLASSES, *IDLE_CLASSES, "after")
-"""What an instant of a span may go to, in the order that decides."""
+"""Classes of an instant of a span, in the order that decides."""
 
 NEEDS = frozenset({Fact.KERNELS})
 """Facts without which there is no account."""
@@ -59,7 +59,7 @@ class AccountEntry:
 
 @dataclass(frozen=True)
 class Account:
-    """Where the time of one device went, in ns. `times` has each of CLASSES; they add up to the span.
+    """The time account of one device, in ns. `times` has each of CLASSES; they add up to the span.
 
     `entries` are the operations by class and name. The time of a class of operations is what they add to
     the classes before: `overlap` is the rest of their durations. Classes of which the profile records

@@ -356,7 +356,7 @@ def decade(values: Array) -> Array:
 Number = int | float
 
 OVER_RANKS = ("min", "median", "max")
-"""What the three rows in place of many ranks are called."""
+"""Names of the three rows in place of many ranks."""
 
 
 def min_median_max(

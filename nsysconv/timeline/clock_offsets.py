@@ -29,7 +29,7 @@ def time_of_day(timeline: Timeline) -> int | None:
 
 @dataclass(frozen=True)
 class ClockOffset:
-    """How a profile's times become the run's: t + shift, less a drift of `slope` ns per ns from `origin`.
+    """The map from a profile's times to the run's: t + shift, less `slope` ns per ns from `origin`.
 
     `offset`: its time of day minus that of the reference; None where one of them has none.
     `uncertainty`: half the distance of the quartiles of what is left, with that of the clocks in between;

@@ -20,7 +20,7 @@ from nsysconv.timeline.kernel_categories import COMMUNICATION, categories
 from nsysconv.timeline.timeline import Timeline
 
 NUMBERED, BY_ORDER, MPI = "numbered", "by order", "mpi"
-"""How collectives are found again on other ranks: by group and number as recorded, or by order."""
+"""Ways of matching collectives across ranks: by group and number as recorded, or by order."""
 
 SYNCHRONISING = frozenset({"allreduce", "allgather", "reduce_scatter", "barrier"})
 """Collectives that end at the same time everywhere, but for what the network takes."""

@@ -266,7 +266,7 @@ def host_activity(timeline: Timeline) -> HostActivity:
 
 
 class HostActivity:
-    """What the threads of a profile did, by time. Made by `host_activity`."""
+    """The activity of a profile's threads over time. Made by `host_activity`."""
 
     def __init__(self, timeline: Timeline) -> None:
         """Take what the threads did."""

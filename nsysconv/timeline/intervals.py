@@ -197,7 +197,7 @@ def equal_parts(low: int, high: int, count: int) -> Array:
 
 
 MAX_LEVELS = 200
-"""What nests deeper, which no program does, is looked at one by one and not level by level."""
+"""Intervals that nest deeper, which no program does, are looked at one by one, not level by level."""
 
 
 @dataclass(frozen=True)

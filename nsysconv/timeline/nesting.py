@@ -143,9 +143,9 @@ def _levels(parent: Array) -> Array:
 
 
 MAX_PATH_LENGTH = 2000
-"""So many characters a path has at most, but for what it says of those left out of its middle."""
+"""Most characters of a path, but for the words on those left out of its middle."""
 MAX_INDENT = 100
-"""So many levels names are set in at most."""
+"""Most levels by which names are indented."""
 
 _HEAD, _TAIL = 1200, 700
 _DIGEST_BYTES = 6

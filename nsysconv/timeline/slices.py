@@ -27,7 +27,7 @@ Moment = int | Percent
 
 @dataclass(frozen=True)
 class Slice:
-    """What is asked for; nothing: the whole profile. What is given has to hold together.
+    """The slice that a user asks for; nothing: the whole profile. All that is given has to hold together.
 
     `time` is [start, end), None standing for where the profile begins or ends. `range` is
     `NAME[@DOMAIN][#N]` and `step` the name of a step, its number, or `FIRST:LAST` numbers; they mean

@@ -28,19 +28,19 @@ from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline, cached_small, cached_whole, cached_whole_small
 
 STEP_RANGE = "ProfilerStep#*"
-"""What steps are called unless somebody says otherwise: the annotation of PyTorch's profiler."""
+"""Default name of steps: the annotation of PyTorch's profiler."""
 
 WHOLE = "[whole profile]"
 """The step that covers all of a process where no step was annotated."""
 
 BETWEEN = "[between steps]"
-"""What the time between the steps of a process is called. It is no step."""
+"""Name of the time between the steps of a process. It is no step."""
 
 STEP_FACTS = frozenset({Fact.RANGES, Fact.OPERATORS})
 """Facts that steps are made from: either is enough."""
 
 CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu")
-"""What an instant may go to, in the order that decides; what is in none of them is `other`."""
+"""Classes of an instant, in the order that decides; what is in none of them is `other`."""
 
 _COMMUNICATION = re.compile(r"gloo:", re.IGNORECASE)
 _DATA_LOADER = re.compile(r"enumerate\((DataLoader\)#.*\.__next__|DataPipe\)#)")

@@ -70,7 +70,7 @@ class Timeline:
     whole: Timeline
     """The time line of the whole profile: this one, unless this one is cut to a slice."""
     is_whole = True
-    """Whether this is all of the profile."""
+    """True if this is all of the profile."""
 
     def __init__(self, profile: Profile) -> None:
         """Take the profile whose events these are."""

@@ -34,7 +34,7 @@ GPU_KINDS: Mapping[Fact, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known of several events together; None: not recorded."""
+    """The totals of several events together; None: not recorded."""
 
     count: int
     sum_ns: int | None

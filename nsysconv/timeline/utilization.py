@@ -30,7 +30,7 @@ _REGISTER_UNIT = 256
 
 @dataclass(frozen=True)
 class Sm:
-    """What one SM of a compute capability holds.
+    """The capacities of one SM of a compute capability.
 
     `partitions` share its registers evenly. A block's shared memory is rounded up to `shared_unit`
     after `reserved_bytes` are added, which the driver keeps for itself.

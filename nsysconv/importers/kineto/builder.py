@@ -1,4 +1,4 @@
-"""How an event of a trace becomes a row.
+"""Rows out of the events of a trace.
 
 `RowBuilder.add` takes a batch of decoded events: they are classified, each gets the process it belongs
 to, and per kind one method says from which attributes the columns of its table are made. Columns are

@@ -1,4 +1,4 @@
-"""What a chunk of a trace holds once it is decoded: columns of 64-bit values, packed as bytes.
+"""A decoded chunk of a trace: columns of 64-bit values, packed as bytes.
 
 Worker processes decode, and start faster the less they import: packing needs no numpy. Bytes go
 through a pipe as they are.
@@ -57,7 +57,7 @@ _CACHED_TEXTS = 1024
 
 
 class TimeUnit(Enum):
-    """How times are packed: nanoseconds and whole microseconds as int64, microseconds as double."""
+    """Encodings of times: nanoseconds and whole microseconds as int64, microseconds as double."""
 
     NS = "ns"
     WHOLE_US = "whole us"

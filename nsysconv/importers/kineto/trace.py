@@ -33,7 +33,7 @@ _NON_NUMBERS = re.compile(
 # JSON lets any character be spelled by its number.
 _KEY = b"".join(b"(?:%c|(?i:\\\\u00%02x))" % (letter, letter) for letter in b"traceEvents")
 EVENTS_KEY = re.compile(rb'"%b"\s*:\s*\[' % _KEY)
-"""Where the array of events begins."""
+"""Pattern of the beginning of the array of events."""
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _ARRAY_END = re.compile(rb"\}\s*(?:,\s*)?\](?=\s*(?:,\s*\"|\}|$))")
 _SPACE = b" \t\r\n"
@@ -394,7 +394,7 @@ _THREADS_PER_SM = ("maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor")
 
 @dataclass
 class Metadata:
-    """What a trace says of itself outside its events: by allow-list, because environments are there, too.
+    """The metadata of a trace outside its events: by allow-list, because environments are there, too.
 
     `devices`: rows of the table `device` by the trace's ids. `damaged`: number of texts that are no JSON
     as a whole. `further_events`: number of events outside the array that was read.

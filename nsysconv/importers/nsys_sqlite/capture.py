@@ -1,4 +1,4 @@
-"""What an export says of its capture, by allow-list, and where its times begin.
+"""The metadata of an export on its capture, by allow-list, and the zero of its times.
 
 Exports hold whole environments, command lines, captured output and user names: in META_DATA_CAPTURE,
 in TARGET_INFO_SYSTEM_ENV, in ProcessStreams and, under ids that no event refers to, in StringIds.
@@ -70,15 +70,15 @@ _DIAGNOSTICS = (
 
 @dataclass(frozen=True)
 class Capture:
-    """What the export says of the capture: attributes of the profile and switches of the importer."""
+    """The metadata of a capture: attributes of the profile and switches of the importer."""
 
     attributes: ProfileAttributes
     cuda_traced: bool
     times_are_utc: bool
     launch: Launch
-    """What the environment of the launched program says."""
+    """Facts out of the environment of the launched program."""
     options: Mapping[str, str]
-    """How it was recorded, in nsys's own words."""
+    """The capture's options, in nsys's own words."""
 
 
 def read_capture(probe: Probe) -> Capture:

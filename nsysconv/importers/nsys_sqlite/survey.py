@@ -1,4 +1,4 @@
-"""What has to be known of an export before its rows can be copied: who appears in it.
+"""Survey of an export before its rows are copied: the processes, threads and devices in it.
 
 The distinct rows of the identifying columns of each event table (a handful among millions) give
 processes, threads, device ordinals and the names that rows refer to. They come from SQLite's

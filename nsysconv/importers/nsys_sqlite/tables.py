@@ -1,4 +1,4 @@
-"""Which tables of an export become which of ours, for every age of the export.
+"""Mappings of the tables of an export to ours, for every age of the export.
 
 For each table of events a function gives our columns as expressions over the export's; the mappings are
 at the end. It is written once, over a column lookup that gives NULL for a column that this age lacks.
@@ -97,7 +97,7 @@ RANGE_KINDS = {59: 0, 70: 0, 60: 1, 71: 1, MARK: 2}
 """eventType -> kind of range."""
 CATEGORY, THREAD_NAME, DOMAIN = 33, 39, 75
 OTHER_KINDS = frozenset({CATEGORY, THREAD_NAME, *range(64, 70), *range(72, 77)})
-"""What is no range in the same table: categories, names of threads, domains, and those of nvtxt."""
+"""Event types in the same table that are no ranges: categories, names of threads, domains, nvtxt's."""
 
 # overheadType: JIT compilation, module loading, lazy loading and a full command buffer are the
 # driver's work for the program; everything else is the profiler's.
@@ -117,7 +117,7 @@ class Metric(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportContext(sqlite_mapping.MappingContext):
-    """What the survey of an export decides for a mapping.
+    """Decisions of the survey of an export for a mapping.
 
     `device`: (pid, ordinal) as expressions -> our device_id. `only_pid`: the process of all rows of this
     table, if there is only one. `driver_names`: name ids of driver functions, for API tables that do not

@@ -1,4 +1,4 @@
-"""What `nsys stats` prints: its summaries and traces, as CSV, TSV, JSON or text of any age and locale.
+"""Output of `nsys stats`: its summaries and traces, as CSV, TSV, JSON or text of any age and locale.
 
 What the tables mean, and where the traps are: docs/formats/nsys-stats.md.
 """

@@ -203,7 +203,7 @@ LogItem = PrintedTable | NoData | RecordingStart | str
 
 
 class LogSurvey:
-    """What a log holds, in order.
+    """The tables of a log, in order.
 
     `unfinished` is the number of the last line if no newline ends it. `truncated` is the last line if the
     file ends within a row of several lines or within an array.

@@ -1,4 +1,4 @@
-"""How nsys stats writes a table: its header, rows in JSON, and numbers in the user's locale."""
+"""Tables of nsys stats: headers, rows in JSON, and numbers in the user's locale."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TRACES = frozenset({NsysTable.GPU_TRACE, NsysTable.API_TRACE})
 
 
 class Layout(Enum):
-    """How cells are arranged in a line."""
+    """The arrangement of cells in a line."""
 
     DELIMITED = "delimiters"
     BOXED = "boxes"
@@ -344,7 +344,7 @@ LARGEST = 1 << 62
 
 
 class CellKind(Enum):
-    """What the cells of a column look like: whole numbers, numbers with three decimals, or any."""
+    """The form of a column's cells: whole numbers, numbers with three decimals, or any."""
 
     WHOLE = 0
     THOUSANDTHS = 3

@@ -135,7 +135,7 @@ class TotalsRow:
 
 
 TraceSums = Mapping[str, Sequence[tuple[TotalsRow, TotalsRow | None]]]
-"""What rows of traces add up to, by group (api_call, kernel, memory): times, and sizes if complete."""
+"""Sums of the rows of traces by group (api_call, kernel, memory): times, and sizes if complete."""
 
 
 class TotalsCells:

@@ -1,4 +1,4 @@
-"""What nvidia-smi prints while it watches GPUs: `--query-gpu=… --format=csv` and `dmon`.
+"""Output of nvidia-smi while it watches GPUs: `--query-gpu=… --format=csv` and `dmon`.
 
 What the columns mean, and where the traps are: docs/formats/nvidia-smi.md.
 """

@@ -1,4 +1,4 @@
-"""What has to be known of a database before its rows can be copied: who appears in it, and when.
+"""Survey of a database before its rows are copied: who appears in it, and when.
 
 One `SELECT DISTINCT` over each group of identifying columns gives processes, threads, devices and the
 names that rows refer to, and one scan of each table the extremes of its times. The scans run in several
@@ -82,7 +82,7 @@ class Identities(SurveyedIds):
 
 @dataclass(frozen=True)
 class TimeRange:
-    """How many events a table has, and their times as far as these are whole numbers above 0."""
+    """The number of a table's events, and their times as far as these are whole numbers above 0."""
 
     count: int
     first: int | None
@@ -90,7 +90,7 @@ class TimeRange:
     middle: int | None
     """The time of a row in the table's middle."""
     sound: bool
-    """Whether all times are whole numbers above 0."""
+    """True if all times are whole numbers above 0."""
 
 
 @dataclass(frozen=True)

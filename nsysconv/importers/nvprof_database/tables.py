@@ -1,4 +1,4 @@
-"""Which column of an nvprof database becomes which of ours, for every version of the database.
+"""Mappings of the columns of an nvprof database to ours, for every version of the database.
 
 A mapping is written once, over a column lookup that gives NULL for a column that this version lacks.
 Column sets by version: docs/formats/nvprof.md.
@@ -61,7 +61,7 @@ _LOW_32_BITS = 0xFFFFFFFF
 
 @dataclass(frozen=True, kw_only=True)
 class DatabaseContext(sqlite_mapping.MappingContext):
-    """What the survey of a database decides for its mappings.
+    """Decisions of the survey of a database for its mappings.
 
     `pid`: the file's only process. `repeated_peers`: some peer copies are in two tables.
     `has_looks`: ranges have colours and categories.

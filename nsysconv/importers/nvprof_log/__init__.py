@@ -1,4 +1,4 @@
-"""What nvprof prints: summaries, traces, metrics and events, as CSV or as text, as users keep it.
+"""Output of nvprof: summaries, traces, metrics and events, as CSV or as text, as users keep it.
 
 What the tables mean, and where the traps are: docs/formats/nvprof-log.md.
 """

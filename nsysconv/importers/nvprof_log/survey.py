@@ -201,7 +201,7 @@ SIGNATURE = re.compile(
         r'"Device",(?:"Context","Stream",)?"Kernel"'
     ).encode()
 )
-"""What a log of nvprof holds and no other program writes, as far as is known."""
+"""Texts that logs of nvprof hold and no other program writes, as far as is known."""
 
 _PROCESS = re.compile(r"NVPROF is profiling process (\d{1,10})")
 _THREAD = re.compile(r'\s*Thread "(.*)" \(id = (\d{1,18})\)\s*$')
@@ -285,7 +285,7 @@ class Run:
 
 
 class LogSurvey:
-    """What a log holds.
+    """The contents of a log.
 
     `unfinished` is the number of the last line if no newline ends it. `nsys_tables` counts tables of nsys
     stats, which are not read. `written` are files that nvprof wrote profiles into, without their folders;

@@ -1,1 +1,1 @@
-"""What the importers of printed tables share: tables that a profiler printed, as users keep them."""
+"""Shared parts of the importers of tables that a profiler printed, as users keep them."""

@@ -80,7 +80,7 @@ def shares_incomplete(shares: Sequence[ValueRange | None]) -> bool:
 # -- totals
 
 GPU_TOTALS = frozenset({Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS})
-"""What a table of all the GPU's work records: work that is not in it did not happen."""
+"""Facts of a table of all the GPU's work: work that is not in it did not happen."""
 
 _TOTALS_FACTS = {
     "kernel": Fact.KERNEL_TOTALS,

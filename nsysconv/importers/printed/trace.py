@@ -44,7 +44,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 class RowKind(IntEnum):
-    """What a row of a trace is about; no event table holds the last two kinds."""
+    """The kind of a trace's row; no event table holds the last two kinds."""
 
     KERNEL = 0
     MEMCPY = 1
@@ -197,7 +197,7 @@ _COUNTED = {
 
 @dataclass
 class TraceTally:
-    """What was left out, guessed or rounded in the rows of one recording's traces.
+    """Counts of what was left out, guessed or rounded in the rows of one recording's traces.
 
     `counts` are rows by what is wrong with them. `time_step` and `bytes_step` are the coarsest steps in
     which times and bytes are spelled, in ns and bytes; `time_rows` are rows with a time, `rounded` copies

@@ -57,4 +57,4 @@ ALIASES = {
     "unifiedmemory": "um_sum",
     "unifiedmemorytotals": "um_total_sum",
 }
-"""What these tables were called before nsys 2023."""
+"""Names of these tables before nsys 2023."""

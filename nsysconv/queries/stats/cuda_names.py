@@ -1,4 +1,4 @@
-"""How `nsys stats` names kernels, memory operations and API functions."""
+"""Names of kernels, memory operations and API functions as `nsys stats` prints them."""
 
 from __future__ import annotations
 

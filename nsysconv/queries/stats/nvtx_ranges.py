@@ -22,7 +22,7 @@ from nsysconv.timeline.projection import Projection, projection
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
 STYLES = {PUSH_POP: "PushPop", START_END: "StartEnd"}
-"""What the kinds of ranges are called."""
+"""Names of the kinds of ranges."""
 
 NAME = key_column(
     "name",

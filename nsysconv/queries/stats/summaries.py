@@ -1,4 +1,4 @@
-"""What the summaries of `nsys stats` share: rows by name with their statistics, and columns for these.
+"""Shared parts of the summaries of `nsys stats`: rows by name with their statistics, and their columns.
 
 Formulas: docs/nsys-stats.md.
 """

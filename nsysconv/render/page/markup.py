@@ -115,7 +115,7 @@ def row_place(row: dict[str, Any], profiles: Sequence[ProfileRef]) -> str:
 
 
 _FEW = 8
-"""So few rows need no search."""
+"""Tables of at most this number of rows have no search field."""
 
 
 def report_table_html(report: Report) -> Iterator[str]:
