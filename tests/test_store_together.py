@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import CHILD_ENVIRONMENT, NSYS
 
-from nsysconv.api import import_files, importing
+from nsysconv.api import import_files, profile_file
 from nsysconv.errors import InputError, InUseError, UsageError
 from nsysconv.store.location import reading
 from nsysconv.store.sqlite import writer
@@ -127,7 +127,7 @@ def test_a_store_that_nobody_named_is_added_to_by_nobody(
 def test_what_is_complete_waits_for_the_others(
     tmp_path: Path, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, add, refused = tmp_path / "job.db", importing.add_store, list[int]()
+    store, add, refused = tmp_path / "job.db", profile_file.add_store, list[int]()
 
     def in_use_twice(*arguments: Any) -> None:
         if len(refused) < 2:
@@ -135,7 +135,7 @@ def test_what_is_complete_waits_for_the_others(
             raise InUseError("the database is in use by another process")
         add(*arguments)
 
-    monkeypatch.setattr(importing, "add_store", in_use_twice)
+    monkeypatch.setattr(profile_file, "add_store", in_use_twice)
     meanwhile(lambda: import_files([BASIC], store))
     import_files([OTHER], store)
     assert labels(store) == ["basic-3.25.0", "graphs-3.24.0"]
