@@ -43,7 +43,7 @@ COLUMNS = (
     *BY_DEVICE,
     key_column(
         "category",
-        f"OpKind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
+        f"Kind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
     ),
     count_column("kernel_count", "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),

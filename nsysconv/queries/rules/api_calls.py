@@ -195,8 +195,8 @@ _COPY = (
     Column("bytes", Unit.BYTES, "Bytes copied."),
 )
 _KINDS = (
-    Column("src_kind", Unit.TEXT, "OpKind of memory read; null: not recorded."),
-    Column("dst_kind", Unit.TEXT, "OpKind of memory written; null: not recorded."),
+    Column("src_kind", Unit.TEXT, "Kind of memory read; null: not recorded."),
+    Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded."),
 )
 _CALL = (
     Column("context_id", Unit.ID, "The process's context.", brief=False),
@@ -271,7 +271,7 @@ _SET_COLUMNS = (
     Column("start_ns", Unit.NS, "When the set began."),
     _DUR,
     Column("bytes", Unit.BYTES, "Bytes set."),
-    Column("memory_kind", Unit.TEXT, "OpKind of memory."),
+    Column("memory_kind", Unit.TEXT, "Kind of memory."),
     *_CALL,
 )
 
