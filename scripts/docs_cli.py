@@ -21,8 +21,8 @@ EXIT_STATUSES = {
     "or a full stdout, too little memory, too few open files.",
     3: "An input could not be read (the others are still done, and all are named), or `--strict` met "
     "something dropped or approximated.",
-    4: "A report that you named is not recorded in this profile. `diff`: no limit is exceeded, and of "
-    "one is undecided (0 with `--cannot-tell pass`).",
+    4: "A report that you named is not recorded in this profile. `diff`: no limit is exceeded, and at "
+    "least one is undecided (0 with `--cannot-tell pass`).",
     70: "An internal error, with a traceback: a defect of nsysconv.",
     125: "`nsysconv profile` did not start the program. Once it has, the status is the program's; 126 "
     "and 127, as of a shell: a program that is not profiled cannot be run, or is not there.",
