@@ -21,7 +21,7 @@ def main() -> None:
     for number in handled:
         signal.signal(number, _end)
     try:
-        from nsysconv.cli.runtime import main as run
+        from nsysconv.cli import main as run
 
         run()
     finally:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.units import Unit
+from nsysconv.report import Unit
 
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""

@@ -23,12 +23,11 @@ from nsysconv.export.contract import Written
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
-from nsysconv.report import Column, Picture, Printed, ProfileRef, Report
+from nsysconv.report import Column, Picture, Printed, ProfileRef, Report, Unit
 from nsysconv.store.address import Url
 from nsysconv.store.runs import RankCoverage
 from nsysconv.store.write import Imported
 from nsysconv.timeline import slices
-from nsysconv.units import Unit
 
 PARTS = (
     Report, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported, SkippedFile,

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Iterator, Sequence
 
 from nsysconv.facts import Fact, in_order
-from nsysconv.units import Unit
+from nsysconv.report import Unit
 
 NO_UNIT = (Unit.TEXT, Unit.ID, Unit.REAL)
 

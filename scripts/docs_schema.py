@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from docs_markdown import NO_UNIT, lower, markdown_table
 
 from nsysconv import schema
+from nsysconv.report import Unit
 from nsysconv.store.user_sql import VIEW_DOCS, views
-from nsysconv.units import Unit
 
 
 def schema_page() -> Iterator[str]:

@@ -95,7 +95,7 @@ def followed() -> Iterator[Walk]:
 
 def walk_of(*arguments: str) -> Walk:
     """Run a command line in this process; return its walk. Raise RuntimeError if the command fails."""
-    from nsysconv.cli.runtime import main
+    from nsysconv.cli import main
 
     before, sys.argv = sys.argv, ["nsysconv", *arguments]
     status: object = 0

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from nsysconv.cli.runtime import main
+from nsysconv.cli import main
 
 TESTS = Path(__file__).resolve().parent
 GOLDEN = TESTS / "golden"

@@ -26,7 +26,7 @@ def loaded(groups: Sequence[Group], environment: Mapping[str, str]) -> dict[str,
 
 def modules_of(arguments: list[str]) -> list[str]:
     """The modules that are loaded when the command has been run."""
-    from nsysconv.cli.runtime import main
+    from nsysconv.cli import main
 
     sys.argv = ["nsysconv", *arguments]
     said = io.StringIO()

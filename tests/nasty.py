@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Column, ProfileRef, Report, build_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, ProfileRef, Report, Unit, build_table
 
 LARGEST = 2**63 - 1
 SMALLEST = -(2**63) + 1  # the one below stands for "not recorded"

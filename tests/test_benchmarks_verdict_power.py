@@ -11,8 +11,7 @@ import verdict_power as power
 from nsysconv.diff import gate
 from nsysconv.diff.change import change_of
 from nsysconv.diff.noise import runs_ratio_interval
-from nsysconv.report import Column
-from nsysconv.units import Unit
+from nsysconv.report import Column, Unit
 
 CASE = "white 2 %, 5:5"
 

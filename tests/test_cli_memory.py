@@ -28,7 +28,7 @@ def test_garbage_is_looked_for_when_the_work_begins(command: str) -> None:
     found = run(f"""
 import atexit, gc, sys
 from nsysconv.cli import commands
-from nsysconv.cli.runtime import main
+from nsysconv.cli import main
 found = []
 def begun(begin=commands.begin_work):
     found.extend([gc.isenabled(), gc.get_freeze_count() > 0])

@@ -278,7 +278,7 @@ def test_sigterm_leaves_nothing(folder: Path) -> None:
         "from nsysconv.store import write\n"
         "def end(*_):\n    os.kill(os.getpid(), signal.SIGTERM)\n"
         "write.add_profile = end\n"
-        "from nsysconv.cli.runtime import main\nmain()\n"
+        "from nsysconv.cli import main\nmain()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, "import", "report1.sqlite", "-o", "job.db"], cwd=folder,

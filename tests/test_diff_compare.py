@@ -13,8 +13,7 @@ from nsysconv.diff.compare import CompareOptions, Comparison, compare_reports
 from nsysconv.diff.names import range_key, without_operator_numbers
 from nsysconv.diff.rows import main_measure
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Column, ProfileRef, Report, build_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, ProfileRef, Report, Unit, build_table
 
 COLUMNS = (
     Column("profile", Unit.TEXT, "Profile.", key=True),

@@ -29,8 +29,7 @@ from nsysconv.diff.gate import (
 )
 from nsysconv.errors import UsageError
 from nsysconv.render import FORMATS, Options, renderer
-from nsysconv.report import Column, Report
-from nsysconv.units import Unit
+from nsysconv.report import Column, Report, Unit
 
 NAME = Column("name", Unit.TEXT, "A key.", key=True)
 NOTE = Column("note", Unit.TEXT, "A text.")

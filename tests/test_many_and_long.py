@@ -15,8 +15,7 @@ import nsysconv
 from nsysconv.export.columns import row_slices
 from nsysconv.render import csv as csv_format
 from nsysconv.render.contract import Options
-from nsysconv.report import Column, Report, build_table, concatenated, report_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, Report, Unit, build_table, concatenated, report_table
 
 LONG = 200_000
 COLUMNS = (Column("name", Unit.TEXT, "", key=True), Column("sum_ns", Unit.NS, ""))

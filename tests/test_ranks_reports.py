@@ -29,8 +29,7 @@ from nsysconv.ranks.over_ranks import (
     RankProfile,
     rank_profile,
 )
-from nsysconv.report import Column, ProfileRef, Report, build_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, ProfileRef, Report, Unit, build_table
 
 
 def make(store: Path, *ranks: Sequence[Row], **options: Any) -> Path:

@@ -14,8 +14,7 @@ from nasty import all_reports, nasty_report, unrecorded_report
 
 from nsysconv.errors import UsageError
 from nsysconv.render import FORMATS, Options, check_count, format_for, renderer, suffix
-from nsysconv.report import Column, Report, build_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, Report, Unit, build_table
 
 ONE_REPORT = ("csv", "tsv")
 NO_NOTES = (*ONE_REPORT, "column")

@@ -24,8 +24,7 @@ from test_render import rendered
 
 from nsysconv.notes import Note, Severity
 from nsysconv.render import Options, renderer
-from nsysconv.report import Column, ProfileRef, Report, build_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, ProfileRef, Report, Unit, build_table
 
 NAMES = [column.name for column in COLUMNS]
 

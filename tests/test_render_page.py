@@ -20,8 +20,7 @@ from nsysconv.api import html_report
 from nsysconv.facts import Fact
 from nsysconv.names import escaped
 from nsysconv.render.page import document
-from nsysconv.report import Column, Report, build_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, Report, Unit, build_table
 
 ASSETS = ROOT / "nsysconv" / "render" / "page"
 FIXTURES = ROOT / "tests" / "fixtures"

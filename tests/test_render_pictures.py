@@ -20,8 +20,7 @@ from nsysconv.errors import UsageError
 from nsysconv.queries import REPORTS, query
 from nsysconv.render import Options, pictures, text
 from nsysconv.render.pictures import panels
-from nsysconv.report import Column, Picture, ProfileRef, Report, build_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, Picture, ProfileRef, Report, Unit, build_table
 
 TWO_GPUS = NSYS / "two_processes_two_gpus-3.24.7.sqlite"
 DRAWN = [name for name in REPORTS if query(name).picture]

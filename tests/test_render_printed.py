@@ -14,8 +14,7 @@ from test_render import rendered
 from nsysconv.notes import Note, Severity
 from nsysconv.render import FORMATS, Options, lacks_notes, renderer
 from nsysconv.render.display import round_half_up, with_separators
-from nsysconv.report import Column, Printed, Report, build_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, Printed, Report, Unit, build_table
 
 MB = Printed("Total (MB)", 3, 1_000_000)
 TENTHS = Printed("Avg (ns)", 1)

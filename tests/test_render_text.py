@@ -31,8 +31,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.render import Options
 from nsysconv.render.display import display_column
 from nsysconv.render.text import notes_text, render
-from nsysconv.report import Column, ProfileRef, Report, build_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, ProfileRef, Report, Unit, build_table
 
 KERNELS = (
     Column("profile", Unit.TEXT, "Profile.", key=True),

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.queries import REPORTS, query
-from nsysconv.report import MISSING, Column, build_table, values_of
+from nsysconv.report import MISSING, Column, Unit, build_table, values_of
 from nsysconv.timeline.arrays import distinct
-from nsysconv.units import Unit
 
 INTEGERS = st.lists(st.none() | st.integers(MISSING + 1, 2**63 - 1), max_size=20)
 

@@ -24,12 +24,11 @@ from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import Request
-from nsysconv.report import Column, ProfileRef, Report, merged_header
+from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
 from nsysconv.timeline.account import Accounts, accounts
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, Samples, step_durations, step_periods
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 ACCOUNT, CULPRITS = "account", "culprits"
 _CULPRIT_REPORTS = ("kernels", "api_vs_kernel", "idle_host")

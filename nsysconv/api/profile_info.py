@@ -16,7 +16,7 @@ from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.facts import in_order
 from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
-from nsysconv.report import Column, Said, report_table
+from nsysconv.report import Column, Said, Unit, human, report_table, utc
 from nsysconv.store import runs as stored_runs
 from nsysconv.store.location import ask, parse_location, reading, split_target
 from nsysconv.store.location import redacted_target as shown_target
@@ -24,7 +24,6 @@ from nsysconv.store.read import Profile
 from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit, human, utc
 
 _ATTRIBUTES = (
     "tool_version",

@@ -1,4 +1,4 @@
-"""The process that a command runs in: its errors as exit statuses, garbage, memory, signals, streams."""
+"""The process that a command runs in: garbage, threads and memory, signals, the standard streams."""
 
 from __future__ import annotations
 
@@ -15,103 +15,15 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
-from nsysconv.errors import NsysconvError, UsageError
+from nsysconv.errors import UsageError
 from nsysconv.launch import cores
 from nsysconv.names import escaped, escaped_lines
-from nsysconv.refusals import reason_of, refusal_error
-
-# -- how it ends
-
-_INTERNAL = 70
-_INTERRUPTED = 130
-# What threads and libraries say where the system has no memory for them.
-_NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
-
-
-def main() -> NoReturn:
-    """Run the command line and exit; the one place where errors become exit statuses."""
-    configure()
-    secure_streams()
-    status: object = 0
-    try:
-        with signals_raise():
-            try:
-                # Loaded here, because it takes a while in which a signal can come, too.
-                from nsysconv.cli.app import app
-
-                with reader_may_go():
-                    status = app(prog_name="nsysconv", standalone_mode=False)
-                    sys.stdout.flush()
-            except Exception as error:
-                status = _print_error(error)
-    except Interrupted as interruption:
-        say("nsysconv: interrupted")
-        status = interruption.exit_status
-    except KeyboardInterrupt:
-        say("nsysconv: interrupted")
-        status = _INTERRUPTED
-    # The last collection of garbage takes a fifth of a short command; what is frozen it leaves alone.
-    gc.freeze()
-    sys.exit(status if isinstance(status, int) else 0)
-
-
-def _print_error(error: Exception) -> int:
-    if isinstance(error, NsysconvError | OutputLost):
-        say(f"nsysconv: {error}")
-        return error.exit_status
-    if isinstance(error, OSError):
-        return _print_refusal(error)
-    if (usage_status := _print_usage_error(error)) is not None:
-        return usage_status
-    if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
-        say(
-            f"nsysconv: not enough memory{f': {error}' if str(error) else ''}\n"
-            "Raise the limit (ulimit -v, the job's memory), or look at less of the profile."
-        )
-        return UsageError.exit_status
-    say(
-        f"{traceback.format_exc()}"
-        f"nsysconv: internal error: {type(error).__name__}: {error}\n"
-        "This is a defect of nsysconv; please report it with the command you ran and the "
-        "lines above."
-    )
-    return _INTERNAL
-
-
-def _print_refusal(error: OSError) -> int:
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        # The file that could not be opened may be any, such as a module of Python's: it is not named.
-        say(f"nsysconv: {refusal_error(error, '')}")
-        return UsageError.exit_status
-    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-    say(f"nsysconv: {where}{reason_of(error)}")
-    if isinstance(error, FileNotFoundError):
-        try:
-            Path.cwd()
-        except OSError:
-            say("The current folder has been removed; go to another.")
-    return UsageError.exit_status
-
-
-def _print_usage_error(error: Exception) -> int | None:
-    # Errors of the library that parses flags print themselves; they are known by what they can do, so
-    # that nothing of that library is loaded for others.
-    show, status = getattr(error, "show", None), getattr(error, "exit_code", None)
-    if status is None:
-        return None
-    if type(error).__name__ == "Abort":
-        raise KeyboardInterrupt from error
-    if callable(show):
-        show()
-    return int(status)
-
+from nsysconv.refusals import reason_of
 
 # -- how it runs
 

@@ -15,9 +15,8 @@ from typing import Any
 from nsysconv.diff.names import NameKey
 from nsysconv.diff.rows import Key, RowMatcher, RowPair, row_matcher
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Column, ProfileRef, Report, report_table
+from nsysconv.report import Column, ProfileRef, Report, Unit, report_table
 from nsysconv.timeline.account import CLASSES, Account, Accounts
-from nsysconv.units import Unit
 
 RunAccounts = Sequence[Accounts]
 """One run of a side: the accounts of its profile, or those of each of its ranks."""

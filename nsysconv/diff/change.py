@@ -23,9 +23,8 @@ from nsysconv.diff.noise import (
     single_run_half_width,
 )
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Better, Column, Report, Said, report_table
+from nsysconv.report import Better, Column, Report, Said, Unit, human, report_table
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit, human
 
 Number = int | float
 Basis = Literal["exact", "repeats", "within run", "single run", "none"]

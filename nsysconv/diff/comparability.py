@@ -18,7 +18,7 @@ from statistics import median
 from nsysconv.diff.rows import BOTH, RowPair
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, Severity
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Unit, human
 from nsysconv.store.connection import Row
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
@@ -26,7 +26,6 @@ from nsysconv.timeline.steps import STEP_RANGE, in_slice
 from nsysconv.timeline.steps import steps as steps_of
 from nsysconv.timeline.timeline import Timeline, cached_small
 from nsysconv.timeline.totals import GPU_KINDS, Total, totals
-from nsysconv.units import Unit, human
 
 _Run = tuple[Timeline, ...]
 _Side = list[_Run]

@@ -30,8 +30,7 @@ from nsysconv.diff.rows import (
 )
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
-from nsysconv.report import Column, Report, common_slice, report_table
-from nsysconv.units import Unit
+from nsysconv.report import Column, Report, Unit, common_slice, report_table
 
 _FEW_REPEATS = 4
 # The share of 95 % intervals that miss the true value.

@@ -19,8 +19,7 @@ from typing import Literal
 from nsysconv.diff.change import Change, Number
 from nsysconv.diff.noise import minimum_detectable_change, required_runs
 from nsysconv.errors import InputError, UsageError, available_hint
-from nsysconv.report import Column, Report, report_table
-from nsysconv.units import Unit, human, scale_for
+from nsysconv.report import Column, Report, Unit, human, report_table, scale_for
 
 LimitKind = Literal["share", "points", "absolute"]
 State = Literal["within", "exceeded", "cannot tell"]

@@ -17,7 +17,7 @@ from nsysconv.diff import noise
 from nsysconv.diff.change import Change
 from nsysconv.diff.names import NameKey, kernel_key
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Better, Column, Report, report_table
+from nsysconv.report import Better, Column, Report, Unit, report_table
 from nsysconv.timeline.steps import (
     BETWEEN,
     WHOLE,
@@ -28,7 +28,6 @@ from nsysconv.timeline.steps import (
     step_periods,
 )
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 Array = np.ndarray
 Key = tuple[Any, ...]

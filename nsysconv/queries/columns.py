@@ -11,13 +11,12 @@ import numpy as np
 from nsysconv.codes import API_LAYERS, DIRECTIONS, MEMORY_KINDS
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
-from nsysconv.report import MISSING, Better, Column, Printed
+from nsysconv.report import MISSING, Better, Column, Printed, Unit
 from nsysconv.timeline.arrays import Statistics, blocks, factorize, percent, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import Window, busy
 from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, step_count
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 
 def key_column(name: str, doc: str) -> Column:

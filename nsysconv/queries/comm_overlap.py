@@ -9,12 +9,11 @@ from nsysconv.facts import Fact
 from nsysconv.queries import kernel_categories
 from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column, values_by_column
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.report import Column, Picture
+from nsysconv.report import Column, Picture, Unit
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 COLUMNS = (
     *BY_DEVICE,

@@ -20,13 +20,12 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
-from nsysconv.report import Column, Picture
+from nsysconv.report import Column, Picture, Unit
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import Utilization, utilization
-from nsysconv.units import Unit
 
 COLUMNS = (
     PROFILE,

@@ -25,13 +25,12 @@ from nsysconv.queries.columns import (
     with_per_step,
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline import idle
 from nsysconv.timeline.arrays import blocks, counts, decade, distinct, factorize, sums
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 K = TypeVar("K", bound=Hashable)
 

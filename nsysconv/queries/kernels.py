@@ -21,12 +21,11 @@ from nsysconv.queries.columns import (
     with_per_step,
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline.arrays import factorize, grouped_statistics, percent
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
-from nsysconv.units import Unit
 
 KERNEL_PCT = Column(
     "kernel_pct",

@@ -17,10 +17,9 @@ from nsysconv.queries.columns import (
     rows_at,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
-from nsysconv.report import MISSING, Column, values_of
+from nsysconv.report import MISSING, Column, Unit, values_of
 from nsysconv.timeline.arrays import factorize, sums
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 COLUMNS = (
     *BY_DEVICE,

@@ -17,7 +17,7 @@ from nsysconv.queries.columns import (
     window_times,
 )
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline.arrays import blocks, counts, sums
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import window
@@ -34,7 +34,6 @@ from nsysconv.timeline.totals import (
     rank_of,
     totals,
 )
-from nsysconv.units import Unit
 
 COLUMNS = (
     *BY_DEVICE,

@@ -17,12 +17,11 @@ from nsysconv.queries.columns import (
     values_by_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.events import ApiCalls
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, GPU_KINDS, totals
-from nsysconv.units import Unit
 
 COLUMNS = (
     PROFILE,

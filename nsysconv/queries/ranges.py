@@ -16,14 +16,13 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline import nesting
 from nsysconv.timeline.annotations import OPERATOR, START_END, operators, prefix_domains, ranges
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
 from nsysconv.timeline.events import Spans
 from nsysconv.timeline.projection import projection
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 _STATISTICS = {
     "avg": "Mean duration.",

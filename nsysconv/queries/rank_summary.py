@@ -22,13 +22,12 @@ from nsysconv.queries.columns import (
     window_times,
 )
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result
-from nsysconv.report import MISSING, Column, Picture, ProfileRef
+from nsysconv.report import MISSING, Column, Picture, ProfileRef, Unit
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 ANY_OF = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.MPI_CALLS})
 

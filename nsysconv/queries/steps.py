@@ -16,13 +16,12 @@ from nsysconv.queries.columns import (
     step_pattern,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.report import Column, Picture
+from nsysconv.report import Column, Picture, Unit
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.steps import BETWEEN, STEP_FACTS, WHOLE, Steps, class_times
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 STEP = key_column(
     "step", f"Name of the step; `{WHOLE}`: no step was annotated, and this is all of the process."

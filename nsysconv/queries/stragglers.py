@@ -21,7 +21,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.kernel_categories import RULES
-from nsysconv.report import Column, Picture, ProfileRef
+from nsysconv.report import Column, Picture, ProfileRef, Unit
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import ClockOffset, time_of_day
 from nsysconv.timeline.collectives import (
@@ -35,7 +35,6 @@ from nsysconv.timeline.collectives import (
     sends_and_receives,
 )
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 _ANY_OF = {Fact.KERNELS, Fact.MPI_CALLS}
 _USES = {*_ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC}

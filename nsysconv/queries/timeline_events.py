@@ -21,11 +21,10 @@ from nsysconv.queries.columns import (
     key_column,
 )
 from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Query, Request, Result
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import operators, ranges
 from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 COLUMNS = (
     PROFILE,

@@ -20,7 +20,7 @@ from nsysconv.queries.columns import (
     with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
-from nsysconv.report import MISSING, Column, Picture
+from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline.arrays import decade, factorize, grouped_statistics
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
@@ -33,7 +33,6 @@ from nsysconv.timeline.totals import (
     rank_of,
     totals,
 )
-from nsysconv.units import Unit
 
 _DIRECTION = key_column(
     "direction", "From where to where; `UM ` marks migrations of unified memory."

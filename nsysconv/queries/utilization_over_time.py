@@ -20,14 +20,13 @@ from nsysconv.queries.contract import (
     Request,
     Result,
 )
-from nsysconv.report import MISSING, Column, Picture, ProfileRef
+from nsysconv.report import MISSING, Column, Picture, ProfileRef, Unit
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import equal_parts, union
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 _MAX_BINS = 100_000
 

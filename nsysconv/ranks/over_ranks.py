@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from nsysconv.notes import Note, Severity, merged
-from nsysconv.report import MISSING, Column, Printed, Report, merged_header, report_table
+from nsysconv.report import MISSING, Column, Printed, Report, Unit, merged_header, report_table
 from nsysconv.timeline.arrays import OVER_RANKS
-from nsysconv.units import Unit
 
 BY_UUID, BY_BUS, BY_ORDINAL = "UUID", "PCI bus id of its host", "ordinal of its process"
 """Identifiers of a physical device, the surest first."""

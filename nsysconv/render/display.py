@@ -9,8 +9,7 @@ from typing import Any
 
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Column, Printed, Report, Value
-from nsysconv.units import Unit, scale_for
+from nsysconv.report import Column, Printed, Report, Unit, Value, scale_for
 
 # As many digits as the largest double has before the point, and then some.
 _CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)

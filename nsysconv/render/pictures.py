@@ -15,8 +15,7 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.names import escaped, shorten, shorten_kernel
 from nsysconv.render import display
-from nsysconv.report import Column, Picture, Report, Value
-from nsysconv.units import Unit, scale_for
+from nsysconv.report import Column, Picture, Report, Unit, Value, scale_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -30,8 +30,7 @@ from nsysconv.render.display import (
     informative_columns,
 )
 from nsysconv.render.pictures import Panel, largest_value, panels, with_unit
-from nsysconv.report import Report, Said
-from nsysconv.units import Unit
+from nsysconv.report import Report, Said, Unit
 
 GAP = 2
 

@@ -21,8 +21,7 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError
-from nsysconv.report import array_of, values_of
-from nsysconv.units import Unit
+from nsysconv.report import Unit, array_of, values_of
 
 # Rows per Arrow batch. Small batches stay in the cache: 1,024 to 4,096 were the fastest of 2^10 … 2^16.
 _EVENT_BATCH_ROWS = 2048

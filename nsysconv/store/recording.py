@@ -14,8 +14,7 @@ import sqlalchemy as sa
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
-from nsysconv.report import Kind, array_of
-from nsysconv.units import Unit
+from nsysconv.report import Kind, Unit, array_of
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from nsysconv.importers.nvidia_smi.columns import (
 from nsysconv.importers.printed.text import RejectedLines, refuse_quotations, utf8_files
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
-from nsysconv.report import MISSING, Column, build_table
+from nsysconv.report import MISSING, Column, Unit, build_table
 from nsysconv.store.recording import (
     ArrowRows,
     Batches,
@@ -34,7 +34,6 @@ from nsysconv.store.recording import (
     Summary,
     rows_of,
 )
-from nsysconv.units import Unit
 
 Array = np.ndarray
 Cells = Sequence[str]

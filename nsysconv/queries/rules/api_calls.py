@@ -22,10 +22,9 @@ from nsysconv.queries.columns import (
     memory_kind_names,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.events import OpKind, call_ids
 from nsysconv.timeline.timeline import Timeline, cached_whole
-from nsysconv.units import Unit
 
 _PID = Column("pid", Unit.ID, "The process.")
 _FUNCTION = Column("name", Unit.TEXT, "Documented name of the function.")

@@ -22,13 +22,12 @@ from nsysconv.queries.columns import (
     values_by_column,
 )
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import distinct, factorize, percent
 from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
 from nsysconv.timeline.intervals import Union, union, union_with
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 _NEEDS = {Fact.KERNELS}
 _USES = {Fact.OVERHEAD, Fact.API_LINKS, Fact.DEVICES}

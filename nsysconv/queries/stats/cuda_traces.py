@@ -23,11 +23,10 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.units import Unit
 
 # -- API calls
 

@@ -12,12 +12,11 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import PID, TID, count_column, key_column, printed
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import summaries
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import DIRECTIVE, operators
 from nsysconv.timeline.arrays import distinct, factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, totals
-from nsysconv.units import Unit
 
 _CALL_COUNT = count_column("call_count", "Calls.")
 _FUNCTION = key_column("name", "The function.")

@@ -27,7 +27,7 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request, Result
 from nsysconv.queries.stats import nvtx_ranges, summaries
 from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline import nesting
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
 from nsysconv.timeline.arrays import (
@@ -44,7 +44,6 @@ from nsysconv.timeline.projection import Projection
 from nsysconv.timeline.timeline import Timeline, cached
 from nsysconv.timeline.totals import RANGE as RANGE_TOTAL
 from nsysconv.timeline.totals import Total, totals
-from nsysconv.units import Unit
 
 # -- sums by name
 

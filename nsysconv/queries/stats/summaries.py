@@ -14,11 +14,10 @@ import numpy as np
 from nsysconv.notes import Note
 from nsysconv.queries.columns import printed, statistics_by_header, statistics_docs, sum_column
 from nsysconv.queries.contract import Array, Query, Request, Result
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import grouped_statistics, percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import Total, combine_by
-from nsysconv.units import Unit
 
 Labels = tuple[str | None, ...]
 

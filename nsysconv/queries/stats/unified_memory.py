@@ -11,11 +11,10 @@ from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import count_column, key_column, printed, rows_at, values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, distinct, factorize, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MIGRATION, combine, totals
-from nsysconv.units import Unit
 
 _HTOD, _DTOH = (codes.DIRECTIONS.index(name) for name in ("HtoD", "DtoH"))
 _CPU, _GPU = (codes.PAGE_FAULT_KINDS.index(name) for name in ("cpu", "gpu"))

@@ -12,8 +12,7 @@ from nsysconv.render import display
 from nsysconv.render.page import charts, first_screen
 from nsysconv.render.page.first_screen import base_name, is_change, is_finding
 from nsysconv.render.page.markup import amount, anchor, escape, report_table_html, rows
-from nsysconv.report import ProfileRef, Report
-from nsysconv.units import Unit, utc
+from nsysconv.report import ProfileRef, Report, Unit, utc
 
 # What belongs together, and in which order; a report that is not here comes under its own title.
 _SECTIONS = {

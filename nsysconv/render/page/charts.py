@@ -26,8 +26,7 @@ from nsysconv.render.page.markup import (
     tooltip,
 )
 from nsysconv.render.pictures import Number, Panel, panels
-from nsysconv.report import Column, Picture, Report
-from nsysconv.units import Unit
+from nsysconv.report import Column, Picture, Report, Unit
 
 _MOST_BARS = 12
 _MOST_STACKS = 40

@@ -20,8 +20,7 @@ from nsysconv.render.page.markup import (
     share,
     shortened,
 )
-from nsysconv.report import Column, Report
-from nsysconv.units import Unit
+from nsysconv.report import Column, Report, Unit
 
 Reports = Mapping[str, Report]
 """The reports of the page by name, without options."""

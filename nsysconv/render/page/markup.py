@@ -13,8 +13,7 @@ from typing import Any
 from nsysconv.names import escaped, shorten, shorten_kernel
 from nsysconv.render import display
 from nsysconv.render.display import DisplayColumn, informative_columns
-from nsysconv.report import ProfileRef, Report
-from nsysconv.units import Unit, human, scale_for
+from nsysconv.report import ProfileRef, Report, Unit, human, scale_for
 
 LONGEST = 60
 """Names of more characters are shortened where they are read at a glance."""

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.notes import merged
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, Unit
 from nsysconv.store.connection import Connection, Row
 from nsysconv.store.read import Columns, Extent, Profile, Store, split_extent
 from nsysconv.store.recording import (
@@ -45,7 +45,6 @@ from nsysconv.store.sqlite.connection import (
     view_statements,
 )
 from nsysconv.store.write import Origin, add_extents, add_profile, note_row
-from nsysconv.units import Unit
 
 _PROFILE_ID = 1
 _TIMES = ("start_ns", "dur_ns")
