@@ -302,7 +302,7 @@ def write_session(out: Writer, threads: Sequence[Thread], strings: Strings) -> N
 
 
 def write_gpu(out: Writer, gpu: int, uuid: str) -> None:
-    """Write the row of a GPU; all are of one model."""
+    """Write the row of a GPU; all have the same model."""
     out.rows("TARGET_INFO_GPU", [(
         job.VM, gpu, "NVIDIA H100 80GB HBM3", f"0000:{gpu + 16:02x}:00.0", 1, 52428800, 85024112640,
         3352320000000, 1980000000, 132, gpu, uuid, 0, "GH100", gpu, "", "", 161, 0, 65536, 4,

@@ -117,7 +117,7 @@ def remove(path: Path) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes of a file, or of all files in a folder; 0 where there is none."""
+    """Return the bytes of a file, or of all files in a folder; 0 without either."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())
 

@@ -134,7 +134,7 @@ class Recording:
 
 def take_batches(batches: Batches, take: Callable[[Batch], None]) -> Summary:
     """Pass every batch to `take`, close the generator in any case, and return its summary."""
-
+    # Closed also where `take` raises: a generator may hold processes and files.
     with closing(batches):
         while True:
             try:
