@@ -284,6 +284,14 @@ def test_what_is_replaced_alone_leaves_no_empty_run(tmp_path: Path) -> None:
         assert [row["label"] for row in store.runs()] == ["t"]
 
 
+def test_a_file_of_several_profiles_is_replaced_with_its_run(tmp_path: Path) -> None:
+    # The run lasts until the last of its profiles is removed; what comes in its place needs one.
+    nsysconv.import_files([MERGED], tmp_path / "job.db", run="mine")
+    assert {name: len(of) for name, of in runs_of(tmp_path / "job.db").items()} == {"mine": 2}
+    nsysconv.import_files([MERGED], tmp_path / "job.db", replace=True)
+    assert sum(len(profiles) for profiles in runs_of(tmp_path / "job.db").values()) == 2
+
+
 # -- what is read
 
 

@@ -226,6 +226,22 @@ def test_groups_of_one_name_and_other_ranks_are_two() -> None:
     ]
 
 
+def test_what_is_recorded_of_kernels_without_numbers_tells_what_they_do() -> None:
+    """No name of a kernel says all-reduce; that they end together ties the clocks, and rank 1 comes last."""
+    kernels = [Kernel(s, e, name="ncclDevKernel_Generic") for s, e in ((100, 150), (200, 250))]
+    late = [Kernel(s, e, name="ncclDevKernel_Generic") for s, e in ((130, 150), (220, 250))]
+    report = ask(
+        "stragglers",
+        *(
+            ((*rows, *(Collective(k.start, k.end, "allreduce", "0") for k in rows)), {})
+            for rows in (kernels, late)
+        ),
+    )
+    found = {row["rank"]: row for row in report.rows()}
+    assert [found[rank]["late_sum_ns"] for rank in (0, 1)] == [0, 50]
+    assert "collectives-by-order" in slugs(report)
+
+
 def test_point_to_point_is_no_collective() -> None:
     sends = (Kernel(0, 10, name="ncclDevKernel_SendRecv(void*)"),) * 3
     report = ask("stragglers", (sends, {}), (sends, {}))

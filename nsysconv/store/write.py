@@ -187,7 +187,7 @@ class Writer(ABC):
                 if first.sqlite_source is not None:
                     stack.enter_context(self._attached(first.sqlite_source))
                 stack.enter_context(self._transaction())
-                replaced_runs = [remove_profile(self._connection, i) for i in replacing]
+                replaced_run = self._removed(replacing)
                 # Rows take long, and other writers need not wait for them.
                 written = [
                     self._take_in(recording, profile_id, progress, accept)
@@ -200,7 +200,6 @@ class Writer(ABC):
                 existing = self.find(source.identity)
                 if existing:
                     raise _AlreadyThere(existing)
-                replaced_run = replaced_runs[0] if replaced_runs else None
                 imported = tuple(
                     self._finish(recording_rows, source, replaced_run) for recording_rows in written
                 )
@@ -209,6 +208,12 @@ class Writer(ABC):
             return rollback.imported
         self._runs.keep()
         return imported
+
+    def _removed(self, profiles: Iterable[int]) -> int | None:
+        # The run of the profiles removed; None where it had no others.
+        runs = [remove_profile(self._connection, profile) for profile in profiles]
+        left = (run for run in runs if run is not None and _profiles_of(self._connection, run))
+        return next(left, None)
 
     def met(self, existing: Sequence[Imported], belonging: RunMembership | None) -> None:
         """Remember the runs of profiles that the store holds already, for those imported with them."""

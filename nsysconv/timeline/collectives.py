@@ -152,9 +152,11 @@ def _recorded(timeline: Timeline) -> _Rows | None:
     )  # fmt: skip
     numbered = column["sequence_number"]
     which = (column["kind"] == codes.COLLECTIVE_KINDS.index("kernel")) & has_time(column)
+    named = which & (column["name_id"] != MISSING)
     which &= (numbered >= 0) & (numbered < _NUMBERS)
     if not which.any():
-        return None
+        # What a kernel does is recorded all the same, where its own name may not say it.
+        return _in_order(timeline, "collective", column, named, BY_ORDER) if named.any() else None
     series, ids = factorize(*(column[c][which] for c in ("name_id", "group_id", "group_ranks_id")))
     texts = timeline.profile.names(np.concatenate(ids))
     texts[MISSING] = ""
