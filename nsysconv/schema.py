@@ -19,13 +19,14 @@ from nsysconv.report import Unit
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raised by every change that an older reader would misread."""
 
 VERSIONS: dict[int, str] = {
     1: "First version.",
     2: "Jobs: `run.job`, `process.job`.",
     3: "Totals: of the OS runtime; of sizes `aggregate.bytes_med`, `aggregate.bytes_stddev`.",
+    4: "Sessions: `profile.recording_start_ns`.",
 }
 """One line per version: what changed."""
 
@@ -183,6 +184,12 @@ profile = sa.Table(
     _text("tool_version", "Version of the profiler or exporter, as far as the source says."),
     _text("format_version", "Version of the source's own format."),
     _column("zero_utc_ns", "Time of day (UTC, ns since 1970) of the profile's zero.", Unit.NS),
+    _column(
+        "recording_start_ns",
+        "When the profiler's session began; null: the source does not say, and the recording begins "
+        "with its first event.",
+        Unit.NS,
+    ),
     _column("recording_ns", "Length of the recording, from the profile's zero.", Unit.NS),
     _text("driver_version", "Version of the GPU driver."),
     _text("host", "Name of the machine, where an allow-listed fact tells it."),

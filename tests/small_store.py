@@ -330,6 +330,7 @@ def write(
     without: Collection[Fact] = (),
     holds: Collection[Fact] = EVENTS,
     recording_ns: int | None = None,
+    recording_start_ns: int | None = None,
     gpus: Mapping[int, Mapping[str, Any]] | None = None,
     domains: Mapping[tuple[int, int], str] | None = None,
     threads: Mapping[tuple[int, int], Mapping[str, Any]] | None = None,
@@ -375,7 +376,12 @@ def write(
     batches = [rows_of(schema.metadata.tables[table], content)
                for table, content in {**small, **tables}.items() if content]  # fmt: skip
     summary = Summary(
-        ProfileAttributes(recording_ns=recording_ns, zero_utc_ns=utc, host=host),
+        ProfileAttributes(
+            recording_start_ns=recording_start_ns,
+            recording_ns=recording_ns,
+            zero_utc_ns=utc,
+            host=host,
+        ),
         frozenset(holds) - frozenset(without),
     )
     recording = Recording(batches_of(batches, summary))

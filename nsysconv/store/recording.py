@@ -87,6 +87,7 @@ class ProfileAttributes:
     tool_version: str | None = None
     format_version: str | None = None
     zero_utc_ns: int | None = None
+    recording_start_ns: int | None = None
     recording_ns: int | None = None
     driver_version: str | None = None
     host: str | None = None

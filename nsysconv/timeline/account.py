@@ -13,8 +13,14 @@ from nsysconv.timeline.arrays import Array, blocks, counts, factorize, sums, tak
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
 from nsysconv.timeline.kernel_categories import communicates
-from nsysconv.timeline.steps import STEP_RANGE, steps, uncut_by_slice
-from nsysconv.timeline.timeline import Timeline, cached, cached_small, cached_whole
+from nsysconv.timeline.steps import STEP_RANGE, extent, steps, uncut_by_slice
+from nsysconv.timeline.timeline import (
+    Timeline,
+    cached,
+    cached_small,
+    cached_whole,
+    cached_whole_small,
+)
 
 OPERATION_CLASSES = ("computation", "communication", "memcpy", "memset", "migration")
 """Classes of operations, in the order that decides where several run at once."""
@@ -27,6 +33,9 @@ CLASSES = ("before", *OPERATION_CLASSES, *IDLE_CLASSES, "after")
 
 NEEDS = frozenset({Fact.KERNELS})
 """Facts without which there is no account."""
+
+_SESSION_TO_RECORDED = 10
+"""A session that is longer than what was recorded in it by more than this was not recorded as a whole."""
 
 _COMPUTATION, _COMMUNICATION = 0, 1
 _CLASS_OF_KIND = np.zeros(len(OpKind), np.int8)
@@ -130,6 +139,47 @@ def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> TimeSpan | None
         return None
     start, end = min(mine.start.min() for mine in whole), max(mine.end.max() for mine in whole)
     return TimeSpan(int(start), int(end), max(map(len, whole)))
+
+
+def account_span(timeline: Timeline, device: int) -> TimeSpan | None:
+    """Return the time that a device's account is of by default: the slice, else the recording.
+
+    Where there is no such time, because the clocks disagree, it is the device's window; None without one.
+    """
+    limits = timeline.limits(timeline.pids_on(device))
+    if limits is not None:
+        return TimeSpan(*limits)
+    recorded = recording(timeline)
+    if recorded is not None:
+        return recorded
+    own = window(timeline, device, timeline.ops_on(device))
+    return None if own is None else TimeSpan(own.start, own.end)
+
+
+@cached_whole_small
+def recording(timeline: Timeline) -> TimeSpan | None:
+    """Return the time that the recording is of (docs/definitions.md); None where the clocks disagree.
+
+    It is the profiler's session, where the source says when that was. But recorders are switched on and
+    off within sessions, and exports cut: where a tenth of the session at most is between the first and the
+    last thing that was recorded, it is that.
+    """
+    if timeline.clocks_disagree:
+        return None
+    recorded = extent(timeline)
+    if recorded is None:
+        return None
+    begin, length = (
+        timeline.profile.attributes[name] for name in ("recording_start_ns", "recording_ns")
+    )
+    if begin is None or length is None:
+        return TimeSpan(*recorded)
+    overhead = timeline.whole.overhead.values()
+    first = min([recorded[0], *(int(each.starts[0]) for each in overhead)])
+    last = max([recorded[1], *(int(each.ends[-1]) for each in overhead)])
+    if (last - first) * _SESSION_TO_RECORDED < length - begin:
+        return TimeSpan(*recorded)
+    return TimeSpan(min(first, begin), max(last, length))
 
 
 @dataclass(frozen=True)
@@ -263,6 +313,15 @@ def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
     place, (ids,) = factorize(name_id)
     texts = timeline.profile.names(ids)
     return place, [texts[i] for i in ids.tolist()]
+
+
+def op_name(timeline: Timeline, place: int) -> str:
+    """Return the name of an operation by its place in `Timeline.ops`: a kernel's, else what it is."""
+    kind = OpKind(int(timeline.ops.kind[place]))
+    if kind is not OpKind.KERNEL:
+        return _NAMES[kind]
+    rows, texts = _kernel_names(timeline)
+    return texts[int(rows[timeline.ops.row[place]])]
 
 
 @cached

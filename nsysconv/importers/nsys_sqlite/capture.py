@@ -87,12 +87,15 @@ def read_capture(probe: Probe) -> Capture:
     capture = _values(probe, ("META_DATA_CAPTURE",))
     system = _values(probe, ("TARGET_INFO_SYSTEM_ENV",))
     graph_mode = _option(capture, "CUDA_GRAPH_TRACE_OPTIONS:MODE", r"\w{1,20}")
+    recording_ns = _one_integer(probe, "ANALYSIS_DETAILS", "duration")
     attributes = ProfileAttributes(
         tool_version=_first(export, "EXPORT_PRODUCT_VERSION", r"[\d.]{1,40}")
         or _version_of_install(system),
         format_version=_first(export, "EXPORT_SCHEMA_VERSION", r"[\d.]{1,40}"),
         zero_utc_ns=_one_integer(probe, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs"),
-        recording_ns=_one_integer(probe, "ANALYSIS_DETAILS", "duration"),
+        # Times are counted from the session's start.
+        recording_start_ns=None if recording_ns is None else 0,
+        recording_ns=recording_ns,
         driver_version=_first(system, "NvDriverVersion", r"[\d.]{1,40}"),
         host=_first(system, "Hostname", r"[\w.-]{1,255}"),
         graph_mode=(graph_mode or "").lower() or None,
