@@ -1,0 +1,39 @@
+"""The made-up cases are written as they should be: three for each rule, one of them in the docs."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import findings_cases
+import pytest
+
+HERE = Path(__file__).parent
+DEFINITIONS = (HERE.parent / "docs" / "definitions.md").read_text(encoding="utf-8")
+EXAMPLES = [
+    block for block in re.findall(r"(?:^    .*\n)+", DEFINITIONS, re.MULTILINE)
+    if re.search(r"^    → \w+ (?:saves|costs) \d+$", block, re.MULTILINE)
+]  # fmt: skip
+CASES = tomllib.loads((HERE / "findings" / "cases.toml").read_text(encoding="utf-8"))["case"]
+LABELS = tomllib.loads((HERE / "findings" / "labels.toml").read_text(encoding="utf-8"))["file"]
+RULES = {findings_cases.parse(block).rule for block in EXAMPLES}
+
+
+def test_each_rule_has_an_example_and_cases_that_nearly_have_it_and_that_cannot_be_seen():
+    verbs = {(findings_cases.parse(case["lines"]).rule, case["kind"]) for case in CASES}
+    assert verbs == {(rule, kind) for rule in RULES for kind in ("nearly", "cannot")}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_a_case_is_of_its_kind(case):
+    verb = findings_cases.parse(case["lines"]).verb
+    assert verb in {"nearly": ("says",), "cannot": ("cannot", "says")}[case["kind"]]
+    assert case["why"]
+
+
+def test_labels_name_rules():
+    for label in LABELS:
+        named = {*label["expected"], *label["forbidden"], *label.get("first", ())}
+        assert named <= RULES
+        assert not {*label["expected"], *label.get("first", ())} & {*label["forbidden"]}
+        assert {*label.get("first", ())} & {*label["expected"]} or "first" not in label
+    assert len(LABELS) >= 25
