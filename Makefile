@@ -15,7 +15,7 @@ FUZZ_JOBS := 1
 OLDEST := .venv-oldest
 OLDEST_TESTS := golden api cli store_* page_reader* export* render_* importer_kineto_workloads importer_nsys_workloads
 
-.PHONY: help demo test test-slow test-oldest test-system check bench bench-peers verdict-power fuzz docs golden fixtures notebook clean
+.PHONY: help demo test test-slow test-oldest test-system check bench bench-peers findings-score verdict-power fuzz docs golden fixtures notebook clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,14 +30,15 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## import an example profile and print its reports
+demo: $(STAMP)  ## import an example profile and say where its time went
 	@rm -f $(STORE)
 	$(BIN)/nsysconv import $(EXAMPLE) -o $(STORE)
 	@echo
-	$(BIN)/nsysconv report $(STORE)
+	$(BIN)/nsysconv $(STORE)
 	@echo
 	@echo "The profile is in $(STORE) now. Things to try next:"
 	@echo
+	@echo "  $(BIN)/nsysconv report $(STORE) core"
 	@echo "  $(BIN)/nsysconv report $(STORE) idle_gaps --time 20us:100us"
 	@echo "  $(BIN)/nsysconv report $(STORE) --list"
 	@echo "  $(BIN)/nsysconv report $(STORE) -o page.html"
@@ -79,6 +80,9 @@ bench: $(STAMP)  ## measure all jobs beside baselines and peers, and write docs/
 
 bench-peers: $(STAMP)  ## install the peers that `make bench` compares with, each in an environment of its own
 	$(BIN)/python benchmarks/peers.py
+
+findings-score: $(STAMP)  ## print how often the findings are right on labelled real profiles, by rule
+	$(BIN)/python scripts/score_findings.py $(if $(REAL),--real $(REAL))
 
 verdict-power: $(STAMP)  ## simulate how often verdicts of diff are right, and write docs/verdict-power.md: 2 minutes
 	$(BIN)/python benchmarks/verdict_power.py

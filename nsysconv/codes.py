@@ -1,4 +1,4 @@
-"""The words that codes in integer columns of a store stand for.
+"""The words that codes in integer columns of a store stand for, and those for classes of time.
 
 A code is the index of its word; views and reports show the words. New words go to the end.
 """
@@ -50,3 +50,21 @@ AGGREGATE_KINDS = (
 )
 METRIC_KINDS = ("metric", "event")
 METRIC_UNITS = ("number", "%", "bytes", "bytes/s", "level", "W", "°C", "Hz")
+
+TIME_CLASSES = {
+    "before": "before the first GPU operation",
+    "computation": "computation",
+    "communication": "exposed communication",
+    "memcpy": "exposed copies",
+    "memset": "memory sets",
+    "migration": "page migrations",
+    "idle_host": "idle, CPU-bound: the host had not launched",
+    "idle_launch": "idle, launch latency",
+    "idle_queue": "idle, queued: launched and not started",
+    "idle_migration": "idle until a page migration",
+    "idle_profiler": "idle, the profiler was at work",
+    "idle_unknown": "idle, cause not recorded",
+    "idle_end": "idle, nothing followed",
+    "after": "after the last GPU operation",
+}
+"""The classes of the time account of a device, in their order, in words (docs/definitions.md)."""

@@ -3,7 +3,7 @@
     session [0, 1000)                             when the profiler's session was; else none is known
     without api_links                             a fact that is not recorded
     gpu sms=10                                    what is known of the devices
-    rank 1                                        what follows was recorded of this rank, in a profile of its own
+    rank 1                                        what follows is a profile of its own, of this rank
     call cudaLaunchKernel [0, 5) #1 thread=2      a call, with its correlation
     kernel gemm [5, 20) #1 ×10 every 20 device=1  ten kernels, of correlations 1 to 10
     copy HtoD kind=Pageable bytes=64 [0, 5)       kind: of the host's memory
@@ -145,7 +145,7 @@ def _event(
 @contextmanager
 def stored(case: Case) -> Iterator[Path]:
     """The store of a made-up run for as long as the block lasts."""
-    gpus = {device: case.gpu for device in range(8)} if case.gpu else None
+    gpus = dict.fromkeys(range(8), case.gpu) if case.gpu else None
     start, length = case.session or (None, None)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.db"

@@ -227,7 +227,7 @@ def test_groups_of_one_name_and_other_ranks_are_two() -> None:
 
 
 def test_what_is_recorded_of_kernels_without_numbers_tells_what_they_do() -> None:
-    """No name of a kernel says all-reduce; that they end together ties the clocks, and rank 1 comes last."""
+    """No kernel's name says all-reduce; that they end together ties the clocks, and rank 1 comes last."""
     kernels = [Kernel(s, e, name="ncclDevKernel_Generic") for s, e in ((100, 150), (200, 250))]
     late = [Kernel(s, e, name="ncclDevKernel_Generic") for s, e in ((130, 150), (220, 250))]
     report = ask(

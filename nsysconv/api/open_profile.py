@@ -95,6 +95,7 @@ class ReportOptions:
     kernel_names: str = "demangled"
     step_range: str | None = None
     include: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
 
     @property
     def part(self) -> Slice | None:
@@ -330,6 +331,12 @@ def open_all(
     return [OpenProfile(each, ExitStack(), file) for each in profiles]
 
 
+class SeveralChoicesError(UsageError):
+    """A target holds several runs or profiles, and none was chosen; `choices`: their labels and sizes."""
+
+    choices: tuple[str, ...] = ()
+
+
 def select_profiles(
     store: Store, place: Location, selector: str | None, *, one_run: bool = False
 ) -> list[Profile]:
@@ -404,19 +411,24 @@ def _select_one(store: Store, place: Location, selector: str | None) -> Profile:
     raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
 
 
-def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Location) -> UsageError:
-    lines = []
+def _ambiguous(
+    what: str, choices: Mapping[str, Sequence[Profile]], place: Location
+) -> SeveralChoicesError:
+    labels = []
     for label, profiles in islice(choices.items(), _MOST_CHOICES):
         kernels = sum(map(_kernel_count, profiles))
         sizes = [f"{len(profiles)} profiles"] if len(profiles) > 1 else []
         sizes += [f"{kernels:,} kernel{'s' * (kernels > 1)}"] if kernels else []
-        lines.append(f"  {place}@{label}" + (f"  ({', '.join(sizes)})" if sizes else ""))
+        labels.append(label + (f"  ({', '.join(sizes)})" if sizes else ""))
+    lines = [f"  {place}@{label}" for label in labels]
     kind = "store" if isinstance(place, Url) or is_store(place) else "file"
     if len(choices) > _MOST_CHOICES:
         every = f"nsysconv runs {place}" if kind == "store" else "Imported, `nsysconv runs STORE`"
         lines.append(f"and {len(choices) - _MOST_CHOICES:,} more. {every} lists them all.")
     text = f"the {kind} holds {len(choices)} {what}: name one"
-    return UsageError(text, where=str(place), hint="\n".join(lines))
+    error = SeveralChoicesError(text, where=str(place), hint="\n".join(lines))
+    error.choices = tuple(labels)
+    return error
 
 
 def _kernel_count(profile: Profile) -> int:

@@ -12,6 +12,8 @@ from nsysconv import api
 from nsysconv.cli import flags
 from nsysconv.cli.captures import ProfileCommand, profile
 from nsysconv.cli.flags import (
+    ANSWER,
+    AnswersWithoutCommand,
     FormatOption,
     GroupedCommand,
     OutputOption,
@@ -27,6 +29,7 @@ from nsysconv.export import FORMATS
 
 app = typer.Typer(
     name="nsysconv",
+    cls=AnswersWithoutCommand,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -53,6 +56,60 @@ def _main(
     # The program that `profile` starts is to run in any case.
     if context.invoked_subcommand != "profile":
         check_addresses()
+
+
+@app.command(
+    ANSWER,
+    cls=GroupedCommand,
+    short_help="Say where the time went, what holds it back, and what to do.",
+    epilog=examples(
+        ("nsysconv report1.sqlite", "the answer in at most 25 lines"),
+        ("nsysconv job.db --step 5 --device 0", "of a part of it"),
+        ("nsysconv report1.sqlite --ignore start_up", "without one kind of finding"),
+        ("nsysconv report1.sqlite -f json --brief", "for programs, in at most 2 kB"),
+        ("nsysconv report1.sqlite --open", "a page of everything, in the browser"),
+    ),
+)
+@takes_slice
+def answer(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A profile file, a store (of several runs: STORE@RUN, STORE@LABEL), or a folder, taken "
+            "as one run."
+        ),
+    ],
+    format: FormatOption = None,  # noqa: A002
+    output: OutputOption = None,
+    brief: Annotated[
+        bool,
+        shown_option("--brief", help="With -f json: the most important, in at most 2 kB."),
+    ] = False,
+    open_: Annotated[
+        bool,
+        shown_option(
+            "--open",
+            help="Write a page of everything and open it; without a display, say how to fetch it.",
+        ),
+    ] = False,
+    ignore: flags.IgnoreOption = None,
+    jobs: flags.JobsOption = None,
+    dask: flags.DaskOption = None,
+    **part: Any,
+) -> int:
+    """Say where the time went, what holds it back, what that could win at most, and what to do next."""
+    from nsysconv.api.open_profile import ReportOptions
+    from nsysconv.cli import commands
+
+    step_range = part.pop("step_range")
+    options = ReportOptions(
+        slice=commands.parse_slice(**part),
+        step_range=step_range,
+        ignore=tuple(ignore or ()),
+    )
+    if open_:
+        return commands.open_page(target, options, output)
+    return commands.answer(target, options, format, output, brief=brief, jobs=jobs, dask=dask)
 
 
 @app.command(
@@ -163,7 +220,7 @@ def import_(
 @app.command(
     cls=GroupedCommand,
     epilog=examples(
-        ("nsysconv report report1.sqlite", "the core reports"),
+        ("nsysconv report report1.sqlite core", "the core reports"),
         ("nsysconv report report1.sqlite kernels idle_gaps --limit 5", "two, of five rows each"),
         ("nsysconv report job.db --range 'forward*' --device 0", "a part of a profile"),
         ("nsysconv report job.db -o job.html", "everything on a page"),
@@ -183,7 +240,8 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="[REPORT[:OPTION[=VALUE]]...]...",
-            help="Reports to print; the core reports by default, --list names them all.",
+            help="Reports to print; core and all are groups of them, --list names them. Default: the "
+            "answer in text, else the core reports with the answer before them.",
             autocompletion=flags.report_names,
         ),
     ] = None,
@@ -211,6 +269,7 @@ def report(
             metavar="WORD",
         ),
     ] = None,
+    ignore: flags.IgnoreOption = None,
     strict: Annotated[
         bool,
         run_option(help="Exit with 3 if anything was dropped or approximated."),
@@ -219,12 +278,7 @@ def report(
         bool,
         what_option("--list", help="Name every report, what it needs, and whether it is answered."),
     ] = False,
-    jobs: Annotated[
-        int | None,
-        run_option(
-            help="Look at so many profiles at a time. Default: as many as pay.", min=1, metavar="N"
-        ),
-    ] = None,
+    jobs: flags.JobsOption = None,
     dask: flags.DaskOption = None,
     **part: Any,
 ) -> int:
@@ -245,6 +299,7 @@ def report(
         kernel_names=names.value,
         step_range=step_range,
         include=tuple(include or ()),
+        ignore=tuple(ignore or ()),
     )
     return commands.report(target, options, format, output, strict=strict, jobs=jobs, dask=dask)
 

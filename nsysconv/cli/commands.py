@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import sys
@@ -13,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nsysconv import api, render
+from nsysconv import api, queries, render
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Note, Severity
@@ -39,6 +40,64 @@ _DIFF_FORMATS_FOR_PEOPLE = ("text", "markdown")
 # -- the commands
 
 
+def answer(
+    target: str,
+    options: ReportOptions,
+    format_name: str | None,
+    output: str | None,
+    *,
+    brief: bool,
+    jobs: int | None,
+    dask: str | None,
+) -> int:
+    """Run `nsysconv TARGET`; return the exit status."""
+    from nsysconv.api.answering import ANSWER, answer, answer_specs
+    from nsysconv.api.reporting import report_target
+
+    destination = parse_destination(format_name, output, len(ANSWER))
+    if brief and (destination.format != "json" or destination.is_folder):
+        raise UsageError("--brief is a form of JSON", hint="Add -f json.")
+    if destination.is_page:
+        return report(target, options, format_name, output, strict=False, jobs=jobs, dask=dask)
+    begin_work()
+    if destination.for_people:
+        write(answer(target, options, dask=dask, jobs=jobs, say=say), destination, target)
+        return 0
+    specs = answer_specs(options)
+    reports = report_target(target, replace(options, names=specs), dask=dask, jobs=jobs, say=say)
+    if brief:
+        from nsysconv.render import brief as brief_json
+
+        write(reports, destination, target, draw=brief_json.render)
+    else:
+        write(reports, destination, target)
+    return 0
+
+
+def open_page(target: str, options: ReportOptions, output: str | None) -> int:
+    """Run `nsysconv TARGET --open`: write the page and show it; return the exit status."""
+    name = output or f"{Path(str(split_target(target)[0])).name or 'profile'}.html"
+    status = report(target, options, "html", name, strict=False, jobs=None, dask=None)
+    path = Path(name).absolute()
+    if shows_windows():
+        import webbrowser
+
+        if webbrowser.open(path.as_uri()):
+            print_line(f"{path}: opened")
+            return status
+    print_line(f"{path}")
+    print_line(f"There is no display here. On your own machine: scp {platform.node()}:{path} .")
+    return status
+
+
+def shows_windows() -> bool:
+    """Return whether a browser's window can be shown here."""
+    if os.environ.get("SSH_CONNECTION"):
+        return False
+    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return sys.platform in ("darwin", "win32") or bool(has_display)
+
+
 def report(
     target: str | None,
     options: ReportOptions,
@@ -50,12 +109,15 @@ def report(
     dask: str | None,
 ) -> int:
     """Run `nsysconv report`; return the exit status."""
+    from nsysconv.api.answering import answer, answer_specs
     from nsysconv.api.reporting import report_target
 
     if target is None:
         hint = "nsysconv report TARGET [REPORT]...; --list names reports."
         raise UsageError("report on what?", hint=hint)
-    destination = parse_destination(format_name, output, len(options.names or CORE))
+    named = None if options.names is None else queries.expanded(options.names)
+    default = (*answer_specs(options), *CORE)
+    destination = parse_destination(format_name, output, len(named or default))
     begin_work()
     reports: Sequence[Report]
     if destination.is_page:
@@ -63,11 +125,15 @@ def report(
             raise UsageError("a page is made by this process alone", hint="Omit --jobs and --dask.")
         from nsysconv.api.html_report import page_of
 
-        reports = page_of(target, options, say)
+        reports = page_of(target, replace(options, names=named), say)
+    elif named is None and destination.for_people:
+        reports = answer(target, options, dask=dask, jobs=jobs, say=say)
     else:
-        options = replace(options, for_people=destination.for_people)
-        reports = report_target(target, options, dask=dask, jobs=jobs, say=say)
-    write(reports, destination)
+        wanted = replace(options, names=named or default, for_people=destination.for_people)
+        reports = report_target(target, wanted, dask=dask, jobs=jobs, say=say)
+    write(reports, destination, target)
+    if named is None and destination.for_people:
+        return _strict_status(reports) if strict else 0
     missing = [each for each in reports if each.table is None]
     if options.names and missing:
         return NotRecorded.exit_status
@@ -247,8 +313,16 @@ def parse_destination(format_name: str | None, output: str | None, count: int = 
     return Destination(name, path, False)
 
 
-def write(reports: Sequence[Report], to: Destination, source: str | None = None) -> None:
+def write(
+    reports: Sequence[Report],
+    to: Destination,
+    source: str | None = None,
+    *,
+    draw: Render | None = None,
+) -> None:
     """Render the reports. Notes go to stderr if the format has no place for them.
+
+    `draw` takes the place of the format's own function.
 
     `source` is the target, if the reports do not name the profiles that they are of: neither it nor they
     are replaced.
@@ -256,7 +330,7 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
     inputs = {profile.path for each in reports for profile in each.profiles}
     if source is not None:
         inputs |= {source, str(split_target(source)[0])}
-    draw = render.renderer(to.format)
+    draw = draw or render.renderer(to.format)
     with phase("render"):
         if to.path is None:
             with reader_may_go():

@@ -145,10 +145,10 @@ def _print_next_command(result: ImportResult, imported: Sequence[Imported]) -> N
         facts = f"{kinds} {_plural('kind', kinds)} of information"
         print_line(f"not recorded: {facts}{others}; see nsysconv info {target}")
     if result.is_one_run:
-        print_line(f"now: nsysconv report {store}")
+        print_line(f"now: nsysconv {store}")
     elif len(result.runs) == 1:
         run = shlex.quote(f"{result.store}@{result.runs[0].label}")
-        print_line(f"now: nsysconv report {run}")
+        print_line(f"now: nsysconv {run}")
     else:
         print_line(f"now: nsysconv runs {store}")
 

@@ -13,12 +13,14 @@ from nsysconv.queries.execution import (
 from nsysconv.queries.registry import (
     BY_STEP,
     CORE,
+    GROUPS,
     IN_TIME,
     OVER_RANKS,
     OWN,
     REPORTS,
     ROWS_FOR_PEOPLE,
     default_limit,
+    expanded,
     parse_spec,
     query,
 )
@@ -26,6 +28,7 @@ from nsysconv.queries.registry import (
 __all__ = [
     "BY_STEP",
     "CORE",
+    "GROUPS",
     "IN_TIME",
     "OVER_RANKS",
     "OWN",
@@ -36,6 +39,7 @@ __all__ = [
     "compute_report",
     "compute_reports",
     "default_limit",
+    "expanded",
     "missing_facts",
     "not_recorded_report",
     "parse_spec",

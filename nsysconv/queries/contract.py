@@ -11,7 +11,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
-from nsysconv.report import Column, Picture, ProfileRef
+from nsysconv.report import Column, Picture, ProfileRef, Said
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -89,7 +89,8 @@ class Query:
     computed on another thread from the same time line. Without all facts of `needs` and one of `any_of`
     (where it has some) there is no report; `uses` are further facts, whose columns are null, or whose
     notes apply, where they are missing. `totals` answer for a whole profile in place of `needs`, as far
-    as they go. `options` are choices that only this report has.
+    as they go. `options` are choices that only this report has. `say` returns what people read in place
+    of the `said` columns, by the rows as dictionaries.
 
     A report on all profiles of a run has, in place of `compute`, `partial`, which returns one profile's
     contribution (small, to be pickled), and `aggregator`, which takes these in.
@@ -104,5 +105,6 @@ class Query:
     totals: AbstractSet[Fact] = frozenset()
     options: tuple[Option, ...] = ()
     picture: Picture | None = None
+    say: Callable[[Sequence[Mapping[str, Any]]], tuple[Said, ...]] | None = None
     partial: Callable[[Timeline, Request], Any] | None = None
     aggregator: Callable[[Request], Aggregator] | None = None

@@ -157,7 +157,7 @@ def _report(timeline: Timeline, job: _Job, result: Result | NotRecorded) -> Repo
     label = timeline.profile.ref.label
     values = {"profile": [label] * _row_count(result.values), **result.values}
     report = _header(timeline, job, result.notes, _noted_facts(job.query) - result.unused)
-    return _with_rows(report, replace(result, values=values), job.request)
+    return _with_rows(report, job.query, replace(result, values=values), job.request)
 
 
 def _noted_facts(declared: Query) -> frozenset[Fact]:
@@ -183,10 +183,11 @@ def _header(timeline: Timeline, job: _Job, notes: Sequence[Note], facts: frozens
     )
 
 
-def _with_rows(report: Report, result: Result, request: Request) -> Report:
+def _with_rows(report: Report, declared: Query, result: Result, request: Request) -> Report:
     table = report_table(report.columns, result.values)
     count = table.num_rows if result.row_count is None else result.row_count
-    return replace(report, table=table, row_count=count).limited(request.limit)
+    report = replace(report, table=table, row_count=count).limited(request.limit)
+    return replace(report, said=declared.say(report.rows())) if declared.say else report
 
 
 def _row_count(values: ColumnValues) -> int:
@@ -257,4 +258,4 @@ class CombinedReport:
             advice=(),
             picture=self._job.query.picture,
         )
-        return _with_rows(header, result, self._job.request)
+        return _with_rows(header, self._job.query, result, self._job.request)

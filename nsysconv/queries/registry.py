@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
@@ -26,7 +26,14 @@ CORE = (
 )
 """The reports that answer for every source, printed where none is named."""
 
-OVER_RANKS = ("rank_summary", "stragglers", "collective_arrivals", "gpu_time_util_map")
+OVER_RANKS = (
+    "summary",
+    "findings",
+    "rank_summary",
+    "stragglers",
+    "collective_arrivals",
+    "gpu_time_util_map",
+)
 """The reports on all profiles of a run together."""
 
 OWN = (
@@ -49,6 +56,12 @@ one more word here."""
 REPORTS = (*OWN, *rules.REPORTS, *stats.REPORTS)
 """All reports by name."""
 
+GROUPS = {
+    "core": CORE,
+    "all": tuple(name for name in OWN if name != "timeline_events"),
+}
+"""Words for several reports. `timeline_events` has a row per event: it is asked for by name."""
+
 BY_STEP = ("gpu_utilization",)
 """Reports that can give a row per step."""
 
@@ -69,6 +82,7 @@ ROWS_FOR_PEOPLE = 20
 _DEFAULT_LIMITS = {"idle_gaps": 1000}
 
 _SHARED_MODULES = {
+    "findings": "findings.report",
     "transfer_sizes": "transfers",
     "idle_summary": "idle_gaps",
     "idle_host": "idle_gaps",
@@ -94,6 +108,11 @@ def query(name: str) -> Query:
     # that it shows. A module declares its report under the report's name in upper case.
     declared: Query = getattr(importlib.import_module(_MODULES[name]), name.upper())
     return declared
+
+
+def expanded(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of reports with each group replaced by its members, each name once."""
+    return tuple(dict.fromkeys(each for name in names for each in GROUPS.get(name, (name,))))
 
 
 @dataclass(frozen=True)

@@ -161,8 +161,8 @@ def recording(timeline: Timeline) -> TimeSpan | None:
     """Return the time that the recording is of (docs/definitions.md); None where the clocks disagree.
 
     It is the profiler's session, where the source says when that was. But recorders are switched on and
-    off within sessions, and exports cut: where a tenth of the session at most is between the first and the
-    last thing that was recorded, it is that.
+    off within sessions, and exports cut: where a tenth of the session at most is between the first and
+    the last thing that was recorded, it is that.
     """
     if timeline.clocks_disagree:
         return None

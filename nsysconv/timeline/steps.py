@@ -43,7 +43,8 @@ CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loade
 """Classes of an instant, in the order that decides; what is in none of them is `other`."""
 
 _COMMUNICATION = re.compile(r"gloo:", re.IGNORECASE)
-_DATA_LOADER = re.compile(r"enumerate\((DataLoader\)#.*\.__next__|DataPipe\)#)")
+DATA_LOADER = re.compile(r"enumerate\((DataLoader\)#.*\.__next__|DataPipe\)#)")
+"""Names of ranges and operators that wait for input."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +273,7 @@ def _classes(
     talking = [(spans, which_named(spans, _COMMUNICATION.match)) for spans in host]
     yield "communication", [(ops, talks), *talking]
     yield "runtime", [(calls, timeline.calls_in_slice & (calls.pid == pid))]
-    yield "data_loader", [(spans, which_named(spans, _DATA_LOADER.match)) for spans in host]
+    yield "data_loader", [(spans, which_named(spans, DATA_LOADER.match)) for spans in host]
     yield "cpu", [(spans, None) for spans in host]
 
 

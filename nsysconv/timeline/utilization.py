@@ -124,10 +124,14 @@ class Utilization:
 
 
 @dataclass(frozen=True)
-class _Kernels:
-    # Those of a device that have a length, in the order of their starts. `blocks` is the grid and
-    # `occupancy` a share (0..1) of the warps; NaN where not recorded.
+class KernelFill:
+    """The kernels of a device that have a length, in the order of their starts, and how they fill it.
 
+    `row` is the place in the kernels' table, `blocks` the size of the grid and `occupancy` a share (0..1)
+    of the warps; NaN where not recorded. `rounded`: its occupancy is a recorded value of whole percent.
+    """
+
+    row: Array
     start: Array
     end: Array
     blocks: Array
@@ -137,7 +141,7 @@ class _Kernels:
 
 def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Utilization:
     """Return how far the kernels of a device fill each window [low, high)."""
-    kernels = _kernels(timeline, device)
+    kernels = kernel_fill(timeline, device)
     ops = timeline.ops_on(device)
     graphs = ops.timed & (ops.kind == OpKind.GRAPH)
     starts, ends = ops.start[graphs], ops.end[graphs]
@@ -153,14 +157,15 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
     found = intersecting_sums(kernels.start, kernels.end, rows, low, high)
     spent, no_blocks, no_occupancy, weighted, rounded = found
     enough = hidden <= _UNKNOWN_SHARE * spent
-    sm_count = _sm_count(timeline, device)
+    multiprocessors = sm_count(timeline, device)
     occupied = enough & (no_occupancy == 0) & (spent > 0)
     efficiency = np.full(len(low), np.nan)
-    if sm_count is not None:
-        blocks = np.minimum(np.nan_to_num(kernels.blocks), sm_count).astype(np.int64)
-        filled = capped_sum(kernels.start, kernels.end, blocks, sm_count).integral(low, high)
+    if multiprocessors is not None:
+        blocks = np.minimum(np.nan_to_num(kernels.blocks), multiprocessors).astype(np.int64)
+        filled = capped_sum(kernels.start, kernels.end, blocks, multiprocessors)
         known = enough & (no_blocks == 0)
-        efficiency = np.where(known, percent(filled, sm_count * length), np.nan)
+        whole = multiprocessors * length
+        efficiency = np.where(known, percent(filled.integral(low, high), whole), np.nan)
     return Utilization(
         union_ns,
         percent(union_ns, length),
@@ -171,7 +176,8 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
 
 
 @cached
-def _kernels(timeline: Timeline, device: int) -> _Kernels:
+def kernel_fill(timeline: Timeline, device: int) -> KernelFill:
+    """Return how the kernels of a device fill it."""
     ops = timeline.ops_on(device)
     mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.end > ops.start))
     rows = ops.row[mine]
@@ -183,13 +189,13 @@ def _kernels(timeline: Timeline, device: int) -> _Kernels:
     recorded = column["occupancy_pct"]
     rounded = np.where(recorded == MISSING, np.nan, recorded / 100.0)
     occupancy = np.full(len(rows), np.nan)
-    sm, sm_count = _sm(timeline, device), _sm_count(timeline, device)
-    if sm is not None and sm_count is not None:
+    sm, multiprocessors = _sm(timeline, device), sm_count(timeline, device)
+    if sm is not None and multiprocessors is not None:
         resident = resident_blocks(sm, threads, column["registers_per_thread"], _shared(column))
-        occupancy = achieved(sm, threads, resident, blocks / sm_count)
+        occupancy = achieved(sm, threads, resident, blocks / multiprocessors)
     fallback = np.isnan(occupancy) & ~np.isnan(rounded)
     occupancy = np.where(fallback, rounded, occupancy)
-    return _Kernels(ops.start[mine], ops.end[mine], blocks, occupancy, fallback)
+    return KernelFill(rows, ops.start[mine], ops.end[mine], blocks, occupancy, fallback)
 
 
 def _product(*columns: Array) -> Array:
@@ -212,7 +218,8 @@ def _devices_by_id(timeline: Timeline) -> dict[int, dict[str, Any]]:
     return {row["device_id"]: row for row in timeline.profile.rows("device")}
 
 
-def _sm_count(timeline: Timeline, device: int) -> int | None:
+def sm_count(timeline: Timeline, device: int) -> int | None:
+    """Return how many SMs the device has; None: not recorded."""
     count = _devices_by_id(timeline).get(device, {}).get("sm_count")
     return int(count) if count else None
 

@@ -1,0 +1,245 @@
+"""The contract of rules: what a rule looks at, what it returns, and the words it has in rules.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nsysconv.cache import cached_property
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import Array, Request
+from nsysconv.report import MISSING, Unit, human
+from nsysconv.timeline.account import Account, account, account_span
+from nsysconv.timeline.arrays import indices, take
+from nsysconv.timeline.events import GpuOps, OpKind
+from nsysconv.timeline.idle import Gaps, Window, gaps, window
+from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.steps import step_count
+from nsysconv.timeline.timeline import Timeline
+
+SAVING, COST = "saving", "cost"
+"""The kinds of findings: what could go, and where time goes."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What rules.toml says of one rule."""
+
+    kind: str
+    threshold: float
+    unit: str
+    finding: str
+    advice: Mapping[str, str]
+    report: str
+    on: bool = True
+    needs: frozenset[Fact] = frozenset()
+    any_of: frozenset[Fact] = frozenset()
+
+
+@cache
+def words() -> Mapping[str, Words]:
+    """Return the words of each rule, in the order of the file."""
+    text = Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
+    return {name: _words(table) for name, table in tomllib.loads(text).items()}
+
+
+def _words(table: dict[str, Any]) -> Words:
+    needs, any_of = (frozenset(map(Fact, table.pop(key, ()))) for key in ("needs", "any_of"))
+    return Words(**table, needs=needs, any_of=any_of)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a rule measured on one device, whether or not its value reaches the threshold.
+
+    `time_ns` is the saving of a rule of the kind saving, else the cost: a union clipped to the time of
+    the account. `details` are the values of the finding's words. Where one gap stands for the finding,
+    `before` and `after` name the operations around it. `part`: the slice to look at, as flags.
+    """
+
+    value: float
+    time_ns: int
+    details: Mapping[str, Any] = field(default_factory=dict)
+    device: int | None = None
+    rank: int | None = None
+    stream: int | None = None
+    step: str | None = None
+    before: str | None = None
+    after: str | None = None
+    part: str = ""
+
+
+Measure = Callable[["Scene"], Found | None]
+"""A rule: what it measured on a device; None where there is nothing to measure."""
+
+
+class Scene:
+    """One device of a profile as the rules look at it. Times are ns of the profile."""
+
+    def __init__(self, timeline: Timeline, device: int, request: Request) -> None:
+        """Take the device; its window and the time of its account must exist."""
+        span, own = (
+            account_span(timeline, device),
+            window(timeline, device, timeline.ops_on(device)),
+        )
+        assert span is not None and own is not None
+        self.timeline = timeline
+        self.device = device
+        self.request = request
+        self.span: Window = span
+        self.window = own
+        self.account: Account = account(timeline, device, span)
+
+    def threshold(self, rule: str) -> float | None:
+        """Return above which value a rule speaks; None: it is off."""
+        return threshold(self.request, rule)
+
+    @property
+    def times(self) -> Mapping[str, int]:
+        """Return the time account: ns by class."""
+        return self.account.times
+
+    def of_window(self, time: int) -> float:
+        """Return a time as a share of the window, in per cent."""
+        return 100 * time / self.window.length if self.window.length else 0.0
+
+    def of_span(self, time: int) -> float:
+        """Return a time as a share of the time of the account, in per cent."""
+        return 100 * time / self.span.length if self.span.length else 0.0
+
+    @cached_property
+    def ops(self) -> GpuOps:
+        """Return the device's operations that have a time, in the order of their starts."""
+        ops = self.timeline.ops_on(self.device)
+        return ops if ops.timed.all() else ops.take(indices(ops.timed))
+
+    @cached_property
+    def busy(self) -> Union:
+        """Return when the device was busy."""
+        return union(self.ops.start, self.ops.end)
+
+    @cached_property
+    def computing(self) -> Union:
+        """Return when a kernel or a graph ran on the device."""
+        kernels = (self.ops.kind == OpKind.KERNEL) | (self.ops.kind == OpKind.GRAPH)
+        return union(self.ops.start, self.ops.end, kernels)
+
+    @cached_property
+    def gaps(self) -> Gaps | None:
+        """Return the device's gaps; None where there is no window."""
+        return next((g for g in gaps(self.timeline, "no_op") if g.device == self.device), None)
+
+    @cached_property
+    def in_its_processes(self) -> Array:
+        """Return which API calls are of the device's processes, as a mask."""
+        calls = self.timeline.calls
+        result = np.zeros(len(calls), bool)
+        for pid in self.timeline.pids_on(self.device).tolist():
+            result |= calls.pid == pid
+        return result
+
+    def calls_named(self, fits: Callable[[str], object]) -> Array:
+        """Return the outermost calls of the device's processes with such a name, as indices."""
+        calls = self.timeline.calls
+        names = np.array(
+            [i for i, name in self.timeline.call_names.items() if fits(name)], np.int64
+        )
+        if not len(names):
+            return np.empty(0, np.int64)
+        return np.flatnonzero(
+            np.isin(calls.name_id, names) & self.in_its_processes & calls.outermost
+        )
+
+    def calls_at(self, which: Array) -> Union:
+        """Return when one of these calls ran."""
+        calls = self.timeline.calls
+        return union(take(calls.start, which), take(calls.end, which))
+
+    def names_of(self, which: Array) -> str:
+        """Return the names of calls, those with most calls first, at most two."""
+        calls = self.timeline.calls
+        ids, count = np.unique(take(calls.name_id, which), return_counts=True)
+        names = [self.timeline.call_names[int(ids[i])] for i in np.argsort(-count)]
+        return ", ".join(
+            dict.fromkeys(names).keys() if len(names) < 3 else list(dict.fromkeys(names))[:2]
+        )
+
+    def during(self, which: Array, low: int, high: int) -> str:
+        """Return in which of these calls the device was idle most of the time, as a clause."""
+        by_name: dict[str, int] = {}
+        calls = self.timeline.calls
+        for i in np.unique(take(calls.name_id, which)).tolist():
+            name = self.timeline.call_names[i]
+            mine = which[take(calls.name_id, which) == i]
+            by_name[name] = by_name.get(name, 0) + uncovered(
+                self.calls_at(mine), self.busy, low, high
+            )
+        if not by_name or not max(by_name.values()):
+            return ""
+        name = max(by_name, key=lambda each: by_name[each])
+        return f", {human(by_name[name], Unit.NS)} of it in {name}"
+
+    @cached_property
+    def framework(self) -> str:
+        """Return the framework that names in the profile show: pytorch, hip or cuda."""
+        return framework(self.timeline)
+
+    @cached_property
+    def has_steps(self) -> bool:
+        """Return whether steps are annotated."""
+        return step_count(self.timeline) > 0
+
+
+def threshold(request: Request, rule: str) -> float | None:
+    """Return above which value a rule speaks, as the request or else rules.toml says; None: it is off."""
+    text = request.options.get(rule)
+    if text is None:
+        return words()[rule].threshold if words()[rule].on else None
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not value >= 0:
+        raise UsageError(f"findings:{rule}={text}", hint=f"A number of {words()[rule].unit}.")
+    return value
+
+
+def uncovered(one: Union, other: Union, low: int, high: int) -> int:
+    """Return how much of [low, high) the first union covers and the second does not."""
+    starts, ends = np.clip(one.starts, low, high), np.clip(one.ends, low, high)
+    return int((ends - starts).sum() - other.covered(starts, ends).sum())
+
+
+def both(one: Union, other: Union, low: int, high: int) -> int:
+    """Return how much of [low, high) both unions cover."""
+    starts, ends = np.clip(one.starts, low, high), np.clip(one.ends, low, high)
+    return int(other.covered(starts, ends).sum())
+
+
+def counted(count: int, one: str, several: str) -> str:
+    """Return a number of things in words: `1 copy`, `12 copies`."""
+    return f"{count:,} {one if count == 1 else several}"
+
+
+def framework(timeline: Timeline) -> str:
+    """Return the framework that names in the profile show: pytorch, hip or cuda."""
+    profile = timeline.profile
+    if profile.names_from("aten::") or any("at::native" in text for text in kernel_texts(timeline)):
+        return "pytorch"
+    if any(name.startswith("hip") for name in timeline.call_names.values()):
+        return "hip"
+    return "cuda"
+
+
+def kernel_texts(timeline: Timeline) -> Iterable[str]:
+    """Return the names of the kernels, each once."""
+    ids = np.unique(timeline.profile.columns("kernel", ("name_id",))["name_id"])
+    return timeline.profile.names(ids[ids != MISSING]).values()

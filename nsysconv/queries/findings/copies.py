@@ -1,0 +1,105 @@
+"""Rules on copies: alone on the device, from pageable memory, waited for, too many."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsysconv.codes import MEMORY_KINDS
+from nsysconv.queries.columns import direction_names, memory_kind_names
+from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
+from nsysconv.queries.findings.host import SYNCHRONOUS_COPIES, gaps_after
+from nsysconv.report import Unit, human
+from nsysconv.timeline.arrays import Array
+from nsysconv.timeline.events import GpuOps, OpKind
+from nsysconv.timeline.intervals import union
+
+_PAGEABLE = MEMORY_KINDS.index("Pageable")
+_SMALL_BYTES = 4096
+_FEWEST_SMALL = 100
+
+
+def _copies(scene: Scene) -> tuple[GpuOps, dict[str, Array]]:
+    ops = scene.ops.take(scene.ops.kind == OpKind.MEMCPY)
+    column = scene.timeline.profile.columns(
+        "memcpy", ("direction", "bytes", "src_kind", "dst_kind")
+    )
+    return ops, {name: values[ops.row] for name, values in column.items()}
+
+
+def _largest(ops: GpuOps, column: dict[str, Array]) -> str:
+    # The direction with most time, in words: its bytes, rate and kind of memory.
+    if not len(ops):
+        return ""
+    directions = np.unique(column["direction"])
+    spent = [int(ops.dur[column["direction"] == d].sum()) for d in directions.tolist()]
+    top = int(directions[int(np.argmax(spent))])
+    mine = column["direction"] == top
+    moved, took = int(np.maximum(column["bytes"][mine], 0).sum()), max(spent)
+    name = direction_names(np.array([top]))[0]
+    kinds = column["src_kind" if name.startswith("H") else "dst_kind"][mine]
+    known = [kind for kind in memory_kind_names(np.unique(kinds)) if kind]
+    memory = f", {known[0].lower()} memory" if len(known) == 1 and name in ("HtoD", "DtoH") else ""
+    rate = f" at {human(moved * 1e9 / took, Unit.BYTES_PER_S)}" if took else ""
+    return f"; most of it {human(moved, Unit.BYTES)} {name}{rate}{memory}"
+
+
+def copy_bound(scene: Scene) -> Found | None:
+    """Measure exposed copies and sets."""
+    time = scene.times["memcpy"] + scene.times["memset"]
+    return Found(scene.of_window(time), time, {"what": _largest(*_copies(scene))})
+
+
+def pageable_copies(scene: Scene) -> Found | None:
+    """Measure the time in which copies of pageable memory ran and no kernel."""
+    ops, column = _copies(scene)
+    pageable = (column["src_kind"] == _PAGEABLE) | (column["dst_kind"] == _PAGEABLE)
+    mine = ops.take(pageable)
+    time = uncovered(
+        union(mine.start, mine.end), scene.computing, scene.window.start, scene.window.end
+    )
+    what = _largest(mine, {name: values[pageable] for name, values in column.items()})
+    return Found(
+        scene.of_window(time), time, {"count": counted(len(mine), "copy", "copies"), "what": what}
+    )
+
+
+def synchronous_copies(scene: Scene) -> Found | None:
+    """Measure copies by calls that wait for them, without a kernel, and the gaps that began in these."""
+    which = scene.calls_named(SYNCHRONOUS_COPIES.match)
+    if not len(which):
+        return None
+    ops = scene.ops
+    owner = scene.timeline.owner
+    if ops is not scene.timeline.ops:
+        places = scene.timeline.places_on(scene.device)
+        places = places if len(scene.timeline.devices) > 1 else np.arange(len(owner))
+        owner = owner[places[scene.timeline.ops.timed[places]]]
+    mine = ops.take(np.flatnonzero((ops.kind == OpKind.MEMCPY) & np.isin(owner, which)))
+    low, high = scene.window.start, scene.window.end
+    time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
+    time += gaps_after(scene, which)[1]
+    count = counted(len(which), "copy", "copies")
+    return Found(scene.of_window(time), time, {"count": count, "calls": scene.names_of(which)})
+
+
+def small_copies(scene: Scene) -> Found | None:
+    """Measure small copies without a kernel beside them, and the gaps that they end."""
+    ops, column = _copies(scene)
+    small = (column["bytes"] >= 0) & (column["bytes"] <= _SMALL_BYTES)
+    mine = ops.take(small)
+    if len(mine) < _FEWEST_SMALL or scene.gaps is None:
+        return None
+    low, high = scene.window.start, scene.window.end
+    time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
+    starts = np.sort(mine.start)
+    place = np.minimum(np.searchsorted(starts, scene.gaps.end), len(starts) - 1)
+    time += int(scene.gaps.dur[starts[place] == scene.gaps.end].sum())
+    return Found(scene.of_window(time), time, {"count": len(mine)})
+
+
+RULES: dict[str, Measure] = {
+    "copy_bound": copy_bound,
+    "pageable_copies": pageable_copies,
+    "synchronous_copies": synchronous_copies,
+    "small_copies": small_copies,
+}

@@ -1,0 +1,246 @@
+"""Rules on the host: it launches late, launches much, waits often, loads data; others are at work."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from nsysconv.queries.findings.contract import Found, Measure, Scene, both, counted
+from nsysconv.report import MISSING, Unit, human
+from nsysconv.timeline.account import op_name
+from nsysconv.timeline.annotations import operators, ranges, which_named
+from nsysconv.timeline.arrays import Array, blocks, distinct, take
+from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.idle import PARTS, Gaps, drop_threadless_host_parts, host_activity, parts
+from nsysconv.timeline.intervals import Union, union, union_with
+from nsysconv.timeline.steps import DATA_LOADER
+
+WAITS = re.compile(
+    r"cuda(?:Device|Stream|Thread|Event)Synchronize|cu(?:Ctx|Stream|Event)Synchronize"
+    r"|hip(?:Device|Stream|Ctx|Event)Synchronize"
+)
+SYNCHRONOUS_COPIES = re.compile(r"(?:cuda|cu|hip)Memcpy(?!.*Async)(?!Batch)")
+_HOST, _LAUNCH = PARTS.index("host"), PARTS.index("launch")
+_SHORT_GAP_NS = 200_000
+_SHORT_KERNEL_NS = 20_000
+_SMALL_COPY_BYTES = 65_536
+_DTOH = 2
+
+
+def launch_bound(scene: Scene) -> Found | None:
+    """Measure the idle time of host and launches in gaps below 200 µs, where kernels are short."""
+    kernels = scene.ops.dur[scene.ops.kind == OpKind.KERNEL]
+    if not len(kernels) or scene.gaps is None:
+        return None
+    mean = float(kernels.mean())
+    if mean >= _SHORT_KERNEL_NS:
+        return None
+    time = count = 0
+    for block in blocks(len(scene.gaps)):
+        short = scene.gaps.take(block)
+        short = short.take(np.flatnonzero(short.dur < _SHORT_GAP_NS))
+        waited = parts(scene.timeline, short)[[_HOST, _LAUNCH]].sum(axis=0)
+        time += int(waited.sum())
+        count += int(np.count_nonzero(waited))
+    details = {"mean_kernel": human(mean, Unit.NS), "gap_count": count}
+    return Found(scene.of_window(time), time, details)
+
+
+def host_bound(scene: Scene) -> Found | None:
+    """Measure the host parts of gaps in which the launching thread was in no API call.
+
+    What other rules say is left out: gaps below 200 µs where `launch_bound` speaks, and the time of the
+    data loader where `data_loader` does.
+    """
+    if scene.gaps is None:
+        return None
+    found = drop_threadless_host_parts(scene.timeline, scene.gaps)
+    bound, threshold = launch_bound(scene), scene.threshold("launch_bound")
+    if bound is not None and threshold is not None and bound.value >= threshold:
+        found = found.take(np.flatnonzero(found.dur >= _SHORT_GAP_NS))
+    activity, by_label = host_activity(scene.timeline), dict[int, int]()
+    for pieces in activity.split(found):
+        labels, place = np.unique(pieces.label, return_inverse=True)
+        spent = np.zeros(len(labels), np.int64)
+        np.add.at(spent, place, pieces.time)
+        for label, time in zip(labels.tolist(), spent.tolist(), strict=True):
+            by_label[label] = by_label.get(label, 0) + time
+    by_name: dict[tuple[str, str], int] = {}
+    for label, time in by_label.items():
+        kind, name = activity.name(label)
+        if kind != "api_call":
+            by_name[kind, name] = by_name.get((kind, name), 0) + time
+    time = sum(by_name.values()) - _loading_time(scene, found)
+    doing = ""
+    named = {key: spent for key, spent in by_name.items() if not DATA_LOADER.search(key[1])}
+    if time > 0 and named:
+        (kind, name), most = max(named.items(), key=lambda item: item[1])
+        if kind == "outside":
+            doing = f"; {human(most, Unit.NS)} of it outside of all that is recorded"
+        else:
+            doing = f"; {human(most, Unit.NS)} of it in the {kind.replace('_', ' ')} {name}"
+    details = {"doing": doing}
+    return Found(scene.of_window(time), max(time, 0), details, **_longest(scene, found))
+
+
+def _loading_time(scene: Scene, found: Gaps) -> int:
+    # How much of the host parts the data loader takes, where it takes enough to be said.
+    loader, threshold = _loader(scene), scene.threshold("data_loader")
+    if threshold is None or not len(loader.starts):
+        return 0
+    measured = data_loader(scene)
+    if measured is None or measured.value <= threshold:
+        return 0
+    return int(loader.covered(found.start, found.host_end).sum())
+
+
+def _longest(scene: Scene, found: Gaps) -> dict[str, Any]:
+    # Where the longest gap is: the operations around it, and its stream.
+    if not len(found):
+        return {}
+    top = int(found.dur.argmax())
+    ended_by = int(found.ended_by[top])
+    low, high = int(found.start[top]), int(found.end[top])
+    where: dict[str, Any] = {"part": f"--time {low}ns:{high}ns"}
+    ops = scene.timeline.ops
+    if ended_by >= 0:
+        where["after"] = op_name(scene.timeline, ended_by)
+        stream = int(ops.stream[ended_by])
+        where["stream"] = None if stream == MISSING else stream
+    here = np.flatnonzero((ops.device == scene.device) & (ops.end == low) & ops.timed)
+    if len(here):
+        where["before"] = op_name(scene.timeline, int(here[0]))
+    return where
+
+
+def gaps_after(scene: Scene, waits: Array) -> tuple[Array, int]:
+    """Return which gaps began while the host was in one of these calls, as indices, and what they cost.
+
+    Without the wait the host would have gone on earlier by as long as it waited, at most: so much of each
+    gap counts.
+    """
+    found = scene.gaps
+    if found is None or not len(waits):
+        return np.empty(0, np.int64), 0
+    waiting = scene.calls_at(waits)
+    began = waiting.covered(found.start, found.start + 1) > 0
+    # A window begins with no gap, a slice may: nothing ran before.
+    places = np.flatnonzero(began & (found.start > scene.window.start))
+    return places, wait_bounded(waiting, found.take(places))
+
+
+def wait_bounded(waiting: Union, found: Gaps) -> int:
+    """Return how long gaps are that began in these waits, each at most as long as its wait."""
+    place = np.searchsorted(waiting.starts, found.start, side="right") - 1
+    waited = (waiting.ends - waiting.starts)[place]
+    return int(np.minimum(found.dur, waited).sum())
+
+
+def sync_each_kernel(scene: Scene) -> Found | None:
+    """Measure the gaps that began while the host waited for the device, by kernel."""
+    waits = scene.calls_named(WAITS.match)
+    places, time = gaps_after(scene, waits)
+    kernels = int(np.count_nonzero(scene.ops.kind == OpKind.KERNEL))
+    if not kernels or scene.gaps is None:
+        return None
+    details = {
+        "share": 100 * len(places) / kernels,
+        "count": counted(len(places), "gap", "gaps"),
+        "calls": scene.names_of(waits),
+    }
+    found = scene.gaps.take(places)
+    return Found(len(places) / kernels, time, details, **_longest(scene, found))
+
+
+def sync_small_copies(scene: Scene) -> Found | None:
+    """Measure the gaps that began as a small copy to the host ended which the host waited for."""
+    waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
+    places, _ = gaps_after(scene, waits)
+    copies = scene.ops.take(scene.ops.kind == OpKind.MEMCPY)
+    column = scene.timeline.profile.columns("memcpy", ("direction", "bytes"))
+    size, direction = column["bytes"][copies.row], column["direction"][copies.row]
+    small = (direction == _DTOH) & (size >= 0) & (size <= _SMALL_COPY_BYTES)
+    ended = np.sort(copies.end[small])
+    if scene.gaps is None or not len(ended):
+        return None
+    start = scene.gaps.start[places]
+    place = np.minimum(np.searchsorted(ended, start), len(ended) - 1)
+    places = places[ended[place] == start]
+    found = scene.gaps.take(places)
+    time = wait_bounded(scene.calls_at(waits), found)
+    return Found(
+        scene.of_window(time),
+        time,
+        {"count": counted(len(places), "time", "times")},
+        **_longest(scene, found),
+    )
+
+
+def queue_wait(scene: Scene) -> Found | None:
+    """Measure the idle time in which the next operation had been launched."""
+    time = scene.times["idle_queue"]
+    where = {} if scene.gaps is None else _longest(scene, scene.gaps)
+    return Found(scene.of_window(time), time, {}, **where)
+
+
+def data_loader(scene: Scene) -> Found | None:
+    """Measure the idle time in the window while the program waited for its data loader."""
+    loading = _loader(scene)
+    low, high = scene.window.start, scene.window.end
+    time = both(loading, union(*scene.busy.gaps(low, high)), low, high)
+    count = counted(len(loading.starts), "time", "times")
+    return Found(scene.of_window(time), time, {"count": count})
+
+
+def _loader(scene: Scene) -> Union:
+    # When the program waited for its data loader.
+    starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    pids = scene.timeline.pids_on(scene.device)
+    for spans in (ranges(scene.timeline), operators(scene.timeline)):
+        mine = spans.take(which_named(spans, DATA_LOADER.search) & np.isin(spans.pid, pids))
+        starts.append(mine.start)
+        ends.append(mine.end)
+    return union(np.concatenate(starts), np.concatenate(ends))
+
+
+def profiler_overhead(scene: Scene) -> Found | None:
+    """Measure the idle time in the window in which the profiler itself was at work."""
+    low, high = scene.window.start, scene.window.end
+    at_work = union(np.empty(0, np.int64), np.empty(0, np.int64))
+    for pid in scene.timeline.pids_on(scene.device).tolist():
+        if pid in scene.timeline.overhead:
+            own = scene.timeline.overhead[pid]
+            at_work = union_with(at_work, own.starts, own.ends)
+    time = both(at_work, union(*scene.busy.gaps(low, high)), low, high)
+    return Found(scene.of_window(time), time, {})
+
+
+def shared_gpu(scene: Scene) -> Found | None:
+    """Measure the time in which another process than the one with most operations used the device."""
+    pids = distinct(scene.ops.pid)
+    if len(pids) < 2:
+        return None
+    low, high = scene.window.start, scene.window.end
+    times = []
+    for pid in pids.tolist():
+        mine = scene.ops.pid == pid
+        times.append(union(take(scene.ops.start, mine), take(scene.ops.end, mine)).measure)
+    largest = pids[int(np.argmax(times))]
+    others = scene.ops.pid != largest
+    theirs = union(take(scene.ops.start, others), take(scene.ops.end, others))
+    time = both(theirs, scene.busy, low, high)
+    return Found(scene.of_window(time), time, {"process_count": len(pids)})
+
+
+RULES: dict[str, Measure] = {
+    "launch_bound": launch_bound,
+    "host_bound": host_bound,
+    "sync_each_kernel": sync_each_kernel,
+    "sync_small_copies": sync_small_copies,
+    "queue_wait": queue_wait,
+    "data_loader": data_loader,
+    "profiler_overhead": profiler_overhead,
+    "shared_gpu": shared_gpu,
+}

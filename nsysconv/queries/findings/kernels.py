@@ -1,0 +1,131 @@
+"""Rules on kernels: one takes most, long ones fill the device badly, all is computation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsysconv.errors import NotRecorded
+from nsysconv.names import shorten_kernel
+from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
+from nsysconv.report import MISSING
+from nsysconv.timeline.arrays import Array, factorize, sums
+from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.intervals import measure
+from nsysconv.timeline.kernel_categories import COMMUNICATION, categories, communicates, rules
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import KERNEL, totals
+from nsysconv.timeline.utilization import kernel_fill, sm_count
+
+_LONG_KERNEL_NS = 100_000
+_LOW_OCCUPANCY = 0.125
+_FEW_WARPS = ("gemm", "convolution", "attention")
+_NAME = 60
+
+
+def one_kernel(scene: Scene) -> Found | None:
+    """Measure the time of the kernel with most of it, communication left out."""
+    ops = scene.ops
+    kernels = np.flatnonzero(ops.kind == OpKind.KERNEL)
+    kernels = kernels[~np.isin(ops.row[kernels], _communicating_rows(scene))]
+    name, spent = _name_ids(scene, ops.row[kernels]), ops.dur[kernels]
+    if not spent.any():
+        return None
+    top, sum_ns = _most(name, spent)
+    mine = kernels[name == top]
+    time = measure(ops.start[mine], ops.end[mine], scene.span.start, scene.span.end)
+    details = {"name": _kernel_name(scene, top), "count": counted(len(mine), "launch", "launches")}
+    return Found(100 * sum_ns / int(spent.sum()), time, details)
+
+
+def one_kernel_of_totals(timeline: Timeline) -> Found | None:
+    """Measure the same of totals of several names, which have no time of which it could be a share."""
+    by_name: dict[str, list[int]] = {}
+    for total in totals(timeline, KERNEL):
+        if total.sum_ns is not None and rules().category(total.name) != COMMUNICATION:
+            figures = by_name.setdefault(total.name, [0, 0])
+            figures[0] += total.sum_ns
+            figures[1] += total.count
+    whole = sum(spent for spent, _ in by_name.values())
+    if not whole or len(by_name) < 2:
+        return None
+    name, (spent, count) = max(by_name.items(), key=lambda item: item[1][0])
+    details = {
+        "name": shorten_kernel(name, _NAME),
+        "count": counted(count, "launch", "launches"),
+    }
+    return Found(100 * spent / whole, spent, details)
+
+
+def _most(name_ids: Array, spent: Array) -> tuple[int, int]:
+    # The name with most time, and its time.
+    group, (names,) = factorize(name_ids)
+    by_name = sums(group, spent, len(names))
+    top = int(by_name.argmax())
+    return int(names[top]), int(by_name[top])
+
+
+def _name_ids(scene: Scene, rows: Array) -> Array:
+    ids = scene.timeline.profile.columns("kernel", ("name_id",))["name_id"]
+    result: Array = ids[rows]
+    return result
+
+
+def _kernel_name(scene: Scene, name_id: int) -> str:
+    texts = scene.timeline.profile.names(np.array([name_id])) if name_id != MISSING else {}
+    return shorten_kernel(texts.get(name_id, "[no name]"), _NAME)
+
+
+def low_parallelism(scene: Scene) -> Found | None:
+    """Measure the time in which long kernels ran that have few blocks or a low occupancy."""
+    fill = kernel_fill(scene.timeline, scene.device)
+    multiprocessors = sm_count(scene.timeline, scene.device)
+    if multiprocessors is None or np.isnan(fill.blocks).all():
+        raise NotRecorded("findings", ["sizes of GPUs and kernels"])
+    talks = _communicating_rows(scene)
+    long = (fill.end - fill.start >= _LONG_KERNEL_NS) & ~np.isin(fill.row, talks)
+    few = long & (fill.blocks < multiprocessors)
+    # An occupancy that is recorded as 0 % is none.
+    weak = long & ~few & (fill.occupancy < _LOW_OCCUPANCY) & (fill.occupancy > 0)
+    weak &= ~_of_few_warps(scene, fill.row)
+    mine = np.flatnonzero(few | weak)
+    if not len(mine):
+        return None
+    time = measure(fill.start[mine], fill.end[mine], scene.window.start, scene.window.end)
+    top, _ = _most(_name_ids(scene, fill.row[mine]), (fill.end - fill.start)[mine])
+    reasons = (
+        (few, f"fewer blocks than the {multiprocessors} SMs"),
+        (weak, "an occupancy below 12.5 %"),
+    )
+    few_words = [f"{int(each.sum()):,} with {what}" for each, what in reasons if each.any()]
+    details = {"few": ", ".join(few_words), "name": _kernel_name(scene, top)}
+    return Found(scene.of_window(time), time, details)
+
+
+def _of_few_warps(scene: Scene, rows: Array) -> Array:
+    # Products, convolutions and attention work with few warps that have many registers each.
+    category, names = categories(scene.timeline)
+    by_design = [i for i, name in enumerate(names) if name in _FEW_WARPS]
+    result: Array = np.isin(category[rows], by_design)
+    return result
+
+
+def _communicating_rows(scene: Scene) -> Array:
+    # Communication needs few blocks.
+    ops = scene.timeline.ops
+    result: Array = ops.row[communicates(scene.timeline)]
+    return result
+
+
+def gpu_bound(scene: Scene) -> Found | None:
+    """Measure computation in the window, where the window is half of the time of the account or more."""
+    if 2 * scene.window.length < scene.span.length:
+        return None
+    time = scene.times["computation"]
+    return Found(scene.of_window(time), time)
+
+
+RULES: dict[str, Measure] = {
+    "one_kernel": one_kernel,
+    "low_parallelism": low_parallelism,
+    "gpu_bound": gpu_bound,
+}

@@ -1,0 +1,68 @@
+"""Rules on memory: taken and given back while the device waits, and migrated."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
+from nsysconv.report import Unit, human
+from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.intervals import measure
+
+_ALLOCATION = re.compile(
+    r"cuda(?:Malloc|Free|HostAlloc|HostRegister|HostUnregister)"
+    r"|cuMem(?:Alloc|Free|HostAlloc|HostRegister|HostUnregister|Create|Map|Unmap|Release|AddressReserve)"
+    r"|hip(?:Malloc|Free|ExtMalloc|Host(?:Malloc|Free|Alloc|Register|Unregister))"
+)
+# Calls that only ask or load do not make a context.
+_QUERY = re.compile(r"Get|Query|Version|Attribute|Load|Register(?:Fat|Function|Var)|cuInit")
+_GIVES_BACK = re.compile(r"Free")
+
+
+def allocation(scene: Scene) -> Found | None:
+    """Measure the idle time, also before and after the window, in calls that take or give back memory.
+
+    What makes a context counts for start-up: a process's first call that does something, and what gives
+    memory back before any was taken.
+    """
+    which = scene.calls_named(_ALLOCATION.match)
+    which = which[~np.isin(which, _makes_context(scene))]
+    low, high = scene.span.start, scene.span.end
+    time = uncovered(scene.calls_at(which), scene.busy, low, high)
+    details = {"during": scene.during(which, low, high)}
+    return Found(scene.of_span(time), time, details)
+
+
+def _makes_context(scene: Scene) -> list[int]:
+    calls, names = scene.timeline.calls, scene.timeline.call_names
+    found = []
+    for pid in scene.timeline.pids_on(scene.device).tolist():
+        mine = np.flatnonzero((calls.pid == pid) & calls.outermost)
+        is_first = True
+        for i in mine.tolist():
+            name = names[int(calls.name_id[i])]
+            if _QUERY.search(name):
+                continue
+            if is_first or _GIVES_BACK.search(name):
+                found.append(i)
+                is_first = False
+                continue
+            break
+    return found
+
+
+def page_migration(scene: Scene) -> Found | None:
+    """Measure the time in which pages of unified memory migrated, also before and after the window."""
+    pages = scene.ops.kind == OpKind.MIGRATION
+    time = measure(scene.ops.start, scene.ops.end, scene.span.start, scene.span.end, pages)
+    moved = scene.timeline.profile.columns("unified_memory_event", ("bytes",))["bytes"]
+    details = {
+        "bytes": human(int(np.maximum(moved[scene.ops.row[pages]], 0).sum()), Unit.BYTES),
+        "count": counted(int(np.count_nonzero(pages)), "migration", "migrations"),
+    }
+    return Found(scene.of_span(time), time, details)
+
+
+RULES: dict[str, Measure] = {"allocation": allocation, "page_migration": page_migration}

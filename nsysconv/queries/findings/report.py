@@ -1,0 +1,435 @@
+"""The report of all rules: what holds a run back, ranked by time."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact, in_order
+from nsysconv.names import shorten
+from nsysconv.notes import Note, Severity
+from nsysconv.queries import stragglers
+from nsysconv.queries.columns import PROFILE, count_column, values_by_column
+from nsysconv.queries.contract import Option, Query, Request, Result
+from nsysconv.queries.findings import (
+    communication,
+    copies,
+    host,
+    kernels,
+    memory,
+    start_up,
+)
+from nsysconv.queries.findings.contract import (
+    COST,
+    SAVING,
+    Found,
+    Measure,
+    Scene,
+    Words,
+    framework,
+    threshold,
+    words,
+)
+from nsysconv.report import Column, ProfileRef, Said, Unit, human
+from nsysconv.timeline.account import account_span
+from nsysconv.timeline.idle import window
+from nsysconv.timeline.timeline import Timeline
+
+RULES: Mapping[str, Measure] = {
+    **start_up.RULES,
+    **host.RULES,
+    **copies.RULES,
+    **memory.RULES,
+    **communication.RULES,
+    **kernels.RULES,
+}
+"""The rules on one device; those on several devices or ranks are in this module's aggregator."""
+
+DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
+
+_SMALL_PCT = 1.0
+_LARGE_PCT = 10.0
+_IDLE_RULES_NEED_ONE_CLOCK = "one clock for CPU and GPU"
+
+_COLUMNS = (
+    PROFILE,
+    Column("rank", Unit.ID, "Rank on which it costs most; null: none known."),
+    Column("device_id", Unit.ID, "Device on which it costs most; null: of all."),
+    Column("rule", Unit.TEXT, "The rule, see docs/definitions.md.", key=True),
+    Column("kind", Unit.TEXT, "saving: what could go; cost: where time goes."),
+    Column("saving_ns", Unit.NS, "An upper bound of what could be won; null for costs."),
+    Column("cost_ns", Unit.NS, "What it takes; null for savings."),
+    Column("share_pct", Unit.PCT, "The saving or the cost as a share of the time of the account."),
+    Column("value", Unit.REAL, "What the rule measured, in `unit`."),
+    Column("threshold", Unit.REAL, "From which value on there is a finding."),
+    Column("unit", Unit.TEXT, "Of value and threshold.", brief=False),
+    Column("step", Unit.TEXT, "The step that it is of; null: none.", brief=False),
+    Column("stream_id", Unit.ID, "The stream of the longest gap; null: none.", brief=False),
+    Column("before", Unit.TEXT, "What ran before the longest gap; null: none.", brief=False),
+    Column("after", Unit.TEXT, "What ran after it; null: none.", brief=False),
+    count_column("device_count", "Devices (of a run: of all ranks) with this finding."),
+    Column("finding", Unit.TEXT, "The finding in a sentence.", prose=True),
+    Column("advice", Unit.TEXT, "What to do about it.", prose=True),
+    Column("report", Unit.TEXT, "The report that shows the rows behind it.", brief=False),
+    Column("slice", Unit.TEXT, "The part of the profile to look at, as flags.", brief=False),
+)
+COLUMNS = tuple(replace(column, said=True) for column in _COLUMNS)
+
+OPTIONS = (
+    Option("ignore", None, "Rules that are left out, with commas between them."),
+    *(
+        Option(
+            name,
+            None,
+            f"Threshold of the rule {name}, {each.unit}: {each.threshold:g} by default"
+            + ("." if each.on else ", but it is off."),
+        )
+        for name, each in words().items()
+    ),
+)
+
+
+@dataclass(frozen=True)
+class _Device:
+    # What the rules measured on one device, and what its computation was.
+    found: Mapping[str, Found]
+    computation_ns: int
+    span_ns: int
+    window_ns: int
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What one profile contributes: what rules measured by device, and why others could not look."""
+
+    devices: tuple[_Device, ...] = ()
+    blind: Mapping[str, str] = field(default_factory=dict)
+    rank: int | None = None
+    framework: str = "cuda"
+    arrivals: Any = None
+
+
+def ignored(request: Request) -> list[str]:
+    """Return the rules that are left out by request. Raises UsageError for words that are no rules."""
+    text = request.options.get("ignore")
+    names = [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in words():
+            hint = f"There are: {', '.join(words())}"
+            raise UsageError(f"no rule {name!r}", hint=hint)
+    return names
+
+
+def partial(timeline: Timeline, request: Request) -> Partial:
+    """Return what the rules measure on each device of a profile."""
+    left_out = ignored(request)
+    wanted = [n for n in words() if threshold(request, n) is not None and n not in left_out]
+    facts = timeline.profile.facts
+    blind = {
+        name: lacking for name in wanted if (lacking := _lacking(words()[name], facts)) is not None
+    }
+    if timeline.clocks_disagree:
+        for name in wanted:
+            if words()[name].kind == SAVING:
+                blind.setdefault(name, _IDLE_RULES_NEED_ONE_CLOCK)
+    if Fact.KERNELS not in facts:
+        return _of_totals(timeline, wanted, blind)
+    devices = []
+    for device in timeline.devices:
+        if account_span(timeline, device) is None or not _has_window(timeline, device):
+            continue
+        scene = Scene(timeline, device, request)
+        found = {}
+        for name in wanted:
+            if name in RULES and name not in blind:
+                try:
+                    measured = RULES[name](scene)
+                except NotRecorded as error:
+                    blind[name] = ", ".join(error.words)
+                    continue
+                if measured is not None:
+                    rank = timeline.rank_of(timeline.pids_on(device))
+                    found[name] = replace(measured, device=device, rank=rank)
+        devices.append(
+            _Device(found, scene.times["computation"], scene.span.length, scene.window.length)
+        )
+    arrivals = None
+    if STRAGGLERS in wanted and STRAGGLERS not in blind:
+        own = replace(request, options={"rules": None})
+        arrivals = stragglers.partial(timeline, own)
+    ranks = sorted(set(timeline.ranks.values()))
+    return Partial(
+        tuple(devices),
+        blind,
+        ranks[0] if len(ranks) == 1 else None,
+        framework(timeline),
+        arrivals,
+    )
+
+
+def _of_totals(timeline: Timeline, wanted: Sequence[str], blind: dict[str, str]) -> Partial:
+    # Totals name the largest kernel, and no idle time.
+    found = None
+    if "one_kernel" in wanted and Fact.KERNEL_TOTALS in timeline.profile.facts:
+        found = kernels.one_kernel_of_totals(timeline)
+    if found is None:
+        return Partial(blind=blind)
+    blind.pop("one_kernel", None)
+    return Partial((_Device({"one_kernel": found}, 0, 0, 0),), blind, None, "cuda")
+
+
+def _has_window(timeline: Timeline, device: int) -> bool:
+    return window(timeline, device, timeline.ops_on(device)) is not None
+
+
+def _lacking(rule: Words, facts: frozenset[Fact]) -> str | None:
+    missing = [fact.label for fact in in_order(rule.needs - facts)]
+    if rule.any_of and not rule.any_of & facts:
+        missing.append(" or ".join(fact.label for fact in in_order(rule.any_of)))
+    return ", ".join(missing) if missing else None
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    # What a rule measured on a device of a profile.
+    label: str
+    found: Found
+    span_ns: int
+    framework: str
+
+    @property
+    def share_pct(self) -> float | None:
+        # None of totals, which have no time that it could be a share of.
+        return 100 * self.found.time_ns / self.span_ns if self.span_ns else None
+
+
+class Findings:
+    """Puts together what the rules measured on all profiles: one finding per rule."""
+
+    def __init__(self, request: Request) -> None:
+        """Start without a profile."""
+        self._request = request
+        self._partials: list[tuple[ProfileRef, Partial]] = []
+
+    def add(self, ref: ProfileRef, partial: Partial) -> None:
+        """Add what one profile contributes."""
+        self._partials.append((ref, partial))
+
+    def result(self) -> Result:
+        """Return the findings, and notes on the rules that could not look or were left out."""
+        by_rule: dict[str, list[_Candidate]] = {}
+        for name, candidate in self._candidates():
+            limit = threshold(self._request, name)
+            if limit is not None and candidate.found.value > limit and candidate.found.time_ns:
+                by_rule.setdefault(name, []).append(candidate)
+        best = {
+            name: max(candidates, key=lambda each: each.share_pct or 0.0)
+            for name, candidates in by_rule.items()
+        }
+        rows = [self._row(name, each, len(by_rule[name])) for name, each in best.items()]
+        if not self._is_all_computation(best):
+            rows = [row for row in rows if row["rule"] != "gpu_bound"]
+        rows.sort(key=self._order())
+        return Result(values_by_column(rows, COLUMNS), notes=tuple(self._notes()))
+
+    def _candidates(self) -> Iterator[tuple[str, _Candidate]]:
+        for ref, partial in self._partials:
+            for device in partial.devices:
+                for name, found in device.found.items():
+                    yield name, _Candidate(ref.label, found, device.span_ns, partial.framework)
+            uneven = communication.imbalance([d.computation_ns for d in partial.devices])
+            if uneven is not None and DEVICE_IMBALANCE not in partial.blind:
+                place, found = uneven
+                device_of = next(iter(partial.devices[place].found.values()), None)
+                if device_of is not None:
+                    found = replace(found, device=device_of.device, rank=device_of.rank)
+                span = partial.devices[place].span_ns
+                yield DEVICE_IMBALANCE, _Candidate(ref.label, found, span, partial.framework)
+        yield from self._over_ranks()
+
+    def _over_ranks(self) -> Iterator[tuple[str, _Candidate]]:
+        with_devices = [(ref, p) for ref, p in self._partials if p.devices]
+        ranked = [(ref, p) for ref, p in with_devices if p.rank is not None]
+        uneven = communication.imbalance(
+            [max(d.computation_ns for d in p.devices) for _, p in ranked]
+        )
+        if uneven is not None and not any(RANK_IMBALANCE in p.blind for _, p in ranked):
+            place, found = uneven
+            ref, partial = ranked[place]
+            span = max(d.span_ns for d in partial.devices)
+            found = replace(found, rank=partial.rank)
+            yield RANK_IMBALANCE, _Candidate(ref.label, found, span, partial.framework)
+        late = self._straggler()
+        if late is not None:
+            label, found = late
+            partial = next(p for ref, p in self._partials if ref.label == label)
+            span = max((d.span_ns for _, p in with_devices for d in p.devices), default=0)
+            found = replace(found, value=100 * found.time_ns / span if span else 0.0)
+            yield STRAGGLERS, _Candidate(label, found, span, partial.framework)
+
+    def _straggler(self) -> tuple[str, Found] | None:
+        # The rank for which the others waited most, and how long each did on average.
+        request = replace(self._request, options={"rules": None}, limit=0)
+        assert stragglers.STRAGGLERS.aggregator is not None
+        made = stragglers.STRAGGLERS.aggregator(request)
+        together = [(ref, p) for ref, p in self._partials if p.arrivals is not None]
+        if len(together) < 2:
+            return None
+        for ref, partial in together:
+            made.add(ref, partial.arrivals)
+        values = made.result().values
+        caused = [value or 0 for value in values["caused_wait_ns"]]
+        if len(caused) < 2 or not max(caused):
+            return None
+        top = caused.index(max(caused))
+        time = round(caused[top] / (len(caused) - 1))
+        rank, device = values["rank"][top], values["device_id"][top]
+        return values["profile"][top], Found(0.0, time, device=device, rank=rank)
+
+    def _is_all_computation(self, best: Mapping[str, _Candidate]) -> bool:
+        # Nothing to gain between operations.
+        inside = [
+            each.share_pct or 0.0 for name, each in best.items()
+            if words()[name].kind == SAVING and name not in ("start_up", "tear_down", "allocation")
+        ]  # fmt: skip
+        return max(inside, default=0.0) < 5 * _SMALL_PCT
+
+    def _order(self) -> Any:
+        largest_window = max((d.window_ns for _, p in self._partials for d in p.devices), default=0)
+
+        return lambda row: (
+            is_minor(row),
+            row["kind"] == COST if self._saves_much(largest_window) else row["kind"] == SAVING,
+            -(row["share_pct"] or 0.0),
+        )
+
+    def _saves_much(self, window_ns: int) -> bool:
+        times = (
+            found.time_ns
+            for name, candidate in self._candidates()
+            if words()[name].kind == SAVING
+            and (found := candidate.found).value > (threshold(self._request, name) or 0)
+        )
+        return max(times, default=0) * 100 >= window_ns * _LARGE_PCT
+
+    def _row(self, name: str, candidate: _Candidate, count: int) -> dict[str, Any]:
+        rule, found = words()[name], candidate.found
+        time = human(found.time_ns, Unit.NS)
+        details = {"value": found.value, "saving": time, "cost": time, **found.details}
+        return {
+            "profile": candidate.label,
+            "rank": found.rank,
+            "device_id": found.device,
+            "rule": name,
+            "kind": rule.kind,
+            "saving_ns": found.time_ns if rule.kind == SAVING else None,
+            "cost_ns": found.time_ns if rule.kind == COST else None,
+            "share_pct": candidate.share_pct,
+            "value": found.value,
+            "threshold": threshold(self._request, name),
+            "unit": rule.unit,
+            "step": found.step,
+            "stream_id": found.stream,
+            "before": found.before,
+            "after": found.after,
+            "device_count": count,
+            "finding": rule.finding.format(**details),
+            "advice": rule.advice.get(candidate.framework, rule.advice["cuda"]),
+            "report": rule.report,
+            "slice": found.part or None,
+        }
+
+    def _notes(self) -> Iterator[Note]:
+        left_out = ignored(self._request)
+        if left_out:
+            yield Note("rules-ignored", Severity.INFO, f"left out: {', '.join(left_out)}")
+        by_reason: dict[str, list[str]] = {}
+        for name in words():
+            reasons = [p.blind[name] for _, p in self._partials if name in p.blind]
+            if reasons and len(reasons) == len(self._partials):
+                by_reason.setdefault(reasons[0], []).append(name)
+        if by_reason:
+            text = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
+            text = f"cannot look: {text}"
+            yield Note("rules-cannot-look", Severity.INFO, text)
+
+
+def is_minor(row: Mapping[str, Any]) -> bool:
+    """Return whether a finding is below 1 % of the time of the account."""
+    return row["share_pct"] is not None and row["share_pct"] < _SMALL_PCT
+
+
+# -- in words
+
+_MOST_LINES, _MOST_SHOWN = 10, 3
+_WIDTH = 98
+_INDENT, _NO_BREAK = "   ", "\u00a0"
+
+
+def say(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
+    """Return the findings as a numbered list of at most 10 lines: the first, then names of the rest."""
+    lines: list[str] = []
+    shown = 0
+    for row in rows[:_MOST_SHOWN]:
+        item = _item(shown + 1, row)
+        if is_minor(row) or (shown and len(lines) + len(item) >= _MOST_LINES):
+            break
+        lines += item
+        shown += 1
+    also = [_short(row) for row in rows[shown:] if not is_minor(row)]
+    below = [row["rule"] for row in rows[shown:] if is_minor(row)]
+    rest = [f"also: {', '.join(also)}"] if also else []
+    rest += [f"below 1 %: {', '.join(below)}"] if below else []
+    if rest:
+        lines.append(shorten("; ".join(rest), _WIDTH))
+    return (Said("", tuple(lines)),) if lines else ()
+
+
+def _short(row: Mapping[str, Any]) -> str:
+    share = "" if row["share_pct"] is None else f" {row['share_pct']:.1f} %"
+    return f"{row['rule']}{share}"
+
+
+def _item(number: int, row: Mapping[str, Any]) -> list[str]:
+    where = []
+    if row["rank"] is not None:
+        where.append(f"rank {row['rank']}")
+    if row["device_id"] is not None:
+        where.append(f"GPU {row['device_id']}")
+    several = (
+        f" ({', '.join(where)}; on {row['device_count']:,})" if row["device_count"] > 1 else ""
+    )
+    verb = "at most" if row["kind"] == SAVING else "takes"
+    time = "" if row["share_pct"] is None else f", {verb} {row['share_pct']:.1f} %"
+    where_to_look = " ".join(filter(None, ("→", row["report"], row["slice"])))
+    return [
+        *_wrapped(f"{row['rule']}{time}{several}: {row['finding']}", f"{number}. "),
+        # Not broken: it is to be copied.
+        *_wrapped(f"{row['advice']} {where_to_look.replace(' ', _NO_BREAK)}", _INDENT),
+    ]
+
+
+def _wrapped(text: str, head: str) -> list[str]:
+    lines = textwrap.wrap(
+        text, _WIDTH, initial_indent=head, subsequent_indent=_INDENT,
+        max_lines=2, placeholder=" …", break_on_hyphens=False,
+    )  # fmt: skip
+    return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+FINDINGS = Query(
+    title="What holds it back",
+    any_of={
+        Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES,
+        Fact.API_CALLS, Fact.RANGES, Fact.OPERATORS, Fact.KERNEL_TOTALS, Fact.API_TOTALS,
+    },
+    uses=set(),
+    options=OPTIONS,
+    columns=COLUMNS,
+    say=say,
+    partial=partial,
+    aggregator=Findings,
+)  # fmt: skip

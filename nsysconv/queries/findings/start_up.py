@@ -1,0 +1,92 @@
+"""Rules on the time around the work: start-up, loading, first steps, tear-down."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from nsysconv.queries.columns import step_pattern
+from nsysconv.queries.findings.contract import Found, Measure, Scene, uncovered
+from nsysconv.report import Unit, human
+from nsysconv.timeline.annotations import operators, ranges
+from nsysconv.timeline.arrays import take
+from nsysconv.timeline.intervals import Union
+from nsysconv.timeline.steps import annotated, steps
+
+_LOADING = re.compile(
+    r"cu(?:da)?(?:Module|Library)(?:Load|GetFunction|GetKernel)|cudaGetFuncBySymbol|cudaFuncGetAttributes"
+    r"|cuInit$|cuDevicePrimaryCtx|cuCtxCreate|hipModuleLoad|hipInit$|hipCtxCreate|__hipRegister"
+)
+_LAUNCH = re.compile(r"(?:cuda|cu|hip)(?:\w*Launch\w*)")
+# No launch takes as long; what does loads code first.
+_LONG_LAUNCH_NS = 1_000_000
+_FEWEST_STEPS = 4
+
+
+def start_up(scene: Scene) -> Found | None:
+    """Measure the time before the first GPU operation."""
+    time = scene.times["before"]
+    low, high = scene.span.start, scene.window.start
+    calls = scene.timeline.calls
+    early = np.flatnonzero(scene.in_its_processes & calls.outermost & (calls.start < high))
+    during = scene.during(early, low, high)
+    part = f"--time :{scene.window.start}ns"
+    return Found(scene.of_span(time), time, {"during": during}, part=part)
+
+
+def tear_down(scene: Scene) -> Found | None:
+    """Measure the time after the last GPU operation until the host did nothing more that is recorded."""
+    calls = scene.timeline.calls
+    low = min(scene.window.end, scene.span.end)
+    on_host = (calls.end[scene.in_its_processes], ranges(scene.timeline).end)
+    ends = (each.max(initial=low) for each in (*on_host, operators(scene.timeline).end))
+    high = min(int(max(ends)), scene.span.end)
+    late = np.flatnonzero(scene.in_its_processes & calls.outermost & (calls.end > low))
+    time = max(high - low, 0)
+    during = scene.during(late, low, high)
+    return Found(scene.of_span(time), time, {"during": during}, part=f"--time {low}ns:")
+
+
+def module_loading(scene: Scene) -> Found | None:
+    """Measure the idle time in the window in which code was loaded or a launch took very long."""
+    calls = scene.timeline.calls
+    loading = scene.calls_named(_LOADING.match)
+    launches = scene.calls_named(_LAUNCH.match)
+    long = launches[take(calls.end - calls.start, launches) >= _LONG_LAUNCH_NS]
+    which = np.union1d(loading, long)
+    low, high = scene.window.start, scene.window.end
+    time = uncovered(scene.calls_at(which), scene.busy, low, high)
+    details = {"during": scene.during(which, low, high)}
+    return Found(scene.of_window(time), time, details)
+
+
+def warm_up(scene: Scene) -> Found | None:
+    """Measure the idle time of the first step, if it is longer than the others."""
+    pattern = step_pattern(scene.request)
+    if not annotated(scene.timeline, pattern):
+        return None
+    pids = set(scene.timeline.pids_on(scene.device).tolist())
+    mine = [each for each in steps(scene.timeline, pattern) if each.pid in pids]
+    if not mine or len(mine[0]) < _FEWEST_STEPS:
+        return None
+    length = mine[0].end - mine[0].start
+    median = float(np.median(length[1:]))
+    if not median or int(mine[0].start[0]) < scene.span.start:
+        return None
+    first = Union(mine[0].start[:1], mine[0].end[:1])
+    time = uncovered(first, scene.busy, scene.window.start, scene.window.end)
+    details = {
+        "first_step": mine[0].name[0],
+        "first": human(int(length[0]), Unit.NS),
+        "median": human(median, Unit.NS),
+    }
+    return Found(float(length[0]) / median, time, details, step=mine[0].name[0])
+
+
+RULES: dict[str, Measure] = {
+    "start_up": start_up,
+    "tear_down": tear_down,
+    "module_loading": module_loading,
+    "warm_up": warm_up,
+}

@@ -1,0 +1,74 @@
+"""The answer as JSON of at most 2 kB, for programs that pay by the word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from nsysconv.names import shorten
+from nsysconv.render.contract import Options
+from nsysconv.render.json import FORM
+from nsysconv.report import Report
+
+MOST_BYTES = 2000
+_MOST_DEVICES, _MOST_FINDINGS = 2, 3
+_NAME, _SENTENCE = 40, 200
+_DEVICE = ("profile", "rank", "device_id", "device", "span_ns", "window_ns", "busy_pct")
+_FINDING = ("rule", "saving_ns", "cost_ns", "share_pct", "rank", "device_id", "finding", "advice")
+
+
+def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+    """Write the document: `devices`, the least busy ones first, `findings` in their order, `omitted`."""
+    by_name = {report.name.partition(":")[0]: report for report in reports}
+    devices = by_name["summary"].rows()
+    devices.sort(key=lambda row: row["busy_pct"] if row["busy_pct"] is not None else 101)
+    findings = by_name["findings"].rows()
+    notes = {note.slug for report in reports for note in report.notes}
+    shown_devices, shown_findings = _MOST_DEVICES, _MOST_FINDINGS
+    while True:
+        document = {
+            "format": FORM,
+            "devices": [_device(row) for row in devices[:shown_devices]],
+            "findings": [_finding(row) for row in findings[:shown_findings]],
+            "omitted": {
+                "devices": max(len(devices) - shown_devices, 0),
+                "findings": max(len(findings) - shown_findings, 0),
+                "notes": len(notes),
+            },
+        }
+        text = json.dumps(document, separators=(",", ":"))
+        if len(text) < MOST_BYTES or not (shown_devices or shown_findings):
+            out.write(text + "\n")
+            return
+        # The largest finding goes last.
+        if shown_findings > 1:
+            shown_findings -= 1
+        elif shown_devices:
+            shown_devices -= 1
+        else:
+            shown_findings = 0
+
+
+def _device(row: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: row[name] for name in _DEVICE}
+    # Classes of the account that took some time.
+    found |= {
+        name: value for name, value in row.items()
+        if value and (name.startswith(("idle_", "exposed_")) or name in _CLASSES)
+    }  # fmt: skip
+    found["top_kernel"] = row["top_kernel"]
+    return {key: _short(value) for key, value in found.items() if value is not None}
+
+
+_CLASSES = ("before_ns", "computation_union_ns", "after_ns")
+
+
+def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _short(row[name], _SENTENCE) for name in _FINDING if row[name] is not None}
+
+
+def _short(value: Any, longest: int = _NAME) -> Any:
+    if isinstance(value, float):
+        return round(value, 2)
+    return shorten(value, longest) if isinstance(value, str) else value

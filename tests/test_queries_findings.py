@@ -1,0 +1,222 @@
+"""What each rule says: of the examples of the docs, of what nearly has it, of what cannot be seen."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import findings_cases
+import pytest
+from conftest import REAL, ROOT, real
+from findings_cases import Case, parse, stored
+from small_store import Call, Kernel, Memcpy, Range, opened
+from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS
+
+import nsysconv
+from nsysconv.errors import UsageError
+from nsysconv.queries.findings import report as findings
+from nsysconv.queries.findings.contract import COST, SAVING, words
+from nsysconv.report import Report
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import score_findings
+
+_UNITS = {"recording": "% of the recording", "window": "% of the window"}
+
+
+def ask(case: Case) -> Report:
+    """The findings of a case, with its rule on."""
+    with stored(case) as store:
+        threshold = words()[case.rule].threshold
+        return nsysconv.report_on(store, f"findings:{case.rule}={threshold}")[0]
+
+
+def row_of(report: Report, rule: str) -> dict[str, Any] | None:
+    return next((row for row in report.rows() if row["rule"] == rule), None)
+
+
+def cannot_look(report: Report, rule: str) -> bool:
+    if report.table is None:
+        return True
+    notes = [note.text for note in report.notes if note.slug == "rules-cannot-look"]
+    return any(re.search(rf"\b{rule}\b", text) for text in notes)
+
+
+@pytest.mark.parametrize("lines", EXAMPLES, ids=lambda lines: parse(lines).rule)
+def test_an_example_of_the_documentation(lines: str) -> None:
+    case = parse(lines)
+    row = row_of(ask(case), case.rule)
+    assert row is not None
+    column, other = ("saving_ns", "cost_ns") if case.verb == "saves" else ("cost_ns", "saving_ns")
+    assert row[column] == case.time * 1000
+    assert row[other] is None
+    assert row["kind"] == {"saves": SAVING, "costs": COST}[case.verb]
+    assert row["value"] > row["threshold"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_what_nearly_has_it_or_cannot_be_seen(case: dict[str, str]) -> None:
+    parsed = parse(case["lines"])
+    report = ask(parsed)
+    assert row_of(report, parsed.rule) is None
+    assert cannot_look(report, parsed.rule) == (parsed.verb == "cannot")
+
+
+def test_thresholds_of_the_documentation() -> None:
+    lines = r"^\| ((?:`\w+`(?:, )?)+) \| .*? \| ([\d.]+) ?%? \| "
+    table = dict(re.findall(lines, DEFINITIONS, re.MULTILINE))
+    told = {rule: float(value) for rules, value in table.items() for rule in re.findall(r"\w+", rules)}
+    assert told == {rule: each.threshold for rule, each in words().items()}
+
+
+def test_words_name_reports_and_details() -> None:
+    from nsysconv.queries import parse_spec
+
+    for rule, each in words().items():
+        parse_spec(each.report)
+        assert each.kind in (SAVING, COST), rule
+        assert "cuda" in each.advice, rule
+        assert set(each.advice) <= {"cuda", "hip", "pytorch"}, rule
+        assert len(max(each.advice.values(), key=len)) <= 100, rule
+
+
+def test_every_rule_has_a_measure() -> None:
+    over_several = {findings.DEVICE_IMBALANCE, findings.RANK_IMBALANCE, findings.STRAGGLERS}
+    assert set(words()) == {*findings.RULES, *over_several}
+
+
+# -- the order, options, words
+
+# Copies alone 500 of 1000, one kernel of 300, the others 200.
+BOUND = (
+    Memcpy(0, 500_000, src="Pinned"),
+    Kernel(500_000, 800_000, name="gemm"),
+    Kernel(800_000, 1_000_000, name="relu"),
+)
+
+
+def found(*rows: Any, spec: str = "findings", **options: Any) -> list[str]:
+    with opened(*rows, **options) as profile:
+        return [row["rule"] for row in profile.report(spec).rows()]
+
+
+def test_savings_come_first_where_one_is_a_tenth_of_the_window() -> None:
+    assert found(*BOUND) == ["copy_bound", "one_kernel"]
+    # 30 of 530.
+    small = Memcpy(470_000, 500_000, src="Pageable")
+    assert found(small, *BOUND[1:]) == ["one_kernel", "pageable_copies"]
+
+
+def test_a_threshold_and_what_is_ignored() -> None:
+    assert found(*BOUND, spec="findings:copy_bound=51") == ["one_kernel"]
+    assert found(*BOUND, spec="findings:ignore=one_kernel") == ["copy_bound"]
+    with opened(*BOUND) as profile:
+        report = profile.report("findings:ignore=one_kernel,warm_up")
+        assert "left out: one_kernel, warm_up" in [note.text for note in report.notes]
+        for wrong in ("findings:ignore=nosuch", "findings:copy_bound=x", "findings:copy_bound=-1"):
+            with pytest.raises(UsageError):
+                profile.report(wrong)
+
+
+def test_a_finding_below_one_per_cent_is_said_last_and_by_name() -> None:
+    # One kernel of all kernel time; 9 of 1000 are kernels.
+    rows = (Memcpy(0, 991_000, src="Pinned"), Kernel(991_000, 1_000_000))
+    with opened(*rows) as profile:
+        report = profile.report("findings")
+    assert [row["rule"] for row in report.rows()] == ["copy_bound", "one_kernel"]
+    (said,) = report.said
+    assert said.lines[0].startswith("1. copy_bound, at most 99.1 %: ")
+    assert said.lines[-1] == "below 1 %: one_kernel"
+
+
+def test_one_row_for_all_devices() -> None:
+    rows = [
+        event for device, end in ((0, 500_000), (1, 600_000))
+        for event in (Memcpy(0, end, device=device), Kernel(end, 1_000_000, device=device))
+    ]  # fmt: skip
+    with opened(*rows) as profile:
+        row = profile.report("findings").rows()[0]
+    assert (row["rule"], row["device_id"], row["device_count"]) == ("copy_bound", 1, 2)
+    assert row["saving_ns"] == 600_000
+
+
+def test_a_slice_is_the_time_of_the_account() -> None:
+    with opened(*BOUND) as profile:
+        part = nsysconv.Slice((400_000, 600_000))
+        row = profile.report("findings", slice=part).rows()[0]
+    # Of [400, 600) the copy has 100.
+    assert (row["rule"], row["saving_ns"], row["share_pct"]) == ("copy_bound", 100_000, 50.0)
+
+
+def test_the_words_are_those_of_the_framework() -> None:
+    pytorch = (*BOUND, Kernel(1_000_000, 1_000_010, name="void at::native::fill(int)"))
+    hip = (*BOUND, Call(0, 10, name="hipMemcpyAsync"))
+    for rows, words_of in ((BOUND, "cuda"), (pytorch, "pytorch"), (hip, "cuda")):
+        with opened(*rows) as profile:
+            row = profile.report("findings").rows()[0]
+        assert row["advice"] == words()["copy_bound"].advice[words_of]
+    with opened(Memcpy(0, 500_000, src="Pageable"), *BOUND[1:], *hip[3:]) as profile:
+        by_rule = {row["rule"]: row["advice"] for row in profile.report("findings").rows()}
+    assert by_rule["pageable_copies"] == words()["pageable_copies"].advice["hip"]
+
+
+def test_clocks_that_disagree_leave_savings_unsaid() -> None:
+    rows = (Call(10**10, 10**10 + 5, 1), Kernel(0, 300_000, 1), Memcpy(300_000, 900_000))
+    with opened(*rows) as profile:
+        report = profile.report("findings")
+    assert [row["rule"] for row in report.rows()] == ["one_kernel"]
+    assert cannot_look(report, "copy_bound")
+
+
+def test_where_the_longest_gap_is() -> None:
+    """Gaps [100, 300) and [400, 420) µs; the host launches what ends them 10 before."""
+    rows = (
+        Call(0, 1000, 1),
+        Kernel(0, 100_000, 1, name="first"),
+        Call(290_000, 291_000, 2),
+        Kernel(300_000, 400_000, 2, stream=9, name="second"),
+        Call(410_000, 411_000, 3),
+        Kernel(420_000, 1_000_000, 3, name="third"),
+    )
+    with opened(*rows) as profile:
+        row = row_of(profile.report("findings"), "host_bound")
+    assert row is not None
+    # Host parts: 190 and 10.
+    assert row["saving_ns"] == 200_000
+    assert (row["before"], row["after"], row["stream_id"]) == ("first", "second", 9)
+    assert row["slice"] == "--time 100000ns:300000ns"
+
+
+def test_what_the_loader_takes_is_not_said_twice() -> None:
+    """Of the gap of 400 µs before the second kernel the loader has 300, and the host 90 more."""
+    rows = (
+        Call(0, 1000, 1),
+        Kernel(0, 100_000, 1),
+        Range(110_000, 410_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+        Call(490_000, 491_000, 2),
+        Kernel(500_000, 1_000_000, 2),
+    )
+    with opened(*rows) as profile:
+        by_rule = {row["rule"]: row["saving_ns"] for row in profile.report("findings").rows()}
+    assert by_rule == {"data_loader": 300_000, "host_bound": 90_000, "one_kernel": None}
+
+
+# -- real files
+
+
+@real
+@pytest.mark.parametrize("label", LABELS, ids=lambda label: str(label["path"])[:60])
+def test_labelled_files(label: dict[str, Any]) -> None:
+    rules = score_findings.found_in(label, REAL)
+    assert not set(label["forbidden"]) & set(rules)
+    assert set(label["expected"]) <= set(rules)
+    if "first" in label:
+        assert rules[0] in label["first"]
+
+
+def test_rules_that_are_on_are_labelled() -> None:
+    labelled = {rule for label in LABELS for rule in label["expected"]}
+    assert {rule for rule, each in words().items() if each.on} <= labelled
+    assert findings_cases.__doc__ and Path(score_findings.LABELS).exists()

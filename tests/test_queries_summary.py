@@ -1,0 +1,218 @@
+"""The time account adds up, and says what other reports say of the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import (
+    NSYS_FILES,
+    REAL_FILES,
+    REAL_TRACES,
+    Shelf,
+    few,
+    name_of,
+    oldest_and_newest,
+    real,
+)
+from one_answer import EXAMPLES
+from small_store import Call, Kernel, Memcpy, Memset, Overhead, Range, Total, answers, opened
+from test_queries_contract import stored
+
+from nsysconv import api
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries.summary import CLASS_COLUMNS, say
+
+Kept = dict[Path, api.OpenProfile]
+PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
+every_fixture = pytest.mark.parametrize(
+    "path", [*oldest_and_newest(NSYS_FILES), *EXAMPLES], ids=name_of
+)
+every_real_file = pytest.mark.parametrize(
+    "path", [*few(REAL_FILES, 6), *few(REAL_TRACES, 6)], ids=name_of
+)
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[Kept]:
+    profiles: Kept = {}
+    yield profiles
+    for profile in profiles.values():
+        profile.close()
+
+
+def rows(profile: api.OpenProfile, name: str, **options: Any) -> list[dict[str, Any]]:
+    try:
+        return profile.report(name, **options).rows()
+    except NotRecorded:
+        return []
+
+
+def check_account(profile: api.OpenProfile, **options: Any) -> None:
+    """The classes add up to the span, and to the window what other reports say of it."""
+    overview, overlap = (
+        {row["device_id"]: row for row in rows(profile, name, **options)}
+        for name in ("overview", "comm_overlap")
+    )
+    gaps = {
+        (row["device_id"], part): 0 for row in rows(profile, "overview", **options) for part in PARTS
+    }
+    for row in rows(profile, "idle_summary", **options):
+        for part in PARTS:
+            gaps[row["device_id"], part] += row[f"{part}_sum_ns"] or 0
+    for row in rows(profile, "summary", **options):
+        if row["span_ns"] is None:
+            continue
+        device = row["device_id"]
+        assert sum(row[column] or 0 for column in CLASS_COLUMNS.values()) == row["span_ns"]
+        assert row["window_ns"] == overview[device]["window_ns"]
+        if row["window_ns"] is None:
+            continue
+        assert row["before_ns"] + row["window_ns"] + row["after_ns"] == row["span_ns"]
+        assert row["busy_ns"] == overview[device]["busy_ns"]
+        for column in CLASS_COLUMNS.values():
+            if column in overlap[device]:
+                assert row[column] == overlap[device][column], column
+        idle = sum(row[f"idle_{part}_ns"] or 0 for part in PARTS)
+        assert idle == overview[device]["idle_ns"] == overlap[device]["idle_ns"]
+        for part in PARTS:
+            assert (row[f"idle_{part}_ns"] or 0) == gaps[device, part], part
+        if options:
+            continue
+        assert row["kernel_count"] == overview[device]["kernel_count"]
+        assert row["kernel_sum_ns"] == overview[device]["kernel_sum_ns"]
+
+
+@every_fixture
+def test_the_account_of_a_fixture(path: Path, shelf: Shelf, kept: Kept) -> None:
+    check_account(stored(path, shelf, kept))
+
+
+@real
+@every_real_file
+def test_the_account_of_a_real_file(path: Path, shelf: Shelf, kept: Kept) -> None:
+    check_account(stored(path, shelf, kept))
+
+
+@pytest.mark.parametrize(
+    "part", [{"time": ("25 %", "60 %")}, {"step": "2"}, {"skip_first": 1}, {"devices": (0,)}], ids=str
+)
+@every_fixture
+def test_the_account_of_a_slice(path: Path, part: dict[str, Any], shelf: Shelf, kept: Kept) -> None:
+    if "time" in part:
+        part = {"time": (api.Percent(25), api.Percent(60))}
+    profile = stored(path, shelf, kept)
+    try:
+        check_account(profile, slice=api.Slice(**part))
+    except UsageError as error:
+        pytest.skip(f"no such part of it: {error}")
+
+
+# The span of docs/definitions.md with a session around it: 20 before, the rest as there, 30 after.
+EXAMPLE = (
+    Kernel(20, 60, name="K1"),
+    Kernel(50, 80, stream=8, name="K2"),
+    Kernel(70, 100, stream=9, name="ncclAllReduce"),
+    Call(115, 120, 5),
+    Kernel(120, 130, 5, name="K1"),
+)
+
+
+def test_the_classes_of_a_recording_by_hand() -> None:
+    (row,) = answers("summary", *EXAMPLE, recording_start_ns=0, recording_ns=160)
+    times = {name: row[column] for name, column in CLASS_COLUMNS.items() if row[column]}
+    assert times == {
+        "before": 20, "computation": 70, "communication": 20, "idle_host": 15, "idle_launch": 5,
+        "after": 30,
+    }  # fmt: skip
+    assert (row["span_ns"], row["window_ns"], row["busy_ns"]) == (160, 110, 90)
+    assert row["busy_pct"] == pytest.approx(100 * 90 / 160)
+    assert row["launch_bound_pct"] == pytest.approx(100 * (15 + 5) / 110)
+    # That is 40 and 10.
+    assert (row["top_kernel"], row["top_kernel_sum_ns"]) == ("K1", 50)
+    assert (row["top_gap_start_ns"], row["top_gap_ns"]) == (100, 20)
+
+
+def test_without_a_session_the_recording_is_what_was_recorded() -> None:
+    (row,) = answers("summary", *EXAMPLE, Call(5, 8), recording_ns=160)
+    assert (row["span_start_ns"], row["span_ns"], row["before_ns"], row["after_ns"]) == (5, 125, 15, 0)
+
+
+def test_a_session_of_which_a_tenth_was_recorded_is_not_the_recording() -> None:
+    """Recorded are [20, 130), 110: a session of 1100 counts, one of 1101 does not."""
+    for session, span in ((1100, 1100), (1101, 110)):
+        (row,) = answers("summary", *EXAMPLE, recording_start_ns=0, recording_ns=session)
+        assert row["span_ns"] == span
+    # The profiler's own work counts as recorded.
+    (row,) = answers(
+        "summary", *EXAMPLE, Overhead(0, 10), recording_start_ns=0, recording_ns=1300
+    )  # fmt: skip
+    assert row["span_ns"] == 1300
+
+
+def test_copies_calls_and_rates() -> None:
+    (row,) = answers(
+        "summary",
+        Call(0, 10, 1, name="cudaMemcpyAsync"),
+        Memcpy(10, 110, 1, bytes=1000),
+        Memcpy(110, 160, bytes=4000),
+        Memcpy(160, 260, direction="DtoH", bytes=600),
+        Kernel(260, 300),
+        Call(12, 40, 2, name="cudaMalloc"),
+        Call(15, 20, 3, name="cuMemAlloc", layer="driver"),
+    )
+    assert (row["htod_bytes_sum"], row["htod_bytes_per_s"]) == (5000, pytest.approx(5000 / 150e-9))
+    assert (row["dtoh_bytes_sum"], row["dtoh_bytes_per_s"]) == (600, pytest.approx(600 / 100e-9))
+    assert (row["top_copy"], row["top_copy_bytes"], row["top_copy_ns"]) == ("HtoD", 4000, 50)
+    # Outermost calls: 10 and 28; cuMemAlloc lies in cudaMalloc.
+    assert (row["api_sum_ns"], row["top_call"], row["top_call_sum_ns"]) == (38, "cudaMalloc", 28)
+
+
+def test_what_is_not_recorded_is_null() -> None:
+    (row,) = answers("summary", Kernel(0, 10), Memset(10, 20), without={Fact.MEMSETS, Fact.API_LINKS})
+    assert row["exposed_memset_ns"] is None
+    assert row["launch_bound_pct"] is None
+
+
+def test_totals_have_no_account() -> None:
+    (row,) = answers(
+        "summary",
+        Total("kernel", 3, 60, name="add"),
+        Total("kernel", 1, 100, name="scale"),
+        Total("api_call", 2, 70, name="cudaMalloc"),
+        Total("memcpy", 1, 5, direction="HtoD", bytes=800),
+        holds={Fact.KERNEL_TOTALS, Fact.API_TOTALS, Fact.MEMORY_TOTALS},
+    )
+    assert row["span_ns"] is None
+    assert (row["kernel_count"], row["kernel_sum_ns"]) == (4, 160)
+    assert (row["top_kernel"], row["top_call"], row["htod_bytes_sum"]) == ("scale", "cudaMalloc", 800)
+
+
+def test_a_bar_has_a_sign_for_each_class() -> None:
+    """Cells of 60 for 160 ns: 20 before are 7.5, 70 of computation end at 90, that is at cell 34."""
+    with opened(*EXAMPLE, recording_start_ns=0, recording_ns=160) as profile:
+        (said,) = profile.report("summary").said
+    bar = said.lines[1]
+    assert len(bar) == 60
+    ends = [round(60 * moment / 160) for moment in (20, 90, 110, 130)]
+    assert bar == "·" * ends[0] + "█" * (ends[1] - ends[0]) + "▓" * (ends[2] - ends[1]) + "░" * (
+        ends[3] - ends[2]
+    ) + "·" * (60 - ends[3])
+
+
+def test_of_many_devices_three_are_said() -> None:
+    """Busy for 10 to 80 of 100: the least, the fourth (the lower middle) and the most."""
+    kernels = [Kernel(0, 10 * (i + 1), device=i) for i in range(8)]
+    with opened(*kernels, Range(0, 100, "all")) as profile:
+        report = profile.report("summary")
+    (said,) = report.said
+    named = [line for line in said.lines if " busy for " in line]
+    assert [line[31:] for line in named] == [
+        "least busy: GPU 0: busy for 10.0 % of 100 ns",
+        "median: GPU 3: busy for 40.0 % of 100 ns",
+        "most busy: GPU 7: busy for 80.0 % of 100 ns",
+    ]
+    assert said.lines == say(report.rows())[0].lines
