@@ -215,15 +215,15 @@ def test_a_selector_on_a_file(folder: Path) -> None:
 
 def test_an_import_ends_with_the_next_command(folder: Path) -> None:
     one = run("import", "report1.sqlite", "-o", "my job.db", cwd=folder).out.splitlines()
-    assert one[-1] == "now: nsysconv report 'my job.db'"
+    assert one[-1] == "now: nsysconv 'my job.db'"
     assert [line for line in one if "not recorded" in line] == [
         "not recorded: 9 kinds of information; see nsysconv info 'my job.db@report1'"
     ]
     second = run("import", NO_GPU, "-o", "my job.db", cwd=folder).out.splitlines()
-    assert second[-1] == "now: nsysconv report 'my job.db@no_gpu-3.25.0'", "of two runs one is new"
+    assert second[-1] == "now: nsysconv 'my job.db@no_gpu-3.25.0'", "of two runs one is new"
     assert run(*shlex.split(second[-1].removeprefix("now: nsysconv ")), cwd=folder).status == 0
     both = run("import", "report1.sqlite", NO_GPU, "-o", "two.db", cwd=folder).out.splitlines()
-    assert both[-1] in ("now: nsysconv runs two.db", "now: nsysconv report two.db")
+    assert both[-1] in ("now: nsysconv runs two.db", "now: nsysconv two.db")
     assert run(*shlex.split(both[-1].removeprefix("now: nsysconv ")), cwd=folder).status == 0
 
 
@@ -232,7 +232,7 @@ def test_the_default_store(folder: Path) -> None:
     assert first.out.startswith("report1.db@report1: 20 api_call")
     before = (folder / "report1.db").read_bytes()
     again = run("import", "report1.sqlite", cwd=folder)
-    told = "report1.db@report1: already imported, nothing changed\nnow: nsysconv report report1.db\n"
+    told = "report1.db@report1: already imported, nothing changed\nnow: nsysconv report1.db\n"
     assert again == Outcome(0, told, "")
     assert (folder / "report1.db").read_bytes() == before
 
@@ -370,13 +370,14 @@ def test_csv_of_several_reports(folder: Path) -> None:
     """Refused before anything is looked at: there is no such profile."""
     for format_name in ("csv", "tsv"):
         outcome = run("report", "missing.sqlite", "-f", format_name, cwd=folder)
-        failed(outcome, 2, f"holds one report, and there are {len(CORE)}", "-o DIR/")
+        count = 2 + len(CORE)
+        failed(outcome, 2, f"one report, and there are {count}", "name one of summary", "-o DIR/")
         outcome = run("report", "missing.sqlite", "kernels", "overview", "-f", format_name, cwd=folder)
         failed(outcome, 2, "and there are 2", "-o DIR/")
     for words in (["kernels", "-f", "csv"], ["-f", "json"], ["-f", "csv", "-o", "out/"]):
         failed(run("report", "missing.sqlite", *words, cwd=folder), 3, "no such file")
     assert run("report", "report1.sqlite", "-f", "csv", "-o", "out/", cwd=folder).status == 0
-    assert names_in(folder / "out") == {f"{name}.csv" for name in CORE}
+    assert names_in(folder / "out") == {f"{name}.csv" for name in ("summary", "findings", *CORE)}
 
 
 def test_csv_of_a_diff(folder: Path) -> None:

@@ -66,7 +66,7 @@ def on_terminal(words: Sequence[str], folder: Path, columns: int, **environment:
 
 @pytest.mark.parametrize("columns", [40, 79, 200, 400])
 def test_a_terminal_is_filled_and_never_more(folder: Path, columns: int) -> None:
-    shown = on_terminal(("report", "report1.sqlite"), folder, columns)
+    shown = on_terminal(("report", "report1.sqlite", "core"), folder, columns)
     assert shown.status == 0
     widest = max(cell_len(line) for line in _ESCAPE.sub("", shown.text).splitlines())
     assert columns / 2 < widest <= columns

@@ -435,7 +435,7 @@ def test_many_files_are_not_told_one_by_one(tmp_path: Path) -> None:
     assert outcome.status == 0
     assert sum(line.startswith("prof.db@t_rank") for line in outcome.out.splitlines()) == 20
     assert "not recorded: " in outcome.out.splitlines()[-2]
-    assert outcome.out.splitlines()[-1] == "now: nsysconv report prof.db"
+    assert outcome.out.splitlines()[-1] == "now: nsysconv prof.db"
     assert "and 5 more profiles: " in outcome.out
     assert "  with the note rank-from-name (5)\n" in outcome.out
     assert "prof.db: 25 profiles of 25 files, 1 run\n" in outcome.out

@@ -149,7 +149,7 @@ def test_titles_of_the_list_are_whole_at_80_columns(tmp_path: Path) -> None:
     assert {row["report"] for row in rows} == set(REPORTS)
     for row in rows:
         assert f": {row['title']}" in told
-        assert (f"{row['report']} (core" in told) == (row["core"] == "yes")
+        assert (f" {row['report']} (core" in f" {told}") == (row["core"] == "yes")
 
 
 # -- what is kept

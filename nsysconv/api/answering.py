@@ -31,22 +31,21 @@ def answer(
 ) -> list[ShownReport]:
     """Return the answer on a profile or a run for people: a few lines each, at most 25 in all.
 
-    `options.names` are ignored. Raises as `report_target`, but where the target holds several runs the
-    answer says so.
+    `options.names` are ignored. Raises as `report_target`.
     """
     command = _command(target)
-    try:
-        made = report_target(
-            target, replace(options, names=answer_specs(options), for_people=True), dask=dask,
-            jobs=jobs, say=say,
-        )  # fmt: skip
-    except SeveralChoicesError as several:
-        return [_words("several", "", _choices(several, command))]
+    asked = replace(options, names=answer_specs(options), for_people=True)
+    made = report_target(target, asked, dask=dask, jobs=jobs, say=say)
     summary, findings = made
     if not summary.row_count and not findings.row_count:
-        return [_words("nothing", "", _without_work(made, command))]
+        return [_words("nothing", _without_work(made, command))]
     shown = [replace(each, notes=(), advice=()) for each in made if each.said]
-    return [*shown, _words("next", "", _next(made, command))]
+    return [*shown, _words("next", _next(made, command))]
+
+
+def choices(several: SeveralChoicesError, target: Target) -> list[ShownReport]:
+    """Return the answer on a target that holds several runs: their names."""
+    return [_words("several", _choices(several, _command(target)))]
 
 
 def _command(target: Target) -> str:
@@ -89,10 +88,10 @@ def _without_work(made: Sequence[ShownReport], command: str) -> Iterator[str]:
     yield f"which reports it answers: nsysconv report {command} --list"
 
 
-def _words(name: str, title: str, lines: Iterable[str]) -> ShownReport:
+def _words(name: str, lines: Iterable[str]) -> ShownReport:
     column = Column("line", Unit.TEXT, "A line of it.", said=True)
     lines = tuple(lines)
     table = report_table((column,), {"line": lines})
     return shown_report(
-        Report(name, title, (column,), table, row_count=len(lines), said=(Said("", lines),))
+        Report(name, "", (column,), table, row_count=len(lines), said=(Said("", lines),))
     )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from nsysconv import api
 from nsysconv.cli import flags
 from nsysconv.cli.captures import ProfileCommand, profile
 from nsysconv.cli.flags import (
-    ANSWER,
-    AnswersWithoutCommand,
     FormatOption,
     GroupedCommand,
     OutputOption,
@@ -26,6 +26,26 @@ from nsysconv.cli.flags import (
 )
 from nsysconv.cli.runtime import check_addresses, say
 from nsysconv.export import FORMATS
+
+ANSWER = "TARGET"
+"""The name of the command that is run where none is named."""
+
+
+class AnswersWithoutCommand(typer.core.TyperGroup):
+    """The commands; a first word that names none, but a target, is answered by the command ANSWER."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of the first word, and its arguments."""
+        word = args[0]
+        if (word not in self.commands or word == ANSWER) and _is_target(word):
+            return ANSWER, self.commands[ANSWER], args
+        return super().resolve_command(ctx, args)
+
+
+def _is_target(word: str) -> bool:
+    """Return whether a word may name a profile: a path that exists, or what has `@` or `://`."""
+    return "@" in word or "://" in word or os.path.lexists(word)
+
 
 app = typer.Typer(
     name="nsysconv",

@@ -51,17 +51,22 @@ def answer(
     dask: str | None,
 ) -> int:
     """Run `nsysconv TARGET`; return the exit status."""
-    from nsysconv.api.answering import ANSWER, answer, answer_specs
+    from nsysconv.api.answering import ANSWER, answer, answer_specs, choices
+    from nsysconv.api.open_profile import SeveralChoicesError
     from nsysconv.api.reporting import report_target
 
-    destination = parse_destination(format_name, output, len(ANSWER))
+    destination = parse_destination(format_name, output, ANSWER)
     if brief and (destination.format != "json" or destination.is_folder):
         raise UsageError("--brief is a form of JSON", hint="Add -f json.")
     if destination.is_page:
         return report(target, options, format_name, output, strict=False, jobs=jobs, dask=dask)
     begin_work()
     if destination.for_people:
-        write(answer(target, options, dask=dask, jobs=jobs, say=say), destination, target)
+        try:
+            reports = answer(target, options, dask=dask, jobs=jobs, say=say)
+        except SeveralChoicesError as several:
+            reports = choices(several, target)
+        write(reports, destination, target)
         return 0
     specs = answer_specs(options)
     reports = report_target(target, replace(options, names=specs), dask=dask, jobs=jobs, say=say)
@@ -115,9 +120,9 @@ def report(
     if target is None:
         hint = "nsysconv report TARGET [REPORT]...; --list names reports."
         raise UsageError("report on what?", hint=hint)
-    named = None if options.names is None else queries.expanded(options.names)
-    default = (*answer_specs(options), *CORE)
-    destination = parse_destination(format_name, output, len(named or default))
+    is_named = bool(options.names)
+    names = queries.expanded(options.names or (*answer_specs(options), *CORE))
+    destination = parse_destination(format_name, output, names)
     begin_work()
     reports: Sequence[Report]
     if destination.is_page:
@@ -125,17 +130,17 @@ def report(
             raise UsageError("a page is made by this process alone", hint="Omit --jobs and --dask.")
         from nsysconv.api.html_report import page_of
 
-        reports = page_of(target, replace(options, names=named), say)
-    elif named is None and destination.for_people:
+        reports = page_of(target, replace(options, names=names if is_named else None), say)
+    elif not is_named and destination.for_people:
         reports = answer(target, options, dask=dask, jobs=jobs, say=say)
     else:
-        wanted = replace(options, names=named or default, for_people=destination.for_people)
+        wanted = replace(options, names=names, for_people=destination.for_people)
         reports = report_target(target, wanted, dask=dask, jobs=jobs, say=say)
     write(reports, destination, target)
-    if named is None and destination.for_people:
+    if not is_named and destination.for_people:
         return _strict_status(reports) if strict else 0
     missing = [each for each in reports if each.table is None]
-    if options.names and missing:
+    if is_named and missing:
         return NotRecorded.exit_status
     if not destination.for_people and not destination.is_page:
         for each in missing:
@@ -153,7 +158,7 @@ def _strict_status(reports: Sequence[Report]) -> int:
 
 def info(target: str, format_name: str | None, output: str | None, limit: int | None) -> int:
     """Run `nsysconv info`; return the exit status."""
-    destination = parse_destination(format_name, output, 2)  # what it is, what it can answer
+    destination = parse_destination(format_name, output, ("profile", "facts"))
     begin_work()
     rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
     write(api.info(target, limit=rows, say=say), destination, target)
@@ -177,8 +182,8 @@ def diff(
     from nsysconv.api.diffing import DEFAULT, compare_targets
 
     # The verdicts on limits are one report more.
-    count = len(options.reports or DEFAULT) + bool(options.fail_on or options.limits)
-    destination = parse_destination(format_name, output, count)
+    limits = ("limits",) if options.fail_on or options.limits else ()
+    destination = parse_destination(format_name, output, (*(options.reports or DEFAULT), *limits))
     for_people = destination.format in _DIFF_FORMATS_FOR_PEOPLE
     begin_work()
     result = compare_targets(base, other, replace(options, for_people=for_people), say)
@@ -294,8 +299,10 @@ class Destination:
         return self.format == "html" and not self.is_folder
 
 
-def parse_destination(format_name: str | None, output: str | None, count: int = 1) -> Destination:
-    """Return what -f and -o mean together, for `count` reports. Call it before they are made.
+def parse_destination(
+    format_name: str | None, output: str | None, names: Sequence[str] = ("",)
+) -> Destination:
+    """Return what -f and -o mean together, for reports of these names. Call it before they are made.
 
     Raises UsageError for a suffix that names no format, a format that has no room for so many, a link
     that is not followed, and a file whose folder does not exist.
@@ -309,7 +316,7 @@ def parse_destination(format_name: str | None, output: str | None, count: int = 
         require_folder(path)
         name = name or render.format_for(path)
     name = name or "text"
-    render.check_count(name, count)
+    render.check_count(name, names)
     return Destination(name, path, False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -43,26 +42,6 @@ class GroupedCommand(typer.core.TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
-
-
-ANSWER = "TARGET"
-"""The name of the command that is run where none is named."""
-
-
-class AnswersWithoutCommand(typer.core.TyperGroup):
-    """The commands; a first word that names none, but a target, is answered by the command ANSWER."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of the first word, and its arguments."""
-        word = args[0]
-        if (word not in self.commands or word == ANSWER) and is_target(word):
-            return ANSWER, self.commands[ANSWER], args
-        return super().resolve_command(ctx, args)
-
-
-def is_target(word: str) -> bool:
-    """Return whether a word may name a profile: a path that exists, or what has `@` or `://`."""
-    return "@" in word or "://" in word or os.path.lexists(word)
 
 
 def group_of(option: Any) -> str:

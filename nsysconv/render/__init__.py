@@ -40,10 +40,10 @@ def suffix(name: str) -> str:
     return _module(name).SUFFIX
 
 
-def check_count(name: str, count: int) -> None:
-    """Raise UsageError where this format does not hold `count` reports, as writing them would."""
+def check_count(name: str, reports: Sequence[object]) -> None:
+    """Raise UsageError where this format does not hold so many reports, as writing them would."""
     if holds_one(name):
-        check_single(count, name)
+        check_single(reports, name)
 
 
 def holds_one(name: str) -> bool:

@@ -35,12 +35,13 @@ class RendererModule(Protocol):
 
 def single_report(reports: Sequence[Report], format_name: str) -> Report:
     """Return the only report of a format that holds one; raises UsageError."""
-    check_single(len(reports), format_name)
+    check_single([report.name for report in reports], format_name)
     return reports[0]
 
 
-def check_single(count: int, format_name: str) -> None:
+def check_single(names: Sequence[object], format_name: str) -> None:
     """Raise UsageError unless there is one report, for a format that holds one."""
-    if count != 1:
-        hint = "several reports: use -o DIR/" if count else "Name a report."
-        raise UsageError(f"{format_name} holds one report, and there are {count}", hint=hint)
+    if len(names) != 1:
+        several = f"name one of {', '.join(map(str, names))}, or write a folder of all: -o DIR/"
+        hint = several if names else "Name a report."
+        raise UsageError(f"{format_name} holds one report, and there are {len(names)}", hint=hint)

@@ -18,7 +18,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, Request
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.account import Account, account, account_span
-from nsysconv.timeline.arrays import indices, take
+from nsysconv.timeline.arrays import distinct, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
 from nsysconv.timeline.intervals import Union, union
@@ -61,7 +61,7 @@ class Found:
     """What a rule measured on one device, whether or not its value reaches the threshold.
 
     `time_ns` is the saving of a rule of the kind saving, else the cost: a union clipped to the time of
-    the account. `details` are the values of the finding's words. Where one gap stands for the finding,
+    the account. `details` are the values of the finding's words. Where one gap is meant,
     `before` and `after` name the operations around it. `part`: the slice to look at, as flags.
     """
 
@@ -176,7 +176,7 @@ class Scene:
         """Return in which of these calls the device was idle most of the time, as a clause."""
         by_name: dict[str, int] = {}
         calls = self.timeline.calls
-        for i in np.unique(take(calls.name_id, which)).tolist():
+        for i in distinct(take(calls.name_id, which)).tolist():
             name = self.timeline.call_names[i]
             mine = which[take(calls.name_id, which) == i]
             by_name[name] = by_name.get(name, 0) + uncovered(
@@ -241,5 +241,5 @@ def framework(timeline: Timeline) -> str:
 
 def kernel_texts(timeline: Timeline) -> Iterable[str]:
     """Return the names of the kernels, each once."""
-    ids = np.unique(timeline.profile.columns("kernel", ("name_id",))["name_id"])
+    ids = distinct(timeline.profile.columns("kernel", ("name_id",))["name_id"])
     return timeline.profile.names(ids[ids != MISSING]).values()

@@ -9,7 +9,7 @@ from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.queries.findings.host import SYNCHRONOUS_COPIES, gaps_after
 from nsysconv.report import Unit, human
-from nsysconv.timeline.arrays import Array
+from nsysconv.timeline.arrays import Array, distinct
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.intervals import union
 
@@ -30,14 +30,14 @@ def _largest(ops: GpuOps, column: dict[str, Array]) -> str:
     # The direction with most time, in words: its bytes, rate and kind of memory.
     if not len(ops):
         return ""
-    directions = np.unique(column["direction"])
+    directions = distinct(column["direction"])
     spent = [int(ops.dur[column["direction"] == d].sum()) for d in directions.tolist()]
     top = int(directions[int(np.argmax(spent))])
     mine = column["direction"] == top
     moved, took = int(np.maximum(column["bytes"][mine], 0).sum()), max(spent)
     name = direction_names(np.array([top]))[0]
     kinds = column["src_kind" if name.startswith("H") else "dst_kind"][mine]
-    known = [kind for kind in memory_kind_names(np.unique(kinds)) if kind]
+    known = [kind for kind in memory_kind_names(distinct(kinds)) if kind]
     memory = f", {known[0].lower()} memory" if len(known) == 1 and name in ("HtoD", "DtoH") else ""
     rate = f" at {human(moved * 1e9 / took, Unit.BYTES_PER_S)}" if took else ""
     return f"; most of it {human(moved, Unit.BYTES)} {name}{rate}{memory}"

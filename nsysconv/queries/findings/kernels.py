@@ -84,7 +84,7 @@ def low_parallelism(scene: Scene) -> Found | None:
     talks = _communicating_rows(scene)
     long = (fill.end - fill.start >= _LONG_KERNEL_NS) & ~np.isin(fill.row, talks)
     few = long & (fill.blocks < multiprocessors)
-    # An occupancy that is recorded as 0 % is none.
+    # 0 % is what profilers write that do not know it.
     weak = long & ~few & (fill.occupancy < _LOW_OCCUPANCY) & (fill.occupancy > 0)
     weak &= ~_of_few_warps(scene, fill.row)
     mine = np.flatnonzero(few | weak)

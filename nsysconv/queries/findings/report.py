@@ -424,8 +424,9 @@ FINDINGS = Query(
     title="What holds it back",
     any_of={
         Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES,
-        Fact.API_CALLS, Fact.RANGES, Fact.OPERATORS, Fact.KERNEL_TOTALS, Fact.API_TOTALS,
+        Fact.API_CALLS, Fact.RANGES, Fact.OPERATORS,
     },
+    totals=frozenset({Fact.KERNEL_TOTALS}),
     uses=set(),
     options=OPTIONS,
     columns=COLUMNS,

@@ -10,7 +10,7 @@ from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.findings.contract import Found, Measure, Scene, uncovered
 from nsysconv.report import Unit, human
 from nsysconv.timeline.annotations import operators, ranges
-from nsysconv.timeline.arrays import take
+from nsysconv.timeline.arrays import distinct, take
 from nsysconv.timeline.intervals import Union
 from nsysconv.timeline.steps import annotated, steps
 
@@ -54,7 +54,7 @@ def module_loading(scene: Scene) -> Found | None:
     loading = scene.calls_named(_LOADING.match)
     launches = scene.calls_named(_LAUNCH.match)
     long = launches[take(calls.end - calls.start, launches) >= _LONG_LAUNCH_NS]
-    which = np.union1d(loading, long)
+    which = distinct(np.concatenate((loading, long)))
     low, high = scene.window.start, scene.window.end
     time = uncovered(scene.calls_at(which), scene.busy, low, high)
     details = {"during": scene.during(which, low, high)}
