@@ -149,9 +149,14 @@ def display_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
         return DisplayColumn(column, column.name, "", tuple(spelled[value] for value in values))
     numbers = [value for value in values if isinstance(value, int | float)]
     divisor, unit = _scale(column, numbers)
-    name = column.name.removesuffix(_SUFFIXES.get(column.unit, "")) or column.name
+    name = name_without_unit(column)
     cells = (_number(column, v, divisor) if isinstance(v, int | float) else NULL for v in values)
     return DisplayColumn(column, name, unit, tuple(cells))
+
+
+def name_without_unit(column: Column) -> str:
+    """Return the name of a column whose values are shown with their unit: `start` for `start_ns`."""
+    return column.name.removesuffix(_SUFFIXES.get(column.unit, "")) or column.name
 
 
 def _as_printed(column: Column, printed: Printed, values: Sequence[Value]) -> DisplayColumn:
@@ -286,7 +291,8 @@ def slice_words(limits: Mapping[str, Any]) -> str:
     """Return the slice in words: `slice 1 s to 2 s, device 0`."""
     words = []
     if {"start_ns", "end_ns"} <= limits.keys():
-        words.append(f"{_exact_time(limits['start_ns'])} to {_exact_time(limits['end_ns'])}")
+        times = (exact(limits[name], Unit.NS) for name in ("start_ns", "end_ns"))
+        words.append(" to ".join(times))
     for key, value in limits.items():
         if key not in ("start_ns", "end_ns"):
             text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -294,10 +300,10 @@ def slice_words(limits: Mapping[str, Any]) -> str:
     return "slice " + ", ".join(words)
 
 
-def _exact_time(ns: int) -> str:
-    # Without rounding, to be typed in again: 1500000001 is `1.500000001 s`.
-    divisor, unit = scale_for(Unit.NS, ns)
-    number = f"{Decimal(ns) / int(divisor):f}"
+def exact(value: int, unit: Unit) -> str:
+    """Return a whole number with its unit and all its digits: 1500000001 ns is `1.500000001 s`."""
+    divisor, name = scale_for(unit, value)
+    number = f"{Decimal(value) / int(divisor):f}"
     if "." in number:
         number = number.rstrip("0").removesuffix(".")
-    return f"{number} {unit}"
+    return f"{number} {name}".rstrip()
