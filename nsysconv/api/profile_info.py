@@ -134,7 +134,7 @@ def _profile(profile: Profile) -> ShownReport:
     return _report(
         "profile",
         f"Profile {profile.ref.label}",
-        (_said("attribute", "What."), _said("value", "Its value.")),
+        (_said("attribute", "What.", key=True), _said("value", "Its value.")),
         [{"attribute": key, "value": str(value)} for key, value in {**attributes, **rows}.items()],
         notes=profile.notes,
         said=[Said("", (*starmap(_line, attributes.items()), *_row_counts(counts)))],
@@ -193,7 +193,7 @@ def _facts(profiles: Sequence[Profile]) -> ShownReport:
         "facts",
         "What they can answer" if of > 1 else "What it can answer",
         (
-            _said("fact", "A kind of information."),
+            _said("fact", "A kind of information.", key=True),
             _said("recorded", whether if of > 1 else "Whether the profile holds it."),
             *([_said("profile_count", "Profiles that hold it.", Unit.COUNT)] if of > 1 else []),
             _said("advice", "How to record it next time."),
@@ -210,8 +210,8 @@ def _facts(profiles: Sequence[Profile]) -> ShownReport:
 # -- in words
 
 
-def _said(name: str, doc: str, unit: Unit = Unit.TEXT) -> Column:
-    return Column(name, unit, doc, said=True)
+def _said(name: str, doc: str, unit: Unit = Unit.TEXT, *, key: bool = False) -> Column:
+    return Column(name, unit, doc, said=True, key=key)
 
 
 def _line(name: str, value: Any) -> str:
@@ -269,7 +269,7 @@ def reports(
     """
     wanted = [queries.parse_spec(name).name for name in several(names)] if names else _BY_QUESTION
     columns = [
-        _said("report", "Name of the report."),
+        _said("report", "Name of the report.", key=True),
         _said("title", "What it shows."),
         _said("about", "What it is about."),
         _said("core", "Whether it is printed where none is named: yes or no."),
@@ -392,7 +392,6 @@ def runs(store: Target) -> ShownReport:
             for note in of_run.notes()
         ]
     of_profile = {column.name: column for column in _PROFILES}
-    of_profile["label"] = replace(of_profile["label"], key=False)
     of_profile["host"] = replace(of_profile["host"], brief=False)
     columns = (
         Column("run", Unit.TEXT, "The run."),
