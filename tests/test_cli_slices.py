@@ -276,8 +276,8 @@ def test_the_list_of_reports(folder: Path) -> None:
     assert {row["report"] for row in found["rows"] if row["core"] == "yes"} == set(CORE)
     rows = {row["report"]: row for row in found["rows"]}
     assert rows["overview"] == {
-        "about": "overview", "report": "overview", "title": "Overview by device", "core": "yes",
-        "needs": "kernel events",
+        "key": "report=overview", "about": "overview", "report": "overview",
+        "title": "Overview by device", "core": "yes", "needs": "kernel events",
         "uses": "memory copies, memory sets, unified-memory migrations, graph launches as intervals, "
         "device properties", "options": None}  # fmt: skip
     assert rows["steps"]["needs"] is None

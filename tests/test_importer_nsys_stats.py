@@ -473,7 +473,8 @@ def test_names_keep_their_symbols_and_are_shown_as_documented() -> None:
 
 
 def test_a_report_of_ours_is_no_profile(tmp_path: Path) -> None:
-    for content in ('{"format": 1, "reports": []}', "profile,rank,device_id,name,kernel_count\n"):
+    documents = (f'{{"format": {form}, "reports": []}}' for form in (1, 2))
+    for content in (*documents, "profile,rank,device_id,name,kernel_count\n"):
         (tmp_path / "report").write_text(content)
         with (
             pytest.raises(InputError, match="a report that nsysconv wrote") as caught,

@@ -50,17 +50,18 @@ def test_json_gives_the_rows_back() -> None:
          for k, v in row.items()}
         for row in ROWS
     ]  # fmt: skip
-    assert report["rows"] == spelled
-    assert report["rows"][0]["call_count"] == LARGEST
+    rows = [{k: v for k, v in row.items() if k != "key"} for row in report["rows"]]
+    assert rows == spelled
+    assert rows[0]["call_count"] == LARGEST
     # 1 == 1.0 in Python: the types have to be equal, too.
-    types = [{k: type(v) for k, v in row.items()} for row in report["rows"]]
+    types = [{k: type(v) for k, v in row.items()} for row in rows]
     assert types == [{k: type(v) for k, v in row.items()} for row in ROWS]
 
 
 def test_json_form() -> None:
     document = parsed(nasty_report())
     assert list(document) == ["format", "reports"]
-    assert document["format"] == 1
+    assert document["format"] == 2
     (report,) = document["reports"]
     assert list(report) == [
         "report",
@@ -68,6 +69,8 @@ def test_json_form() -> None:
         "slice",
         "columns",
         "row_count",
+        "rows_shown",
+        "rows_cut",
         "rows",
         "notes",
         "not_recorded",
@@ -86,7 +89,14 @@ def test_json_form() -> None:
         "better": None,
         "adds": False,
     }
-    assert report["row_count"] == 10**6
+    assert (report["row_count"], report["rows_shown"]) == (10**6, len(ROWS))
+    assert report["rows_cut"] == 10**6 - len(ROWS)
+    assert [list(row) for row in report["rows"]] == [["key", *NAMES]] * len(ROWS)
+    # The rank is null everywhere, the device in the fourth row, the name in the fifth.
+    first = "device_id=0 | name=ampere_sgemm_128x64_tn | bucket_min=0 ns"
+    assert report["rows"][0]["key"] == first
+    assert report["rows"][3]["key"] == "name= | bucket_min=3 µs"
+    assert report["rows"][4]["key"] == "device_id=0 | bucket_min=4 µs"
     assert report["notes"][0] == {
         "slug": "graph-intervals",
         "severity": "info",
@@ -107,11 +117,28 @@ def test_json_notes_say_of_how_many_rows() -> None:
 
 def test_json_empty_and_unrecorded() -> None:
     empty, unrecorded = parsed(empty_report(), unrecorded_report())["reports"]
-    assert (empty["rows"], empty["row_count"], empty["not_recorded"]) == ([], 0, [])
-    assert (unrecorded["rows"], unrecorded["row_count"]) == (None, None)
+    counts = ("row_count", "rows_shown", "rows_cut")
+    assert (empty["rows"], empty["not_recorded"]) == ([], [])
+    assert [empty[count] for count in counts] == [0, 0, 0]
+    assert [unrecorded[name] for name in ("rows", *counts)] == [None, None, None, None]
     assert unrecorded["not_recorded"] == ["kernel <events>", "API|calls"]
     assert parsed(replace(empty_report(), slice=None))["reports"][0]["slice"] is None
-    assert parsed() == {"format": 1, "reports": []}
+    assert parsed() == {"format": 2, "reports": []}
+
+
+def test_json_says_how_many_rows_were_cut() -> None:
+    """Of five rows a limit leaves two."""
+    columns = (Column("name", Unit.TEXT, "A name.", key=True),)
+    table = build_table(columns, {"name": list("abcab")})
+    whole = Report("calls", "Calls", columns, table, row_count=5)
+    (report,) = parsed(whole.limited(2))["reports"]
+    assert (report["row_count"], report["rows_shown"], report["rows_cut"]) == (5, 2, 3)
+    assert report["rows"] == [{"key": "name=a", "name": "a"}, {"key": "name=b", "name": "b"}]
+    (report,) = parsed(whole)["reports"]
+    assert (report["row_count"], report["rows_shown"], report["rows_cut"]) == (5, 5, 0)
+    # A limit changes no key: the rows that it leaves are the first.
+    keys = [row["key"] for row in report["rows"]]
+    assert keys == ["name=a", "name=b", "name=c", "name=a #2", "name=b #2"]
 
 
 def test_json_text_of_a_small_report() -> None:
@@ -123,7 +150,7 @@ def test_json_text_of_a_small_report() -> None:
     profiles = (ProfileRef(3, "base", "made up", "a.db"),)
     report = Report("calls", "Calls", columns, table, profiles, row_count=2)
     assert rendered("json", report) == (
-        '{"format": 1, "reports": [\n'
+        '{"format": 2, "reports": [\n'
         ' {"report": "calls",\n'
         '  "profiles": [\n'
         '   {"id": 3, "label": "base", "source": "made up", "path": "a.db"}\n'
@@ -136,9 +163,11 @@ def test_json_text_of_a_small_report() -> None:
         '"key": false, "better": null, "adds": false}\n'
         "  ],\n"
         '  "row_count": 2,\n'
+        '  "rows_shown": 2,\n'
+        '  "rows_cut": 0,\n'
         '  "rows": [\n'
-        '   {"name": "é", "avg_ns": 47.5},\n'
-        '   {"name": null, "avg_ns": null}\n'
+        '   {"key": "name=é", "name": "é", "avg_ns": 47.5},\n'
+        '   {"key": "#1", "name": null, "avg_ns": null}\n'
         "  ],\n"
         '  "notes": [],\n'
         '  "not_recorded": []}\n'

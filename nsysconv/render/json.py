@@ -1,8 +1,9 @@
 """JSON: all reports in one document, base units unrounded, null = not recorded and nothing else.
 
-`rows` is null where the report could not be made; `not_recorded` says what is missing, and
-`row_count` is null as well, for a zero would be an answer. A row or a declaration is a line, so
-that grep and diff work. A headline is a field of the document beside its reports.
+`rows` is null where the report could not be made; `not_recorded` says what is missing, and the counts
+of rows are null as well, for a zero would be an answer. A row or a declaration is a line, so that grep
+and diff work. Each row has a key. A headline is a field of the document beside its reports. The form is
+described in docs/json.md.
 
 A printed report that is alone is what its readers know instead: an array of objects whose keys are
 its headers, with its rounding, and an empty text for null. Its notes go to `notes_text`.
@@ -18,17 +19,21 @@ from typing import Any, TextIO
 from nsysconv.notes import Note
 from nsysconv.render.contract import Options
 from nsysconv.render.display import column_headers, printed_rows
+from nsysconv.render.row_keys import row_keys
 from nsysconv.report import Report
 
 SUFFIX = ".json"
 
-# The form's version. It grows when a reader of the old form would go wrong, not with new keys.
-FORM = 1
+# The form's version. It grows when a reader of the old form would go wrong, not with new fields.
+FORM = 2
 
 # What json leaves as it is and yet steers a terminal (C1 codes, direction marks), or is no text
 # (surrogates).
 _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _NOT_ASCII = re.compile("[^\x00-\x7f]")
+
+# As `json.dumps`, which would make an encoder for every row.
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
@@ -96,11 +101,27 @@ def _pieces(report: Report) -> Iterator[str]:
 
 def _rows(report: Report) -> Iterator[str]:
     if report.table is None:
-        yield ',\n  "row_count": null,\n  "rows": null'
-        return
+        counts, rows = (None, None, None), iter(["null"])
+    else:
+        shown = report.table.num_rows
+        count = max(report.row_count, shown)
+        counts, rows = (count, shown, count - shown), _listed(_keyed_rows(report))
+    for name, value in zip(("row_count", "rows_shown", "rows_cut"), counts, strict=True):
+        yield f',\n  "{name}": {_dump(value)}'
+    yield ',\n  "rows": '
+    yield from rows
+
+
+def _keyed_rows(report: Report) -> Iterator[dict[str, Any]]:
     names = [column.name for column in report.columns]
-    yield f',\n  "row_count": {max(report.row_count, report.table.num_rows)},\n  "rows": '
-    yield from _listed(dict(zip(names, row, strict=True)) for row in report.tuples())
+    field = "key"
+    # A column that somebody selected with `sql` keeps its name.
+    while field in names:
+        field = f"row_{field}"
+    names.insert(0, field)
+    key_of = row_keys(report.columns)
+    for row in report.tuples():
+        yield dict(zip(names, (key_of(row), *row), strict=True))
 
 
 def _note(note: Note) -> dict[str, Any]:
@@ -123,13 +144,15 @@ def _listed(items: Iterable[Any]) -> Iterator[str]:
 
 
 def _dump(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text = _encode(value)
     if text.isascii() and "\x7f" not in text:
         return text
     return _UNSAFE.sub(_escape, text)
 
 
 def _encodable(piece: str, out: TextIO) -> str:
+    if piece.isascii():
+        return piece
     try:
         piece.encode(getattr(out, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
