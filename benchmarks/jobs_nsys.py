@@ -16,6 +16,7 @@ from results import Bar, Group, Job, Measured
 
 SMALL = inputs.FIXTURES / "nsys" / "basic-3.25.0.sqlite"
 COPY = "raw ATTACH + INSERT … SELECT"
+ANSWER, CORE_REPORTS = "nsysconv STORE", "nsysconv report core"
 PANDAS = "pandas read_sql + groupby"
 RANGES = "nvtx_gpu_proj_sum"
 WARM, SUMMARY = "nsys-ai warm", "nsys-ai summary"
@@ -93,8 +94,10 @@ def of_source(kind: Export, source: Path, kernels: int, runs: int, *, with_peer:
         Side(COPY, baseline("raw_copy", source, raw), (raw,)), *([warm] if with_peer else []),
     ], runs)  # fmt: skip
     # All reports take turns with the same baseline.
-    stored, in_place, *rest = in_turn([
-        report(store), report(source), Side(PANDAS, baseline("pandas_sums", source)),
+    stored, in_place, answer, *rest = in_turn([
+        report(store, "core"), report(source, "core"),
+        Side(ANSWER, [*NSYSCONV, str(store), "-f", "json", "-o", str(answers)], (answers,)),
+        Side(PANDAS, baseline("pandas_sums", source)),
         *([summary] if with_peer else []), *([report(store, RANGES)] if kind.ranges else []),
     ], runs)  # fmt: skip
     sums, ranges = (rest[:-1], rest[-1:]) if kind.ranges else (rest, [])
@@ -104,6 +107,8 @@ def of_source(kind: Export, source: Path, kernels: int, runs: int, *, with_peer:
             *([Bar("times", 2, COPY, why)] if kernels >= LEAST_IMPORTED else [])),
         job("core reports from the store", [stored, *sums], *at_most(0.35, "reports")),
         job("core reports from the file", [in_place, *sums], *at_most(0.4, "reports")),
+        job("summary and findings from the store", [answer, stored],
+            *([Bar("times", 0.8, CORE_REPORTS, "reports")] if kernels >= LEAST_REPORTED else [])),
         *(job("ranges on the GPU from the store", [each, sums[0]], *at_most(0.35, "ranges-on-the-gpu"))
           for each in ranges),
     ]  # fmt: skip
@@ -118,12 +123,13 @@ def cold_jobs(runs: int) -> list[Job]:
     DATA.mkdir(exist_ok=True)
     jobs = [
         Job(f"{name}, cold process", None, "",
-            in_turn([Side(f"nsysconv {words[0]}", [*NSYSCONV, *words], made)], runs),
+            in_turn([Side(f"nsysconv {called}", [*NSYSCONV, *words], made)], runs),
             [Bar("s", limit, why="cold-starts")])
-        for name, words, made, limit in (
-            ("help", ["--help"], (), 0.2),
-            ("import of a small file", ["import", str(SMALL), "-o", str(store)], (store,), 1.5),
-            ("core reports of a small store", ["report", str(store)], (), 1.0),
+        for name, called, words, made, limit in (
+            ("help", "--help", ["--help"], (), 0.2),
+            ("import of a small file", "import", ["import", str(SMALL), "-o", str(store)], (store,), 1.5),
+            ("core reports of a small store", "report", ["report", str(store), "core"], (), 1.0),
+            ("answer on a small file", "FILE", [str(SMALL)], (), 0.9),
         )
     ]  # fmt: skip
     remove(store)

@@ -107,9 +107,9 @@ def jobs() -> dict[str, Callable[[], list[str]]]:
 
     return {
         "import of an export, 5 M kernels": lambda: ["import", large(), "-o", made],
-        "core reports from the file, 5 M kernels": lambda: ["report", large(), "-o", page],
+        "core reports from the file, 5 M kernels": lambda: ["report", large(), "core", "-o", page],
         "core reports from the store, 5 M kernels":
-            lambda: ["report", imported(inputs.nsys(5_000_000), store), "-o", page],
+            lambda: ["report", imported(inputs.nsys(5_000_000), store), "core", "-o", page],
         "ranges on the GPU from the store, 5 M kernels":
             lambda: ["report", imported(inputs.nsys(5_000_000), store), "nvtx_gpu_proj_sum", "-o", page],
         "import of a GPU trace, 1 M rows": lambda: ["import", str(inputs.nvprof(1_000_000)), "-o", made],

@@ -39,6 +39,11 @@ def shorten(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - tail :] if tail else ''}"
 
 
+def cut_off(text: str, width: int) -> str:
+    """Return the text in at most `width` characters, its end replaced by `…`."""
+    return text if len(text) <= width else f"{text[: max(width - 1, 0)].rstrip()}…"
+
+
 def shorten_kernel(name: str, width: int) -> str:
     """Return a kernel's demangled name in at most `width` characters.
 

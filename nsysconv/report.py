@@ -155,10 +155,14 @@ class ProfileRef:
 
 @dataclass(frozen=True)
 class Said:
-    """Lines of text for people, and their heading; no heading means the report's title."""
+    """Lines of text for people, and their heading; no heading means the report's title.
+
+    Where they are `laid_out`, their spaces and breaks count; else each line is an item of a list.
+    """
 
     head: str
     lines: tuple[str, ...]
+    laid_out: bool = False
 
 
 @dataclass(frozen=True)

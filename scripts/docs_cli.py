@@ -41,7 +41,7 @@ def cli_page() -> Iterator[str]:
     yield ""
     yield from markdown_table(
         ("command", "what it does"),
-        ((f"[{name}](#nsysconv-{name})", c.help) for name, c in root.commands.items()),
+        ((f"[{name}](#nsysconv-{name.lower()})", c.help) for name, c in root.commands.items()),
     )
     yield ""
     yield from markdown_table(("option of nsysconv itself", "what it does"), _options(root, {}))

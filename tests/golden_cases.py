@@ -120,8 +120,39 @@ CASES: dict[str, Case] = {
         ("import foreign.sqlite", "import empty.sqlite lfs-pointer.sqlite -o job.db"),
         _odd("foreign", "empty", "lfs-pointer"),
     ),
-    "report": Case(("report report1.sqlite",)),
-    "report-terminal": Case(("report report1.sqlite",), width=100),
+    "answer": Case(
+        (
+            "report1.sqlite",
+            "report report1.sqlite",
+            "report1.sqlite --time 20us/0.1ms --ignore queue_wait",
+            "report1.sqlite -f markdown",
+            "report1.sqlite -f json --brief",
+            "report1.sqlite --brief",
+            "nosuch",
+        )
+    ),
+    "answer-terminal": Case(("report1.sqlite",), width=80),
+    "answer-of-others": Case(
+        (
+            "two.sqlite",
+            "summary.txt",
+            "metrics.csv",
+            "cpu.sqlite",
+            "import two.sqlite report1.sqlite -o two.db",
+            "two.db",
+            "empty.sqlite",
+        ),
+        {
+            "two.sqlite": "nsys/two_processes_two_gpus-3.24.7.sqlite",
+            "report1.sqlite": BASIC,
+            "summary.txt": "nvprof_log/basic-summary.txt",
+            "metrics.csv": "nvprof_log/odd-metrics.csv",
+            **_NO_GPU,
+            **_odd("empty"),
+        },
+    ),
+    "report": Case(("report report1.sqlite core",)),
+    "report-terminal": Case(("report report1.sqlite core",), width=100),
     "report-narrow-terminal": Case(("report report1.sqlite overview idle_gaps",), width=60),
     "report-pictures-terminal": Case(
         ("report two.sqlite utilization_over_time idle_summary transfer_sizes --limit 3",),
@@ -182,7 +213,11 @@ CASES: dict[str, Case] = {
     "report-csv": Case(("report bad-cells.sqlite kernels -f csv",), _odd("bad-cells")),
     "report-markdown": Case(("report report1.sqlite processes -f markdown",)),
     "not-recorded": Case(
-        ("report cpu.sqlite kernels processes", "report cpu.sqlite", "report cpu.sqlite kernels -f json"),
+        (
+            "report cpu.sqlite kernels processes",
+            "report cpu.sqlite core",
+            "report cpu.sqlite kernels -f json",
+        ),
         _NO_GPU,
     ),
     "notes": Case(

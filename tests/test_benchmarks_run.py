@@ -54,9 +54,11 @@ SMALL: dict[str, tuple[Callable[[], Group], list[str], list[str], list[str]]] = 
     "nsys": (
         lambda: jobs_nsys.run(NOWHERE, [2000], 1, "setting"),
         ["help, cold process", "import of a small file, cold process",
-         "core reports of a small store, cold process", "import of an export, made up, 0.002 M kernels",
+         "core reports of a small store, cold process", "answer on a small file, cold process",
+         "import of an export, made up, 0.002 M kernels",
          "core reports from the store, made up, 0.002 M kernels",
          "core reports from the file, made up, 0.002 M kernels",
+         "summary and findings from the store, made up, 0.002 M kernels",
          "ranges on the GPU from the store, made up, 0.002 M kernels"],
         ["nsys-2000-seed1"],
         ["nsys-ai", *(f"{export.file}, an export with {export.name}, is not there"

@@ -39,7 +39,7 @@ from nsysconv.report import Column, Report, Unit, build_table, report_table
 # What two recordings of a program have in common, so far as the program does the same.
 STAYS = {
     "rank", "device_id", "peer_device_id", "ordinal", "device", "stream", "stream_id",
-    "name", "kind", "layer", "activity", "path", "range", "style", "category", "operation", "api",
+    "name", "rule", "kind", "layer", "activity", "path", "range", "style", "category", "operation", "api",
     "direction", "src_kind", "dst_kind", "bucket_min_bytes", "bucket_min_ns", "bin",
     "step", "occurrence", "group", "index", "repeat", "over_ranks", "metric", "kernel", "unit",
     "grid", "block", "source", "source_file", "source_line",

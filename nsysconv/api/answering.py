@@ -6,15 +6,14 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from nsysconv import queries
 from nsysconv.api.open_profile import ReportOptions, SeveralChoicesError, ShownReport, shown_report
+from nsysconv.api.profile_info import reports
 from nsysconv.api.reporting import report_target
 from nsysconv.api.targets import Say, Target, silent
-from nsysconv.names import shorten
+from nsysconv.names import cut_off
 from nsysconv.report import Column, Report, Said, Unit, report_table
 from nsysconv.store.location import redacted_target
-
-ANSWER = ("summary", "findings")
-"""The reports that an answer is made of."""
 
 _WIDTH = 98
 _LONGEST_TARGET = 24
@@ -38,7 +37,7 @@ def answer(
     made = report_target(target, asked, dask=dask, jobs=jobs, say=say)
     summary, findings = made
     if not summary.row_count and not findings.row_count:
-        return [_words("nothing", _without_work(made, command))]
+        return [_words("nothing", _without_work(target, command, say))]
     shown = [replace(each, notes=(), advice=()) for each in made if each.said]
     return [*shown, _words("next", _next(made, command))]
 
@@ -57,35 +56,31 @@ def _command(target: Target) -> str:
 def answer_specs(options: ReportOptions) -> tuple[str, ...]:
     """Return the reports of an answer, as they are asked for."""
     ignored = f":ignore={','.join(options.ignore)}" if options.ignore else ""
-    return ("summary", f"findings{ignored}")
+    return tuple(f"{name}{ignored}" if name == "findings" else name for name in queries.ANSWER)
 
 
 def _choices(several: SeveralChoicesError, command: str) -> Iterator[str]:
     yield f"It holds several, and an answer is of one: nsysconv {command}@NAME"
-    yield from (shorten(f"   {choice}", _WIDTH) for choice in several.choices[:_MOST_CHOICES])
+    yield from (cut_off(f"   {choice}", _WIDTH) for choice in several.choices[:_MOST_CHOICES])
     if len(several.choices) > _MOST_CHOICES:
         yield f"   and more: nsysconv runs {command}"
 
 
 def _next(made: Sequence[Report], command: str) -> Iterator[str]:
-    yield shorten(
-        f"→ a table: nsysconv report {command} NAME (core: all usual ones, --list: names); "
-        f"a page: nsysconv {command} --open", _WIDTH,
-    )  # fmt: skip
+    yield f"→ a table: nsysconv report {command} NAME (core: all usual ones; --list: their names)"
     notes = {note.slug: note.text for each in made for note in each.notes}
     said = [notes.pop(slug) for slug in ("rules-ignored", "rules-cannot-look") if slug in notes]
     said += [f"notes: {', '.join(notes)}"] if notes else []
-    if said:
-        yield shorten("; ".join(said), _WIDTH)
+    yield cut_off("; ".join((f"a page: nsysconv {command} --open", *said)), _WIDTH)
 
 
-def _without_work(made: Sequence[ShownReport], command: str) -> Iterator[str]:
+def _without_work(target: Target, command: str, say: Say) -> Iterator[str]:
+    listed = reports(target, say=say).rows()
+    answered = [row["report"] for row in listed if row["answered"] == "yes"]
     yield f"{command} holds no GPU work that has a time, and no totals of it."
-    refs = {ref.source: None for each in made for ref in each.profiles}
-    if refs:
-        yield f"It was read as {', '.join(refs)}."
-    yield f"what is recorded, what is not, and how to record it: nsysconv info {command}"
-    yield f"which reports it answers: nsysconv report {command} --list"
+    if answered:
+        yield cut_off(f"It answers: nsysconv report {command} {' '.join(answered)}", _WIDTH)
+    yield f"What is recorded, what is not, and how to record it: nsysconv info {command}"
 
 
 def _words(name: str, lines: Iterable[str]) -> ShownReport:
@@ -93,5 +88,7 @@ def _words(name: str, lines: Iterable[str]) -> ShownReport:
     lines = tuple(lines)
     table = report_table((column,), {"line": lines})
     return shown_report(
-        Report(name, "", (column,), table, row_count=len(lines), said=(Said("", lines),))
+        Report(
+            name, "", (column,), table, row_count=len(lines), said=(Said("", lines, laid_out=True),)
+        )
     )

@@ -199,13 +199,13 @@ class OpenProfile:
         by: str | None = None,
         step_range: str | None = None,
     ) -> list[ShownReport]:
-        """Return several reports, the core ones by default; what is not recorded says so without rows.
+        """Return several reports, by default the answer and the core ones; what is not recorded says so.
 
         `limit` None: 20 rows with `for_people`; else 1000 gaps and all of the rest; 0: all of all.
         `kernel_names` are what `report` calls `names`; the rest is as there. Raises UsageError.
         """
         self._check_open()
-        names = queries.CORE if names is None else several(names)
+        names = queries.DEFAULT if names is None else several(names)
         check_by(by, names)
         options = ReportOptions(
             by=by,

@@ -66,7 +66,7 @@ def report_on(
     include: Words = (),
     say: Say = silent,
 ) -> list[ShownReport]:
-    """Report on a profile or a run, the core reports by default; one that is not recorded says so.
+    """Report on a profile or a run, by default the answer and the core reports.
 
     `target` is as for `open`; or a store of one run, STORE@RUN, or a folder, whose profiles are one run.
     Rows of up to 8 profiles stand below each other. Of more, rows of one key are three, of the least, the
@@ -214,7 +214,7 @@ class _ReportJob:
 
 
 def _report_job(options: ReportOptions) -> _ReportJob:
-    names = tuple(queries.CORE if options.names is None else options.names)
+    names = tuple(queries.DEFAULT if options.names is None else options.names)
     open_profile.check_limit(options.limit)
     open_profile.check_word("rows by", options.by, BY)
     if options.by in open_profile.BY:

@@ -51,11 +51,11 @@ def answer(
     dask: str | None,
 ) -> int:
     """Run `nsysconv TARGET`; return the exit status."""
-    from nsysconv.api.answering import ANSWER, answer, answer_specs, choices
+    from nsysconv.api.answering import answer, answer_specs, choices
     from nsysconv.api.open_profile import SeveralChoicesError
     from nsysconv.api.reporting import report_target
 
-    destination = parse_destination(format_name, output, ANSWER)
+    destination = parse_destination(format_name, output, queries.ANSWER)
     if brief and (destination.format != "json" or destination.is_folder):
         raise UsageError("--brief is a form of JSON", hint="Add -f json.")
     if destination.is_page:
@@ -182,8 +182,10 @@ def diff(
     from nsysconv.api.diffing import DEFAULT, compare_targets
 
     # The verdicts on limits are one report more.
-    limits = ("limits",) if options.fail_on or options.limits else ()
-    destination = parse_destination(format_name, output, (*(options.reports or DEFAULT), *limits))
+    names = list(options.reports or DEFAULT)
+    if options.fail_on or options.limits:
+        names.append("limits")
+    destination = parse_destination(format_name, output, names)
     for_people = destination.format in _DIFF_FORMATS_FOR_PEOPLE
     begin_work()
     result = compare_targets(base, other, replace(options, for_people=for_people), say)

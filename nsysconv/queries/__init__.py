@@ -11,8 +11,10 @@ from nsysconv.queries.execution import (
     prefetch,
 )
 from nsysconv.queries.registry import (
+    ANSWER,
     BY_STEP,
     CORE,
+    DEFAULT,
     GROUPS,
     IN_TIME,
     OVER_RANKS,
@@ -26,8 +28,10 @@ from nsysconv.queries.registry import (
 )
 
 __all__ = [
+    "ANSWER",
     "BY_STEP",
     "CORE",
+    "DEFAULT",
     "GROUPS",
     "IN_TIME",
     "OVER_RANKS",

@@ -24,7 +24,13 @@ CORE = (
     "idle_host",
     "idle_gaps",
 )
-"""The reports that answer for every source, printed where none is named."""
+"""The usual tables, which answer for every source."""
+
+ANSWER = ("summary", "findings")
+"""The reports of the answer: where the time went, and what holds a run back."""
+
+DEFAULT = (*ANSWER, *CORE)
+"""The reports made where none is named."""
 
 OVER_RANKS = (
     "summary",

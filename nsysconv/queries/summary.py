@@ -11,7 +11,7 @@ import numpy as np
 
 from nsysconv.codes import DIRECTIONS, TIME_CLASSES
 from nsysconv.facts import Fact
-from nsysconv.names import shorten, shorten_kernel
+from nsysconv.names import cut_off, shorten, shorten_kernel
 from nsysconv.queries.columns import (
     BY_DEVICE,
     WINDOW,
@@ -310,6 +310,9 @@ _BAR, _SHORT_BAR = 60, 30
 _SIGNS = {"computation": "█", "communication": "▓", "memcpy": "▒", "memset": "▒", "migration": "▒"}
 _IDLE, _OUTSIDE = "░", "·"
 _MOST_BARS, _MOST_CLASSES = 4, 4
+_WITHOUT_TIMES = (
+    "Only totals by name are recorded, and no times: idle time and its causes are not known."
+)
 _NAME = 36
 
 
@@ -317,13 +320,13 @@ def say(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
     """Return where the time went, in at most 9 lines."""
     with_account = [row for row in rows if row["span_ns"]]
     if not with_account:
-        figures = (shorten(_figures_line(row), _WIDTH) for row in rows[:_MOST_BARS])
-        return (Said("", tuple(figures)),) if rows else ()
+        figures = [cut_off(_figures_line(row), _WIDTH) for row in rows[:_MOST_BARS]]
+        return (Said("", (_WITHOUT_TIMES, *figures), laid_out=True),) if rows else ()
     if len(with_account) == 1:
         lines = [*_one_device(with_account[0])]
     else:
         lines = [*_several_devices(with_account)]
-    return (Said("", tuple(shorten(line, _WIDTH) for line in lines)),)
+    return (Said("", tuple(cut_off(line, _WIDTH) for line in lines), laid_out=True),)
 
 
 def _one_device(row: Mapping[str, Any]) -> Iterator[str]:
@@ -341,8 +344,8 @@ def _one_device(row: Mapping[str, Any]) -> Iterator[str]:
     if rest:
         time = sum(each.time for each in rest)
         share = 100 * time / row["span_ns"]
-        words = "; ".join(each.words.partition(":")[0] for each in rest)
-        yield f"  {human(time, Unit.NS):>10} {share:>6.1f} %  {shorten(words, 66)}"
+        words = "; ".join(each.brief for each in rest)
+        yield f"  {human(time, Unit.NS):>10} {share:>6.1f} %  {words}"
     yield _figures_line(row)
     largest = _largest_line(row)
     if largest:
@@ -361,7 +364,7 @@ def _several_devices(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for kind, row in chosen:
         yield f"{_bar(row, _SHORT_BAR)} {kind}{_place(row, short=True)}: {_at_work(row)}"
         top = sorted(_classes(row), key=lambda each: -each.time)[:3]
-        words = ", ".join(f"{each.share:.1f} % {each.words.partition(':')[0]}" for each in top)
+        words = "; ".join(f"{each.share:.1f} % {each.brief}" for each in top)
         yield f"{' ' * _SHORT_BAR} {words}"
     yield _figures_line(_added_up(rows))
     if len(rows) < _MOST_BARS:
@@ -375,6 +378,10 @@ class _Class:
     sign: str
     time: int
     share: float
+
+    @property
+    def brief(self) -> str:
+        return self.words.partition(":")[0].removesuffix(" GPU operation")
 
 
 def _classes(row: Mapping[str, Any]) -> list[_Class]:

@@ -61,7 +61,13 @@ def _body(report: Report, out: TextIO) -> Iterator[str]:
     unrecorded: tuple[str, ...] = ()
     for said in report.said:
         yield from ("", _sentence(said.head, out)) if said.head else ()
-        yield from ("", *(f"* {_sentence(escaped(line), out)}" for line in said.lines))
+        if said.laid_out:
+            yield from (
+                "",
+                *_fenced([escaped(line) for line in said.lines], out),
+            )
+        else:
+            yield from ("", *(f"* {_sentence(escaped(line), out)}" for line in said.lines))
     if report.in_rows:
         table = informative_columns(report)
         unrecorded = table.unrecorded
@@ -76,6 +82,15 @@ def _body(report: Report, out: TextIO) -> Iterator[str]:
         yield _sentence(sentence, out)
     notes = [f"* {_sentence(text, out)}" for _, text in display.note_sentences(report)]
     yield from ("", *notes) if notes else ()
+
+
+def _fenced(lines: Sequence[str], out: TextIO) -> Iterator[str]:
+    # The fence is longer than any in the lines.
+    longest = max((len(found) for line in lines for found in _FENCES.findall(line)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    yield f"{fence}text"
+    yield from (encodable(line, out, "backslashreplace") for line in lines)
+    yield fence
 
 
 def _row(cells: Sequence[str]) -> str:

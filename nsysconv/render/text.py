@@ -237,7 +237,10 @@ Line = tuple[str, str]
 _NARROWEST = 20
 # Columns are lined up to this; one longer name must not push the others' numbers out of sight.
 _LINED_UP = 100
-_INDENT = "    "
+_INDENT, _HANGING = "    ", "   "
+LAID_OUT = 98
+"""The most columns of lines that are laid out."""
+_NO_BREAK = "\u00a0"
 _KERNEL_COLUMNS = frozenset({"name", "next_op"})
 _PLAIN = {"…": "...", "µ": "u", "─": "-"}
 _STYLES = {Severity.INFO: "dim", Severity.APPROXIMATED: "yellow", Severity.DROPPED: "yellow"}
@@ -325,9 +328,21 @@ def _said(said: Said, width: int | None, spell: Encode) -> Iterator[Line]:
     if said.head:
         yield from ((part, "bold") for part in _wrapped(spell(escaped(said.head)), width))
         indent = _INDENT
+    if said.laid_out:
+        width = min(width or LAID_OUT, LAID_OUT)
     room = None if width is None else width - len(indent)
     for line in said.lines:
-        yield from ((indent + part, "") for part in _wrapped(spell(escaped(line)), room))
+        text, hanging = spell(escaped(line)), _INDENT
+        if said.laid_out:
+            text, hanging = _kept_together(text), _HANGING
+        for part in _wrapped(text, room, hanging):
+            yield indent + part.replace(_NO_BREAK, " "), ""
+
+
+def _kept_together(text: str) -> str:
+    # What an arrow points to is to be copied: no line ends in it.
+    before, arrow, name = text.partition(" → ")
+    return f"{before} →{_NO_BREAK}{name.replace(' ', _NO_BREAK)}" if arrow else text
 
 
 def _with_bars(
@@ -437,22 +452,25 @@ def _joined(kept: Sequence[DisplayColumn], row: Iterable[str], plan: Layout) -> 
     return (" " * GAP).join(cells)
 
 
-def _wrapped(text: str, width: int | None) -> Iterator[str]:
+def _wrapped(text: str, width: int | None, hanging: str = _INDENT) -> Iterator[str]:
+    # Lines after the first begin with `hanging`, or as far in as the text itself.
     if width is None:
         yield text
         return
-    line, indent = "", _INDENT
-    for word in text.split(" "):
-        candidate = f"{line} {word}" if line.strip() else line + word
+    words = text.lstrip(" ")
+    line = text[: len(text) - len(words)]
+    indent, is_empty = max(hanging, line), True
+    for word in words.split(" "):
+        candidate = line + word if is_empty else f"{line} {word}"
         if text_width(candidate) <= width:
-            line = candidate
+            line, is_empty = candidate, False
             continue
         if line.strip():
             yield line
         *full, rest = _chopped(word, width - len(indent))
         for piece in full:
             yield indent + piece
-        line = indent + rest
+        line, is_empty = indent + rest, False
     yield line
 
 

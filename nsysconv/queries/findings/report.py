@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact, in_order
-from nsysconv.names import shorten
+from nsysconv.names import cut_off
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import stragglers
 from nsysconv.queries.columns import PROFILE, count_column, values_by_column
@@ -365,17 +364,18 @@ def is_minor(row: Mapping[str, Any]) -> bool:
 # -- in words
 
 _MOST_LINES, _MOST_SHOWN = 10, 3
-_WIDTH = 98
-_INDENT, _NO_BREAK = "   ", "\u00a0"
+_WIDTH, _SPARE = 98, 20
+_INDENT = "   "
 
 
 def say(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
     """Return the findings as a numbered list of at most 10 lines: the first, then names of the rest."""
     lines: list[str] = []
-    shown = 0
+    shown = height = 0
     for row in rows[:_MOST_SHOWN]:
         item = _item(shown + 1, row)
-        if is_minor(row) or (shown and len(lines) + len(item) >= _MOST_LINES):
+        height += sum(1 if len(line) <= _WIDTH else 2 for line in item)
+        if is_minor(row) or (shown and height >= _MOST_LINES):
             break
         lines += item
         shown += 1
@@ -384,8 +384,8 @@ def say(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
     rest = [f"also: {', '.join(also)}"] if also else []
     rest += [f"below 1 %: {', '.join(below)}"] if below else []
     if rest:
-        lines.append(shorten("; ".join(rest), _WIDTH))
-    return (Said("", tuple(lines)),) if lines else ()
+        lines.append(cut_off("; ".join(rest), _WIDTH))
+    return (Said("", tuple(lines), laid_out=True),) if lines else ()
 
 
 def _short(row: Mapping[str, Any]) -> str:
@@ -404,20 +404,12 @@ def _item(number: int, row: Mapping[str, Any]) -> list[str]:
     )
     verb = "at most" if row["kind"] == SAVING else "takes"
     time = "" if row["share_pct"] is None else f", {verb} {row['share_pct']:.1f} %"
-    where_to_look = " ".join(filter(None, ("→", row["report"], row["slice"])))
+    where_to_look = " ".join(filter(None, (row["report"], row["slice"])))
+    finding = f"{number}. {row['rule']}{time}{several}: {row['finding']}"
     return [
-        *_wrapped(f"{row['rule']}{time}{several}: {row['finding']}", f"{number}. "),
-        # Not broken: it is to be copied.
-        *_wrapped(f"{row['advice']} {where_to_look.replace(' ', _NO_BREAK)}", _INDENT),
+        cut_off(finding, 2 * _WIDTH - _SPARE),
+        f"{_INDENT}{row['advice']} → {where_to_look}",
     ]
-
-
-def _wrapped(text: str, head: str) -> list[str]:
-    lines = textwrap.wrap(
-        text, _WIDTH, initial_indent=head, subsequent_indent=_INDENT,
-        max_lines=2, placeholder=" …", break_on_hyphens=False,
-    )  # fmt: skip
-    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 FINDINGS = Query(
