@@ -33,10 +33,10 @@ from nsysconv.queries.contract import (
 from nsysconv.report import MISSING, Column, ProfileRef, Said, Unit, human
 from nsysconv.timeline.account import (
     CLASSES,
+    GRAPH_LAUNCH,
     OPERATION_CLASSES,
     Account,
-    account,
-    account_span,
+    default_account,
 )
 from nsysconv.timeline.arrays import counts, distinct, percent, sums, take
 from nsysconv.timeline.events import OpKind
@@ -164,10 +164,10 @@ def _row(timeline: Timeline, device: int, names: Mapping[Any, Any], calls: _Call
         **calls.figures(pids),
         **_longest_gap(timeline, device),
     }
-    own, span = window(timeline, device, timeline.ops_on(device)), account_span(timeline, device)
-    if span is None:
+    own, made = window(timeline, device, timeline.ops_on(device)), default_account(timeline, device)
+    if made is None:
         return row
-    made = account(timeline, device, span)
+    span = made.span
     row |= {"span_start_ns": span.start, "span_ns": span.length, **_account_values(made)}
     if own is not None:
         row |= {"window_start_ns": own.start, "window_ns": own.length}
@@ -181,7 +181,7 @@ def _account_values(made: Account) -> Row:
     busy = sum(made.times[name] for name in OPERATION_CLASSES)
     kernels = [
         entry for entry in made.entries if entry.part in ("computation", "communication")
-        and entry.name != "[graph launch]"
+        and entry.name != GRAPH_LAUNCH
     ]  # fmt: skip
     by_name: dict[str, int] = {}
     for entry in kernels:

@@ -41,11 +41,14 @@ _COMPUTATION, _COMMUNICATION = 0, 1
 _CLASS_OF_KIND = np.zeros(len(OpKind), np.int8)
 _CLASS_OF_KIND[[OpKind.MEMCPY, OpKind.MEMSET, OpKind.MIGRATION]] = 2, 3, 4
 _FACTS = {"memcpy": Fact.MEMCPYS, "memset": Fact.MEMSETS, "migration": Fact.UNIFIED_MEMORY}
+GRAPH_LAUNCH = "[graph launch]"
+"""The name of graphs recorded as one interval."""
+
 _NAMES = {
     OpKind.MEMCPY: "[memcpy]",
     OpKind.MEMSET: "[memset]",
     OpKind.MIGRATION: "[UM]",
-    OpKind.GRAPH: "[graph launch]",
+    OpKind.GRAPH: GRAPH_LAUNCH,
 }
 
 
@@ -154,6 +157,13 @@ def account_span(timeline: Timeline, device: int) -> TimeSpan | None:
         return recorded
     own = window(timeline, device, timeline.ops_on(device))
     return None if own is None else TimeSpan(own.start, own.end)
+
+
+@cached_small
+def default_account(timeline: Timeline, device: int) -> Account | None:
+    """Return the account of a device over `account_span`; None where there is no such time."""
+    span = account_span(timeline, device)
+    return None if span is None else account(timeline, device, span)
 
 
 @cached_whole_small

@@ -34,11 +34,13 @@ from nsysconv.timeline.intervals import (
     EMPTY,
     Pieces,
     Segments,
+    Union,
     cut_at,
     expand_ranges,
     innermost,
     measure,
     union,
+    union_with,
     whole_pieces,
 )
 from nsysconv.timeline.timeline import Timeline, cached
@@ -289,6 +291,37 @@ class HostActivity:
                 mine = host[members[block]]
                 _, _, rest = cut_at(whole_pieces(gaps.start[mine], gaps.host_end[mine]), profiler)
                 yield _host_pieces(mine, rest, (self._calls_around(thread, rest), *nested))
+
+    def outside_calls(self, gaps: Gaps) -> int:
+        """Return how long the host parts of gaps are in which the launching thread was in no API call.
+
+        What the profiler did is left out. It is what `split` gives to other activities.
+        """
+        calls, time = self._timeline.calls, 0
+        for block in blocks(len(gaps)):
+            mine = gaps.take(block)
+            mine = mine.take(np.flatnonzero(mine.host_end > mine.start))
+            thread = calls.thread.take(self._timeline.owner.take(mine.ended_by))
+            for each in distinct(thread).tolist():
+                of_thread = mine if len(calls.threads) == 1 else mine.take(thread == each)
+                covering = self._covering(each, of_thread)
+                length = (of_thread.host_end - of_thread.start).sum()
+                time += int(length - covering.covered(of_thread.start, of_thread.host_end).sum())
+        return time
+
+    def _covering(self, thread: int, gaps: Gaps) -> Union:
+        # When the thread was in calls, or the profiler at work, around these gaps.
+        calls, own = self._timeline.calls, self._calls_of[thread]
+        low, high = int(gaps.start[0]), int(gaps.host_end.max())
+        begun = np.searchsorted(calls.start, (low, high), side="right")
+        first, past = np.searchsorted(own, begun.astype(own.dtype)).tolist()
+        # Of those that have begun before, only the last may still run.
+        which = own[max(first - 1, 0) : past]
+        covering = union(calls.start.take(which), calls.end.take(which))
+        at_work = self._timeline.overhead.get(calls.threads[thread][0])
+        if at_work is None:
+            return covering
+        return union_with(covering, at_work.starts, at_work.ends)
 
     def name(self, label: int) -> tuple[str, str]:
         """Return a label in words: the kind of activity and its name."""

@@ -176,10 +176,10 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
 
 
 @cached
-def kernel_fill(timeline: Timeline, device: int) -> KernelFill:
-    """Return how the kernels of a device fill it."""
+def kernel_fill(timeline: Timeline, device: int, shortest_ns: int = 1) -> KernelFill:
+    """Return how the kernels of a device that are not shorter fill it."""
     ops = timeline.ops_on(device)
-    mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.end > ops.start))
+    mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.end - ops.start >= shortest_ns))
     rows = ops.row[mine]
     names = (*_GRID, *_BLOCK, *_SHARED, *_OTHER)
     column = {k: v[rows] for k, v in timeline.profile.columns("kernel", names).items()}

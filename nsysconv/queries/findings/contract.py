@@ -17,8 +17,8 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, Request
 from nsysconv.report import MISSING, Unit, human
-from nsysconv.timeline.account import Account, account, account_span
-from nsysconv.timeline.arrays import distinct, indices, take
+from nsysconv.timeline.account import Account, account_span, default_account
+from nsysconv.timeline.arrays import blocks, distinct, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
 from nsysconv.timeline.intervals import Union, union
@@ -86,17 +86,21 @@ class Scene:
 
     def __init__(self, timeline: Timeline, device: int, request: Request) -> None:
         """Take the device; its window and the time of its account must exist."""
-        span, own = (
-            account_span(timeline, device),
-            window(timeline, device, timeline.ops_on(device)),
-        )
+        span = account_span(timeline, device)
+        own = window(timeline, device, timeline.ops_on(device))
         assert span is not None and own is not None
         self.timeline = timeline
         self.device = device
         self.request = request
         self.span: Window = span
         self.window = own
-        self.account: Account = account(timeline, device, span)
+
+    @property
+    def account(self) -> Account:
+        """Return the device's time account."""
+        made = default_account(self.timeline, self.device)
+        assert made is not None
+        return made
 
     def threshold(self, rule: str) -> float | None:
         """Return above which value a rule speaks; None: it is off."""
@@ -121,6 +125,15 @@ class Scene:
         ops = self.timeline.ops_on(self.device)
         return ops if ops.timed.all() else ops.take(indices(ops.timed))
 
+    @property
+    def owner(self) -> Array:
+        """Return per operation of `ops` the index of its call, -1 for none."""
+        owner = self.timeline.owner
+        ops = self.timeline.ops_on(self.device)
+        if ops is not self.timeline.ops:
+            owner = take(owner, self.timeline.places_on(self.device))
+        return owner if ops is self.ops else take(owner, ops.timed)
+
     @cached_property
     def busy(self) -> Union:
         """Return when the device was busy."""
@@ -142,21 +155,35 @@ class Scene:
         """Return which API calls are of the device's processes, as a mask."""
         calls = self.timeline.calls
         result = np.zeros(len(calls), bool)
+        if {pid for pid, _ in calls.threads} <= set(self.timeline.pids_on(self.device).tolist()):
+            result[:] = True
+            return result
         for pid in self.timeline.pids_on(self.device).tolist():
             result |= calls.pid == pid
         return result
 
-    def calls_named(self, fits: Callable[[str], object]) -> Array:
-        """Return the outermost calls of the device's processes with such a name, as indices."""
-        calls = self.timeline.calls
-        names = np.array(
-            [i for i, name in self.timeline.call_names.items() if fits(name)], np.int64
-        )
-        if not len(names):
-            return np.empty(0, np.int64)
-        return np.flatnonzero(
-            np.isin(calls.name_id, names) & self.in_its_processes & calls.outermost
-        )
+    @cached_property
+    def outermost(self) -> Array:
+        """Return which calls are outermost ones of the device's processes, as a mask."""
+        result: Array = self.in_its_processes & self.timeline.calls.outermost
+        return result
+
+    def calls_named(self, fits: Callable[[str], object], shortest_ns: int = 0) -> Array:
+        """Return the outermost calls of the device's processes with such a name, as indices.
+
+        `shortest_ns`: those that are not shorter.
+        """
+        names, calls = self.timeline.call_names, self.timeline.calls
+        # Ids are few and small: a table is faster than a search.
+        wanted = np.zeros(max(names, default=0) + 1, bool)
+        wanted[[i for i, name in names.items() if fits(name)]] = True
+        found = [np.empty(0, np.int64)]
+        for block in blocks(len(calls)):
+            here = wanted.take(calls.name_id[block]) & self.outermost[block]
+            if shortest_ns:
+                here &= calls.end[block] - calls.start[block] >= shortest_ns
+            found.append(np.flatnonzero(here) + block.start)
+        return np.concatenate(found)
 
     def calls_at(self, which: Array) -> Union:
         """Return when one of these calls ran."""
@@ -165,12 +192,9 @@ class Scene:
 
     def names_of(self, which: Array) -> str:
         """Return the names of calls, those with most calls first, at most two."""
-        calls = self.timeline.calls
-        ids, count = np.unique(take(calls.name_id, which), return_counts=True)
-        names = [self.timeline.call_names[int(ids[i])] for i in np.argsort(-count)]
-        return ", ".join(
-            dict.fromkeys(names).keys() if len(names) < 3 else list(dict.fromkeys(names))[:2]
-        )
+        count = np.bincount(self.timeline.calls.name_id.take(which))
+        most = np.argsort(-count, kind="stable")[: np.count_nonzero(count)].tolist()
+        return ", ".join(list(dict.fromkeys(self.timeline.call_names[i] for i in most))[:2])
 
     def during(self, which: Array, low: int, high: int) -> str:
         """Return in which of these calls the device was idle most of the time, as a clause."""

@@ -68,16 +68,14 @@ def synchronous_copies(scene: Scene) -> Found | None:
     which = scene.calls_named(SYNCHRONOUS_COPIES.match)
     if not len(which):
         return None
-    ops = scene.ops
-    owner = scene.timeline.owner
-    if ops is not scene.timeline.ops:
-        places = scene.timeline.places_on(scene.device)
-        places = places if len(scene.timeline.devices) > 1 else np.arange(len(owner))
-        owner = owner[places[scene.timeline.ops.timed[places]]]
-    mine = ops.take(np.flatnonzero((ops.kind == OpKind.MEMCPY) & np.isin(owner, which)))
+    # Whether a call is one of them; the last place is that of operations without a call.
+    waited_for = np.zeros(len(scene.timeline.calls) + 1, bool)
+    waited_for[which] = True
+    copies = np.flatnonzero(scene.ops.kind == OpKind.MEMCPY)
+    mine = scene.ops.take(copies[waited_for.take(scene.owner.take(copies), mode="wrap")])
     low, high = scene.window.start, scene.window.end
     time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
-    time += gaps_after(scene, which)[1]
+    time += gaps_after(scene, which).time
     count = counted(len(which), "copy", "copies")
     return Found(scene.of_window(time), time, {"count": count, "calls": scene.names_of(which)})
 

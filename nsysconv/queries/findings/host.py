@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,16 @@ from nsysconv.queries.findings.contract import Found, Measure, Scene, both, coun
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.account import op_name
 from nsysconv.timeline.annotations import operators, ranges, which_named
-from nsysconv.timeline.arrays import Array, blocks, distinct, take
+from nsysconv.timeline.arrays import Array, blocks, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.idle import PARTS, Gaps, drop_threadless_host_parts, host_activity, parts
+from nsysconv.timeline.idle import (
+    PARTS,
+    Gaps,
+    HostActivity,
+    drop_threadless_host_parts,
+    host_activity,
+    parts,
+)
 from nsysconv.timeline.intervals import Union, union, union_with
 from nsysconv.timeline.steps import DATA_LOADER
 
@@ -25,6 +33,7 @@ SYNCHRONOUS_COPIES = re.compile(r"(?:cuda|cu|hip)Memcpy(?!.*Async)(?!Batch)")
 _HOST, _LAUNCH = PARTS.index("host"), PARTS.index("launch")
 _SHORT_GAP_NS = 200_000
 _SHORT_KERNEL_NS = 20_000
+_MOST_GAPS = 100_000
 _SMALL_COPY_BYTES = 65_536
 _DTOH = 2
 
@@ -60,29 +69,30 @@ def host_bound(scene: Scene) -> Found | None:
     bound, threshold = launch_bound(scene), scene.threshold("launch_bound")
     if bound is not None and threshold is not None and bound.value >= threshold:
         found = found.take(np.flatnonzero(found.dur >= _SHORT_GAP_NS))
-    activity, by_label = host_activity(scene.timeline), dict[int, int]()
-    for pieces in activity.split(found):
-        labels, place = np.unique(pieces.label, return_inverse=True)
-        spent = np.zeros(len(labels), np.int64)
-        np.add.at(spent, place, pieces.time)
-        for label, time in zip(labels.tolist(), spent.tolist(), strict=True):
-            by_label[label] = by_label.get(label, 0) + time
+    activity = host_activity(scene.timeline)
+    time = max(activity.outside_calls(found) - _loading_time(scene, found), 0)
+    details = {"doing": _doing(activity, found)}
+    return Found(scene.of_window(time), time, details, **_longest(scene, found))
+
+
+def _doing(activity: HostActivity, found: Gaps) -> str:
+    # What the host did most of the time in the longest gaps, but in calls and for input, as a clause.
+    if len(found) > _MOST_GAPS:
+        found = found.take(np.sort(np.argpartition(-found.dur, _MOST_GAPS)[:_MOST_GAPS]))
     by_name: dict[tuple[str, str], int] = {}
-    for label, time in by_label.items():
-        kind, name = activity.name(label)
-        if kind != "api_call":
-            by_name[kind, name] = by_name.get((kind, name), 0) + time
-    time = sum(by_name.values()) - _loading_time(scene, found)
-    doing = ""
-    named = {key: spent for key, spent in by_name.items() if not DATA_LOADER.search(key[1])}
-    if time > 0 and named:
-        (kind, name), most = max(named.items(), key=lambda item: item[1])
-        if kind == "outside":
-            doing = f"; {human(most, Unit.NS)} of it outside of all that is recorded"
-        else:
-            doing = f"; {human(most, Unit.NS)} of it in the {kind.replace('_', ' ')} {name}"
-    details = {"doing": doing}
-    return Found(scene.of_window(time), max(time, 0), details, **_longest(scene, found))
+    for pieces in activity.split(found):
+        group, (labels,) = factorize(pieces.label)
+        spent = sums(group, pieces.time, len(labels))
+        for label, time in zip(labels.tolist(), spent.tolist(), strict=True):
+            kind, name = activity.name(label)
+            if kind != "api_call" and not DATA_LOADER.search(name):
+                by_name[kind, name] = by_name.get((kind, name), 0) + time
+    if not by_name:
+        return ""
+    kind, name = max(by_name, key=lambda key: by_name[key])
+    if kind == "outside":
+        return "; mostly outside of all that is recorded"
+    return f"; above all in the {kind.replace('_', ' ')} {name}"
 
 
 def _loading_time(scene: Scene, found: Gaps) -> int:
@@ -115,33 +125,48 @@ def _longest(scene: Scene, found: Gaps) -> dict[str, Any]:
     return where
 
 
-def gaps_after(scene: Scene, waits: Array) -> tuple[Array, int]:
-    """Return which gaps began while the host was in one of these calls, as indices, and what they cost.
+@dataclass(frozen=True)
+class GapsAfterWaits:
+    """The gaps that began while the host was in one of some calls, as indices, and what each costs.
 
-    Without the wait the host would have gone on earlier by as long as it waited, at most: so much of each
+    Without the wait the host would have gone on earlier by as long as it waited, at most: so much of a
     gap counts.
     """
+
+    places: Array
+    cost: Array
+
+    @property
+    def time(self) -> int:
+        """Return what all of them cost."""
+        return int(self.cost.sum())
+
+
+def gaps_after(scene: Scene, waits: Array) -> GapsAfterWaits:
+    """Return the gaps that began while the host was in one of these calls."""
     found = scene.gaps
     if found is None or not len(waits):
-        return np.empty(0, np.int64), 0
+        return GapsAfterWaits(np.empty(0, np.int64), np.empty(0, np.int64))
     waiting = scene.calls_at(waits)
-    began = waiting.covered(found.start, found.start + 1) > 0
-    # A window begins with no gap, a slice may: nothing ran before.
-    places = np.flatnonzero(began & (found.start > scene.window.start))
-    return places, wait_bounded(waiting, found.take(places))
-
-
-def wait_bounded(waiting: Union, found: Gaps) -> int:
-    """Return how long gaps are that began in these waits, each at most as long as its wait."""
-    place = np.searchsorted(waiting.starts, found.start, side="right") - 1
-    waited = (waiting.ends - waiting.starts)[place]
-    return int(np.minimum(found.dur, waited).sum())
+    places, cost = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for block in blocks(len(found)):
+        start = found.start[block]
+        place = np.searchsorted(waiting.starts, start, side="right") - 1
+        # A window begins with no gap, a slice may: nothing ran before.
+        began = (place >= 0) & (waiting.ends.take(place) > start) & (start > scene.window.start)
+        here = np.flatnonzero(began)
+        place = place.take(here)
+        waited = waiting.ends.take(place) - waiting.starts.take(place)
+        places.append(here + block.start)
+        cost.append(np.minimum(found.end[block].take(here) - start.take(here), waited))
+    return GapsAfterWaits(np.concatenate(places), np.concatenate(cost))
 
 
 def sync_each_kernel(scene: Scene) -> Found | None:
     """Measure the gaps that began while the host waited for the device, by kernel."""
     waits = scene.calls_named(WAITS.match)
-    places, time = gaps_after(scene, waits)
+    after = gaps_after(scene, waits)
+    places = after.places
     kernels = int(np.count_nonzero(scene.ops.kind == OpKind.KERNEL))
     if not kernels or scene.gaps is None:
         return None
@@ -151,13 +176,13 @@ def sync_each_kernel(scene: Scene) -> Found | None:
         "calls": scene.names_of(waits),
     }
     found = scene.gaps.take(places)
-    return Found(len(places) / kernels, time, details, **_longest(scene, found))
+    return Found(len(places) / kernels, after.time, details, **_longest(scene, found))
 
 
 def sync_small_copies(scene: Scene) -> Found | None:
     """Measure the gaps that began as a small copy to the host ended which the host waited for."""
     waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
-    places, _ = gaps_after(scene, waits)
+    after = gaps_after(scene, waits)
     copies = scene.ops.take(scene.ops.kind == OpKind.MEMCPY)
     column = scene.timeline.profile.columns("memcpy", ("direction", "bytes"))
     size, direction = column["bytes"][copies.row], column["direction"][copies.row]
@@ -165,11 +190,11 @@ def sync_small_copies(scene: Scene) -> Found | None:
     ended = np.sort(copies.end[small])
     if scene.gaps is None or not len(ended):
         return None
-    start = scene.gaps.start[places]
+    start = scene.gaps.start[after.places]
     place = np.minimum(np.searchsorted(ended, start), len(ended) - 1)
-    places = places[ended[place] == start]
+    fitting = np.flatnonzero(ended[place] == start)
+    places, time = after.places[fitting], int(after.cost[fitting].sum())
     found = scene.gaps.take(places)
-    time = wait_bounded(scene.calls_at(waits), found)
     return Found(
         scene.of_window(time),
         time,

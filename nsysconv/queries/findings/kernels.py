@@ -8,33 +8,52 @@ from nsysconv.errors import NotRecorded
 from nsysconv.names import shorten_kernel
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
 from nsysconv.report import MISSING
+from nsysconv.timeline.account import GRAPH_LAUNCH
 from nsysconv.timeline.arrays import Array, factorize, sums
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import measure
-from nsysconv.timeline.kernel_categories import COMMUNICATION, categories, communicates, rules
+from nsysconv.timeline.kernel_categories import COMMUNICATION, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, totals
 from nsysconv.timeline.utilization import kernel_fill, sm_count
 
 _LONG_KERNEL_NS = 100_000
 _LOW_OCCUPANCY = 0.125
+# Products, convolutions and attention work with few warps that have many registers each.
 _FEW_WARPS = ("gemm", "convolution", "attention")
 _NAME = 60
 
 
 def one_kernel(scene: Scene) -> Found | None:
     """Measure the time of the kernel with most of it, communication left out."""
-    ops = scene.ops
-    kernels = np.flatnonzero(ops.kind == OpKind.KERNEL)
-    kernels = kernels[~np.isin(ops.row[kernels], _communicating_rows(scene))]
-    name, spent = _name_ids(scene, ops.row[kernels]), ops.dur[kernels]
-    if not spent.any():
+    entries = [
+        entry
+        for entry in scene.account.entries
+        if entry.part == "computation" and entry.name != GRAPH_LAUNCH
+    ]
+    whole = sum(entry.sum_ns for entry in entries)
+    if not whole:
         return None
-    top, sum_ns = _most(name, spent)
-    mine = kernels[name == top]
+    top = max(entries, key=lambda entry: entry.sum_ns)
+    ops = scene.ops
+    mine = np.flatnonzero(ops.kind == OpKind.KERNEL)
+    mine = mine[_is_named(scene, ops.row[mine], top.name)]
     time = measure(ops.start[mine], ops.end[mine], scene.span.start, scene.span.end)
-    details = {"name": _kernel_name(scene, top), "count": counted(len(mine), "launch", "launches")}
-    return Found(100 * sum_ns / int(spent.sum()), time, details)
+    details = {
+        "name": shorten_kernel(top.name, _NAME),
+        "count": counted(top.count, "launch", "launches"),
+    }
+    return Found(100 * top.sum_ns / whole, time, details)
+
+
+def _is_named(scene: Scene, rows: Array, name: str) -> Array:
+    # Two ids may be of one name.
+    ids = scene.timeline.profile.columns("kernel", ("name_id",))["name_id"]
+    place, (known,) = factorize(ids)
+    texts = scene.timeline.profile.names(known)
+    wanted = np.array([texts[i] == name for i in known.tolist()], bool)
+    result: Array = wanted.take(place.take(rows))
+    return result
 
 
 def one_kernel_of_totals(timeline: Timeline) -> Found | None:
@@ -77,16 +96,17 @@ def _kernel_name(scene: Scene, name_id: int) -> str:
 
 def low_parallelism(scene: Scene) -> Found | None:
     """Measure the time in which long kernels ran that have few blocks or a low occupancy."""
-    fill = kernel_fill(scene.timeline, scene.device)
+    fill = kernel_fill(scene.timeline, scene.device, _LONG_KERNEL_NS)
     multiprocessors = sm_count(scene.timeline, scene.device)
+    if not len(fill.row):
+        return None
     if multiprocessors is None or np.isnan(fill.blocks).all():
         raise NotRecorded("findings", ["sizes of GPUs and kernels"])
-    talks = _communicating_rows(scene)
-    long = (fill.end - fill.start >= _LONG_KERNEL_NS) & ~np.isin(fill.row, talks)
-    few = long & (fill.blocks < multiprocessors)
+    category = _categories(scene, fill.row)
+    few = (fill.blocks < multiprocessors) & (category != COMMUNICATION)
     # 0 % is what profilers write that do not know it.
-    weak = long & ~few & (fill.occupancy < _LOW_OCCUPANCY) & (fill.occupancy > 0)
-    weak &= ~_of_few_warps(scene, fill.row)
+    weak = ~few & (fill.occupancy < _LOW_OCCUPANCY) & (fill.occupancy > 0)
+    weak &= ~np.isin(category, (COMMUNICATION, *_FEW_WARPS))
     mine = np.flatnonzero(few | weak)
     if not len(mine):
         return None
@@ -101,18 +121,12 @@ def low_parallelism(scene: Scene) -> Found | None:
     return Found(scene.of_window(time), time, details)
 
 
-def _of_few_warps(scene: Scene, rows: Array) -> Array:
-    # Products, convolutions and attention work with few warps that have many registers each.
-    category, names = categories(scene.timeline)
-    by_design = [i for i, name in enumerate(names) if name in _FEW_WARPS]
-    result: Array = np.isin(category[rows], by_design)
-    return result
-
-
-def _communicating_rows(scene: Scene) -> Array:
-    # Communication needs few blocks.
-    ops = scene.timeline.ops
-    result: Array = ops.row[communicates(scene.timeline)]
+def _categories(scene: Scene, rows: Array) -> Array:
+    # Of kernels by their rows, as words.
+    place, (ids,) = factorize(_name_ids(scene, rows))
+    texts = scene.timeline.profile.names(ids[ids != MISSING])
+    by_name = [rules().category(texts.get(i, "")) for i in ids.tolist()]
+    result: Array = np.array(by_name, object)[place]
     return result
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.report import Unit, human
-from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.arrays import blocks
+from nsysconv.timeline.events import ApiCalls, OpKind
 from nsysconv.timeline.intervals import measure
 
 _ALLOCATION = re.compile(
@@ -39,18 +41,23 @@ def _makes_context(scene: Scene) -> list[int]:
     calls, names = scene.timeline.calls, scene.timeline.call_names
     found = []
     for pid in scene.timeline.pids_on(scene.device).tolist():
-        mine = np.flatnonzero((calls.pid == pid) & calls.outermost)
         is_first = True
-        for i in mine.tolist():
+        # Of calls by their starts the first ones tell.
+        for i in _in_order(calls, pid):
             name = names[int(calls.name_id[i])]
             if _QUERY.search(name):
                 continue
-            if is_first or _GIVES_BACK.search(name):
-                found.append(i)
-                is_first = False
-                continue
-            break
+            if not (is_first or _GIVES_BACK.search(name)):
+                break
+            found.append(i)
+            is_first = False
     return found
+
+
+def _in_order(calls: ApiCalls, pid: int) -> Iterator[int]:
+    for block in blocks(len(calls)):
+        mine = (calls.pid[block] == pid) & calls.outermost[block]
+        yield from (np.flatnonzero(mine) + block.start).tolist()
 
 
 def page_migration(scene: Scene) -> Found | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,6 +49,9 @@ RULES: Mapping[str, Measure] = {
 """The rules on one device; those on several devices or ranks are in this module's aggregator."""
 
 DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
+
+_MAX_CONCURRENT = 2
+_LONGEST = ("host_bound", "low_parallelism", "allocation")
 
 _SMALL_PCT = 1.0
 _LARGE_PCT = 10.0
@@ -141,17 +145,13 @@ def partial(timeline: Timeline, request: Request) -> Partial:
         if account_span(timeline, device) is None or not _has_window(timeline, device):
             continue
         scene = Scene(timeline, device, request)
+        rank = timeline.rank_of(timeline.pids_on(device))
         found = {}
-        for name in wanted:
-            if name in RULES and name not in blind:
-                try:
-                    measured = RULES[name](scene)
-                except NotRecorded as error:
-                    blind[name] = ", ".join(error.words)
-                    continue
-                if measured is not None:
-                    rank = timeline.rank_of(timeline.pids_on(device))
-                    found[name] = replace(measured, device=device, rank=rank)
+        for name, measured in _measured(scene, [n for n in wanted if n not in blind]):
+            if isinstance(measured, NotRecorded):
+                blind[name] = ", ".join(measured.words)
+            elif measured is not None:
+                found[name] = replace(measured, device=device, rank=rank)
         devices.append(
             _Device(found, scene.times["computation"], scene.span.length, scene.window.length)
         )
@@ -167,6 +167,24 @@ def partial(timeline: Timeline, request: Request) -> Partial:
         framework(timeline),
         arrivals,
     )
+
+
+def _measured(
+    scene: Scene, names: Sequence[str]
+) -> Iterator[tuple[str, Found | NotRecorded | None]]:
+    # Two rules at a time; first those that take longest, or do not wait for the account.
+    def measure(name: str) -> Found | NotRecorded | None:
+        try:
+            return RULES[name](scene)
+        except NotRecorded as error:
+            return error
+
+    def order(name: str) -> int:
+        return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
+
+    names = sorted((name for name in names if name in RULES), key=order)
+    with ThreadPoolExecutor(max_workers=_MAX_CONCURRENT) as pool:
+        yield from zip(names, pool.map(measure, names), strict=True)
 
 
 def _of_totals(timeline: Timeline, wanted: Sequence[str], blind: dict[str, str]) -> Partial:

@@ -10,7 +10,7 @@ from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.findings.contract import Found, Measure, Scene, uncovered
 from nsysconv.report import Unit, human
 from nsysconv.timeline.annotations import operators, ranges
-from nsysconv.timeline.arrays import distinct, take
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.intervals import Union
 from nsysconv.timeline.steps import annotated, steps
 
@@ -29,7 +29,8 @@ def start_up(scene: Scene) -> Found | None:
     time = scene.times["before"]
     low, high = scene.span.start, scene.window.start
     calls = scene.timeline.calls
-    early = np.flatnonzero(scene.in_its_processes & calls.outermost & (calls.start < high))
+    before = int(np.searchsorted(calls.start, high))
+    early = np.flatnonzero(scene.outermost[:before])
     during = scene.during(early, low, high)
     part = f"--time :{scene.window.start}ns"
     return Found(scene.of_span(time), time, {"during": during}, part=part)
@@ -39,10 +40,10 @@ def tear_down(scene: Scene) -> Found | None:
     """Measure the time after the last GPU operation until the host did nothing more that is recorded."""
     calls = scene.timeline.calls
     low = min(scene.window.end, scene.span.end)
-    on_host = (calls.end[scene.in_its_processes], ranges(scene.timeline).end)
-    ends = (each.max(initial=low) for each in (*on_host, operators(scene.timeline).end))
+    ends = [calls.end.max(where=scene.outermost, initial=low)]
+    ends += [each(scene.timeline).end.max(initial=low) for each in (ranges, operators)]
     high = min(int(max(ends)), scene.span.end)
-    late = np.flatnonzero(scene.in_its_processes & calls.outermost & (calls.end > low))
+    late = np.flatnonzero(scene.outermost & (calls.end > low))
     time = max(high - low, 0)
     during = scene.during(late, low, high)
     return Found(scene.of_span(time), time, {"during": during}, part=f"--time {low}ns:")
@@ -50,10 +51,8 @@ def tear_down(scene: Scene) -> Found | None:
 
 def module_loading(scene: Scene) -> Found | None:
     """Measure the idle time in the window in which code was loaded or a launch took very long."""
-    calls = scene.timeline.calls
     loading = scene.calls_named(_LOADING.match)
-    launches = scene.calls_named(_LAUNCH.match)
-    long = launches[take(calls.end - calls.start, launches) >= _LONG_LAUNCH_NS]
+    long = scene.calls_named(_LAUNCH.match, _LONG_LAUNCH_NS)
     which = distinct(np.concatenate((loading, long)))
     low, high = scene.window.start, scene.window.end
     time = uncovered(scene.calls_at(which), scene.busy, low, high)
