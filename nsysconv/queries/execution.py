@@ -186,8 +186,11 @@ def _header(timeline: Timeline, job: _Job, notes: Sequence[Note], facts: frozens
 def _with_rows(report: Report, declared: Query, result: Result, request: Request) -> Report:
     table = report_table(report.columns, result.values)
     count = table.num_rows if result.row_count is None else result.row_count
-    report = replace(report, table=table, row_count=count).limited(request.limit)
-    return replace(report, said=declared.say(report.rows())) if declared.say else report
+    report = replace(report, table=table, row_count=count)
+    if declared.say:
+        # Of all rows: a limit is one of tables.
+        report = replace(report, said=declared.say(report.rows()))
+    return report.limited(request.limit)
 
 
 def _row_count(values: ColumnValues) -> int:

@@ -300,7 +300,9 @@ def _stream_encoder(out: TextIO) -> Encode:
 
 
 def _report(report: Report, width: int | None, spell: Encode) -> Iterator[Line]:
-    below = [*_missing(report), *_cut(report)]
+    below = _missing(report)
+    if report.in_rows or not report.said:
+        below += _cut(report)
     if empty := display.empty_sentence(report):
         below.append((empty, ""))
     if report.title:

@@ -42,7 +42,7 @@ def _makes_context(scene: Scene) -> list[int]:
     found = []
     for pid in scene.timeline.pids_on(scene.device).tolist():
         is_first = True
-        # Of calls by their starts the first ones tell.
+        # The first ones are enough: calls are in the order of their starts.
         for i in _in_order(calls, pid):
             name = names[int(calls.name_id[i])]
             if _QUERY.search(name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -314,13 +314,17 @@ class Findings:
         ]  # fmt: skip
         return max(inside, default=0.0) < 5 * _SMALL_PCT
 
-    def _order(self) -> Any:
-        largest_window = max((d.window_ns for _, p in self._partials for d in p.devices), default=0)
-
+    def _order(self) -> Callable[[Mapping[str, Any]], Any]:
+        # What could go first, where much of a window could; of a run what is of the run; then by time.
+        window_ns = max((d.window_ns for _, p in self._partials for d in p.devices), default=0)
+        first = SAVING if self._saves_much(window_ns) else COST
+        place = {name: number for number, name in enumerate(words())}
         return lambda row: (
             is_minor(row),
-            row["kind"] == COST if self._saves_much(largest_window) else row["kind"] == SAVING,
+            row["kind"] != first,
+            row["rule"] not in (RANK_IMBALANCE, STRAGGLERS),
             -(row["share_pct"] or 0.0),
+            place[row["rule"]],
         )
 
     def _saves_much(self, window_ns: int) -> bool:

@@ -1,0 +1,210 @@
+"""`nsysconv TARGET`: the answer of any target, in 25 lines of 100 columns, and in 2 kB for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FIXTURES, REAL_FILES, REAL_TRACES, few, name_of, real
+from golden_cases import Outcome, run
+from one_answer import EXAMPLES
+from small_store import Call, Kernel, Memcpy, Total, write
+
+import nsysconv
+from nsysconv.facts import Fact
+from nsysconv.queries.summary import CLASS_COLUMNS
+
+BASIC = FIXTURES / "nsys" / "basic-3.25.0.sqlite"
+MOST_LINES, MOST_COLUMNS, MOST_BYTES = 25, 100, 2000
+
+
+def check_size(outcome: Outcome) -> list[str]:
+    assert outcome.status == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert 1 <= len(lines) <= MOST_LINES, outcome.out
+    assert max(map(len, lines)) <= MOST_COLUMNS, outcome.out
+    assert "Traceback" not in outcome.err
+    return lines
+
+
+def check_brief(target: Path, folder: Path) -> dict[str, Any]:
+    outcome = run(str(target), "-f", "json", "--brief", cwd=folder)
+    assert outcome.status == 0, outcome.err
+    assert len(outcome.out.encode()) <= MOST_BYTES
+    document: dict[str, Any] = json.loads(outcome.out)
+    assert document.keys() == {"format", "devices", "findings", "omitted"}
+    assert len(document["devices"]) <= 2
+    assert len(document["findings"]) <= 3
+    return document
+
+
+def job(path: Path, ranks: int, devices: int) -> Path:
+    """A run of so many ranks and devices each; rank i copies for i + 1 of 200 µs, then computes."""
+    for rank in range(ranks):
+        rows: list[Any] = []
+        for device in range(devices):
+            copied = (rank + 1) * 1000
+            rows += [
+                Call(0, 100, device + 1, name="cudaMemcpyAsync"),
+                Memcpy(100, 100 + copied, device + 1, device=device, bytes=10_000),
+                Kernel(100 + copied, 200_000, device=device, name=f"gemm_{'x' * 300}"),
+            ]
+        write(
+            path, *rows, ranks={1: rank}, label=f"rank{rank}", run="run",
+            gpus={device: {"name": f"A GPU with a long name {'y' * 200}"} for device in range(devices)},
+        )  # fmt: skip
+    return path
+
+
+@pytest.mark.parametrize(("ranks", "devices"), [(1, 1), (1, 8), (2, 1), (64, 1), (3, 4)])
+def test_the_answer_of_many_fits(ranks: int, devices: int, tmp_path: Path) -> None:
+    store = job(tmp_path / "job.db", ranks, devices)
+    lines = check_size(run("job.db", cwd=tmp_path))
+    count = ranks * devices
+    bars = [line for line in lines if "busy for " in line]
+    assert len(bars) == (count if count <= 4 else 3)
+    if count > 4:
+        assert f"{count} devices: the least, the median and the most busy of them." in lines
+    document = check_brief(store, tmp_path)
+    assert document["omitted"]["devices"] == count - len(document["devices"])
+
+
+def test_a_run_answers_for_the_rank_with_most(tmp_path: Path) -> None:
+    """Rank 63 copies for 64 of 200 µs: 32 %."""
+    job(tmp_path / "job.db", 64, 1)
+    (row,) = [r for r in nsysconv.report_on(tmp_path / "job.db", "findings")[0].rows()
+              if r["rule"] == "copy_bound"]  # fmt: skip
+    assert (row["rank"], row["saving_ns"]) == (63, 64_000)
+    # More than a tenth of the window, which is 199.9 µs, from rank 19 on: 20 µs.
+    assert row["device_count"] == 64 - 19
+    said = run("job.db", cwd=tmp_path).out
+    # Computation is 198.9 down to 135.9, 167.4 on average: what is of the run comes first.
+    assert "1. rank_imbalance, at most 15.8 %: " in said
+    assert "2. copy_bound, at most 32.0 % (rank 63, GPU 0; on 45): " in said
+
+
+@pytest.mark.parametrize("path", [*EXAMPLES, BASIC], ids=name_of)
+def test_the_answer_of_a_fixture_fits(path: Path, tmp_path: Path) -> None:
+    check_size(run(str(path), cwd=tmp_path))
+
+
+@real
+@pytest.mark.parametrize("path", [*few(REAL_FILES, 4), *few(REAL_TRACES, 4)], ids=name_of)
+def test_the_answer_of_a_real_file_fits(path: Path, tmp_path: Path) -> None:
+    check_size(run(str(path), cwd=tmp_path))
+    if len(nsysconv.info(path)) and "GPU" in run(str(path), cwd=tmp_path).out:
+        check_brief(path, tmp_path)
+
+
+def test_the_same_numbers_in_text_json_and_markdown(tmp_path: Path) -> None:
+    text = run(str(BASIC), cwd=tmp_path).out
+    markdown = run(str(BASIC), "-f", "markdown", cwd=tmp_path).out
+    document = json.loads(run(str(BASIC), "-f", "json", cwd=tmp_path).out)
+    assert document["format"] == 2
+    summary, findings = (each["rows"] for each in document["reports"])
+    (row,) = summary
+    for column in ("computation_union_ns", "idle_host_ns", "idle_launch_ns", "after_ns"):
+        assert column in CLASS_COLUMNS.values()
+        time, share = row[column] / 1000, 100 * row[column] / row["span_ns"]
+        line = f"{time:.2f} µs {share:>6.1f} %"
+        assert line in text and line in markdown
+    for each in findings[:2]:
+        head = f"{each['rule']}, at most {each['share_pct']:.1f} %: "
+        assert head in text and head in markdown
+    brief = check_brief(BASIC, tmp_path)
+    assert [each["rule"] for each in brief["findings"]] == [each["rule"] for each in findings[:3]]
+    assert brief["omitted"]["findings"] == len(findings) - 3
+
+
+def test_report_without_names_says_the_same(tmp_path: Path) -> None:
+    assert run("report", str(BASIC), cwd=tmp_path) == run(str(BASIC), cwd=tmp_path)
+    named = json.loads(run("report", str(BASIC), "-f", "json", cwd=tmp_path).out)["reports"]
+    assert [each["report"] for each in named][:3] == ["summary", "findings", "overview"]
+
+
+def test_what_is_ignored_is_said(tmp_path: Path) -> None:
+    whole, less = (run(str(BASIC), *words, cwd=tmp_path).out
+                   for words in ((), ("--ignore", "launch_bound")))  # fmt: skip
+    assert "1. launch_bound" in whole
+    assert "launch_bound" not in less.replace("left out: launch_bound", "")
+    assert "left out: launch_bound" in less
+    refused = run(str(BASIC), "--ignore", "nosuch", cwd=tmp_path)
+    assert (refused.status, "no rule 'nosuch'" in refused.err) == (2, True)
+
+
+def test_a_word_that_is_a_command_is_a_command(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_bytes(BASIC.read_bytes())
+    assert run("runs", cwd=tmp_path).status == 2  # of which store?
+    assert "Where the time went" in run("./runs", cwd=tmp_path).out
+
+
+def test_what_is_no_target_is_no_command(tmp_path: Path) -> None:
+    outcome = run("nosuch", cwd=tmp_path)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "No such command 'nosuch'" in outcome.err
+    # What has @ or :// may be one: it is looked for.
+    assert run("nosuch.db@x", cwd=tmp_path).status == 3
+    assert "postgresql" in run("postgresql://localhost:1/x", cwd=tmp_path).err
+
+
+def test_several_runs_are_named(tmp_path: Path) -> None:
+    for label in ("one", "two"):
+        write(tmp_path / "job.db", Kernel(0, 10), label=label, run=label)
+    lines = check_size(run("job.db", cwd=tmp_path))
+    assert lines == [
+        "It holds several, and an answer is of one: nsysconv job.db@NAME",
+        "   one  (1 kernel)",
+        "   two  (1 kernel)",
+    ]
+    assert run("report", "job.db", cwd=tmp_path).status == 2
+
+
+def test_totals_and_what_has_none(tmp_path: Path) -> None:
+    totals = (Total("kernel", 3, 60, name="add"), Total("kernel", 1, 100, name="scale"))
+    write(
+        tmp_path / "totals.db", *totals,
+        holds={Fact.KERNEL_TOTALS},
+    )  # fmt: skip
+    lines = check_size(run("totals.db", cwd=tmp_path))
+    assert lines[1].startswith("Only totals by name are recorded")
+    assert any(line.startswith("1. one_kernel: One kernel takes 62 % ") for line in lines)
+    write(tmp_path / "calls.db", Call(0, 10), holds={Fact.API_CALLS, Fact.THREADS})
+    lines = check_size(run("calls.db", cwd=tmp_path))
+    assert lines[0] == "calls.db holds no GPU work that has a time, and no totals of it."
+    assert re.search(r"api_vs_kernel", lines[1])
+
+
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.sqlite").touch()
+    assert run("empty.sqlite", cwd=tmp_path).status == 3
+
+
+def test_open_without_a_display_says_how_to_fetch_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    outcome = run(str(BASIC), "--open", cwd=tmp_path)
+    page = tmp_path / f"{BASIC.name}.html"
+    assert outcome.status == 0
+    assert page.exists()
+    first, second = outcome.out.splitlines()
+    assert Path(first) == page
+    assert second.startswith("There is no display here. On your own machine: scp ")
+    assert second.endswith(f"{os.uname().nodename}:{page} .")
+
+
+def test_open_shows_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import webbrowser
+
+    opened = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
+    outcome = run(str(BASIC), "--open", "-o", "mine.html", cwd=tmp_path)
+    assert outcome.out == f"{tmp_path / 'mine.html'}: opened\n"
+    assert opened == [(tmp_path / "mine.html").as_uri()]
