@@ -39,7 +39,7 @@ ALLOWED = {
     "import of an nsys export": STORE,
     "import of a Kineto trace": STORE | JSON,
     "import of an nvprof log": STORE | JSON | SYMBOLS,
-    "answer on a store": STORE,
+    "answer on a store": STORE | TERMINAL,
     "report of a store": STORE | TERMINAL,
     "report of an nsys export": STORE | TERMINAL,
     "report of a Kineto trace": STORE | TERMINAL | JSON,
