@@ -180,9 +180,10 @@ def test_real_exports_are_repeated(data: Path, monkeypatch: pytest.MonkeyPatch) 
                jobs_nsys.Export("B", "no-such.sqlite", 9))  # fmt: skip
     monkeypatch.setattr(jobs_nsys, "EXPORTS", exports)
     group = jobs_nsys.run(data / "real", [9, 10], 1, "setting")
-    assert [job.title for job in group.jobs[3:]] == [
+    assert [job.title for job in group.jobs[4:]] == [
         f"{name}, A, 9e-06 M kernels" for name in
-        ("import of an export", "core reports from the store", "core reports from the file")
+        ("import of an export", "core reports from the store", "core reports from the file",
+         "summary and findings from the store")
     ]  # fmt: skip
     assert group.skipped[1:] == ["no-such.sqlite, an export with B, is not there"]
 
