@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from nsysconv import queries
 from nsysconv.api import open_profile
+from nsysconv.api.answering import answer_specs
 from nsysconv.api.open_profile import OpenProfile, ReportOptions, ShownReport, shown_report
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.targets import Say, Target, Words, several, silent
@@ -23,6 +24,7 @@ _BINS = 240
 _OVER_TIME = f"utilization_over_time:bins={_BINS}"
 
 BESIDE = (
+    *queries.ANSWER,
     "overview",
     _OVER_TIME,
     "kernels",
@@ -40,9 +42,11 @@ BESIDE = (
 """The reports on several profiles where none is named."""
 
 PAGE = (
-    *BESIDE[:2],
+    *queries.ANSWER,
+    "overview",
+    _OVER_TIME,
     "timeline_events",
-    *(name for name in BESIDE[2:] if name not in rules.REPORTS),
+    *(name for name in BESIDE[4:] if name not in rules.REPORTS),
     "idle_gaps",
     "ranges",
     "gpu_utilization",
@@ -115,7 +119,8 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         profiles = open_profile.open_all(place, selector, stack, say, include=options.include)
         default = PAGE if len(profiles) == 1 else BESIDE
         left_out = () if options.names else _slow_reports(default, profiles, options.step_range)
-        names = options.names or tuple(name for name in default if name not in left_out)
+        wanted = (*answer_specs(options), *(n for n in default if n not in queries.ANSWER))
+        names = options.names or tuple(name for name in wanted if name not in left_out)
         open_profile.check_by(options.by, names)
         reports = _reports(profiles, names, options)
         if left_out:
@@ -132,9 +137,6 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
 def _reports(
     profiles: Sequence[OpenProfile], names: Sequence[str], options: ReportOptions
 ) -> list[Report]:
-    if not options.names:
-        # The account of where the time went needs the gaps without any operation.
-        options = replace(options, idle=tuple(dict.fromkeys(("no_op", *options.idle))))
     rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
 
     def request(spec: str) -> tuple[str, Request]:

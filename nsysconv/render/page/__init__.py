@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 
 from nsysconv.notes import Note, Severity
 from nsysconv.render import display
 from nsysconv.render.page import charts, first_screen
-from nsysconv.render.page.first_screen import base_name, is_change, is_finding
+from nsysconv.render.page.first_screen import base_name, is_change
 from nsysconv.render.page.markup import amount, anchor, escape, report_table_html, rows
 from nsysconv.report import ProfileRef, Report, Unit, utc
 
@@ -25,12 +26,27 @@ _SECTIONS = {
     "Steps and ranges": ("steps", "ranges", "comm_overlap"),
     "Devices and processes": ("overview", "gpu_utilization", "processes"),
 }
+# Those after the ones that come under their own title.
+_RULES = "Rules of nsys analyze"
+_LAST_SECTIONS = {
+    _RULES: (
+        "cuda_memcpy_async",
+        "cuda_memcpy_sync",
+        "cuda_memset_sync",
+        "cuda_api_sync",
+        "gpu_gaps",
+        "gpu_time_util",
+    ),
+    "The answer in numbers": ("summary", "findings"),
+    "What was recorded": ("profile", "profiles", "facts"),
+}
 Numbers = Mapping[Note, tuple[int, str]]
 """The notes of the page: the number of each, and its text."""
 
-_RECORDED = ("profile", "profiles", "facts")
-_SHUT = ("utilization_over_time",)
-"""Reports whose rows few read: their picture says it."""
+_ANSWER = _LAST_SECTIONS["The answer in numbers"]
+"""The reports that the first screen draws, all of them."""
+_SHUT = ("utilization_over_time", *_ANSWER)
+"""Reports whose rows few read: a picture says it."""
 
 
 def document(reports: Sequence[Report]) -> Iterator[str]:
@@ -60,12 +76,9 @@ def document(reports: Sequence[Report]) -> Iterator[str]:
         inner = "".join(f'<a href="#{ident}">{escape(words)}</a>' for ident, words in links)
         yield f'<nav aria-label="Sections">{inner}</nav>'
     yield '<main id="main">'
-    yield from _first_screen(reports, numbers)
+    yield from _first_screen(reports, sections, numbers)
     for name, members in sections.items():
-        yield f'<section id="{_id(name)}"><h2>{escape(name)}</h2>'
-        for report in members:
-            yield from _report(report, name, numbers)
-        yield "</section>"
+        yield from _section(name, members, numbers)
     yield from _notes(numbers)
     yield from _unrecorded(reports)
     yield "</main>"
@@ -109,14 +122,18 @@ def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
         yield f'<p class="quiet">{escape(" · ".join(facts))}</p>'
 
 
-def _first_screen(reports: Sequence[Report], numbers: Numbers) -> Iterator[str]:
-    answered = {base_name(report.name): report for report in reports if report.table is not None}
-    findings = {base_name(report.name): report for report in reports if is_finding(report)}
+def _first_screen(
+    reports: Sequence[Report], sections: Mapping[str, Sequence[Report]], numbers: Numbers
+) -> Iterator[str]:
+    by_name = {base_name(report.name): report for report in reports}
     yield '<section id="answer"><h2 class="hidden">The answer</h2>'
     if any(map(is_change, reports)):
         yield from first_screen.comparison_screen(reports)
-    elif "overview" in answered:
-        yield from first_screen.profile_screen({**findings, **answered})
+    elif any(name in by_name for name in _ANSWER):
+        shown = [r for name, members in sections.items() for r in members
+                 if r.row_count or name != _RULES]  # fmt: skip
+        anchors = {base_name(report.name): anchor(report.name) for report in shown}
+        yield from first_screen.profile_screen(by_name, anchors)
     doubts = [note for note in numbers if note.severity is not Severity.INFO]
     if doubts:
         yield f'<p class="quiet">To mind: {_links(doubts, numbers)}.</p>'
@@ -125,21 +142,36 @@ def _first_screen(reports: Sequence[Report], numbers: Numbers) -> Iterator[str]:
 
 def _sections(reports: Sequence[Report]) -> dict[str, list[Report]]:
     answered = [report for report in reports if report.table is not None or len(reports) == 1]
-    sections: dict[str, list[Report]] = {}
-    placed = {*_RECORDED, first_screen.ANSWER}
-    for name, members in _SECTIONS.items():
-        sections[name] = [r for m in members for r in answered if base_name(r.name) == m]
-        placed |= set(members)
-    for report in answered:
-        if base_name(report.name) not in placed and not is_finding(report):
-            sections[report.title or report.name] = [report]
-    sections["Findings"] = [r for r in answered if is_finding(r) and r.row_count]
-    sections["What was recorded"] = [r for r in answered if r.name in _RECORDED]
-    return {name: members for name, members in sections.items() if members}
+    known = {**_SECTIONS, **_LAST_SECTIONS}
+    placed = {first_screen.ANSWER, *(member for members in known.values() for member in members)}
+    others = {
+        report.title or report.name: [report]
+        for report in answered
+        if base_name(report.name) not in placed
+    }
+    sections = {
+        name: [r for m in members for r in answered if base_name(r.name) == m]
+        for name, members in known.items()
+    }
+    last = {name: sections.pop(name) for name in _LAST_SECTIONS}
+    return {name: members for name, members in {**sections, **others, **last}.items() if members}
 
 
 def _id(section: str) -> str:
     return "s-" + "".join(c if c.isalnum() else "-" for c in section.lower())
+
+
+def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator[str]:
+    yield f'<section id="{_id(name)}"><h2>{escape(name)}</h2>'
+    # A rule without rows is a line, for there are many.
+    without = [report for report in members if name == _RULES and not report.row_count]
+    for report in members:
+        if report not in without:
+            yield from _report(report, name, numbers)
+    if without:
+        titles = "; ".join(report.title.partition(", ")[0] for report in without)
+        yield f'<p class="quiet">Looked for and not found: {escape(titles.lower())}.</p>'
+    yield "</section>"
 
 
 def _report(report: Report, section: str, numbers: Numbers) -> Iterator[str]:
@@ -152,6 +184,10 @@ def _report(report: Report, section: str, numbers: Numbers) -> Iterator[str]:
         if base_name(report.name) == "overview" and len(report.profiles) > 1:
             yield from charts.device_matrix(report)
         yield from charts.picture_figures(report)
+        if base_name(report.name) in _ANSWER:
+            # All in rows: the words for people are the first screen's.
+            columns = tuple(replace(column, said=False) for column in report.columns)
+            report = replace(report, columns=columns, said=())
         shut = base_name(report.name) in _SHUT
         if shut:
             yield "<details><summary>The numbers</summary>"

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from nsysconv.names import escaped, shorten
+from nsysconv.render.page.colours import colours_of
 from nsysconv.render.page.markup import (
     WHOLE,
     amount,
@@ -37,8 +38,6 @@ _LEVELS = 10
 _CELLS = 16_000
 _COMPARED = ("window_ns", "busy_ns", "idle_pct", "kernel_count", "kernel_sum_ns", "memcpy_sum_ns",
              "um_sum_ns")  # fmt: skip
-
-_IDLE = ("idle", "host", "launch", "queue", "migration", "profiler", "unknown", "end")
 
 
 def picture_of(report: Report) -> Picture | None:
@@ -108,8 +107,8 @@ def _titles(shown: Sequence[Panel]) -> list[str]:
 
 def _legend(columns: Sequence[Column]) -> str:
     keys = (
-        f'<li><i class="k {_colour(column, i)}"></i>{escape(column_words(column.name))}'
-        for i, column in enumerate(columns)
+        f'<li><i class="k {colour}"></i>{escape(column_words(column.name))}'
+        for column, colour in zip(columns, _colours(columns), strict=True)
     )
     return f'<ul class="legend">{"".join(keys)}</ul>'
 
@@ -117,7 +116,7 @@ def _legend(columns: Sequence[Column]) -> str:
 def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) -> Iterator[str]:
     drawn = [c for c in columns if any(panel.values[c.name])] if stacked else list(columns)
     count = min(len(panel.labels), _MOST_STACKS if stacked else _MOST_BARS)
-    unit = columns[0].unit
+    unit, colours = columns[0].unit, _colours(drawn)
     used = [[panel.values[c.name][i] or 0 for c in drawn] for i in range(len(panel.labels))]
     title = panel.title or ("" if len(drawn) > 1 else column_words(drawn[0].name))
     yield f'<figure class="bars"><figcaption>{escape(title)}</figcaption>'
@@ -129,14 +128,13 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
         yield f'<li><span class="lb" title="{tooltip(label)}">{escape(shortened(label))}</span>'
         if stacked:
             parts = "".join(
-                _part(_colour(c, k), v, top)
-                for k, (c, v) in enumerate(zip(drawn, used[i], strict=True))
+                _part(colour, value, top) for colour, value in zip(colours, used[i], strict=True)
             )
             yield f'<span class="tr">{parts}</span><span class="vl">{amount(sum(used[i]), unit)}</span>'
             continue
-        for k, column in enumerate(drawn):
+        for column, colour in zip(drawn, colours, strict=True):
             value = panel.values[column.name][i]
-            yield f'<span class="tr">{_part(_colour(column, k), value, top)}</span>'
+            yield f'<span class="tr">{_part(colour, value, top)}</span>'
             yield f'<span class="vl">{amount(value, unit)}</span>'
     yield "</ol>"
     if count < len(panel.labels):
@@ -144,13 +142,12 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
     yield "</figure>"
 
 
+def _colours(columns: Sequence[Column]) -> list[str]:
+    return colours_of([column.name for column in columns])
+
+
 def _part(colour: str, value: Number, top: float) -> str:
     return f'<i class="{colour}" style="width:{100 * value / top:.2f}%"></i>' if value else ""
-
-
-def _colour(column: Column, series: int) -> str:
-    part = column.name.removesuffix("_ns").removesuffix("_sum")
-    return f"w-{part}" if part in _IDLE else f"s{series % 8}"
 
 
 # -- time

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from nsysconv.render.page.account import (
+    Device,
+    account_figures,
+    account_sentences,
+    devices_of,
+    idle_totals,
+    idle_words,
+)
+from nsysconv.render.page.findings import findings_list
 from nsysconv.render.page.markup import (
     amount,
     anchor,
@@ -15,7 +23,6 @@ from nsysconv.render.page.markup import (
     column_words,
     compared_column,
     escape,
-    row_place,
     rows,
     share,
     shortened,
@@ -25,157 +32,39 @@ from nsysconv.report import Column, Report, Unit
 Reports = Mapping[str, Report]
 """The reports of the page by name, without options."""
 
-_MOST_DEVICES = 16
-_ADVICE = {
-    "cuda_memcpy_async": "Use pinned host memory: cudaMallocHost, or pin_memory=True in PyTorch.",
-    "cuda_memcpy_sync": "Use the function with Async on a stream of its own, with pinned memory.",
-    "cuda_memset_sync": "Use cudaMemsetAsync, or set host memory on the host.",
-    "cuda_api_sync": "Leave out what the order in the stream guarantees; wait for an event instead.",
-    "gpu_gaps": "Look at what the host did meanwhile, under idle time.",
-    "gpu_time_util": "Look at these times alone, with --time.",
-}
-"""The reports whose rows are findings, and what to do about them."""
 
-_PARTS = {
-    "host": "the host had not asked for the next operation",
-    "launch": "the launch was under way",
-    "queue": "the operation waited in the queue",
-    "migration": "unified memory was on its way",
-    "profiler": "the profiler itself was at work",
-    "unknown": "no cause is recorded",
-    "end": "nothing came after",
-}
-_SERIES = {"kernels": "kernels", "others": "copies and sets alone"}
-
-
-@dataclass
-class _Device:
-    place: str
-    window: int
-    busy: int
-    pieces: dict[str, int] = field(default_factory=dict)  # ns; they make up the window
-
-
-def profile_screen(reports: Reports) -> Iterator[str]:
-    """Yield the first screen of a profile, or of several."""
-    devices = _devices(reports)
-    several = len(reports["overview"].profiles) > 1
-    sentences = [*_busy(devices, several), *_idle(reports, devices), *_kernels(reports),
-                 *_calls(reports), *_transfers(reports), *_steps(reports)]  # fmt: skip
-    if devices:
-        yield from _headline(devices)
-        yield from _where(devices)
-    elif reports["overview"].row_count:
-        sentence = "<b>Busy and idle time are not recorded</b>: nothing says when kernels ran."
-        sentences.insert(0, sentence)
-    else:
-        sentences.insert(0, "<b>Nothing ran on a GPU.</b>")
+def profile_screen(reports: Reports, anchors: Mapping[str, str]) -> Iterator[str]:
+    """Yield the first screen of a profile, or of several; `anchors` are those of reports by name."""
+    summary, findings = reports.get("summary"), reports.get("findings")
+    devices = [] if summary is None else devices_of(summary)
+    if summary is not None:
+        yield from account_figures(summary)
+    if findings is not None:
+        yield from findings_list(findings, anchors, len(devices))
+    sentences = [
+        *(() if summary is None else account_sentences(summary)),
+        *_idle(reports, devices),
+        *_kernels(reports),
+        *_calls(reports),
+        *_transfers(reports),
+        *_steps(reports),
+    ]
     if sentences:
+        yield "<h3>In figures</h3>"
         yield "<ul class='say'>" + "".join(f"<li>{line}" for line in sentences) + "</ul>"
-    yield from _findings(reports)
 
 
-def _devices(reports: Reports) -> list[_Device]:
-    overview = reports["overview"]
-    parts: dict[tuple[Any, ...], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for row in rows(reports.get("idle_summary")):
-        if row["kind"] == "no_op":
-            idle_parts = parts[row["profile"], row["device_id"]]
-            for part in _PARTS:
-                idle_parts[part] += row[f"{part}_sum_ns"] or 0
-    devices = []
-    for row in rows(overview):
-        if not row["window_ns"]:
-            continue
-        device = _Device(row_place(row, overview.profiles), row["window_ns"], row["busy_ns"])
-        device.pieces["kernels"] = row["kernel_union_ns"] or 0
-        device.pieces["others"] = device.busy - device.pieces["kernels"]
-        idle = parts.get((row["profile"], row["device_id"]), {})
-        for part in _PARTS:
-            device.pieces[part] = idle.get(part, 0)
-        # Idle time that no part covers: there are no rows on gaps, or they are of another kind.
-        device.pieces["unknown"] += device.window - sum(device.pieces.values())
-        devices.append(device)
-    return devices
-
-
-def _headline(devices: Sequence[_Device]) -> Iterator[str]:
-    window, busy = sum(d.window for d in devices), sum(d.busy for d in devices)
-    kernels = sum(d.pieces["kernels"] for d in devices)
-    time = max(d.window for d in devices)
-    count = f"{len(devices)} GPUs" if len(devices) > 1 else "GPU"
-    figures = {
-        f"{count} busy": share(busy, window),
-        "idle": share(window - busy, window),
-        "in kernels": share(kernels, window),
-        "from the first to the last GPU operation": amount(time, Unit.NS),
-    }
-    pairs = (f"<div><dt>{escape(k)}</dt><dd>{escape(n)}</dd></div>" for k, n in figures.items())
-    yield f'<dl class="head">{"".join(pairs)}</dl>'
-
-
-def _where(devices: Sequence[_Device]) -> Iterator[str]:
-    shown = list(devices)
-    if len(shown) > _MOST_DEVICES:
-        shown = sorted(shown, key=lambda d: d.busy / d.window)[:_MOST_DEVICES]
-    total: dict[str, int] = defaultdict(int)
-    for device in devices:
-        for piece, time in device.pieces.items():
-            total[piece] += time
-    window = sum(d.window for d in devices)
-    yield '<figure class="where"><figcaption>Where the time went</figcaption><ol>'
-    for device in shown:
-        bars = "".join(
-            f'<i class="w-{piece}" style="width:{100 * time / device.window:.3f}%"></i>'
-            for piece, time in device.pieces.items()
-            if time > 0
-        )
-        yield f'<li><span class="lb">{escape(device.place)}</span><span class="tr">{bars}</span>'
-        yield f'<span class="vl">{share(device.busy, device.window)} busy</span>'
-    yield '</ol><ul class="legend">'
-    for piece, words in {**_SERIES, **_PARTS}.items():
-        if total[piece] > 0:
-            idle = "" if piece in _SERIES else "idle: "
-            yield (
-                f'<li><i class="k w-{piece}"></i>{idle}{escape(words)} '
-                f"<b>{share(total[piece], window)}</b> {amount(total[piece], Unit.NS)}"
-            )
-    yield "</ul>"
-    if len(shown) < len(devices):
-        yield f'<p class="quiet">The {len(shown)} least busy of {len(devices):,} devices.</p>'
-    yield "</figure>"
-
-
-def _busy(devices: Sequence[_Device], several: bool) -> Iterator[str]:
-    if len(devices) < 2:
-        return
-    by_share = sorted(devices, key=lambda d: d.busy / d.window)
-    middle = median(100.0 * d.busy / d.window for d in devices)
-    least, most = by_share[0], by_share[-1]
-    yield (
-        f"The devices were busy from <b>{share(least.busy, least.window)}</b> ({escape(least.place)}) to "
-        f"<b>{share(most.busy, most.window)}</b> ({escape(most.place)}) of their time, "
-        f"{middle:.1f} % at the median."
-    )
-    if several:
-        longest = max(devices, key=lambda d: d.window)
-        shortest = min(devices, key=lambda d: d.window)
-        yield (
-            f"The longest took <b>{amount(longest.window, Unit.NS)}</b> ({escape(longest.place)}), the "
-            f"shortest {amount(shortest.window, Unit.NS)} ({escape(shortest.place)})."
-        )
-
-
-def _idle(reports: Reports, devices: Sequence[_Device]) -> Iterator[str]:
-    idle = sum(d.window - d.busy for d in devices)
+def _idle(reports: Reports, devices: Sequence[Device]) -> Iterator[str]:
+    totals = idle_totals(devices)
+    idle = sum(totals.values())
     if not idle:
         return
-    totals = {part: sum(d.pieces[part] for d in devices) for part in _PARTS}
-    part = max(totals, key=lambda key: totals[key])
-    line = f"Idle for {amount(idle, Unit.NS)}{' in all' if len(devices) > 1 else ''}; in "
-    line += f"<b>{share(totals[part], idle)}</b> of that {escape(_PARTS[part])}"
+    most = max(totals, key=lambda name: totals[name])
+    line = f"Idle for {amount(idle, Unit.NS)} between operations"
+    line += f"{' in all' if len(devices) > 1 else ''}; "
+    line += f"<b>{share(totals[most], idle)}</b> of that: {escape(idle_words(most))}"
     doing = _most(reports.get("idle_host"), ("activity", "name"), "host_sum_ns")
-    if part == "host" and doing:
+    if most == "idle_host" and doing:
         (activity, what), time, _ = doing
         if activity == "outside":
             line += f", {amount(time, Unit.NS)} outside of all that is recorded"
@@ -251,42 +140,6 @@ def _most(
         return None
     best = max(totals, key=lambda key: totals[key])
     return best, totals[best], sum(totals.values())
-
-
-def _findings(reports: Reports) -> Iterator[str]:
-    asked = [reports[each] for each in _ADVICE if each in reports]
-    with_rows = [report for report in asked if report.row_count]
-    if not asked:
-        return
-    yield "<h3>What to look at</h3>"
-    if with_rows:
-        yield '<ul class="find">'
-        for report in sorted(with_rows, key=lambda report: -report.row_count):
-            longest = max((row["dur_ns"] or 0 for row in rows(report)), default=0)
-            extent = f", up to {amount(longest, Unit.NS)} each" if report.row_count > 1 else (
-                f" of {amount(longest, Unit.NS)}")  # fmt: skip
-            yield (
-                f'<li><a href="#{anchor(report.name)}"><b>{report.row_count:,}</b> × '
-                f"{escape(finding_title(report))}</a>{extent}. "
-                f'<span class="quiet">{escape(_ADVICE[base_name(report.name)])}</span>'
-            )
-        yield "</ul>"
-    for words, kept in (
-        ("Looked for and not found", [r for r in asked if r.table is not None and not r.row_count]),
-        ("Cannot be told from this recording", [r for r in asked if r.table is None]),
-    ):
-        if kept:
-            yield f'<p class="quiet">{words}: {escape("; ".join(map(finding_title, kept)).lower())}.</p>'
-
-
-def is_finding(report: Report) -> bool:
-    """Return whether a report's rows are findings of a rule."""
-    return base_name(report.name) in _ADVICE
-
-
-def finding_title(report: Report) -> str:
-    """Return what a rule looks for, in words."""
-    return report.title.partition(", ")[0]
 
 
 def base_name(report_name: str) -> str:

@@ -54,16 +54,17 @@
     const style = getComputedStyle(document.documentElement);
     const of = (name) => style.getPropertyValue(name).trim();
     return { bg: of("--bg"), fg: of("--fg"), quiet: of("--quiet"), line: of("--line"), card: of("--card"),
-      series: [0, 1, 2, 3, 4, 5, 6, 7].map((i) => of(`--s${i}`)) };
+      series: [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => of(`--s${i}`)) };
   }
 
   // Kernels, ranges and operators by name, so that the eye finds them again; the rest by kind.
   function series(event) {
     const kind = data.kinds[event.kind];
-    if (kind === "memcpy" || kind === "migration") return 1;
+    if (kind === "memcpy") return 1;
+    if (kind === "migration") return 3;
     if (kind === "memset") return 5;
     if (kind === "api_call") return 7;
-    return [0, 2, 3, 4, 6][event.name % 5];
+    return [0, 2, 4, 6, 8][event.name % 5];
   }
 
   function draw() {

@@ -1,0 +1,172 @@
+"""Where the time went: the time account of each device as bars, figures and shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from nsysconv.codes import TIME_CLASSES
+from nsysconv.render.page.colours import CLASS_COLUMNS, COLOURS, OPERATION_COLUMNS
+from nsysconv.render.page.markup import amount, escape, row_place, rows, share
+from nsysconv.report import Report, Unit
+
+_MOST_DEVICES = 16
+
+
+@dataclass(frozen=True)
+class Device:
+    """The time account of one device: `times` of classes, in ns, add up to `span`."""
+
+    place: str
+    span: int
+    window: int
+    busy: int
+    times: Mapping[str, int]
+    unrecorded: frozenset[str]
+
+    @property
+    def idle(self) -> Mapping[str, int]:
+        """Return the times of the idle classes."""
+        return {name: time for name, time in self.times.items() if name.startswith("idle_")}
+
+
+def devices_of(summary: Report) -> list[Device]:
+    """Return the devices that have a time account, in the order of the report's rows."""
+    found = []
+    for row in rows(summary):
+        if not row["span_ns"]:
+            continue
+        times = {name: row[column] or 0 for name, column in CLASS_COLUMNS.items()}
+        unrecorded = frozenset(n for n, column in OPERATION_COLUMNS.items() if row[column] is None)
+        place = row_place(row, summary.profiles)
+        window, busy = row["window_ns"] or 0, row["busy_ns"] or 0
+        found.append(Device(place, row["span_ns"], window, busy, times, unrecorded))
+    return found
+
+
+def account_figures(summary: Report) -> Iterator[str]:
+    """Yield the figures above all others and a bar per device; of no account the reason why."""
+    devices = devices_of(summary)
+    if devices:
+        yield from _headline(devices, _whole(summary))
+        yield from _bars(devices)
+        without = sum(not row["span_ns"] for row in rows(summary))
+        if without:
+            yield (
+                f'<p class="quiet">{without:,} more without a bar: only totals are recorded of '
+                "them, and no times.</p>"
+            )
+    elif summary.table is None or summary.row_count:
+        yield (
+            '<p class="say"><b>Busy and idle time are not recorded</b>: nothing says when kernels '
+            "ran.</p>"
+        )
+    else:
+        yield '<p class="say"><b>Nothing ran on a GPU.</b></p>'
+
+
+def _whole(summary: Report) -> str:
+    # What the account is of, in a word.
+    return "recording" if summary.slice is None else "slice"
+
+
+def _headline(devices: Sequence[Device], whole: str) -> Iterator[str]:
+    span, window = sum(d.span for d in devices), sum(d.window for d in devices)
+    busy = sum(d.busy for d in devices)
+    count = f"{len(devices)} GPUs" if len(devices) > 1 else "GPU"
+    operations = "from the first to the last GPU operation"
+    figures = {}
+    # Where the clocks disagree the account is of the window: one share is all there is.
+    if any(d.span != d.window for d in devices):
+        figures[f"{count} busy, of the {whole}"] = share(busy, span)
+        figures[f"{count} busy, {operations}"] = share(busy, window)
+        figures[f"the {whole}"] = amount(max(d.span for d in devices), Unit.NS)
+    else:
+        figures[f"{count} busy, {operations}"] = share(busy, window)
+    figures[operations] = amount(max(d.window for d in devices), Unit.NS)
+    pairs = (f"<div><dt>{escape(k)}</dt><dd>{escape(n)}</dd></div>" for k, n in figures.items())
+    yield f'<dl class="head">{"".join(pairs)}</dl>'
+
+
+def _bars(devices: Sequence[Device]) -> Iterator[str]:
+    shown = list(devices)
+    if len(shown) > _MOST_DEVICES:
+        shown = sorted(shown, key=lambda d: d.busy / d.span)[:_MOST_DEVICES]
+    yield '<figure class="where"><figcaption>Where the time went</figcaption><ol>'
+    for device in shown:
+        parts = [(name, time) for name, time in device.times.items() if time]
+        words = [f"{TIME_CLASSES[name]} {share(time, device.span)}" for name, time in parts]
+        bars = "".join(
+            f'<i class="{COLOURS[name]}" style="width:{100 * time / device.span:.3f}%" '
+            f'title="{escape(each)}"></i>'
+            for (name, time), each in zip(parts, words, strict=True)
+        )
+        yield f'<li><span class="lb" title="{escape(device.place)}">{escape(device.place)}</span>'
+        yield f'<span class="tr" role="img" aria-label="{escape("; ".join(words))}">{bars}</span>'
+        yield f'<span class="vl">{share(device.busy, device.span)} busy</span>'
+    yield "</ol>"
+    yield from _legend(devices)
+    if len(shown) < len(devices):
+        yield f'<p class="quiet">The {len(shown)} least busy of {len(devices):,} devices.</p>'
+    yield "</figure>"
+
+
+def _legend(devices: Sequence[Device]) -> Iterator[str]:
+    span = sum(d.span for d in devices)
+    yield '<ul class="legend">'
+    for name, words in TIME_CLASSES.items():
+        total = sum(d.times[name] for d in devices)
+        if total:
+            yield (
+                f'<li><i class="k {COLOURS[name]}"></i>{escape(words)} '
+                f"<b>{share(total, span)}</b> {amount(total, Unit.NS)}"
+            )
+    yield "</ul>"
+    unrecorded = [
+        words for name, words in TIME_CLASSES.items() if any(name in d.unrecorded for d in devices)
+    ]
+    if unrecorded:
+        yield (
+            f'<p class="quiet">Not recorded, and so within idle time: {escape(", ".join(unrecorded))}.'
+            "</p>"
+        )
+
+
+def account_sentences(summary: Report) -> Iterator[str]:
+    """Yield how busy several devices were beside each other, as markup."""
+    devices = devices_of(summary)
+    if len(devices) < 2:
+        return
+    by_share = sorted(devices, key=lambda d: d.busy / d.span)
+    middle = median(100.0 * d.busy / d.span for d in devices)
+    least, most = by_share[0], by_share[-1]
+    yield (
+        f"The devices were busy from <b>{share(least.busy, least.span)}</b> ({escape(least.place)}) to "
+        f"<b>{share(most.busy, most.span)}</b> ({escape(most.place)}) of the {_whole(summary)}, "
+        f"{middle:.1f} % at the median."
+    )
+    if len(summary.profiles) > 1:
+        longest = max(devices, key=lambda d: d.window)
+        shortest = min(devices, key=lambda d: d.window)
+        yield (
+            "From the first to the last GPU operation the longest took "
+            f"<b>{amount(longest.window, Unit.NS)}</b> ({escape(longest.place)}), the "
+            f"shortest {amount(shortest.window, Unit.NS)} ({escape(shortest.place)})."
+        )
+
+
+def idle_words(name: str) -> str:
+    """Return an idle class in words that follow `idle`: `CPU-bound (the host had not launched)`."""
+    short, _, why = TIME_CLASSES[name].removeprefix("idle").lstrip(", ").partition(": ")
+    return f"{short} ({why})" if why else short
+
+
+def idle_totals(devices: Sequence[Device]) -> dict[str, int]:
+    """Return the idle time of all devices by class, between the first and last operations."""
+    totals: dict[str, Any] = {}
+    for device in devices:
+        for name, time in device.idle.items():
+            totals[name] = totals.get(name, 0) + time
+    return totals

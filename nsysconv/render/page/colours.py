@@ -1,0 +1,65 @@
+"""The colours of the page: a class of time has the same in every picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+
+from nsysconv.codes import TIME_CLASSES
+
+OPERATION_COLUMNS = {
+    "computation": "computation_union_ns",
+    "communication": "exposed_communication_ns",
+    "memcpy": "exposed_memcpy_ns",
+    "memset": "exposed_memset_ns",
+    "migration": "exposed_um_ns",
+}
+"""The column of each class of operations in `summary` and `comm_overlap`."""
+
+CLASS_COLUMNS = {name: OPERATION_COLUMNS.get(name, f"{name}_ns") for name in TIME_CLASSES}
+"""The column of each class of time in `summary`, in the order of the classes."""
+
+COLOURS = {
+    "before": "outside",
+    "computation": "s0",
+    "communication": "s2",
+    "memcpy": "s1",
+    "memset": "s5",
+    "migration": "s3",
+    "idle_host": "s4",
+    "idle_launch": "s8",
+    "idle_queue": "s6",
+    "idle_migration": "s9",
+    "idle_profiler": "s10",
+    "idle_unknown": "s7",
+    "idle_end": "s11",
+    "after": "outside",
+}
+"""The class of the style sheet that colours each class of time."""
+
+_SERIES = tuple(f"s{number}" for number in range(9))
+_GREY = "s7"
+
+_BY_COLUMN = {
+    **{column: COLOURS[name] for name, column in CLASS_COLUMNS.items()},
+    # Parts of gaps, whose columns do not say that they are idle time, and classes of steps.
+    **{
+        f"{name.removeprefix('idle_')}{suffix}": COLOURS[name]
+        for name in TIME_CLASSES
+        if name.startswith("idle_")
+        for suffix in ("_ns", "_sum_ns")
+    },
+    **{f"{name}_ns": COLOURS[name] for name in ("communication", "memcpy", "memset")},
+    "kernel_ns": COLOURS["computation"],
+    "kernel_sum_ns": COLOURS["computation"],
+    "api_sum_ns": _GREY,
+    "runtime_ns": _GREY,
+    "idle_ns": "outside",
+}
+
+
+def colours_of(columns: Sequence[str]) -> list[str]:
+    """Return a colour for each column: that of its class of time, else one that no other has."""
+    fixed = [_BY_COLUMN.get(column) for column in columns]
+    free = cycle([each for each in _SERIES if each not in fixed] or _SERIES)
+    return [next(free) if colour is None else colour for colour in fixed]

@@ -1,0 +1,73 @@
+"""What holds it back: the findings in their order, each with what to do and where to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nsysconv.render.page.markup import amount, escape, row_place, rows
+from nsysconv.report import Report, Unit
+
+_SMALL_PCT = 1.0
+_NOTED = ("rules-ignored", "rules-cannot-look")
+
+
+def findings_list(findings: Report, anchors: Mapping[str, str], device_count: int) -> Iterator[str]:
+    """Yield the findings as an ordered list.
+
+    `anchors` are those of the page's reports by name; `device_count` devices have a time account.
+    """
+    found = list(rows(findings))
+    small = [row["rule"] for row in found if _is_small(row)]
+    large = [row for row in found if not _is_small(row)]
+    yield "<h3>What holds it back</h3>"
+    if findings.table is None:
+        missing = escape(", ".join(findings.not_recorded))
+        yield f'<p class="quiet">No rule can look: not recorded: {missing}.</p>'
+        return
+    if large:
+        yield '<ol class="find">'
+        for row in large:
+            yield from _item(row, findings, anchors, device_count)
+        yield "</ol>"
+    elif not small:
+        yield "<p>Of the rules that can look none found anything.</p>"
+    if small:
+        yield f'<p class="quiet">Below 1 %: {escape(", ".join(small))}.</p>'
+    text_by_slug = {note.slug: note.text for note in findings.notes}
+    noted = [text_by_slug[slug] for slug in _NOTED if slug in text_by_slug]
+    if noted:
+        lines = ". ".join(text[:1].upper() + text[1:] for text in noted)
+        yield f'<p class="quiet">{escape(lines)}.</p>'
+
+
+def _is_small(row: Mapping[str, Any]) -> bool:
+    return row["share_pct"] is not None and row["share_pct"] < _SMALL_PCT
+
+
+def _item(
+    row: dict[str, Any], findings: Report, anchors: Mapping[str, str], device_count: int
+) -> Iterator[str]:
+    is_saving = row["kind"] == "saving"
+    time = amount(row["saving_ns"] if is_saving else row["cost_ns"], Unit.NS)
+    if row["share_pct"] is not None:
+        time += f" ({amount(row['share_pct'], Unit.PCT)})"
+    yield f'<li><b>{escape(row["rule"])}</b> <span class="up">{"at most" if is_saving else "takes"} '
+    yield f"<b>{time}</b></span>"
+    if device_count > 1:
+        where = row_place(row, findings.profiles)
+        count = f"; on {row['device_count']:,} devices" if row["device_count"] > 1 else ""
+        yield f' <span class="quiet">{escape(where)}{count}</span>'
+    yield f'<p>{escape(row["finding"])}</p><p class="quiet">{escape(row["advice"])} '
+    yield f"{_where_to_look(row, anchors)}</p>"
+
+
+def _where_to_look(row: Mapping[str, Any], anchors: Mapping[str, str]) -> str:
+    # The report on this page, else what to ask for.
+    name, part = row["report"], row["slice"]
+    if not name:
+        return ""
+    label = escape(name)
+    place = anchors.get(name) or anchors.get(name.partition(":")[0])
+    link = f'<a href="#{place}">{label}</a>' if place else f"<code>{label}</code>"
+    return f"→ {link}" + (f" <code>{escape(part)}</code>" if part else "")
