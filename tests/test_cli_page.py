@@ -67,6 +67,23 @@ def test_a_slice_holds_for_the_page(tmp_path: Path) -> None:
     assert "none of these reports has rows by step" in outcome.err
 
 
+def test_rules_are_left_out_as_asked(tmp_path: Path) -> None:
+    outcome = run("report", PROFILE, "--ignore", "launch_bound", "-o", "page.html", cwd=tmp_path)
+    assert (outcome.status, outcome.err) == (0, "")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Left out: launch_bound" in text
+    assert "<li><b>launch_bound</b>" not in text
+
+
+def test_rules_are_left_out_of_several_profiles_too(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path / "ranks.db", Kernel(0, 10 + rank), ranks={1: rank}, label=f"worker-{rank}")
+    run("report", "ranks.db", "--ignore", "one_kernel", "-o", "page.html", cwd=tmp_path)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Left out: one_kernel" in text
+    assert "<li><b>one_kernel</b>" not in text
+
+
 def test_a_folder_has_a_page_per_report(tmp_path: Path) -> None:
     outcome = run(
         "report", PROFILE, "kernels", "overview", "-f", "html", "-o", "pages/", cwd=tmp_path

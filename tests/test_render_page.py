@@ -17,9 +17,11 @@ from small_store import Call, Kernel, Memcpy, Range, opened, write
 
 from nsysconv import api
 from nsysconv.api import html_report
+from nsysconv.codes import TIME_CLASSES
 from nsysconv.facts import Fact
 from nsysconv.names import escaped
-from nsysconv.render.page import document
+from nsysconv.queries import summary
+from nsysconv.render.page import colours, document
 from nsysconv.report import Column, Report, Unit, build_table
 
 ASSETS = ROOT / "nsysconv" / "render" / "page"
@@ -91,15 +93,20 @@ def outline(text: str) -> Outline:
 def test_the_answer_comes_first(tmp_path: Path) -> None:
     text = outline(page_of(tmp_path, *ROWS)).text
     answer = text[: text.index("Utilisation over time")]
-    assert "GPU busy60.0 %" in answer
+    assert "GPU busy, from the first to the last GPU operation60.0 %" in answer
     # Of 1000: 400 + 100 in kernels, 100 in copies, 400 idle, of which [500, 795) is the host's.
-    assert "kernels 50.0 % 500 ns" in answer
-    assert "copies and sets alone 10.0 % 100 ns" in answer
-    assert "idle: the host had not asked for the next operation 29.5 % 295 ns" in answer
-    assert "idle: the launch was under way 0.5 % 5 ns" in answer
-    assert "idle: the operation waited in the queue 10.0 % 100 ns" in answer
+    account = answer[answer.index("Where the time went") : answer.index("What holds it back")]
+    assert account == (
+        "Where the time went device 0 60.0 % busy "
+        "computation 50.0 % 500 ns "
+        "exposed copies 10.0 % 100 ns "
+        "idle, CPU-bound: the host had not launched 29.5 % 295 ns "
+        "idle, launch latency 0.5 % 5 ns "
+        "idle, queued: launched and not started 10.0 % 100 ns "
+    )
     assert (
-        "Idle for 400 ns; in 73.8 % of that the host had not asked for the next operation" in answer
+        "Idle for 400 ns between operations; 73.8 % of that: CPU-bound (the host had not launched)"
+        in answer
     )
     assert (
         "The kernel with most time is gemm: 80.0 % of all kernel time, 400 ns in 1 launch."
@@ -108,20 +115,126 @@ def test_the_answer_comes_first(tmp_path: Path) -> None:
     assert "Copied: 2.00 MB HtoD in 100 ns." in answer
 
 
+# Of 1000 ns recorded a kernel runs for 400; it is the only operation.
+LONG_START = (Call(0, 250, 1), Kernel(500, 900, 1, name="gemm"), Call(950, 1000))
+
+
+def test_busy_is_a_share_of_the_recording_and_of_the_window(tmp_path: Path) -> None:
+    text = outline(page_of(tmp_path, *LONG_START)).text
+    assert (
+        "GPU busy, of the recording40.0 %"
+        "GPU busy, from the first to the last GPU operation100.0 %"
+        "the recording1.00 µsfrom the first to the last GPU operation400 ns "
+        "Where the time went device 0 40.0 % busy "
+        "before the first GPU operation 50.0 % 500 ns computation 40.0 % 400 ns "
+        "after the last GPU operation 10.0 % 100 ns "
+    ) in text
+    part = outline(page_of(tmp_path, *LONG_START, slice=api.Slice((400, 900)))).text
+    assert "GPU busy, of the slice80.0 %" in part
+
+
 def test_parts_of_the_bar_are_the_whole(tmp_path: Path) -> None:
     text = page_of(tmp_path, *ROWS)
-    bar = re.search(r'class="where".*?<span class="tr">(.*?)</span>', text, re.DOTALL)
+    bar = re.search(r'class="where".*?<span class="tr" role="img" aria-label="(.*?)">(.*?)</span>', text,
+                    re.DOTALL)  # fmt: skip
     assert bar
-    widths = [float(width) for width in re.findall(r"width:([\d.]+)%", bar[1])]
+    widths = [float(width) for width in re.findall(r"width:([\d.]+)%", bar[2])]
     assert widths == [50.0, 10.0, 29.5, 0.5, 10.0]
+    assert bar[1].startswith("computation 50.0 %; exposed copies 10.0 %; idle, CPU-bound")
 
 
-def test_findings_are_counted_and_the_others_named(tmp_path: Path) -> None:
+def test_what_holds_it_back_is_in_the_order_of_the_findings(tmp_path: Path) -> None:
+    text = page_of(tmp_path, *ROWS)
+    findings = next(r for r in api.page(tmp_path / "rows.db") if r.name == "findings")
+    rules = [row["rule"] for row in findings.rows()]
+    items = re.search(r'<ol class="find">(.*?)</ol>', text, re.DOTALL)
+    assert items
+    assert re.findall(r"<li><b>(.*?)</b>", items[1]) == rules
+    words = outline(text).text
+    assert "launch_bound at most 300 ns (30.0 %) Kernels are short (250 ns on average)" in words
+    assert "one_kernel takes 400 ns (40.0 %) One kernel takes 80 % of all kernel time: gemm" in words
+    assert 'Begin here: look at it in Nsight Compute. → <a href="#r-kernels">kernels</a>' in " ".join(
+        items[1].split()
+    )
+
+
+def test_a_report_that_is_not_on_the_page_is_no_link(tmp_path: Path) -> None:
+    page_of(tmp_path, *LONG_START)
+    text = rendered(api.page(tmp_path / "rows.db", ["findings", "kernels"]))
+    assert "→ <code>api_vs_kernel</code> <code>--time :500ns</code>" in text
+    assert '→ <a href="#r-kernels">kernels</a>' in text
+
+
+def test_small_findings_are_a_line_and_so_are_rules_that_cannot_look(tmp_path: Path) -> None:
+    text = outline(
+        page_of(
+            tmp_path, Kernel(0, 10), Memcpy(20, 30), Kernel(600_000_020, 600_000_030),
+            options={"without": {Fact.API_CALLS, Fact.API_LINKS}},
+        )
+    ).text  # fmt: skip
+    answer = text[: text.index("Utilisation over time")]
+    assert "What holds it back Below 1 %: one_kernel. Cannot look: start_up: API calls or " not in answer
+    assert "What holds it back Below 1 %: one_kernel. Cannot look: tear_down, " in answer
+
+
+def test_no_finding_is_said(tmp_path: Path) -> None:
+    text = outline(page_of(tmp_path, Call(0, 10))).text
+    assert "What holds it back Of the rules that can look none found anything." in text
+
+
+def test_rules_of_nsys_are_tables_below(tmp_path: Path) -> None:
     text = outline(
         page_of(tmp_path, Kernel(0, 10), Memcpy(20, 30), Kernel(600_000_020, 600_000_030))
     ).text
-    assert "1 × Times in which a process left a device unused of 600.00 ms." in text
-    assert "Looked for and not found: " in text
+    section = text[text.rindex("Rules of nsys analyze") :]
+    assert "Times in which a process left a device unused" in section
+    assert "Looked for and not found: " in section
+
+
+def test_the_numbers_of_the_answer_are_folded_at_the_end(tmp_path: Path) -> None:
+    text = page_of(tmp_path, *ROWS)
+    for name in ("summary", "findings"):
+        at = text.index(f'<article id="r-{name}">')
+        assert at > text.index('<article id="r-gpu-gaps">' if 'r-gpu-gaps"' in text else "r-overview")
+        article = text[at : text.index("</article>", at)]
+        assert "<details><summary>The numbers</summary>" in article
+        assert f'id="t-{name}"' in article[article.index("<details>") :]
+    words = outline(text).text
+    assert "launch_bound_pct" not in words  # a unit is not in a name
+    for column in ("launch_bound", "top_kernel_sum", "threshold", "top_gap_start"):
+        assert column in words
+
+
+def test_columns_of_classes_are_those_of_the_summary() -> None:
+    assert colours.CLASS_COLUMNS == summary.CLASS_COLUMNS
+    assert set(colours.COLOURS) == set(TIME_CLASSES)
+    own = [colour for name, colour in colours.COLOURS.items() if name not in ("before", "after")]
+    assert len(set(own)) == len(own)
+    styles = (ASSETS / "page.css").read_text()
+    assert all(f".{colour} {{ background: " in styles for colour in colours.COLOURS.values())
+
+
+def test_a_class_has_one_colour_in_all_pictures() -> None:
+    columns = ["kernel_ns", "memcpy_ns", "communication_ns", "runtime_ns", "other_ns", "cpu_ns"]
+    found = colours.colours_of(columns)
+    assert found[:4] == ["s0", "s1", "s2", "s7"]
+    assert len(set(found)) == len(columns)
+    assert colours.colours_of(["host_sum_ns", "idle_host_ns"]) == ["s4", "s4"]
+    assert colours.class_words("host_sum_ns") == "idle, CPU-bound"
+
+
+def test_of_many_devices_the_least_busy_are_drawn(tmp_path: Path) -> None:
+    rows = [
+        Kernel(start, start + length, device=device)
+        for device in range(20)
+        for start, length in ((0, 10 + device), (90, 10))
+    ]
+    text = page_of(tmp_path, *rows)
+    where = text[text.index('class="where"') : text.index("</figure>")]
+    # Device i is busy for 20 + i of 100.
+    assert re.findall(r'class="lb" title="device (\d+)"', where) == [str(i) for i in range(16)]
+    assert "The 16 least busy of 20 devices." in where
+    assert "20 GPUs busy" in text
 
 
 def test_totals_alone_have_no_busy_share(tmp_path: Path) -> None:
@@ -140,13 +253,16 @@ def test_nothing_on_a_gpu_is_said(tmp_path: Path) -> None:
 
 def test_other_kinds_of_idle_time_do_not_take_the_answer_away(tmp_path: Path) -> None:
     text = outline(page_of(tmp_path, *ROWS, idle=("stream",))).text
-    assert "idle: the host had not asked for the next operation 29.5 % 295 ns" in text
+    assert "idle, CPU-bound: the host had not launched 29.5 % 295 ns" in text
     assert "kind stream" in text
 
 
 def test_what_was_recorded_is_at_the_top() -> None:
     text = outline(rendered(api.page(FIXTURE))).text
-    told = "nsys_sqlite · version 2026.2.1.210 · on node01 · 2026-01-01 00:00:00 UTC · 250.00 µs recorded"
+    told = (
+        "nsys_sqlite · version 2026.2.1.210 · on node01 · 2026-01-01 00:00:00 UTC · "
+        "a session of 250.00 µs"
+    )
     assert told in text[: text.index("The answer")]
 
 
@@ -321,7 +437,7 @@ def test_annotated_steps_are_not_left_out(tmp_path: Path, monkeypatch: pytest.Mo
 # -- colours
 
 
-def colours(block: str) -> dict[str, str]:
+def colours_in(block: str) -> dict[str, str]:
     return dict(re.findall(r"--([\w]+): (#[0-9a-f]{3,6})", block))
 
 
@@ -340,11 +456,11 @@ def contrast(one: str, two: str) -> float:
 def test_words_can_be_read_in_light_and_dark() -> None:
     light, dark = re.findall(r":root \{(.*?)\}", (ASSETS / "page.css").read_text(), re.DOTALL)
     for block in (light, dark):
-        found = colours(block)
+        found = colours_in(block)
         for word in ("fg", "quiet", "link", "better", "worse"):
             for ground in ("bg", "card"):
                 assert contrast(found[word], found[ground]) >= 4.5, (word, ground)
-        for i in range(8):
+        for i in range(12):
             assert contrast(found[f"s{i}"], found["bg"]) >= 2.5, i
 
 
@@ -370,11 +486,13 @@ def test_ranks_beside_each_other(ranks: Path) -> None:
     assert text.startswith("6 profiles: worker-0 … worker-5 - nsysconv")
     # Five are busy for 900 of 1000, one for 1000 of 2000: 5500 of 7000.
     assert "78.6 %" in text
-    assert "The longest took 2.00 µs (worker-5, device 0), the shortest 1.00 µs (worker-0" in text
+    assert "the longest took 2.00 µs (worker-5, device 0), the shortest 1.00 µs (worker-0" in text
     assert (
-        "The devices were busy from 50.0 % (worker-5, device 0) to 90.0 % (worker-4, device 0) of their "
-        "time, 90.0 % at the median."
+        "The devices were busy from 50.0 % (worker-5, device 0) to 90.0 % (worker-4, device 0) of the "
+        "recording, 90.0 % at the median."
     ) in text
+    assert re.search(r"What holds it back one_kernel takes [^(]*\([\d.]+ %\) worker-\d, device 0", text)
+    assert "; on 6 devices" in text
 
 
 def test_heat_maps_of_ranks(ranks: Path) -> None:

@@ -115,7 +115,7 @@ def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
     if "zero_utc_ns" in attributes:
         facts.append(utc(int(attributes["zero_utc_ns"])))
     if "recording_ns" in attributes:
-        facts.append(f"{amount(int(attributes['recording_ns']), Unit.NS)} recorded")
+        facts.append(f"a session of {amount(int(attributes['recording_ns']), Unit.NS)}")
     parts = dict.fromkeys(display.slice_words(r.slice) for r in reports if r.slice is not None)
     facts += list(parts)[:1]
     if facts:

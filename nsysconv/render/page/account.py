@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from nsysconv.codes import TIME_CLASSES
 from nsysconv.render.page.colours import CLASS_COLUMNS, COLOURS, OPERATION_COLUMNS
@@ -78,8 +77,12 @@ def _headline(devices: Sequence[Device], whole: str) -> Iterator[str]:
     count = f"{len(devices)} GPUs" if len(devices) > 1 else "GPU"
     operations = "from the first to the last GPU operation"
     figures = {}
-    # Where the clocks disagree the account is of the window: one share is all there is.
-    if any(d.span != d.window for d in devices):
+    # Of a slice the window is the slice, and where the clocks disagree the account is of the window: one
+    # share is all there is.
+    if whole == "slice":
+        operations = "the slice"
+        figures[f"{count} busy, of {operations}"] = share(busy, span)
+    elif any(d.span != d.window for d in devices):
         figures[f"{count} busy, of the {whole}"] = share(busy, span)
         figures[f"{count} busy, {operations}"] = share(busy, window)
         figures[f"the {whole}"] = amount(max(d.span for d in devices), Unit.NS)
@@ -142,11 +145,16 @@ def account_sentences(summary: Report) -> Iterator[str]:
     by_share = sorted(devices, key=lambda d: d.busy / d.span)
     middle = median(100.0 * d.busy / d.span for d in devices)
     least, most = by_share[0], by_share[-1]
-    yield (
-        f"The devices were busy from <b>{share(least.busy, least.span)}</b> ({escape(least.place)}) to "
-        f"<b>{share(most.busy, most.span)}</b> ({escape(most.place)}) of the {_whole(summary)}, "
-        f"{middle:.1f} % at the median."
-    )
+    lowest, highest = share(least.busy, least.span), share(most.busy, most.span)
+    if lowest == highest:
+        whole = _whole(summary)
+        yield f"Each of the {len(devices):,} devices was busy for <b>{lowest}</b> of the {whole}."
+    else:
+        yield (
+            f"The devices were busy from <b>{lowest}</b> ({escape(least.place)}) to "
+            f"<b>{highest}</b> ({escape(most.place)}) of the {_whole(summary)}, "
+            f"{middle:.1f} % at the median."
+        )
     if len(summary.profiles) > 1:
         longest = max(devices, key=lambda d: d.window)
         shortest = min(devices, key=lambda d: d.window)
@@ -165,7 +173,7 @@ def idle_words(name: str) -> str:
 
 def idle_totals(devices: Sequence[Device]) -> dict[str, int]:
     """Return the idle time of all devices by class, between the first and last operations."""
-    totals: dict[str, Any] = {}
+    totals: dict[str, int] = {}
     for device in devices:
         for name, time in device.idle.items():
             totals[name] = totals.get(name, 0) + time

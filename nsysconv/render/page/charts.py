@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from nsysconv.names import escaped, shorten
-from nsysconv.render.page.colours import colours_of
+from nsysconv.render.page.colours import class_words, colours_of
 from nsysconv.render.page.markup import (
     WHOLE,
     amount,
@@ -107,10 +107,14 @@ def _titles(shown: Sequence[Panel]) -> list[str]:
 
 def _legend(columns: Sequence[Column]) -> str:
     keys = (
-        f'<li><i class="k {colour}"></i>{escape(column_words(column.name))}'
+        f'<li><i class="k {colour}"></i>{escape(_series_words(column))}'
         for column, colour in zip(columns, _colours(columns), strict=True)
     )
     return f'<ul class="legend">{"".join(keys)}</ul>'
+
+
+def _series_words(column: Column) -> str:
+    return class_words(column.name) or column_words(column.name)
 
 
 def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) -> Iterator[str]:

@@ -40,15 +40,20 @@ COLOURS = {
 _SERIES = tuple(f"s{number}" for number in range(9))
 _GREY = "s7"
 
-_BY_COLUMN = {
-    **{column: COLOURS[name] for name, column in CLASS_COLUMNS.items()},
-    # Parts of gaps, whose columns do not say that they are idle time, and classes of steps.
+_CLASS_OF_COLUMN = {
+    **{column: name for name, column in CLASS_COLUMNS.items()},
+    # Parts of gaps, whose columns do not say that they are idle time.
     **{
-        f"{name.removeprefix('idle_')}{suffix}": COLOURS[name]
+        f"{name.removeprefix('idle_')}{suffix}": name
         for name in TIME_CLASSES
         if name.startswith("idle_")
         for suffix in ("_ns", "_sum_ns")
     },
+}
+
+_BY_COLUMN = {
+    **{column: COLOURS[name] for column, name in _CLASS_OF_COLUMN.items()},
+    # Classes of steps, and sums.
     **{f"{name}_ns": COLOURS[name] for name in ("communication", "memcpy", "memset")},
     "kernel_ns": COLOURS["computation"],
     "kernel_sum_ns": COLOURS["computation"],
@@ -56,6 +61,12 @@ _BY_COLUMN = {
     "runtime_ns": _GREY,
     "idle_ns": "outside",
 }
+
+
+def class_words(column: str) -> str | None:
+    """Return the word of the class of time that a column is of; None for other columns."""
+    name = _CLASS_OF_COLUMN.get(column)
+    return None if name is None else TIME_CLASSES[name].partition(":")[0]
 
 
 def colours_of(columns: Sequence[str]) -> list[str]:
