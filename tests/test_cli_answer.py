@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, REAL_FILES, REAL_TRACES, few, name_of, real
+from conftest import CHILD_ENVIRONMENT, FIXTURES, REAL_FILES, REAL_TRACES, few, name_of, real
 from golden_cases import Outcome, run
 from one_answer import EXAMPLES
 from small_store import Call, Kernel, Memcpy, Total, write
@@ -134,6 +136,25 @@ def test_what_is_ignored_is_said(tmp_path: Path) -> None:
     assert "left out: launch_bound" in less
     refused = run(str(BASIC), "--ignore", "nosuch", cwd=tmp_path)
     assert (refused.status, "no rule 'nosuch'" in refused.err) == (2, True)
+
+
+def test_plain_signs_where_a_terminal_has_no_others(tmp_path: Path) -> None:
+    script = [sys.executable, "-m", "nsysconv", str(BASIC)]
+    environment = {**CHILD_ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(script, capture_output=True, check=True, env=environment, cwd=tmp_path)
+    lines = done.stdout.decode("ascii").splitlines()
+    assert len(lines) <= MOST_LINES
+    # 13 of 250 before, 35 of computation, 16 of copies, 132 idle, 54 after: of 60 cells.
+    assert lines[2] == f"{'-' * 3}{'#' * 9}{'=' * 3}{'.' * 32}{'-' * 13}"
+    assert "->" in done.stdout.decode("ascii")
+
+
+def test_of_a_group_what_is_not_recorded_is_no_failure(tmp_path: Path) -> None:
+    write(tmp_path / "calls.db", Call(0, 10), holds={Fact.API_CALLS, Fact.THREADS})
+    assert run("report", "calls.db", "core", cwd=tmp_path).status == 0
+    assert run("report", "calls.db", "core", "kernels", cwd=tmp_path).status == 4
+    assert run("report", "calls.db", "kernels", cwd=tmp_path).status == 4
+    assert run("report", "calls.db", "gpukernsum", cwd=tmp_path).status == 4
 
 
 def test_a_word_that_is_a_command_is_a_command(tmp_path: Path) -> None:

@@ -115,7 +115,8 @@ def test_a_threshold_and_what_is_ignored() -> None:
     with opened(*BOUND) as profile:
         report = profile.report("findings:ignore=one_kernel,warm_up")
         assert "left out: one_kernel, warm_up" in [note.text for note in report.notes]
-        for wrong in ("findings:ignore=nosuch", "findings:copy_bound=x", "findings:copy_bound=-1"):
+        for wrong in ("findings:ignore=nosuch", "findings:copy_bound=x", "findings:copy_bound=-1",
+                      "findings:copy_bound=1e999"):  # fmt: skip
             with pytest.raises(UsageError):
                 profile.report(wrong)
 

@@ -242,7 +242,8 @@ LAID_OUT = 98
 """The most columns of lines that are laid out."""
 _NO_BREAK = "\u00a0"
 _KERNEL_COLUMNS = frozenset({"name", "next_op"})
-_PLAIN = {"…": "...", "µ": "u", "─": "-"}
+_PLAIN = {"…": "...", "µ": "u", "─": "-", "→": "->",
+          "█": "#", "▓": "%", "▒": "=", "░": ".", "·": "-"}  # fmt: skip
 _STYLES = {Severity.INFO: "dim", Severity.APPROXIMATED: "yellow", Severity.DROPPED: "yellow"}
 
 

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +231,7 @@ def threshold(request: Request, rule: str) -> float | None:
         value = float(text)
     except ValueError:
         value = nan
-    if not value >= 0:
+    if not 0 <= value < inf:
         raise UsageError(f"findings:{rule}={text}", hint=f"A number of {words()[rule].unit}.")
     return value
 
