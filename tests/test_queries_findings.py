@@ -9,13 +9,25 @@ from typing import Any
 
 import findings_cases
 import pytest
-from conftest import REAL, ROOT, real
+from conftest import (
+    NSYS_FILES,
+    REAL,
+    REAL_FILES,
+    REAL_TRACES,
+    ROOT,
+    Shelf,
+    few,
+    name_of,
+    oldest_and_newest,
+    real,
+)
 from findings_cases import Case, parse, stored
+from one_answer import EXAMPLES as SOURCES
 from small_store import Call, Kernel, Memcpy, Range, opened
 from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS
 
 import nsysconv
-from nsysconv.errors import UsageError
+from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.queries.findings import report as findings
 from nsysconv.queries.findings.contract import COST, SAVING, words
 from nsysconv.report import Report
@@ -221,3 +233,65 @@ def test_rules_that_are_on_are_labelled() -> None:
     labelled = {rule for label in LABELS for rule in label["expected"]}
     assert {rule for rule, each in words().items() if each.on} <= labelled
     assert findings_cases.__doc__ and Path(score_findings.LABELS).exists()
+
+
+# -- savings are upper bounds
+
+_IDLE = tuple(f"idle_{part}_ns" for part in
+              ("host", "launch", "queue", "migration", "profiler", "unknown", "end"))  # fmt: skip
+_COPIES = ("exposed_memcpy_ns", "exposed_memset_ns")
+CLASSES_OF = {
+    "start_up": ("before_ns",),
+    "tear_down": ("after_ns",),
+    "module_loading": _IDLE,
+    "warm_up": _IDLE,
+    "launch_bound": ("idle_host_ns", "idle_launch_ns"),
+    "host_bound": ("idle_host_ns",),
+    "sync_each_kernel": _IDLE,
+    "sync_small_copies": _IDLE,
+    "queue_wait": ("idle_queue_ns",),
+    "data_loader": _IDLE,
+    "profiler_overhead": _IDLE,
+    "copy_bound": _COPIES,
+    "pageable_copies": ("exposed_communication_ns", "exposed_memcpy_ns"),
+    "synchronous_copies": (*_COPIES, *_IDLE),
+    "small_copies": (*_COPIES, *_IDLE),
+    "allocation": ("before_ns", "after_ns", *_IDLE),
+    "page_migration": ("before_ns", "after_ns", "exposed_um_ns"),
+    "exposed_communication": ("exposed_communication_ns",),
+    "device_imbalance": ("computation_union_ns",),
+}
+EVERY_RULE = "findings:" + ":".join(f"{rule}=0" for rule in CLASSES_OF)
+
+
+def check_savings(profile: nsysconv.OpenProfile) -> None:
+    """A saving is at most what its classes have in the account of its device."""
+    try:
+        rows = profile.report(EVERY_RULE).rows()
+        accounts = {row["device_id"]: row for row in profile.report("summary").rows()}
+    except NotRecorded:
+        return
+    for row in rows:
+        if row["saving_ns"] is not None:
+            account = accounts[row["device_id"]]
+            most = sum(account[column] or 0 for column in CLASSES_OF[row["rule"]])
+            assert 0 < row["saving_ns"] <= most, row["rule"]
+            assert row["share_pct"] == pytest.approx(100 * row["saving_ns"] / account["span_ns"])
+
+
+def test_the_classes_of_every_rule_are_known() -> None:
+    costs = {rule for rule, each in words().items() if each.kind == COST}
+    assert CLASSES_OF.keys() == words().keys() - costs - {"rank_imbalance", "stragglers"}
+
+
+@pytest.mark.parametrize("path", [*oldest_and_newest(NSYS_FILES), *SOURCES], ids=name_of)
+def test_savings_of_a_fixture_are_bounded(path: Path, shelf: Shelf) -> None:
+    with nsysconv.open(shelf.store(path)) as profile:
+        check_savings(profile)
+
+
+@real
+@pytest.mark.parametrize("path", [*few(REAL_FILES, 6), *few(REAL_TRACES, 6)], ids=name_of)
+def test_savings_of_a_real_file_are_bounded(path: Path) -> None:
+    with nsysconv.open(path) as profile:
+        check_savings(profile)

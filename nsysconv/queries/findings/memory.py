@@ -11,7 +11,7 @@ from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, u
 from nsysconv.report import Unit, human
 from nsysconv.timeline.arrays import blocks
 from nsysconv.timeline.events import ApiCalls, OpKind
-from nsysconv.timeline.intervals import measure
+from nsysconv.timeline.intervals import union
 
 _ALLOCATION = re.compile(
     r"cuda(?:Malloc|Free|HostAlloc|HostRegister|HostUnregister)"
@@ -61,9 +61,14 @@ def _in_order(calls: ApiCalls, pid: int) -> Iterator[int]:
 
 
 def page_migration(scene: Scene) -> Found | None:
-    """Measure the time in which pages of unified memory migrated, also before and after the window."""
-    pages = scene.ops.kind == OpKind.MIGRATION
-    time = measure(scene.ops.start, scene.ops.end, scene.span.start, scene.span.end, pages)
+    """Measure the time in which pages of unified memory migrated and nothing else ran on the device.
+
+    Pages travel before and after the window, too.
+    """
+    ops, pages = scene.ops, scene.ops.kind == OpKind.MIGRATION
+    others = union(ops.start, ops.end, ~pages)
+    migrated = union(ops.start, ops.end, pages)
+    time = uncovered(migrated, others, scene.span.start, scene.span.end)
     moved = scene.timeline.profile.columns("unified_memory_event", ("bytes",))["bytes"]
     details = {
         "bytes": human(int(np.maximum(moved[scene.ops.row[pages]], 0).sum()), Unit.BYTES),
