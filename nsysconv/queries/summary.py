@@ -38,7 +38,7 @@ from nsysconv.timeline.account import (
     Account,
     default_account,
 )
-from nsysconv.timeline.arrays import counts, distinct, percent, sums, take
+from nsysconv.timeline.arrays import among, counts, distinct, percent, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import gaps, window
 from nsysconv.timeline.timeline import Timeline
@@ -252,7 +252,7 @@ class _Calls:
         times = [outer_call_time(timeline, pid) for pid in pids]
         row: Row = {"api_sum_ns": None if None in times else sum(t for t in times if t is not None)}
         calls = timeline.calls
-        mine = timeline.calls_in_slice & _among(calls.pid, pids)
+        mine = timeline.calls_in_slice & among(calls.pid, np.array(pids))
         if mine.any():
             ids = take(calls.name_id, mine)
             spent = sums(ids, take(calls.end - calls.start, mine), int(ids.max()) + 1)
@@ -264,13 +264,6 @@ class _Calls:
             row["top_call"] = max(by_name, key=lambda name: by_name[name])
             row["top_call_sum_ns"] = by_name[row["top_call"]]
         return row
-
-
-def _among(pid: Array, pids: Sequence[int]) -> Array:
-    result = np.zeros(len(pid), bool)
-    for each in pids:
-        result |= pid == each
-    return result
 
 
 def _rows_of_totals(timeline: Timeline) -> list[Row]:

@@ -12,7 +12,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.arrays import Array, factorize, take
+from nsysconv.timeline.arrays import Array, among, factorize, take
 from nsysconv.timeline.events import Spans, has_time
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
@@ -112,9 +112,9 @@ def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
 def _pids_of_ranges(profile: Profile, names: Array, rows: Array) -> Array:
     # Of those with one of these names, or with none and one of these ids.
     name_id = _names_of("range", profile, len(names) + len(rows))
-    fitting = _among(name_id, names)
+    fitting = among(name_id, names)
     if len(rows):
-        fitting |= (name_id == MISSING) & _among(profile.columns("range", ("id",))["id"], rows)
+        fitting |= (name_id == MISSING) & among(profile.columns("range", ("id",))["id"], rows)
     if not fitting.any():
         return np.empty(0, np.int64)
     column = profile.columns("range", ("pid", "kind", "start_ns"))
@@ -123,7 +123,7 @@ def _pids_of_ranges(profile: Profile, names: Array, rows: Array) -> Array:
 
 
 def _pids_of_operators(profile: Profile, names: Array) -> Array:
-    fitting = _among(_names_of("operator", profile, len(names)), names)
+    fitting = among(_names_of("operator", profile, len(names)), names)
     if not fitting.any():
         return np.empty(0, np.int64)
     column = profile.columns("operator", ("pid", "kind", "start_ns", "dur_ns"))
@@ -134,15 +134,6 @@ def _names_of(table: str, profile: Profile, wanted: int) -> Array:
     if not wanted or not profile.row_count(table):
         return np.empty(0, np.int32)
     return profile.columns(table, ("name_id",))["name_id"]
-
-
-def _among(values: Array, wanted: Array) -> Array:
-    # `wanted` is in order. `np.isin` would load `numpy.ma`.
-    if not len(wanted):
-        return np.zeros(len(values), bool)
-    place = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
-    found: Array = wanted[place] == values
-    return found
 
 
 def domain_names(profile: Profile) -> dict[tuple[int, int], str]:

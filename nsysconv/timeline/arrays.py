@@ -61,6 +61,16 @@ def indices(mask: Array) -> Array:
     return result
 
 
+def among(values: Array, ordered: Array) -> Array:
+    """Return which values are among others, as a mask; those are in order."""
+    # `np.isin` would load `numpy.ma`.
+    if not len(ordered):
+        return np.zeros(len(values), bool)
+    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    found: Array = ordered[place] == values
+    return found
+
+
 def take(column: Array, which: Array | slice) -> Array:
     """Return `column[which]`; the column itself for all of it, one value everywhere where it is that."""
     if isinstance(which, slice):

@@ -9,7 +9,7 @@ from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.queries.findings.host import SYNCHRONOUS_COPIES, gaps_after
 from nsysconv.report import Unit, human
-from nsysconv.timeline.arrays import Array, distinct
+from nsysconv.timeline.arrays import Array, among, distinct
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.intervals import union
 
@@ -89,9 +89,7 @@ def small_copies(scene: Scene) -> Found | None:
         return None
     low, high = scene.window.start, scene.window.end
     time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
-    starts = np.sort(mine.start)
-    place = np.minimum(np.searchsorted(starts, scene.gaps.end), len(starts) - 1)
-    time += int(scene.gaps.dur[starts[place] == scene.gaps.end].sum())
+    time += int(scene.gaps.dur[among(scene.gaps.end, np.sort(mine.start))].sum())
     return Found(scene.of_window(time), time, {"count": len(mine)})
 
 

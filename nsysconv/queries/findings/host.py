@@ -12,7 +12,7 @@ from nsysconv.queries.findings.contract import Found, Measure, Scene, both, coun
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.account import op_name
 from nsysconv.timeline.annotations import operators, ranges, which_named
-from nsysconv.timeline.arrays import Array, blocks, distinct, factorize, sums, take
+from nsysconv.timeline.arrays import Array, among, blocks, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import (
     PARTS,
@@ -190,9 +190,7 @@ def sync_small_copies(scene: Scene) -> Found | None:
     ended = np.sort(copies.end[small])
     if scene.gaps is None or not len(ended):
         return None
-    start = scene.gaps.start[after.places]
-    place = np.minimum(np.searchsorted(ended, start), len(ended) - 1)
-    fitting = np.flatnonzero(ended[place] == start)
+    fitting = np.flatnonzero(among(scene.gaps.start[after.places], ended))
     places, time = after.places[fitting], int(after.cost[fitting].sum())
     found = scene.gaps.take(places)
     return Found(
