@@ -199,7 +199,6 @@ def test_where_the_longest_gap_is() -> None:
     # Host parts: 190 and 10.
     assert row["saving_ns"] == 200_000
     assert (row["before"], row["after"], row["stream_id"]) == ("first", "second", 9)
-    assert row["slice"] == "--time 100000ns:300000ns"
 
 
 def test_what_the_loader_takes_is_not_said_twice() -> None:

@@ -112,8 +112,9 @@ def _longest(scene: Scene, found: Gaps) -> dict[str, Any]:
         return {}
     top = int(found.dur.argmax())
     ended_by = int(found.ended_by[top])
-    low, high = int(found.start[top]), int(found.end[top])
-    where: dict[str, Any] = {"part": f"--time {low}ns:{high}ns"}
+    low = int(found.start[top])
+    # No slice: what ends a gap, and so its cause, lies outside of it.
+    where: dict[str, Any] = {}
     ops = scene.timeline.ops
     if ended_by >= 0:
         where["after"] = op_name(scene.timeline, ended_by)

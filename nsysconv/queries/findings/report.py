@@ -421,9 +421,11 @@ def _item(number: int, row: Mapping[str, Any]) -> list[str]:
         where.append(f"rank {row['rank']}")
     if row["device_id"] is not None:
         where.append(f"GPU {row['device_id']}")
-    several = (
-        f" ({', '.join(where)}; on {row['device_count']:,})" if row["device_count"] > 1 else ""
-    )
+    several = ""
+    if row["device_count"] > 1:
+        several = f" ({', '.join(where)}; on {row['device_count']:,} GPUs)"
+    elif where and row["rule"] in (RANK_IMBALANCE, STRAGGLERS):
+        several = f" ({', '.join(where)})"
     verb = "at most" if row["kind"] == SAVING else "takes"
     time = "" if row["share_pct"] is None else f", {verb} {row['share_pct']:.1f} %"
     where_to_look = " ".join(filter(None, (row["report"], row["slice"])))
