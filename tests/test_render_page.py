@@ -129,8 +129,13 @@ def test_busy_is_a_share_of_the_recording_and_of_the_window(tmp_path: Path) -> N
         "before the first GPU operation 50.0 % 500 ns computation 40.0 % 400 ns "
         "after the last GPU operation 10.0 % 100 ns "
     ) in text
-    part = outline(page_of(tmp_path, *LONG_START, slice=api.Slice((400, 900)))).text
+    store = tmp_path / "rows.db"
+    part = outline(rendered(api.page(store, slice=api.Slice((400, 900))))).text
     assert "GPU busy, of the slice80.0 %" in part
+    # A slice of a device says no time: the account is of the recording.
+    device = outline(rendered(api.page(store, slice=api.Slice(devices=(0,))))).text
+    assert "GPU busy, of the recording40.0 %" in device
+    assert "GPU busy, from the first to the last GPU operation100.0 %" in device
 
 
 def test_parts_of_the_bar_are_the_whole(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from nsysconv.render.page.markup import amount, escape, row_place, rows, share
 from nsysconv.report import Report, Unit
 
 _MOST_DEVICES = 16
+_SAYS_WHEN = frozenset({"start_ns", "time", "range", "step", "skip_first"})
+"""Limits of a slice that say which time it is of."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,8 @@ def account_figures(summary: Report) -> Iterator[str]:
 
 
 def _whole(summary: Report) -> str:
-    # What the account is of, in a word.
-    return "recording" if summary.slice is None else "slice"
+    # What the account is of, in a word. Slices that say no time leave the recording as it is.
+    return "slice" if _SAYS_WHEN & (summary.slice or {}).keys() else "recording"
 
 
 def _headline(devices: Sequence[Device], whole: str) -> Iterator[str]:
@@ -158,8 +160,10 @@ def account_sentences(summary: Report) -> Iterator[str]:
     if len(summary.profiles) > 1:
         longest = max(devices, key=lambda d: d.window)
         shortest = min(devices, key=lambda d: d.window)
+        in_slice = _whole(summary) == "slice"
+        time = "Of the slice" if in_slice else "From the first to the last GPU operation"
         yield (
-            "From the first to the last GPU operation the longest took "
+            f"{time} the longest took "
             f"<b>{amount(longest.window, Unit.NS)}</b> ({escape(longest.place)}), the "
             f"shortest {amount(shortest.window, Unit.NS)} ({escape(shortest.place)})."
         )
