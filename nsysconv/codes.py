@@ -68,3 +68,13 @@ TIME_CLASSES = {
     "after": "after the last GPU operation",
 }
 """The classes of the time account of a device, in their order, in words (docs/definitions.md)."""
+
+TIME_CLASS_COLUMNS = {
+    **{name: f"{name}_ns" for name in TIME_CLASSES},
+    "computation": "computation_union_ns",
+    "communication": "exposed_communication_ns",
+    "memcpy": "exposed_memcpy_ns",
+    "memset": "exposed_memset_ns",
+    "migration": "exposed_um_ns",
+}
+"""The column of each class in reports."""

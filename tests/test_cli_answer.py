@@ -17,8 +17,8 @@ from one_answer import EXAMPLES
 from small_store import Call, Kernel, Memcpy, Total, write
 
 import nsysconv
+from nsysconv.codes import TIME_CLASS_COLUMNS
 from nsysconv.facts import Fact
-from nsysconv.queries.summary import CLASS_COLUMNS
 
 BASIC = FIXTURES / "nsys" / "basic-3.25.0.sqlite"
 MOST_LINES, MOST_COLUMNS, MOST_BYTES = 25, 100, 2000
@@ -87,6 +87,9 @@ def test_a_run_answers_for_the_rank_with_most(tmp_path: Path) -> None:
     # Computation is 198.9 down to 135.9, 167.4 on average: what is of the run comes first.
     assert "1. rank_imbalance, at most 15.8 % (rank 0): " in said
     assert "2. copy_bound, at most 32.0 % (rank 63, GPU 0; on 45 GPUs): " in said
+    without = run("job.db", "--ignore", "rank_imbalance", cwd=tmp_path).out
+    assert "1. copy_bound, at most 32.0 % (rank 63, GPU 0; on 45 GPUs): " in without
+    assert "rank_imbalance" not in without.replace("left out: rank_imbalance", "")
 
 
 @pytest.mark.parametrize("path", [*EXAMPLES, BASIC], ids=name_of)
@@ -110,7 +113,7 @@ def test_the_same_numbers_in_text_json_and_markdown(tmp_path: Path) -> None:
     summary, findings = (each["rows"] for each in document["reports"])
     (row,) = summary
     for column in ("computation_union_ns", "idle_host_ns", "idle_launch_ns", "after_ns"):
-        assert column in CLASS_COLUMNS.values()
+        assert column in TIME_CLASS_COLUMNS.values()
         time, share = row[column] / 1000, 100 * row[column] / row["span_ns"]
         line = f"{time:.2f} µs {share:>6.1f} %"
         assert line in text and line in markdown

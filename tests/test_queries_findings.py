@@ -119,6 +119,9 @@ def test_savings_come_first_where_one_is_a_tenth_of_the_window() -> None:
     # 30 of 530.
     small = Memcpy(470_000, 500_000, src="Pageable")
     assert found(small, *BOUND[1:]) == ["one_kernel", "pageable_copies"]
+    # device_imbalance would save 200, but is off.
+    other = Kernel(500_000, 600_000, name="gemm", device=1)
+    assert found(small, *BOUND[1:], other) == ["one_kernel", "pageable_copies"]
 
 
 def test_a_threshold_and_what_is_ignored() -> None:

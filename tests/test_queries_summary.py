@@ -22,9 +22,10 @@ from small_store import Call, Kernel, Memcpy, Memset, Overhead, Range, Total, an
 from test_queries_contract import stored
 
 from nsysconv import api
+from nsysconv.codes import TIME_CLASS_COLUMNS
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.summary import CLASS_COLUMNS, say
+from nsysconv.queries.summary import say
 
 Kept = dict[Path, api.OpenProfile]
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
@@ -67,13 +68,13 @@ def check_account(profile: api.OpenProfile, **options: Any) -> None:
         if row["span_ns"] is None:
             continue
         device = row["device_id"]
-        assert sum(row[column] or 0 for column in CLASS_COLUMNS.values()) == row["span_ns"]
+        assert sum(row[column] or 0 for column in TIME_CLASS_COLUMNS.values()) == row["span_ns"]
         assert row["window_ns"] == overview[device]["window_ns"]
         if row["window_ns"] is None:
             continue
         assert row["before_ns"] + row["window_ns"] + row["after_ns"] == row["span_ns"]
         assert row["busy_ns"] == overview[device]["busy_ns"]
-        for column in CLASS_COLUMNS.values():
+        for column in TIME_CLASS_COLUMNS.values():
             if column in overlap[device]:
                 assert row[column] == overlap[device][column], column
         idle = sum(row[f"idle_{part}_ns"] or 0 for part in PARTS)
@@ -123,7 +124,7 @@ EXAMPLE = (
 
 def test_the_classes_of_a_recording_by_hand() -> None:
     (row,) = answers("summary", *EXAMPLE, recording_start_ns=0, recording_ns=160)
-    times = {name: row[column] for name, column in CLASS_COLUMNS.items() if row[column]}
+    times = {name: row[column] for name, column in TIME_CLASS_COLUMNS.items() if row[column]}
     assert times == {
         "before": 20, "computation": 70, "communication": 20, "idle_host": 15, "idle_launch": 5,
         "after": 30,

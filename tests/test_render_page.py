@@ -20,7 +20,6 @@ from nsysconv.api import html_report
 from nsysconv.codes import TIME_CLASSES
 from nsysconv.facts import Fact
 from nsysconv.names import escaped
-from nsysconv.queries import summary
 from nsysconv.render.page import colours, document
 from nsysconv.report import Column, Report, Unit, build_table
 
@@ -210,8 +209,7 @@ def test_the_numbers_of_the_answer_are_folded_at_the_end(tmp_path: Path) -> None
         assert column in words
 
 
-def test_columns_of_classes_are_those_of_the_summary() -> None:
-    assert colours.CLASS_COLUMNS == summary.CLASS_COLUMNS
+def test_each_class_of_time_has_a_colour_of_its_own() -> None:
     assert set(colours.COLOURS) == set(TIME_CLASSES)
     own = [colour for name, colour in colours.COLOURS.items() if name not in ("before", "after")]
     assert len(set(own)) == len(own)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.codes import DIRECTIONS, TIME_CLASSES
+from nsysconv.codes import DIRECTIONS, TIME_CLASS_COLUMNS, TIME_CLASSES
 from nsysconv.facts import Fact
 from nsysconv.names import cut_off, shorten, shorten_kernel
 from nsysconv.queries.columns import (
@@ -32,7 +32,6 @@ from nsysconv.queries.contract import (
 )
 from nsysconv.report import MISSING, Column, ProfileRef, Said, Unit, human
 from nsysconv.timeline.account import (
-    CLASSES,
     GRAPH_LAUNCH,
     OPERATION_CLASSES,
     Account,
@@ -52,24 +51,10 @@ from nsysconv.timeline.totals import (
     totals,
 )
 
-CLASS_COLUMNS = {
-    "before": "before_ns",
-    "computation": "computation_union_ns",
-    "communication": "exposed_communication_ns",
-    "memcpy": "exposed_memcpy_ns",
-    "memset": "exposed_memset_ns",
-    "migration": "exposed_um_ns",
-    **{name: f"{name}_ns" for name in CLASSES if name.startswith("idle_")},
-    "after": "after_ns",
-}
-"""The column of each class of the account."""
-
 _SPAN = (
     "The account is of the slice that says when, else of the recording; where the clocks disagree, of "
     "the window."
 )
-
-
 _DIRECTIONS = {"htod": "HtoD", "dtoh": "DtoH"}
 _COLUMNS = (
     *BY_DEVICE,
@@ -84,7 +69,7 @@ _COLUMNS = (
     ),
     *(
         Column(column, Unit.NS, f"Class of the account: {TIME_CLASSES[name]}.")
-        for name, column in CLASS_COLUMNS.items()
+        for name, column in TIME_CLASS_COLUMNS.items()
     ),
     Column(
         "launch_bound_pct",
@@ -190,7 +175,7 @@ def _account_values(made: Account) -> Row:
     return {
         **{
             column: None if name in made.not_recorded else made.times[name]
-            for name, column in CLASS_COLUMNS.items()
+            for name, column in TIME_CLASS_COLUMNS.items()
         },
         "busy_ns": busy,
         "busy_pct": float(percent(busy, made.span.length or 1)),
@@ -380,7 +365,7 @@ class _Class:
 def _classes(row: Mapping[str, Any]) -> list[_Class]:
     # Those that take some time, in their order.
     found = []
-    for name, column in CLASS_COLUMNS.items():
+    for name, column in TIME_CLASS_COLUMNS.items():
         time = row[column]
         if time:
             outside = name in ("before", "after")

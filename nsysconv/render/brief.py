@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
+from nsysconv.codes import TIME_CLASS_COLUMNS
 from nsysconv.names import shorten
 from nsysconv.render.contract import Options
 from nsysconv.render.json import FORM
@@ -16,6 +17,7 @@ _MOST_DEVICES, _MOST_FINDINGS = 2, 3
 _NAME, _SENTENCE = 40, 200
 _DEVICE = ("profile", "rank", "device_id", "device", "span_ns", "window_ns", "busy_pct")
 _FINDING = ("rule", "saving_ns", "cost_ns", "share_pct", "rank", "device_id", "finding", "advice")
+_CLASS_COLUMNS = frozenset(TIME_CLASS_COLUMNS.values())
 
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
@@ -41,7 +43,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
         if len(text) < MOST_BYTES or not (shown_devices or shown_findings):
             out.write(text + "\n")
             return
-        # The largest finding goes last.
+        # Left out are the last finding, then devices, and the first finding only after them.
         if shown_findings > 1:
             shown_findings -= 1
         elif shown_devices:
@@ -55,13 +57,10 @@ def _device(row: Mapping[str, Any]) -> dict[str, Any]:
     # Classes of the account that took some time.
     found |= {
         name: value for name, value in row.items()
-        if value and (name.startswith(("idle_", "exposed_")) or name in _CLASSES)
+        if value and name in _CLASS_COLUMNS
     }  # fmt: skip
     found["top_kernel"] = row["top_kernel"]
     return {key: _short(value) for key, value in found.items() if value is not None}
-
-
-_CLASSES = ("before_ns", "computation_union_ns", "after_ns")
 
 
 def _finding(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import inf, nan
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.cache import cached_property
+from nsysconv.cache import ThreadSafeCache, cached_property
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, Request
@@ -22,7 +22,6 @@ from nsysconv.timeline.arrays import blocks, distinct, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
 from nsysconv.timeline.intervals import Union, union
-from nsysconv.timeline.steps import step_count
 from nsysconv.timeline.timeline import Timeline
 
 SAVING, COST = "saving", "cost"
@@ -58,7 +57,7 @@ def _words(table: dict[str, Any]) -> Words:
 
 @dataclass(frozen=True)
 class Found:
-    """What a rule measured on one device, whether or not its value reaches the threshold.
+    """What a rule measured on one device, whether or not its value is above the threshold.
 
     `time_ns` is the saving of a rule of the kind saving, else the cost: a union clipped to the time of
     the account. `details` are the values of the finding's words. Where one gap is meant,
@@ -92,6 +91,8 @@ class Scene:
         self.timeline = timeline
         self.device = device
         self.request = request
+        self.measured = ThreadSafeCache()
+        """What rules found that other rules ask, too."""
         self.span: Window = span
         self.window = own
 
@@ -211,16 +212,6 @@ class Scene:
         name = max(by_name, key=lambda each: by_name[each])
         return f", {human(by_name[name], Unit.NS)} of it in {name}"
 
-    @cached_property
-    def framework(self) -> str:
-        """Return the framework that names in the profile show: pytorch, hip or cuda."""
-        return framework(self.timeline)
-
-    @cached_property
-    def has_steps(self) -> bool:
-        """Return whether steps are annotated."""
-        return step_count(self.timeline) > 0
-
 
 def threshold(request: Request, rule: str) -> float | None:
     """Return above which value a rule speaks, as the request or else rules.toml says; None: it is off."""
@@ -256,14 +247,10 @@ def counted(count: int, one: str, several: str) -> str:
 def framework(timeline: Timeline) -> str:
     """Return the framework that names in the profile show: pytorch, hip or cuda."""
     profile = timeline.profile
-    if profile.names_from("aten::") or any("at::native" in text for text in kernel_texts(timeline)):
+    ids = distinct(profile.columns("kernel", ("name_id",))["name_id"])
+    kernels = profile.names(ids[ids != MISSING]).values()
+    if profile.names_from("aten::") or any("at::native" in name for name in kernels):
         return "pytorch"
     if any(name.startswith("hip") for name in timeline.call_names.values()):
         return "hip"
     return "cuda"
-
-
-def kernel_texts(timeline: Timeline) -> Iterable[str]:
-    """Return the names of the kernels, each once."""
-    ids = distinct(timeline.profile.columns("kernel", ("name_id",))["name_id"])
-    return timeline.profile.names(ids[ids != MISSING]).values()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nsysconv.cache import cached_in
 from nsysconv.queries.findings.contract import Found, Measure, Scene, both, counted
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.account import op_name
@@ -38,6 +39,7 @@ _SMALL_COPY_BYTES = 65_536
 _DTOH = 2
 
 
+@cached_in("measured")
 def launch_bound(scene: Scene) -> Found | None:
     """Measure the idle time of host and launches in gaps below 200 µs, where kernels are short."""
     kernels = scene.ops.dur[scene.ops.kind == OpKind.KERNEL]
@@ -67,7 +69,7 @@ def host_bound(scene: Scene) -> Found | None:
         return None
     found = drop_threadless_host_parts(scene.timeline, scene.gaps)
     bound, threshold = launch_bound(scene), scene.threshold("launch_bound")
-    if bound is not None and threshold is not None and bound.value >= threshold:
+    if bound is not None and threshold is not None and bound.value > threshold:
         found = found.take(np.flatnonzero(found.dur >= _SHORT_GAP_NS))
     activity = host_activity(scene.timeline)
     time = max(activity.outside_calls(found) - _loading_time(scene, found), 0)
@@ -209,6 +211,7 @@ def queue_wait(scene: Scene) -> Found | None:
     return Found(scene.of_window(time), time, {}, **where)
 
 
+@cached_in("measured")
 def data_loader(scene: Scene) -> Found | None:
     """Measure the idle time in the window while the program waited for its data loader."""
     loading = _loader(scene)

@@ -67,7 +67,7 @@ _COLUMNS = (
     Column("cost_ns", Unit.NS, "What it takes; null for savings."),
     Column("share_pct", Unit.PCT, "The saving or the cost as a share of the time of the account."),
     Column("value", Unit.REAL, "What the rule measured, in `unit`."),
-    Column("threshold", Unit.REAL, "From which value on there is a finding."),
+    Column("threshold", Unit.REAL, "Above which value there is a finding."),
     Column("unit", Unit.TEXT, "Of value and threshold.", brief=False),
     Column("step", Unit.TEXT, "The step that it is of; null: none.", brief=False),
     Column("stream_id", Unit.ID, "The stream of the longest gap; null: none.", brief=False),
@@ -238,8 +238,9 @@ class Findings:
     def result(self) -> Result:
         """Return the findings, and notes on the rules that could not look or were left out."""
         by_rule: dict[str, list[_Candidate]] = {}
+        left_out = ignored(self._request)
         for name, candidate in self._candidates():
-            limit = threshold(self._request, name)
+            limit = None if name in left_out else threshold(self._request, name)
             if limit is not None and candidate.found.value > limit and candidate.found.time_ns:
                 by_rule.setdefault(name, []).append(candidate)
         best = {
@@ -249,7 +250,12 @@ class Findings:
         rows = [self._row(name, each, len(by_rule[name])) for name, each in best.items()]
         if not self._is_all_computation(best):
             rows = [row for row in rows if row["rule"] != "gpu_bound"]
-        rows.sort(key=self._order())
+        savings = [
+            each.found.time_ns
+            for name, candidates in by_rule.items() if words()[name].kind == SAVING
+            for each in candidates
+        ]  # fmt: skip
+        rows.sort(key=self._order(max(savings, default=0)))
         return Result(values_by_column(rows, COLUMNS), notes=tuple(self._notes()))
 
     def _candidates(self) -> Iterator[tuple[str, _Candidate]]:
@@ -314,10 +320,10 @@ class Findings:
         ]  # fmt: skip
         return max(inside, default=0.0) < 5 * _SMALL_PCT
 
-    def _order(self) -> Callable[[Mapping[str, Any]], Any]:
+    def _order(self, largest_saving_ns: int) -> Callable[[Mapping[str, Any]], Any]:
         # What could go first, where much of a window could; of a run what is of the run; then by time.
         window_ns = max((d.window_ns for _, p in self._partials for d in p.devices), default=0)
-        first = SAVING if self._saves_much(window_ns) else COST
+        first = SAVING if largest_saving_ns * 100 >= window_ns * _LARGE_PCT else COST
         place = {name: number for number, name in enumerate(words())}
         return lambda row: (
             is_minor(row),
@@ -326,15 +332,6 @@ class Findings:
             -(row["share_pct"] or 0.0),
             place[row["rule"]],
         )
-
-    def _saves_much(self, window_ns: int) -> bool:
-        times = (
-            found.time_ns
-            for name, candidate in self._candidates()
-            if words()[name].kind == SAVING
-            and (found := candidate.found).value > (threshold(self._request, name) or 0)
-        )
-        return max(times, default=0) * 100 >= window_ns * _LARGE_PCT
 
     def _row(self, name: str, candidate: _Candidate, count: int) -> dict[str, Any]:
         rule, found = words()[name], candidate.found

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from nsysconv.codes import TIME_CLASSES
-from nsysconv.render.page.colours import CLASS_COLUMNS, COLOURS, OPERATION_COLUMNS
+from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
+from nsysconv.render.page.colours import COLOURS
 from nsysconv.render.page.markup import amount, escape, row_place, rows, share
 from nsysconv.report import Report, Unit
 
@@ -39,8 +39,9 @@ def devices_of(summary: Report) -> list[Device]:
     for row in rows(summary):
         if not row["span_ns"]:
             continue
-        times = {name: row[column] or 0 for name, column in CLASS_COLUMNS.items()}
-        unrecorded = frozenset(n for n, column in OPERATION_COLUMNS.items() if row[column] is None)
+        values = {name: row[column] for name, column in TIME_CLASS_COLUMNS.items()}
+        times = {name: value or 0 for name, value in values.items()}
+        unrecorded = frozenset(name for name, value in values.items() if value is None)
         place = row_place(row, summary.profiles)
         window, busy = row["window_ns"] or 0, row["busy_ns"] or 0
         found.append(Device(place, row["span_ns"], window, busy, times, unrecorded))

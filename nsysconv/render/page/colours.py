@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 
-from nsysconv.codes import TIME_CLASSES
-
-OPERATION_COLUMNS = {
-    "computation": "computation_union_ns",
-    "communication": "exposed_communication_ns",
-    "memcpy": "exposed_memcpy_ns",
-    "memset": "exposed_memset_ns",
-    "migration": "exposed_um_ns",
-}
-"""The column of each class of operations in `summary` and `comm_overlap`."""
-
-CLASS_COLUMNS = {name: OPERATION_COLUMNS.get(name, f"{name}_ns") for name in TIME_CLASSES}
-"""The column of each class of time in `summary`, in the order of the classes."""
+from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
 
 COLOURS = {
     "before": "outside",
@@ -41,7 +29,7 @@ _SERIES = tuple(f"s{number}" for number in range(9))
 _GREY = "s7"
 
 _CLASS_OF_COLUMN = {
-    **{column: name for name, column in CLASS_COLUMNS.items()},
+    **{column: name for name, column in TIME_CLASS_COLUMNS.items()},
     # Parts of gaps, whose columns do not say that they are idle time.
     **{
         f"{name.removeprefix('idle_')}{suffix}": name
