@@ -16,6 +16,8 @@ _DRIVER_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d+)?{_STREAM_MODE}$")
 # What may be unprintable, at most so much at a time: a damaged name can be as long as its file.
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
 # Names of functions that compilers make have fewer characters.
+_MARK = re.compile(r" (?:\[clone [^\]]*\]|\(\.kd\))$")
+
 _LONGEST = 20_000
 
 
@@ -48,16 +50,16 @@ def shorten_kernel(name: str, width: int) -> str:
     """Return a kernel's demangled name in at most `width` characters.
 
     The parts that distinguish kernels are the function's own name and its template arguments. So, in
-    this order and only as far as needed: drop the parameter list, the return type, the namespaces; let
-    the template arguments share what is left; cut the middle. A name longer than compilers make is
-    cut before it is parsed.
+    this order and only as far as needed: drop a compiler's mark (`[clone .kd]`), the parameter list, the
+    return type, the namespaces; let the template arguments share what is left; cut the middle. A name
+    longer than compilers make is cut before it is parsed.
     """
     return name if len(name) <= width else _shorten_kernel(shorten(name, _LONGEST), width)
 
 
 @lru_cache(maxsize=1 << 10)
 def _shorten_kernel(name: str, width: int) -> str:
-    for step in (_without_parameters, _without_return_type, _without_namespaces):
+    for step in (_without_mark, _without_parameters, _without_return_type, _without_namespaces):
         if len(name) <= width:
             break
         name = step(name)
@@ -79,6 +81,10 @@ def _depths(text: str) -> list[int]:
 def _places(text: str, mark: str) -> list[int]:
     # Where the mark is outside of brackets.
     return [i for i, depth in enumerate(_depths(text)) if not depth and text.startswith(mark, i)]
+
+
+def _without_mark(name: str) -> str:
+    return _MARK.sub("", name) or name
 
 
 def _without_parameters(name: str) -> str:

@@ -10,17 +10,18 @@ from typing import Any
 import typer
 from docs_markdown import markdown_table
 
-from nsysconv.cli.app import app
+from nsysconv.cli.app import ANSWER, app
 from nsysconv.cli.flags import GROUPS, group_of
 
 EXIT_STATUSES = {
-    0: "Done; also where a report has no rows, and where reports that you did not name are not recorded.",
+    0: "Done; also where a report has no rows, where reports that you did not name are not recorded, and "
+    "where `nsysconv TARGET` names the runs to choose from (in other formats than text that is 2).",
     1: "`diff`: a limit is exceeded.",
-    2: "The command cannot be carried out as given: an unknown option or report, no such file, a file "
+    2: "The command cannot be carried out as given: an unknown option or report, a file "
     "in the way, a store of several profiles and none chosen. Also where the system refuses: a full disk "
     "or a full stdout, too little memory, too few open files.",
-    3: "An input could not be read (the others are still done, and all are named), or `--strict` met "
-    "something dropped or approximated.",
+    3: "An input is not there or could not be read (the others are still done, and all are named), or "
+    "`--strict` met something dropped or approximated.",
     4: "A report that you named is not recorded in this profile. `diff`: no limit is exceeded, and at "
     "least one is undecided (0 with `--cannot-tell pass`).",
     70: "An internal error, with a traceback: a defect of nsysconv.",
@@ -75,9 +76,14 @@ def cli_page() -> Iterator[str]:
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
-    arguments = [p for p in command.params if not p.opts[0].startswith("-")]
+    arguments = [
+        p for p in command.params
+        if not p.opts[0].startswith("-") and not getattr(p, "hidden", False)
+    ]  # fmt: skip
     usage = [p.metavar or p.name.upper() for p in arguments]
-    yield f"    nsysconv {name} {' '.join(usage)} [OPTIONS]"
+    # The name of the command that answers is not typed.
+    typed = usage if name == ANSWER else [name, *usage]
+    yield f"    nsysconv {' '.join(typed)} [OPTIONS]"
     yield ""
     yield command.help
     yield ""

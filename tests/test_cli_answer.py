@@ -21,6 +21,7 @@ from nsysconv.codes import TIME_CLASS_COLUMNS
 from nsysconv.facts import Fact
 
 BASIC = FIXTURES / "nsys" / "basic-3.25.0.sqlite"
+TRACE = FIXTURES / "kineto" / "basic-2.13.json"
 MOST_LINES, MOST_COLUMNS, MOST_BYTES = 25, 100, 2000
 
 
@@ -38,7 +39,7 @@ def check_brief(target: Path, folder: Path) -> dict[str, Any]:
     assert outcome.status == 0, outcome.err
     assert len(outcome.out.encode()) <= MOST_BYTES
     document: dict[str, Any] = json.loads(outcome.out)
-    assert document.keys() == {"format", "devices", "findings", "omitted"}
+    assert document.keys() - {"notes"} == {"format", "devices", "findings", "omitted"}
     assert len(document["devices"]) <= 2
     assert len(document["findings"]) <= 3
     return document
@@ -125,6 +126,37 @@ def test_the_same_numbers_in_text_json_and_markdown(tmp_path: Path) -> None:
     assert brief["omitted"]["findings"] == len(findings) - 3
 
 
+def test_what_is_missing_is_said_first(tmp_path: Path) -> None:
+    trace = json.loads(TRACE.read_text("utf-8"))
+    events = json.dumps({"schemaVersion": 1, "traceEvents": trace["traceEvents"]})
+    (tmp_path / "cut.json").write_text(events[: len(events) * 9 // 10])
+    lines = check_size(run("cut.json", cwd=tmp_path))
+    assert lines[1].startswith("! dropped: the file ends early; ")
+    assert lines[-1].startswith("→ nsysconv report cut.json NAME (--list: names; findings: with all")
+    document = check_brief(tmp_path / "cut.json", tmp_path)
+    assert document["notes"][0]["slug"] == "trace-truncated"
+    assert document["notes"][0]["severity"] == "dropped"
+    whole = check_brief(TRACE, tmp_path)
+    assert "dropped" not in {note["severity"] for note in whole.get("notes", ())}
+
+
+def test_what_is_missing_is_said_where_there_is_no_work(tmp_path: Path) -> None:
+    event = '{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 5}'
+    (tmp_path / "cut.json").write_text(f'{{"schemaVersion": 1, "traceEvents": [{event}, {{"ph": "X"')
+    lines = check_size(run("cut.json", cwd=tmp_path))
+    assert lines[0].startswith("! dropped: the file ends early; ")
+    assert lines[1] == "cut.json holds no GPU work that has a time, and no totals of it."
+
+
+@pytest.mark.parametrize("part", [("--name", "zzz"), ("--time", "5ms:6ms")])
+def test_a_part_without_gpu_work(part: tuple[str, ...], tmp_path: Path) -> None:
+    write(tmp_path / "job.db", Call(0, 10_000), Kernel(10_000, 20_000))
+    assert check_size(run("job.db", *part, cwd=tmp_path)) == [
+        "No GPU work is in the part of job.db that was asked for.",
+        "Without the flags that choose a part: nsysconv job.db",
+    ]
+
+
 def test_report_without_names_says_the_same(tmp_path: Path) -> None:
     assert run("report", str(BASIC), cwd=tmp_path) == run(str(BASIC), cwd=tmp_path)
     named = json.loads(run("report", str(BASIC), "-f", "json", cwd=tmp_path).out)["reports"]
@@ -139,6 +171,15 @@ def test_what_is_ignored_is_said(tmp_path: Path) -> None:
     assert "left out: launch_bound" in less
     refused = run(str(BASIC), "--ignore", "nosuch", cwd=tmp_path)
     assert (refused.status, "no rule 'nosuch'" in refused.err) == (2, True)
+    alone = run("report", str(BASIC), "findings", "--ignore", "launch_bound", cwd=tmp_path)
+    assert "note rules-ignored: left out: launch_bound" in alone.out
+    (report,) = nsysconv.report_on(BASIC, "findings", ignore="launch_bound")
+    assert "launch_bound" not in {row["rule"] for row in report.rows()}
+    page = {each.name: each for each in nsysconv.page(BASIC, ignore="launch_bound")}
+    rows = page["findings:ignore=launch_bound"].rows()
+    assert "launch_bound" not in {row["rule"] for row in rows}
+    without = run("report", str(BASIC), "kernels", "--ignore", "launch_bound", cwd=tmp_path)
+    assert (without.status, "It goes with the report findings." in without.err) == (2, True)
 
 
 def test_plain_signs_where_a_terminal_has_no_others(tmp_path: Path) -> None:
@@ -170,9 +211,27 @@ def test_what_is_no_target_is_no_command(tmp_path: Path) -> None:
     outcome = run("nosuch", cwd=tmp_path)
     assert (outcome.status, outcome.out) == (2, "")
     assert "No such command 'nosuch'" in outcome.err
-    # What has @ or :// may be one: it is looked for.
+    # What no command is called like may be one: it is looked for.
+    for word in ("./nosuch", "nosuch.sqlite"):
+        outcome = run(word, cwd=tmp_path)
+        assert (outcome.status, f"{word.removeprefix('./')}: no such file" in outcome.err) == (3, True)
     assert run("nosuch.db@x", cwd=tmp_path).status == 3
     assert "postgresql" in run("postgresql://localhost:1/x", cwd=tmp_path).err
+
+
+def test_reports_are_asked_for_with_report(tmp_path: Path) -> None:
+    outcome = run(str(BASIC), "kernels", "--limit", "3", cwd=tmp_path)
+    assert outcome.status == 2
+    outcome = run(str(BASIC), "kernels", cwd=tmp_path)
+    assert outcome.status == 2
+    assert outcome.err.endswith(f"nsysconv report {BASIC} kernels\n")
+    assert run("TARGET", "--help", cwd=tmp_path).out.startswith("Usage: nsysconv TARGET [OPTIONS]\n")
+
+
+def test_an_output_without_a_name(tmp_path: Path) -> None:
+    outcome = run(str(BASIC), "-o", "", cwd=tmp_path)
+    assert (outcome.status, "-o names no file" in outcome.err) == (2, True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_several_runs_are_named(tmp_path: Path) -> None:
@@ -220,6 +279,10 @@ def test_open_without_a_display_says_how_to_fetch_it(
     assert Path(first) == page
     assert second.startswith("There is no display here. On your own machine: scp ")
     assert second.endswith(f"{os.uname().nodename}:{page} .")
+    again = run(str(BASIC), "--open", cwd=tmp_path).out.splitlines()[0]
+    assert again == f"{page} (in place of an older file)"
+    refused = run(str(BASIC), "--open", "-f", "json", cwd=tmp_path)
+    assert (refused.status, "A page is HTML." in refused.err) == (2, True)
 
 
 def test_open_shows_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

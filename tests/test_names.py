@@ -64,6 +64,9 @@ SHORT = [
      "vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>"),
     ("operator()(int)", 12, "operator()"),
     ("f(void (*)(int))", 15, "f"),
+    ("void add<float>(float*, int) [clone .kd]", 30, "void add<float>(float*, int)"),
+    ("void add<float>(float*, int) [clone .kd]", 20, "void add<float>"),
+    ("void add<float>(float*, int) (.kd)", 12, "add<float>"),
 ]  # fmt: skip
 
 

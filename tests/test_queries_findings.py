@@ -31,6 +31,7 @@ from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.queries.findings import report as findings
 from nsysconv.queries.findings.contract import COST, SAVING, words
 from nsysconv.report import Report
+from nsysconv.timeline.slices import Slice
 
 sys.path.insert(0, str(ROOT / "scripts"))
 import score_findings
@@ -204,6 +205,65 @@ def test_where_the_longest_gap_is() -> None:
     assert (row["before"], row["after"], row["stream_id"]) == ("first", "second", 9)
 
 
+def test_the_gap_that_costs_most_need_not_be_the_longest() -> None:
+    """Gap [100, 600) is queued but for its first 10; of [700, 900) the host has 190."""
+    rows = (
+        Call(0, 1000, 1),
+        Kernel(0, 100_000, 1, name="first"),
+        Call(110_000, 111_000, 2),
+        Kernel(600_000, 700_000, 2, name="queued"),
+        Call(890_000, 891_000, 3),
+        Kernel(900_000, 1_000_000, 3, name="late"),
+    )
+    with opened(*rows) as profile:
+        report = profile.report("findings")
+    host, queue = row_of(report, "host_bound"), row_of(report, "queue_wait")
+    assert host is not None
+    assert (host["before"], host["after"]) == ("queued", "late")
+    assert queue is not None
+    assert (queue["before"], queue["after"]) == ("first", "queued")
+
+
+@pytest.mark.parametrize(("part", "whole"), [
+    ({"streams": (7,)}, False), ({"name": "gemm"}, False), ({"threads": (1,)}, False),
+    ({"devices": (0,)}, True), ({"time": (0, 1_000_000)}, True), ({"processes": (1,)}, True),
+])  # fmt: skip
+def test_a_slice_of_some_operations_says_nothing_of_idle_time(
+    part: dict[str, Any], whole: bool
+) -> None:
+    """Stream 8 and thread 2 are at work while stream 7, which is all gemm, and thread 1 are not."""
+    rows = (
+        Call(0, 1000, 1, tid=1),
+        Kernel(0, 400_000, 1, stream=7, name="gemm"),
+        Call(500_000, 501_000, 2, tid=2),
+        Memcpy(510_000, 900_000, 2, stream=8, src="Pageable"),
+    )
+    with opened(*rows) as profile:
+        report = profile.report("findings", slice=Slice(**part))
+    said = {"copy_bound", "host_bound"} & {row["rule"] for row in report.rows()}
+    assert said == ({"copy_bound", "host_bound"} if whole else set())
+    assert cannot_look(report, "copy_bound") == (not whole)
+    assert row_of(report, "one_kernel") is not None
+    if not whole:
+        assert "the operations that the slice leaves out" in report.notes[-1].text
+
+
+@pytest.mark.parametrize(("calls", "clause"), [
+    ([("cudaMalloc", 0, 700)], ", 700.00 µs of it in cudaMalloc, 300.00 µs outside of the API's calls."),
+    ([("cudaMalloc", 0, 950)], ", 950.00 µs of it in cudaMalloc."),
+    ([], ", all of it outside of the API's calls."),
+])  # fmt: skip
+def test_start_up_outside_of_calls(calls: list[tuple[str, int, int]], clause: str) -> None:
+    rows = [Call(low * 1000, high * 1000, name=name) for name, low, high in calls]
+    last = Call(1_000_000, 1_001_000, 1)
+    with opened(
+        *rows, last, Kernel(1_000_000, 2_000_000), recording_ns=2_000_000, recording_start_ns=0
+    ) as profile:
+        row = row_of(profile.report("findings"), "start_up")
+    assert row is not None
+    assert row["finding"].endswith(clause)
+
+
 def test_what_the_loader_takes_is_not_said_twice() -> None:
     """Of the gap of 400 µs before the second kernel the loader has 300, and the host 90 more."""
     rows = (
@@ -252,6 +312,7 @@ CLASSES_OF = {
     "sync_each_kernel": _IDLE,
     "sync_small_copies": _IDLE,
     "queue_wait": ("idle_queue_ns",),
+    "idle_unknown": ("idle_unknown_ns",),
     "data_loader": _IDLE,
     "profiler_overhead": _IDLE,
     "copy_bound": _COPIES,

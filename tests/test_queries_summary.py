@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -217,3 +218,31 @@ def test_of_many_devices_three_are_said() -> None:
         "most busy: GPU 7: busy for 80.0 % of 100 ns",
     ]
     assert said.lines == say(report.rows())[0].lines
+
+
+def test_of_devices_that_are_equally_busy_three_are_said() -> None:
+    with opened(*(Kernel(0, 50, device=i) for i in range(5)), Range(0, 100, "all")) as profile:
+        (said,) = profile.report("summary").said
+    named = [re.search(r"\w+ ?\w*: GPU \d", line) for line in said.lines if " busy for " in line]
+    found = [match[0] for match in named if match]
+    assert found == ["least busy: GPU 0", "median: GPU 2", "most busy: GPU 4"]
+
+
+def test_a_recording_of_one_moment() -> None:
+    with opened(Kernel(5, 5)) as profile:
+        (said,) = profile.report("summary").said
+    assert said.lines[0].startswith("All that is recorded happened at one moment")
+
+
+def test_figures_lose_the_count_of_kernels_before_rates() -> None:
+    copies = [
+        Memcpy(0, 11_310_000, direction=direction, bytes=123_456_789) for direction in ("HtoD", "DtoH")
+    ]
+    long = [Call(0, 123_456_789), Kernel(0, 123_456_789)]
+    with opened(*copies, *long) as profile:
+        (said,) = profile.report("summary").said
+    (line,) = (line for line in said.lines if "HtoD" in line and line.startswith("API calls"))
+    assert line == (
+        "API calls 123.46 ms; kernels 123.46 ms; "
+        "HtoD 123.46 MB at 10.92 GB/s; DtoH 123.46 MB at 10.92 GB/s"
+    )

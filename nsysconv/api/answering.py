@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from nsysconv import queries
 from nsysconv.api.open_profile import ReportOptions, SeveralChoicesError, ShownReport, shown_report
@@ -12,12 +13,16 @@ from nsysconv.api.profile_info import reports
 from nsysconv.api.reporting import report_target
 from nsysconv.api.targets import Say, Target, silent
 from nsysconv.names import cut_off
+from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, Report, Said, Unit, report_table
 from nsysconv.store.location import redacted_target
 
 _WIDTH = 98
 _LONGEST_TARGET = 24
 _MOST_CHOICES = 18
+_RULES_NOTED = ("rules-ignored", "rules-cannot-look")
+# What is left of a line beside the number of other notes.
+_ROOM = _WIDTH - len("; notes: 99")
 
 
 def answer(
@@ -33,13 +38,28 @@ def answer(
     `options.names` are ignored. Raises as `report_target`.
     """
     command = _command(target)
-    asked = replace(options, names=answer_specs(options), for_people=True)
+    asked = replace(options, names=queries.ANSWER, for_people=True)
     made = report_target(target, asked, dask=dask, jobs=jobs, say=say)
     summary, findings = made
-    if not summary.row_count and not findings.row_count:
-        return [_words("nothing", _without_work(target, command, say))]
+    notes = {note.slug: note for each in made for note in each.notes}
+    doubts = [note for note in notes.values() if note.severity is not Severity.INFO]
+    # What is missing or not exact is said before anything that rests on it.
+    caveat = [_doubt(doubts)] if doubts else []
+    rows = summary.rows() if summary.table is not None else []
+    if options.part is not None and not any(map(_has_work, rows)):
+        return [_words("nothing", [*caveat, *_without_work_in_part(command)])]
+    if not rows and not findings.row_count:
+        return [_words("nothing", [*caveat, *_without_work(target, command, say)])]
     shown = [replace(each, notes=(), advice=()) for each in made if each.said]
-    return [*shown, _words("next", _next(made, command))]
+    if shown:
+        said = shown[0].said[0]
+        said = replace(said, lines=(*caveat, *said.lines))
+        shown[0] = replace(shown[0], said=(said,))
+    return [*shown, _words("next", _next(notes, command, is_short=bool(caveat)))]
+
+
+def _has_work(row: Mapping[str, Any]) -> bool:
+    return bool(row["busy_ns"] or row["kernel_count"])
 
 
 def choices(several: SeveralChoicesError, target: Target) -> list[ShownReport]:
@@ -53,12 +73,6 @@ def _command(target: Target) -> str:
     return typed if len(typed) <= _LONGEST_TARGET else "TARGET"
 
 
-def answer_specs(options: ReportOptions) -> tuple[str, ...]:
-    """Return the reports of an answer, as they are asked for."""
-    ignored = f":ignore={','.join(options.ignore)}" if options.ignore else ""
-    return tuple(f"{name}{ignored}" if name == "findings" else name for name in queries.ANSWER)
-
-
 def _choices(several: SeveralChoicesError, command: str) -> Iterator[str]:
     yield f"It holds several, and an answer is of one: nsysconv {command}@NAME"
     yield from (cut_off(f"   {choice}", _WIDTH) for choice in several.choices[:_MOST_CHOICES])
@@ -66,12 +80,45 @@ def _choices(several: SeveralChoicesError, command: str) -> Iterator[str]:
         yield f"   and more: nsysconv runs {command}"
 
 
-def _next(made: Sequence[Report], command: str) -> Iterator[str]:
-    yield f"→ a table: nsysconv report {command} NAME (core: all usual ones; --list: their names)"
-    notes = {note.slug: note.text for each in made for note in each.notes}
-    said = [notes.pop(slug) for slug in ("rules-ignored", "rules-cannot-look") if slug in notes]
-    said += [f"notes: {', '.join(notes)}"] if notes else []
-    yield cut_off("; ".join((f"a page: nsysconv {command} --open", *said)), _WIDTH)
+def _doubt(doubts: Sequence[Note]) -> str:
+    # The weightiest one in words: what is missing before what is not exact.
+    worst = min(doubts, key=lambda note: note.severity is not Severity.DROPPED)
+    more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
+    return cut_off(f"! {worst.severity.value}: {worst.text}", _WIDTH - len(more)) + more
+
+
+def _next(notes: Mapping[str, Note], command: str, *, is_short: bool) -> Iterator[str]:
+    # Two lines, or one where there is a line of doubts before.
+    ignored, blind = map(notes.get, _RULES_NOTED)
+    said = [ignored.text] if ignored else []
+    if is_short:
+        names = "--list: names; findings: with all notes"
+        yield _line(f"→ nsysconv report {command} NAME ({names})", "--open: a page", *said)
+        return
+    yield _line(
+        f"→ a table: nsysconv report {command} NAME (--list: names)",
+        f"a page: nsysconv {command} --open",
+    )
+    if blind is not None:
+        look_up = f"rules that cannot look: nsysconv report {command} findings"
+        # Half of a reason says nothing.
+        said.append(blind.text if len("; ".join((*said, blind.text))) <= _ROOM else look_up)
+    others = [slug for slug in notes if slug not in _RULES_NOTED]
+    if others:
+        named = f"notes: {', '.join(others)}"
+        fits = len("; ".join((*said, named))) <= _WIDTH
+        said.append(named if fits else f"notes: {len(others):,}")
+    if said:
+        yield _line(*said)
+
+
+def _line(*parts: str) -> str:
+    return cut_off("; ".join(parts), _WIDTH)
+
+
+def _without_work_in_part(command: str) -> Iterator[str]:
+    yield f"No GPU work is in the part of {command} that was asked for."
+    yield f"Without the flags that choose a part: nsysconv {command}"
 
 
 def _without_work(target: Target, command: str, say: Say) -> Iterator[str]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from nsysconv import queries
 from nsysconv.api import open_profile
-from nsysconv.api.answering import answer_specs
 from nsysconv.api.open_profile import OpenProfile, ReportOptions, ShownReport, shown_report
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.targets import Say, Target, Words, several, silent
@@ -90,6 +89,7 @@ def page(
     by: str | None = None,
     step_range: str | None = None,
     include: Words = (),
+    ignore: Words = (),
     say: Say = silent,
 ) -> list[ShownReport]:
     """Return the reports for a page: those named, else what gives the whole picture of a recording.
@@ -97,7 +97,8 @@ def page(
     `target` is as for `open`, but a store of several profiles gives the rows of all of them, each with
     its profile's label. `limit` cuts the rows of each report (0: none cut; None: 1000, of several
     profiles together); the time line has 50,000 events at most. A report that is not recorded says so in
-    place of rows. The rest is as in `OpenProfile.report`, with what it raises.
+    place of rows. `ignore` names rules that `findings` leaves out. The rest is as in
+    `OpenProfile.report`, with what it raises.
     """
     options = ReportOptions(
         names=several(names or ()) or None,
@@ -108,6 +109,7 @@ def page(
         kernel_names=kernel_names,
         step_range=step_range,
         include=several(include),
+        ignore=several(ignore),
     )
     return page_of(target, options, say)
 
@@ -119,8 +121,8 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         profiles = open_profile.open_all(place, selector, stack, say, include=options.include)
         default = PAGE if len(profiles) == 1 else BESIDE
         left_out = () if options.names else _slow_reports(default, profiles, options.step_range)
-        wanted = (*answer_specs(options), *(n for n in default if n not in queries.ANSWER))
-        names = options.names or tuple(name for name in wanted if name not in left_out)
+        wanted = options.names or tuple(name for name in default if name not in left_out)
+        names = options.without_ignored(wanted)
         open_profile.check_by(options.by, names)
         reports = _reports(profiles, names, options)
         if left_out:

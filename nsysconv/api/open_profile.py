@@ -104,6 +104,22 @@ class ReportOptions:
             return None
         return replace(self.slice, step_range=self.slice.step_range or self.step_range)
 
+    def without_ignored(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return reports as they are asked for: `findings` without the rules of `ignore`.
+
+        Raises UsageError where there are such rules, and `findings` is not among the reports.
+        """
+        if not self.ignore:
+            return tuple(names)
+        rules = ",".join(self.ignore)
+        asked = tuple(
+            f"{name}:ignore={rules}" if queries.parse_spec(name).name == "findings" else name
+            for name in names
+        )
+        if asked == tuple(names):
+            raise UsageError(f"ignore {rules}: of what?", hint="It goes with the report findings.")
+        return asked
+
     def row_limit(self, spec: str) -> int:
         """Return how many rows a report has at most (0: all)."""
         default = queries.default_limit(spec, for_people=self.for_people)

@@ -64,6 +64,7 @@ def report_on(
     dask: str | None = None,
     workers: int | None = None,
     include: Words = (),
+    ignore: Words = (),
     say: Say = silent,
 ) -> list[ShownReport]:
     """Report on a profile or a run, by default the answer and the core reports.
@@ -73,7 +74,8 @@ def report_on(
     median and the greatest value over ranks; but reports that list what happened when stay by rank.
     `by` "rank" keeps all rows below each other, "host" and "device" (physical GPU) give three rows for
     each of these, "step" gives gpu_utilization a row per step. `limit` cuts each report's rows (0: none;
-    None: 20 for people, else 1000 gaps and all of the rest). `include` is as for `open`.
+    None: 20 for people, else 1000 gaps and all of the rest). `include` is as for `open`; `ignore` names
+    rules that `findings` leaves out.
 
     Profiles are looked at by `workers` processes at a time (None: as many as pay), or by the workers of a
     Dask cluster (`dask`: its scheduler's address or file, or "local"); the answer depends on neither.
@@ -90,6 +92,7 @@ def report_on(
         kernel_names=kernel_names,
         step_range=step_range,
         include=several(include),
+        ignore=several(ignore),
     )
     return report_target(target, options, dask=dask, jobs=workers, say=say)
 
@@ -214,7 +217,8 @@ class _ReportJob:
 
 
 def _report_job(options: ReportOptions) -> _ReportJob:
-    names = tuple(queries.DEFAULT if options.names is None else options.names)
+    asked = queries.DEFAULT if options.names is None else options.names
+    names = options.without_ignored(asked)
     open_profile.check_limit(options.limit)
     open_profile.check_word("rows by", options.by, BY)
     if options.by in open_profile.BY:

@@ -25,6 +25,7 @@ from nsysconv.cli.flags import (
     what_option,
 )
 from nsysconv.cli.runtime import check_addresses, say
+from nsysconv.errors import UsageError
 from nsysconv.export import FORMATS
 
 ANSWER = "TARGET"
@@ -43,8 +44,19 @@ class AnswersWithoutCommand(typer.core.TyperGroup):
 
 
 def _is_target(word: str) -> bool:
-    """Return whether a word may name a profile: a path that exists, or what has `@` or `://`."""
-    return "@" in word or "://" in word or os.path.lexists(word)
+    """Return whether a word may name a profile: a path that exists, or what no command is called like.
+
+    Commands have neither `@` nor dots, colons or separators of folders.
+    """
+    return any(sign in word for sign in ("@", ".", ":", os.sep)) or os.path.lexists(word)
+
+
+class AnswerCommand(GroupedCommand):
+    """The command ANSWER, whose name is not typed."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Write how it is called."""
+        formatter.write_usage("nsysconv", f"{ANSWER} [OPTIONS]")
 
 
 app = typer.Typer(
@@ -80,7 +92,7 @@ def _main(
 
 @app.command(
     ANSWER,
-    cls=GroupedCommand,
+    cls=AnswerCommand,
     short_help="Say where the time went, what holds it back, and what to do.",
     epilog=examples(
         ("nsysconv report1.sqlite", "the answer in at most 25 lines"),
@@ -99,6 +111,7 @@ def answer(
             "as one run."
         ),
     ],
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
     brief: Annotated[
@@ -121,6 +134,10 @@ def answer(
     from nsysconv.api.open_profile import ReportOptions
     from nsysconv.cli import commands
 
+    if more:
+        words = " ".join(more)
+        hint = f"Reports are asked for with report: nsysconv report {target} {words}"
+        raise UsageError(f"{words}: only one target is answered", hint=hint)
     step_range = part.pop("step_range")
     options = ReportOptions(
         slice=commands.parse_slice(**part),
@@ -128,7 +145,7 @@ def answer(
         ignore=tuple(ignore or ()),
     )
     if open_:
-        return commands.open_page(target, options, output)
+        return commands.open_page(target, options, format, output)
     return commands.answer(target, options, format, output, brief=brief, jobs=jobs, dask=dask)
 
 

@@ -19,7 +19,7 @@ from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
-from nsysconv.queries import CORE, ROWS_FOR_PEOPLE
+from nsysconv.queries import ROWS_FOR_PEOPLE
 from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
@@ -51,7 +51,7 @@ def answer(
     dask: str | None,
 ) -> int:
     """Run `nsysconv TARGET`; return the exit status."""
-    from nsysconv.api.answering import answer, answer_specs, choices
+    from nsysconv.api.answering import answer, choices
     from nsysconv.api.open_profile import SeveralChoicesError
     from nsysconv.api.reporting import report_target
 
@@ -68,8 +68,8 @@ def answer(
             reports = choices(several, target)
         write(reports, destination, target)
         return 0
-    specs = answer_specs(options)
-    reports = report_target(target, replace(options, names=specs), dask=dask, jobs=jobs, say=say)
+    asked = replace(options, names=queries.ANSWER)
+    reports = report_target(target, asked, dask=dask, jobs=jobs, say=say)
     if brief:
         from nsysconv.render import brief as brief_json
 
@@ -79,18 +79,28 @@ def answer(
     return 0
 
 
-def open_page(target: str, options: ReportOptions, output: str | None) -> int:
-    """Run `nsysconv TARGET --open`: write the page and show it; return the exit status."""
-    name = output or f"{Path(str(split_target(target)[0])).name or 'profile'}.html"
-    status = report(target, options, "html", name, strict=False, jobs=None, dask=None)
+def open_page(
+    target: str, options: ReportOptions, format_name: str | None, output: str | None
+) -> int:
+    """Run `nsysconv TARGET --open`: write the page and show it; return the exit status.
+
+    Without an output it is a file in the current folder, called after the target; what is there under
+    that name is replaced, and that is said.
+    """
+    if format_name not in (None, "html"):
+        raise UsageError(f"--open with -f {format_name}", hint="A page is HTML.")
+    default = f"{Path(str(split_target(target)[0])).name or 'profile'}.html"
+    name = default if output is None else output
     path = Path(name).absolute()
+    replaced = " (in place of an older file)" if path.exists() else ""
+    status = report(target, options, "html", name, strict=False, jobs=None, dask=None)
     if shows_windows():
         import webbrowser
 
         if webbrowser.open(path.as_uri()):
-            print_line(f"{path}: opened")
+            print_line(f"{path}: opened{replaced}")
             return status
-    print_line(f"{path}")
+    print_line(f"{path}{replaced}")
     print_line(f"There is no display here. On your own machine: scp {platform.node()}:{path} .")
     return status
 
@@ -114,14 +124,14 @@ def report(
     dask: str | None,
 ) -> int:
     """Run `nsysconv report`; return the exit status."""
-    from nsysconv.api.answering import answer, answer_specs
+    from nsysconv.api.answering import answer
     from nsysconv.api.reporting import report_target
 
     if target is None:
         hint = "nsysconv report TARGET [REPORT]...; --list names reports."
         raise UsageError("report on what?", hint=hint)
     is_named = bool(options.names)
-    names = queries.expanded(options.names or (*answer_specs(options), *CORE))
+    names = queries.expanded(options.names or queries.DEFAULT)
     destination = parse_destination(format_name, output, names)
     begin_work()
     reports: Sequence[Report]
@@ -142,8 +152,8 @@ def report(
     missing = [each for each in reports if each.table is None]
     # Who asks for a group takes of it what there is.
     named = (name for name in options.names or () if name not in queries.GROUPS)
-    asked = {queries.parse_spec(name).text for name in named}
-    if any(each.name in asked for each in missing):
+    asked = {queries.parse_spec(name).name for name in named}
+    if any(queries.parse_spec(each.name).name in asked for each in missing):
         return NotRecorded.exit_status
     if not destination.for_people and not destination.is_page:
         for each in missing:
@@ -314,6 +324,8 @@ def parse_destination(
     """
     name, path = format_name, None
     if output is not None:
+        if not output:
+            raise UsageError("-o names no file", hint="A file, or a folder with / at its end.")
         path = Path(output)
         follow_links(path)
         if path.is_dir() or output.endswith("/"):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ from nsysconv.timeline.account import (
     Account,
     default_account,
 )
-from nsysconv.timeline.arrays import among, counts, distinct, percent, sums, take
+from nsysconv.timeline.arrays import counts, distinct, percent, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import gaps, window
 from nsysconv.timeline.timeline import Timeline
@@ -237,7 +236,7 @@ class _Calls:
         times = [outer_call_time(timeline, pid) for pid in pids]
         row: Row = {"api_sum_ns": None if None in times else sum(t for t in times if t is not None)}
         calls = timeline.calls
-        mine = timeline.calls_in_slice & among(calls.pid, np.array(pids))
+        mine = timeline.calls_in_slice & calls.of_processes(np.array(pids))
         if mine.any():
             ids = take(calls.name_id, mine)
             spent = sums(ids, take(calls.end - calls.start, mine), int(ids.max()) + 1)
@@ -291,6 +290,7 @@ _MOST_BARS, _MOST_CLASSES = 4, 4
 _WITHOUT_TIMES = (
     "Only totals by name are recorded, and no times: idle time and its causes are not known."
 )
+_WITHOUT_LENGTH = "All that is recorded happened at one moment: there is no time to account for."
 _NAME = 36
 
 
@@ -299,7 +299,9 @@ def say(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
     with_account = [row for row in rows if row["span_ns"]]
     if not with_account:
         figures = [cut_off(_figures_line(row), _WIDTH) for row in rows[:_MOST_BARS]]
-        return (Said("", (_WITHOUT_TIMES, *figures), laid_out=True),) if rows else ()
+        has_times = any(row["span_ns"] is not None for row in rows)
+        first = _WITHOUT_LENGTH if has_times else _WITHOUT_TIMES
+        return (Said("", (first, *figures), laid_out=True),) if rows else ()
     if len(with_account) == 1:
         lines = [*_one_device(with_account[0])]
     else:
@@ -322,8 +324,8 @@ def _one_device(row: Mapping[str, Any]) -> Iterator[str]:
     if rest:
         time = sum(each.time for each in rest)
         share = 100 * time / row["span_ns"]
-        words = "; ".join(each.brief for each in rest)
-        yield f"  {human(time, Unit.NS):>10} {share:>6.1f} %  {words}"
+        head = f"  {human(time, Unit.NS):>10} {share:>6.1f} %  "
+        yield head + _while_it_fits((each.brief for each in rest), _WIDTH - len(head))
     yield _figures_line(row)
     largest = _largest_line(row)
     if largest:
@@ -334,19 +336,29 @@ def _several_devices(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     chosen = [("", row) for row in rows]
     if len(rows) > _MOST_BARS:
         ordered = sorted(rows, key=lambda row: row["busy_pct"])
-        middle = median_low([row["busy_pct"] for row in rows])
-        median = next(row for row in ordered if row["busy_pct"] == middle)
         kinds = ("least busy: ", "median: ", "most busy: ")
-        chosen = list(zip(kinds, (ordered[0], median, ordered[-1]), strict=True))
+        three = (ordered[0], ordered[(len(rows) - 1) // 2], ordered[-1])
+        chosen = list(zip(kinds, three, strict=True))
         yield f"{len(rows)} devices: the least, the median and the most busy of them."
     for kind, row in chosen:
         yield f"{_bar(row, _SHORT_BAR)} {kind}{_place(row, short=True)}: {_at_work(row)}"
         top = sorted(_classes(row), key=lambda each: -each.time)[:3]
-        words = "; ".join(f"{each.share:.1f} % {each.brief}" for each in top)
-        yield f"{' ' * _SHORT_BAR} {words}"
+        words = (f"{each.share:.1f} % {each.brief}" for each in top)
+        yield f"{' ' * _SHORT_BAR} {_while_it_fits(words, _WIDTH - _SHORT_BAR - 1)}"
     yield _figures_line(_added_up(rows))
     if len(rows) < _MOST_BARS:
         yield _largest_line(max(rows, key=lambda row: row["top_kernel_sum_ns"] or 0))
+
+
+def _while_it_fits(parts: Iterable[str], room: int) -> str:
+    line, *others = parts
+    more = "; others"
+    for place, part in enumerate(others):
+        is_last = place == len(others) - 1
+        if len(line) + len(part) + 2 + (0 if is_last else len(more)) > room:
+            return line + more
+        line = f"{line}; {part}"
+    return line
 
 
 @dataclass(frozen=True)
@@ -406,11 +418,17 @@ def _in_window(row: Mapping[str, Any]) -> str:
 
 
 def _figures_line(row: Mapping[str, Any]) -> str:
+    whole = "; ".join(_figures(row, with_count=True))
+    return whole if len(whole) <= _WIDTH else "; ".join(_figures(row, with_count=False))
+
+
+def _figures(row: Mapping[str, Any], *, with_count: bool) -> list[str]:
     parts = []
     if row["api_sum_ns"] is not None:
         parts.append(f"API calls {human(row['api_sum_ns'], Unit.NS)}")
     if row["kernel_sum_ns"] is not None:
-        parts.append(f"kernels {human(row['kernel_sum_ns'], Unit.NS)} ({row['kernel_count']:,})")
+        count = f" ({row['kernel_count']:,})" if with_count else ""
+        parts.append(f"kernels {human(row['kernel_sum_ns'], Unit.NS)}{count}")
     for name, words in _DIRECTIONS.items():
         moved, rate = row[f"{name}_bytes_sum"], row[f"{name}_bytes_per_s"]
         if moved:
@@ -418,7 +436,7 @@ def _figures_line(row: Mapping[str, Any]) -> str:
             parts.append(f"{words} {human(moved, Unit.BYTES)}{speed}")
     if row["span_ns"] is None:
         parts.append(_largest_line(row))
-    return "; ".join(part for part in parts if part)
+    return [part for part in parts if part]
 
 
 def _largest_line(row: Mapping[str, Any]) -> str:

@@ -8,35 +8,46 @@ from typing import Any, TextIO
 
 from nsysconv.codes import TIME_CLASS_COLUMNS
 from nsysconv.names import shorten
+from nsysconv.notes import Severity
 from nsysconv.render.contract import Options
 from nsysconv.render.json import FORM
 from nsysconv.report import Report
 
 MOST_BYTES = 2000
-_MOST_DEVICES, _MOST_FINDINGS = 2, 3
-_NAME, _SENTENCE = 40, 200
+_MOST_DEVICES, _MOST_FINDINGS, _MOST_NOTES = 2, 3, 2
+_NAME, _SENTENCE, _NOTE = 40, 200, 120
 _DEVICE = ("profile", "rank", "device_id", "device", "span_ns", "window_ns", "busy_pct")
 _FINDING = ("rule", "saving_ns", "cost_ns", "share_pct", "rank", "device_id", "finding", "advice")
 _CLASS_COLUMNS = frozenset(TIME_CLASS_COLUMNS.values())
 
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
-    """Write the document: `devices`, the least busy ones first, `findings` in their order, `omitted`."""
+    """Write the document: `devices`, the least busy ones first, `findings` in their order, `omitted`.
+
+    Before them `notes`, if something is missing or not exact: the weightiest ones.
+    """
     by_name = {report.name.partition(":")[0]: report for report in reports}
     devices = by_name["summary"].rows()
     devices.sort(key=lambda row: row["busy_pct"] if row["busy_pct"] is not None else 101)
     findings = by_name["findings"].rows()
-    notes = {note.slug for report in reports for note in report.notes}
+    notes = {note.slug: note for report in reports for note in report.notes}
+    doubts = [note for note in notes.values() if note.severity is not Severity.INFO]
+    doubts.sort(key=lambda note: note.severity is not Severity.DROPPED)
+    said = [
+        {"slug": note.slug, "severity": note.severity.value, "text": shorten(note.text, _NOTE)}
+        for note in doubts[:_MOST_NOTES]
+    ]
     shown_devices, shown_findings = _MOST_DEVICES, _MOST_FINDINGS
     while True:
         document = {
             "format": FORM,
+            **({"notes": said} if said else {}),
             "devices": [_device(row) for row in devices[:shown_devices]],
             "findings": [_finding(row) for row in findings[:shown_findings]],
             "omitted": {
                 "devices": max(len(devices) - shown_devices, 0),
                 "findings": max(len(findings) - shown_findings, 0),
-                "notes": len(notes),
+                "notes": len(notes) - len(said),
             },
         }
         text = json.dumps(document, separators=(",", ":"))

@@ -9,10 +9,10 @@ import numpy as np
 
 from nsysconv.facts import Fact, in_order
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import Array, blocks, counts, factorize, sums, take
+from nsysconv.timeline.arrays import Array, blocks, counts, sums
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
-from nsysconv.timeline.kernel_categories import communicates
+from nsysconv.timeline.kernel_categories import communicates, kernel_name_ids
 from nsysconv.timeline.steps import STEP_RANGE, extent, steps, uncut_by_slice
 from nsysconv.timeline.timeline import (
     Timeline,
@@ -303,24 +303,26 @@ class _Device:
 
 
 def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[tuple[str, str]]]:
-    # Per operation the number of what it is, and the class and name by number.
+    # Per operation the number of what it is, and the class and name by number: kernels by their names,
+    # then the other kinds.
     rows, texts = _kernel_names(timeline)
-    name = np.zeros(len(ops), np.int32)
-    kernels = ops.kind == OpKind.KERNEL
-    name[kernels] = rows.take(take(ops.row, kernels))
-    group, (kinds, names) = factorize(ops.kind, name)
-    class_of = np.zeros(len(kinds), np.int8)
+    names = [*texts, *(_NAMES.get(kind, "") for kind in OpKind)]
+    group = np.empty(len(ops), np.int32)
+    for block in blocks(len(ops)):
+        kind = ops.kind[block]
+        group[block] = kind
+        group[block] += len(texts)
+        kernels = np.flatnonzero(kind == OpKind.KERNEL)
+        group[block][kernels] = rows.take(ops.row[block].take(kernels))
+    class_of = np.zeros(len(names), np.int8)
     class_of[group] = place
-    return group, [
-        (OPERATION_CLASSES[i], texts[name] if kind == OpKind.KERNEL else _NAMES[OpKind(kind)])
-        for i, kind, name in zip(class_of.tolist(), kinds.tolist(), names.tolist(), strict=True)
-    ]
+    classes = [OPERATION_CLASSES[i] for i in class_of.tolist()]
+    return group, list(zip(classes, names, strict=True))
 
 
 @cached_whole
 def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
-    name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
-    place, (ids,) = factorize(name_id)
+    place, ids = kernel_name_ids(timeline)
     texts = timeline.profile.names(ids)
     return place, [texts[i] for i in ids.tolist()]
 

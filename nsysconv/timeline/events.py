@@ -172,6 +172,13 @@ class ApiCalls(Columns):
     crossing: int
     threads: tuple[tuple[int, int], ...]
 
+    def of_processes(self, pids: Array) -> Array:
+        """Return which calls are of these processes, as a mask."""
+        wanted = [pid in pids for pid, _ in self.threads]
+        if all(wanted):
+            return np.broadcast_to(np.True_, len(self))
+        return take(np.array(wanted, bool), self.thread)
+
     def on_a_thread(self, which: Array) -> Array:
         """Return of the calls at these indices, those whose thread is recorded, as a mask."""
         recorded = np.array([tid != MISSING for _, tid in self.threads], bool)

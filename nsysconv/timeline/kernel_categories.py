@@ -148,11 +148,17 @@ def _categories_until_communication(
     return _categories(timeline, rules(path).until(COMMUNICATION))
 
 
-def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
-    profile = timeline.profile
-    name_id = profile.columns("kernel", ("name_id",))["name_id"]
+@cached_whole
+def kernel_name_ids(timeline: Timeline) -> tuple[Array, Array]:
+    """Return per row of the kernels' table a number of its name, and the ids of names by number."""
+    name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
     place, (ids,) = factorize(name_id)
-    texts = profile.names(ids[ids != MISSING])
+    return place, ids
+
+
+def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
+    place, ids = kernel_name_ids(timeline)
+    texts = timeline.profile.names(ids[ids != MISSING])
     numbers = {OTHER: 0}
     by_id = [
         numbers.setdefault(found.category(texts[i]), len(numbers)) if i in texts else 0

@@ -23,7 +23,7 @@ from nsysconv.timeline.annotations import named, operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, distinct, take
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans
 from nsysconv.timeline.slices import Moment, Percent, Slice
-from nsysconv.timeline.timeline import Timeline, cached
+from nsysconv.timeline.timeline import Timeline, cached, cached_small
 
 Interval = tuple[int, int]
 
@@ -277,6 +277,15 @@ class _Sliced(Timeline):
             kept &= which_named(spans, self._name.search)
         kept &= self._in_time(spans.pid, spans.start, spans.end)
         return kept
+
+    @cached_small
+    def holds_all_ops_on(self, device: int) -> bool:
+        low, high = self.limits(self.pids_on(device)) or (_FIRST, _LAST)
+        ops = self.whole.ops
+        there = (ops.device == device) & ops.timed & (ops.start < high)
+        # What takes no time, and starts at a moment, is in it.
+        there &= np.maximum(ops.end, ops.start + 1) > low
+        return not (there & ~self.ops_in_slice).any()
 
     def limits(self, pids: Array) -> Interval | None:
         if self._times is None:

@@ -150,6 +150,10 @@ class Timeline:
         """Return which of these processes are in the slice, as a mask."""
         return np.ones(len(pids), bool)
 
+    def holds_all_ops_on(self, device: int) -> bool:
+        """Return whether all that a device ran at the time of the slice is in it."""
+        return True
+
     def limits(self, pids: Array) -> tuple[int, int] | None:
         """Return when the slice, if it says so, begins and ends in these processes (none: in any)."""
         return None

@@ -60,8 +60,9 @@ class Found:
     """What a rule measured on one device, whether or not its value is above the threshold.
 
     `time_ns` is the saving of a rule of the kind saving, else the cost: a union clipped to the time of
-    the account. `details` are the values of the finding's words. Where one gap is meant,
-    `before` and `after` name the operations around it. `part`: the slice to look at, as flags.
+    the account. `details` are the values of the finding's words, which a rule may leave out where it does
+    not speak. `before` and `after` name the operations around the gap that costs most. `part`: the slice
+    to look at, as flags.
     """
 
     value: float
@@ -103,9 +104,10 @@ class Scene:
         assert made is not None
         return made
 
-    def threshold(self, rule: str) -> float | None:
-        """Return above which value a rule speaks; None: it is off."""
-        return threshold(self.request, rule)
+    def speaks(self, rule: str, measured: Found | None) -> bool:
+        """Return whether there is a finding of a rule with what it measured."""
+        limit = threshold(self.request, rule)
+        return limit is not None and measured is not None and measured.value > limit
 
     @property
     def times(self) -> Mapping[str, int]:
@@ -152,21 +154,10 @@ class Scene:
         return next((g for g in gaps(self.timeline, "no_op") if g.device == self.device), None)
 
     @cached_property
-    def in_its_processes(self) -> Array:
-        """Return which API calls are of the device's processes, as a mask."""
-        calls = self.timeline.calls
-        result = np.zeros(len(calls), bool)
-        if {pid for pid, _ in calls.threads} <= set(self.timeline.pids_on(self.device).tolist()):
-            result[:] = True
-            return result
-        for pid in self.timeline.pids_on(self.device).tolist():
-            result |= calls.pid == pid
-        return result
-
-    @cached_property
     def outermost(self) -> Array:
         """Return which calls are outermost ones of the device's processes, as a mask."""
-        result: Array = self.in_its_processes & self.timeline.calls.outermost
+        calls = self.timeline.calls
+        result: Array = calls.of_processes(self.timeline.pids_on(self.device)) & calls.outermost
         return result
 
     def calls_named(self, fits: Callable[[str], object], shortest_ns: int = 0) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nsysconv.cache import cached_in
 from nsysconv.codes import MEMORY_KINDS
 from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
@@ -18,6 +19,7 @@ _SMALL_BYTES = 4096
 _FEWEST_SMALL = 100
 
 
+@cached_in("measured")
 def _copies(scene: Scene) -> tuple[GpuOps, dict[str, Array]]:
     ops = scene.ops.take(scene.ops.kind == OpKind.MEMCPY)
     column = scene.timeline.profile.columns(
@@ -90,7 +92,8 @@ def small_copies(scene: Scene) -> Found | None:
     low, high = scene.window.start, scene.window.end
     time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
     time += int(scene.gaps.dur[among(scene.gaps.end, np.sort(mine.start))].sum())
-    return Found(scene.of_window(time), time, {"count": len(mine)})
+    count = counted(len(mine), "copy", "copies")
+    return Found(scene.of_window(time), time, {"count": count})
 
 
 RULES: dict[str, Measure] = {

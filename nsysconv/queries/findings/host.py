@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ WAITS = re.compile(
     r"|hip(?:Device|Stream|Ctx|Event)Synchronize"
 )
 SYNCHRONOUS_COPIES = re.compile(r"(?:cuda|cu|hip)Memcpy(?!.*Async)(?!Batch)")
-_HOST, _LAUNCH = PARTS.index("host"), PARTS.index("launch")
+_HOST, _LAUNCH, _QUEUE = (PARTS.index(name) for name in ("host", "launch", "queue"))
 _SHORT_GAP_NS = 200_000
 _SHORT_KERNEL_NS = 20_000
 _MOST_GAPS = 100_000
@@ -55,7 +55,7 @@ def launch_bound(scene: Scene) -> Found | None:
         waited = parts(scene.timeline, short)[[_HOST, _LAUNCH]].sum(axis=0)
         time += int(waited.sum())
         count += int(np.count_nonzero(waited))
-    details = {"mean_kernel": human(mean, Unit.NS), "gap_count": count}
+    details = {"mean_kernel": human(mean, Unit.NS), "gaps": counted(count, "gap", "gaps")}
     return Found(scene.of_window(time), time, details)
 
 
@@ -68,13 +68,15 @@ def host_bound(scene: Scene) -> Found | None:
     if scene.gaps is None:
         return None
     found = drop_threadless_host_parts(scene.timeline, scene.gaps)
-    bound, threshold = launch_bound(scene), scene.threshold("launch_bound")
-    if bound is not None and threshold is not None and bound.value > threshold:
+    if scene.speaks("launch_bound", launch_bound(scene)):
         found = found.take(np.flatnonzero(found.dur >= _SHORT_GAP_NS))
     activity = host_activity(scene.timeline)
     time = max(activity.outside_calls(found) - _loading_time(scene, found), 0)
+    measured = Found(scene.of_window(time), time)
+    if not scene.speaks("host_bound", measured):
+        return measured
     details = {"doing": _doing(activity, found)}
-    return Found(scene.of_window(time), time, details, **_longest(scene, found))
+    return replace(measured, details=details, **_where(scene, found, found.host_end - found.start))
 
 
 def _doing(activity: HostActivity, found: Gaps) -> str:
@@ -99,20 +101,17 @@ def _doing(activity: HostActivity, found: Gaps) -> str:
 
 def _loading_time(scene: Scene, found: Gaps) -> int:
     # How much of the host parts the data loader takes, where it takes enough to be said.
-    loader, threshold = _loader(scene), scene.threshold("data_loader")
-    if threshold is None or not len(loader.starts):
-        return 0
-    measured = data_loader(scene)
-    if measured is None or measured.value <= threshold:
+    loader = _loader(scene)
+    if not len(loader.starts) or not scene.speaks("data_loader", data_loader(scene)):
         return 0
     return int(loader.covered(found.start, found.host_end).sum())
 
 
-def _longest(scene: Scene, found: Gaps) -> dict[str, Any]:
-    # Where the longest gap is: the operations around it, and its stream.
+def _where(scene: Scene, found: Gaps, cost: Array) -> dict[str, Any]:
+    # Where the gap is that costs most: the operations around it, and its stream.
     if not len(found):
         return {}
-    top = int(found.dur.argmax())
+    top = int(cost.argmax())
     ended_by = int(found.ended_by[top])
     low = int(found.start[top])
     # No slice: what ends a gap, and so its cause, lies outside of it.
@@ -174,12 +173,12 @@ def sync_each_kernel(scene: Scene) -> Found | None:
     if not kernels or scene.gaps is None:
         return None
     details = {
-        "share": 100 * len(places) / kernels,
+        "kernels": counted(kernels, "kernel", "kernels"),
         "count": counted(len(places), "gap", "gaps"),
         "calls": scene.names_of(waits),
     }
-    found = scene.gaps.take(places)
-    return Found(len(places) / kernels, after.time, details, **_longest(scene, found))
+    where = _where(scene, scene.gaps.take(places), after.cost)
+    return Found(len(places) / kernels, after.time, details, **where)
 
 
 def sync_small_copies(scene: Scene) -> Found | None:
@@ -194,21 +193,31 @@ def sync_small_copies(scene: Scene) -> Found | None:
     if scene.gaps is None or not len(ended):
         return None
     fitting = np.flatnonzero(among(scene.gaps.start[after.places], ended))
-    places, time = after.places[fitting], int(after.cost[fitting].sum())
-    found = scene.gaps.take(places)
+    cost = after.cost[fitting]
+    time = int(cost.sum())
     return Found(
         scene.of_window(time),
         time,
-        {"count": counted(len(places), "time", "times")},
-        **_longest(scene, found),
+        {"count": counted(len(fitting), "time", "times")},
+        **_where(scene, scene.gaps.take(after.places[fitting]), cost),
     )
 
 
 def queue_wait(scene: Scene) -> Found | None:
     """Measure the idle time in which the next operation had been launched."""
     time = scene.times["idle_queue"]
-    where = {} if scene.gaps is None else _longest(scene, scene.gaps)
-    return Found(scene.of_window(time), time, {}, **where)
+    measured = Found(scene.of_window(time), time)
+    if scene.gaps is None or not scene.speaks("queue_wait", measured):
+        return measured
+    cost = parts(scene.timeline, scene.gaps)[_QUEUE]
+    return replace(measured, **_where(scene, scene.gaps, cost))
+
+
+def idle_unknown(scene: Scene) -> Found | None:
+    """Measure the idle time of which no cause is recorded."""
+    time = scene.times["idle_unknown"]
+    where = {} if scene.gaps is None else _where(scene, scene.gaps, scene.gaps.dur)
+    return Found(scene.of_window(time), time, **where)
 
 
 @cached_in("measured")
@@ -267,6 +276,7 @@ RULES: dict[str, Measure] = {
     "sync_each_kernel": sync_each_kernel,
     "sync_small_copies": sync_small_copies,
     "queue_wait": queue_wait,
+    "idle_unknown": idle_unknown,
     "data_loader": data_loader,
     "profiler_overhead": profiler_overhead,
     "shared_gpu": shared_gpu,

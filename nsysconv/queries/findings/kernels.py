@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nsysconv.errors import NotRecorded
@@ -12,7 +14,7 @@ from nsysconv.timeline.account import GRAPH_LAUNCH
 from nsysconv.timeline.arrays import Array, factorize, sums
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import measure
-from nsysconv.timeline.kernel_categories import COMMUNICATION, rules
+from nsysconv.timeline.kernel_categories import COMMUNICATION, kernel_name_ids, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, totals
 from nsysconv.timeline.utilization import kernel_fill, sm_count
@@ -35,6 +37,9 @@ def one_kernel(scene: Scene) -> Found | None:
     if not whole:
         return None
     top = max(entries, key=lambda entry: entry.sum_ns)
+    measured = Found(100 * top.sum_ns / whole, top.sum_ns)
+    if not scene.speaks("one_kernel", measured):
+        return measured
     ops = scene.ops
     mine = np.flatnonzero(ops.kind == OpKind.KERNEL)
     mine = mine[_is_named(scene, ops.row[mine], top.name)]
@@ -43,13 +48,12 @@ def one_kernel(scene: Scene) -> Found | None:
         "name": shorten_kernel(top.name, _NAME),
         "count": counted(top.count, "launch", "launches"),
     }
-    return Found(100 * top.sum_ns / whole, time, details)
+    return replace(measured, time_ns=time, details=details)
 
 
 def _is_named(scene: Scene, rows: Array, name: str) -> Array:
     # Two ids may be of one name.
-    ids = scene.timeline.profile.columns("kernel", ("name_id",))["name_id"]
-    place, (known,) = factorize(ids)
+    place, known = kernel_name_ids(scene.timeline)
     texts = scene.timeline.profile.names(known)
     wanted = np.array([texts[i] == name for i in known.tolist()], bool)
     result: Array = wanted.take(place.take(rows))
@@ -96,6 +100,13 @@ def _kernel_name(scene: Scene, name_id: int) -> str:
 
 def low_parallelism(scene: Scene) -> Found | None:
     """Measure the time in which long kernels ran that have few blocks or a low occupancy."""
+    ops = scene.ops
+    long = (ops.kind == OpKind.KERNEL) & (ops.dur >= _LONG_KERNEL_NS)
+    low, high = scene.window.start, scene.window.end
+    most = measure(ops.start, ops.end, low, high, long)
+    # Sizes are most of what there is to read of a kernel.
+    if not scene.speaks("low_parallelism", at_most := Found(scene.of_window(most), most)):
+        return at_most
     fill = kernel_fill(scene.timeline, scene.device, _LONG_KERNEL_NS)
     multiprocessors = sm_count(scene.timeline, scene.device)
     if not len(fill.row):
@@ -110,7 +121,7 @@ def low_parallelism(scene: Scene) -> Found | None:
     mine = np.flatnonzero(few | weak)
     if not len(mine):
         return None
-    time = measure(fill.start[mine], fill.end[mine], scene.window.start, scene.window.end)
+    time = measure(fill.start[mine], fill.end[mine], low, high)
     top, _ = _most(_name_ids(scene, fill.row[mine]), (fill.end - fill.start)[mine])
     reasons = (
         (few, f"fewer blocks than the {multiprocessors} SMs"),

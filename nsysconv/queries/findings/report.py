@@ -13,7 +13,14 @@ from nsysconv.names import cut_off
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import stragglers
 from nsysconv.queries.columns import PROFILE, count_column, values_by_column
-from nsysconv.queries.contract import Option, Query, Request, Result
+from nsysconv.queries.contract import (
+    CALL_FACTS,
+    GPU_OP_FACTS,
+    Option,
+    Query,
+    Request,
+    Result,
+)
 from nsysconv.queries.findings import (
     communication,
     copies,
@@ -56,6 +63,7 @@ _LONGEST = ("host_bound", "low_parallelism", "allocation")
 _SMALL_PCT = 1.0
 _LARGE_PCT = 10.0
 _IDLE_RULES_NEED_ONE_CLOCK = "one clock for CPU and GPU"
+_IDLE_RULES_NEED_ALL = "the operations that the slice leaves out"
 
 _COLUMNS = (
     PROFILE,
@@ -70,8 +78,10 @@ _COLUMNS = (
     Column("threshold", Unit.REAL, "Above which value there is a finding."),
     Column("unit", Unit.TEXT, "Of value and threshold.", brief=False),
     Column("step", Unit.TEXT, "The step that it is of; null: none.", brief=False),
-    Column("stream_id", Unit.ID, "The stream of the longest gap; null: none.", brief=False),
-    Column("before", Unit.TEXT, "What ran before the longest gap; null: none.", brief=False),
+    Column(
+        "stream_id", Unit.ID, "Stream of what ended the costliest gap; null: none.", brief=False
+    ),
+    Column("before", Unit.TEXT, "What ran before the costliest gap; null: none.", brief=False),
     Column("after", Unit.TEXT, "What ran after it; null: none.", brief=False),
     count_column("device_count", "Devices (of a run: of all ranks) with this finding."),
     Column("finding", Unit.TEXT, "The finding in a sentence.", prose=True),
@@ -147,6 +157,11 @@ def partial(timeline: Timeline, request: Request) -> Partial:
         scene = Scene(timeline, device, request)
         rank = timeline.rank_of(timeline.pids_on(device))
         found = {}
+        if not timeline.holds_all_ops_on(device):
+            # Beside what is left out, the device was not idle.
+            for name in wanted:
+                if words()[name].kind == SAVING or name == "gpu_bound":
+                    blind.setdefault(name, _IDLE_RULES_NEED_ALL)
         for name, measured in _measured(scene, [n for n in wanted if n not in blind]):
             if isinstance(measured, NotRecorded):
                 blind[name] = ", ".join(measured.words)
@@ -440,7 +455,9 @@ FINDINGS = Query(
         Fact.API_CALLS, Fact.RANGES, Fact.OPERATORS,
     },
     totals=frozenset({Fact.KERNEL_TOTALS}),
-    uses=set(),
+    uses={
+        *GPU_OP_FACTS, *CALL_FACTS, Fact.THREADS, Fact.RANGES, Fact.OPERATORS, Fact.OVERHEAD,
+    },
     options=OPTIONS,
     columns=COLUMNS,
     say=say,

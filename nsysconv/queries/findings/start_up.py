@@ -6,11 +6,12 @@ import re
 
 import numpy as np
 
+from nsysconv.facts import Fact
 from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.findings.contract import Found, Measure, Scene, uncovered
 from nsysconv.report import Unit, human
 from nsysconv.timeline.annotations import operators, ranges
-from nsysconv.timeline.arrays import distinct
+from nsysconv.timeline.arrays import Array, distinct
 from nsysconv.timeline.intervals import Union
 from nsysconv.timeline.steps import annotated, steps
 
@@ -31,9 +32,8 @@ def start_up(scene: Scene) -> Found | None:
     calls = scene.timeline.calls
     before = int(np.searchsorted(calls.start, high))
     early = np.flatnonzero(scene.outermost[:before])
-    during = scene.during(early, low, high)
     part = f"--time :{scene.window.start}ns"
-    return Found(scene.of_span(time), time, {"during": during}, part=part)
+    return Found(scene.of_span(time), time, _during(scene, early, low, high), part=part)
 
 
 def tear_down(scene: Scene) -> Found | None:
@@ -45,8 +45,18 @@ def tear_down(scene: Scene) -> Found | None:
     high = min(int(max(ends)), scene.span.end)
     late = np.flatnonzero(scene.outermost & (calls.end > low))
     time = max(high - low, 0)
-    during = scene.during(late, low, high)
-    return Found(scene.of_span(time), time, {"during": during}, part=f"--time {low}ns:")
+    part = f"--time {low}ns:"
+    return Found(scene.of_span(time), time, _during(scene, late, low, high), part=part)
+
+
+def _during(scene: Scene, which: Array, low: int, high: int) -> dict[str, str]:
+    # In which of these calls most of [low, high) was spent, and how much of it in none.
+    named = scene.during(which, low, high)
+    outside = high - low - uncovered(scene.calls_at(which), scene.busy, low, high)
+    if Fact.API_CALLS not in scene.timeline.profile.facts or outside * 10 < high - low:
+        return {"during": named}
+    time = human(outside, Unit.NS) if named else "all of it"
+    return {"during": f"{named}, {time} outside of the API's calls"}
 
 
 def module_loading(scene: Scene) -> Found | None:
