@@ -145,6 +145,7 @@ class Operator(NamedTuple):
     kind: str = "operator"
     tid: int = TID
     pid: int = PID
+    shapes: str | None = None
 
 
 class OsrtCall(NamedTuple):
@@ -272,7 +273,7 @@ _CODED = {"direction": ("direction", codes.DIRECTIONS), "src": ("src_kind", code
           "layer": ("layer", codes.API_LAYERS)}  # fmt: skip
 _NAMED = {"instruction": "instruction_id", "file": "source_file_id",
           "short": "short_name_id", "mangled": "mangled_name_id",
-          "group": "group_id", "members": "group_ranks_id"}  # fmt: skip
+          "group": "group_id", "members": "group_ranks_id", "shapes": "shapes_id"}  # fmt: skip
 _KINDS = {Range: codes.RANGE_KINDS, Operator: codes.OPERATOR_KINDS,
           Overhead: codes.OVERHEAD_KINDS, MpiCall: codes.MPI_KINDS,
           Collective: codes.COLLECTIVE_KINDS,

@@ -79,7 +79,8 @@ def test_what_nearly_has_it_or_cannot_be_seen(case: dict[str, str]) -> None:
 
 def test_thresholds_of_the_documentation() -> None:
     lines = r"^\| ((?:`\w+`(?:, )?)+) \| .*? \| ([\d.]+) ?%? \| "
-    table = dict(re.findall(lines, DEFINITIONS, re.MULTILINE))
+    section = DEFINITIONS[DEFINITIONS.index("\n## Findings\n") :]
+    table = dict(re.findall(lines, section, re.MULTILINE))
     told = {rule: float(value) for rules, value in table.items() for rule in re.findall(r"\w+", rules)}
     assert told == {rule: each.threshold for rule, each in words().items()}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import NSYS
+from conftest import FIXTURES, NSYS
 from nasty import NAMES
 from rich.cells import cell_len
 from small_store import Kernel, opened
@@ -333,7 +333,11 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_each_report_of_a_profile_shows_itself(name: str) -> None:
-    source = NSYS / "ranges-3.28.1.sqlite" if name == "ranges" else TWO_GPUS
+    sources = {
+        "ranges": NSYS / "ranges-3.28.1.sqlite",
+        "operators": FIXTURES / "kineto" / "recorded-plain.json.gz",
+    }
+    source = sources.get(name, TWO_GPUS)
     late = (Kernel(0, 90, name="nccl_AllReduce"), Kernel(20, 90, device=1, name="nccl_AllReduce"))
     with opened(*late) if name == "stragglers" else nsysconv.open(source) as profile:
         figure = profile.report(name).plot()

@@ -16,6 +16,7 @@ from nsysconv.report import MISSING
 from nsysconv.timeline import arrays
 from nsysconv.timeline import projection as module
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, number_threads
+from nsysconv.timeline.intervals import grouped_measure
 from nsysconv.timeline.nesting import Paths, build_tree, path_texts
 from nsysconv.timeline.projection import projection
 
@@ -129,7 +130,7 @@ def test_groups_that_do_not_fit_in_63_bits_together() -> None:
     start = np.array([0, 5, 0, 0, long - 1], np.int64)
     end = np.array([10, 15, long, 4, long], np.int64)
     group = np.array([0, 0, 1, 2, 2])
-    assert module._grouped_measure(start, end, group, 3).tolist() == [15, long, 5]
+    assert grouped_measure(start, end, group, 3).tolist() == [15, long, 5]
 
 
 def test_a_mask_says_which_are_of_any_thread() -> None:

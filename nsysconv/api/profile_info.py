@@ -13,7 +13,7 @@ from nsysconv import queries
 from nsysconv.api import open_profile
 from nsysconv.api.open_profile import OpenProfile, ShownReport, shown_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
-from nsysconv.facts import in_order
+from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
 from nsysconv.report import Column, Said, Unit, human, report_table, utc
@@ -23,6 +23,7 @@ from nsysconv.store.location import redacted_target as shown_target
 from nsysconv.store.read import Profile
 from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
+from nsysconv.timeline.operator_calls import may_have_operators
 from nsysconv.timeline.timeline import Timeline
 
 _ATTRIBUTES = (
@@ -351,7 +352,7 @@ _QUESTIONS = {
     "idle time": ("idle_summary", "idle_host", "idle_gaps"),
     "transfers": ("transfers", "transfer_sizes"),
     "host": ("api_vs_kernel", "launch_stats", "queue_length", "timeline_events"),
-    "ranges and steps": ("ranges", "steps"),
+    "ranges, operators and steps": ("ranges", "operators", "operator_kernels", "steps"),
     "ranks": ("comm_overlap", *queries.OVER_RANKS),
     "rules": rules.REPORTS,
     "as nsys stats": stats.REPORTS,
@@ -370,6 +371,8 @@ def _not_in_profile(name: str, timeline: Timeline, rank_count: int) -> list[str]
         return ["several ranks: there is one"]
     if name == "steps" and not found_in.steps(timeline, found_in.STEP_RANGE):
         return [f"steps: no range is called {found_in.STEP_RANGE}"]
+    if name == "operators" and not may_have_operators(timeline):
+        return [Fact.OPERATORS.label]
     return []
 
 

@@ -20,9 +20,10 @@ from nsysconv.queries.columns import (
     sum_column,
     with_per_step,
 )
-from nsysconv.queries.contract import ColumnValues, Query, Request, Result
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture, Unit
-from nsysconv.timeline.arrays import factorize, grouped_statistics, percent
+from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, percent
+from nsysconv.timeline.kernel_categories import ANSWERS, UNKNOWN, tensor_core_use, uses_tensor_cores
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
@@ -34,6 +35,12 @@ KERNEL_PCT = Column(
     better="less",
     adds=True,
 )
+TENSOR_CORES = Column(
+    "tensor_cores",
+    Unit.TEXT,
+    "Whether it uses Tensor Cores, as its name says: yes, no, unknown.",
+    brief=False,
+)
 COLUMNS = (
     *BY_DEVICE,
     key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
@@ -42,6 +49,7 @@ COLUMNS = (
     per_step("per_step_ns", "kernel_sum_ns"),
     KERNEL_PCT,
     *statistics_columns(DURATION_DOCS),
+    TENSOR_CORES,
 )
 
 
@@ -82,9 +90,23 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
         "kernel_sum_ns": statistics.total,
         "kernel_pct": percent(spent, int(spent.sum()) or 1),
         **statistics_values(statistics),
+        "tensor_cores": _tensor_cores(timeline, group, names, spelling),
     }
     order = sorted(range(count), key=lambda i: (-int(spent[i]), names[i], int(devices[i])))
     return rows_at(values, order)
+
+
+def _tensor_cores(timeline: Timeline, group: Array, names: list[str], spelling: str) -> list[str]:
+    # Of names that do not say it, as those of all that have it do.
+    if spelling == "demangled":
+        return list(map(uses_tensor_cores, names))
+    use = tensor_core_use(timeline)[timeline.rows("kernel")]
+    _, (groups, uses) = factorize(group, use)
+    answers = [ANSWERS[UNKNOWN]] * len(names)
+    several = counts(groups, len(names))
+    for place, answer in zip(groups.tolist(), uses.tolist(), strict=True):
+        answers[place] = ANSWERS[answer] if several[place] == 1 else ANSWERS[UNKNOWN]
+    return answers
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
@@ -106,4 +128,5 @@ def _from_totals(timeline: Timeline) -> ColumnValues:
         "kernel_sum_ns": [total.sum_ns for total in kernels],
         "kernel_pct": percent(np.array(spent), sum(spent) or 1),
         **{name: [getattr(total, name) for total in kernels] for name in statistics},
+        "tensor_cores": [uses_tensor_cores(name) for (_, name), _ in rows],
     }

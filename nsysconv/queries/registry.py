@@ -49,6 +49,8 @@ OWN = (
     "timeline_events",
     "steps",
     "ranges",
+    "operators",
+    "operator_kernels",
     "comm_overlap",
     "kernel_categories",
     "launch_stats",

@@ -39,6 +39,7 @@ from nsysconv.timeline.account import (
 from nsysconv.timeline.arrays import counts, distinct, percent, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import gaps, window
+from nsysconv.timeline.kernel_categories import ANSWERS, UNKNOWN, YES, uses_tensor_cores
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
     API_CALL,
@@ -84,6 +85,15 @@ _COLUMNS = (
     ),
     count_column("kernel_count", "Kernels in the time of the account."),
     sum_column("kernel_sum_ns", "Sum of their durations in it.", "kernel_count"),
+    Column(
+        "tensor_core_pct",
+        Unit.PCT,
+        "Those on Tensor Cores, as their names say, as a share of that sum.",
+        better="more",
+    ),
+    Column(
+        "tensor_core_unknown_pct", Unit.PCT, "Those whose names do not say it, as a share of it."
+    ),
     *(
         column
         for name, words in _DIRECTIONS.items()
@@ -171,6 +181,10 @@ def _account_values(made: Account) -> Row:
     for entry in kernels:
         by_name[entry.name] = by_name.get(entry.name, 0) + entry.sum_ns
     top = max(by_name, key=lambda name: by_name[name], default=None)
+    whole = sum(by_name.values())
+    by_use = dict.fromkeys(ANSWERS, 0)
+    for name, spent in by_name.items():
+        by_use[uses_tensor_cores(name)] += spent
     return {
         **{
             column: None if name in made.not_recorded else made.times[name]
@@ -179,7 +193,9 @@ def _account_values(made: Account) -> Row:
         "busy_ns": busy,
         "busy_pct": float(percent(busy, made.span.length or 1)),
         "kernel_count": sum(entry.count for entry in kernels),
-        "kernel_sum_ns": sum(entry.sum_ns for entry in kernels),
+        "kernel_sum_ns": whole,
+        "tensor_core_pct": float(percent(by_use[ANSWERS[YES]], whole)),
+        "tensor_core_unknown_pct": float(percent(by_use[ANSWERS[UNKNOWN]], whole)),
         "top_kernel": top,
         "top_kernel_sum_ns": None if top is None else by_name[top],
     }

@@ -355,6 +355,16 @@ def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
     return result
 
 
+def weighted_mean(groups: Array, values: Array, weights: Array, count: int) -> Array:
+    """Return per group the mean of values by weights; NaN counts as 0, and a group of NaN alone is it."""
+    known = ~np.isnan(values)
+    total = np.bincount(groups, np.where(known, values * weights, 0.0), count)
+    weight = np.bincount(groups, weights, count)
+    some = np.bincount(groups, known, count) > 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(some, total / weight, np.nan)
+
+
 def decade(values: Array) -> Array:
     """Return per value the largest of 0, 1,000, 10,000, … that is not above it; MISSING stays MISSING."""
     edges = np.concatenate(([0], 10 ** np.arange(3, 18, dtype=np.int64)))

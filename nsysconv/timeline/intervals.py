@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import Array, Columns, blocks, indices, take
+from nsysconv.timeline.arrays import Array, Columns, blocks, indices, sums, take
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,23 @@ def measure(starts: Array, ends: Array, low: int, high: int, which: Array | None
         result += int(np.maximum(e - np.maximum(s, reach[:-1]), 0).sum())
         latest = reach[-1]
     return result
+
+
+def grouped_measure(start: Array, end: Array, group: Array, count: int) -> Array:
+    """Return per group how much its intervals cover, which are together, and by their starts."""
+    if not len(start):
+        return np.zeros(count, np.int64)
+    origin, span = int(start.min()), int(end.max()) - int(start.min()) + 1
+    measure = np.zeros(count, np.int64)
+    # Groups are laid out one behind the other in time, as many at once as 63 bits hold.
+    most = max(1, (1 << 62) // span)
+    for low in range(0, count, most):
+        rows = slice(*np.searchsorted(group, (low, low + most)).tolist())
+        shift = (group[rows] - low) * span - origin
+        s, e = start[rows] + shift, end[rows] + shift
+        reach = np.maximum.accumulate(np.append(MISSING, e))[:-1]
+        measure += sums(group[rows], np.maximum(e - np.maximum(s, reach), 0), count)
+    return measure
 
 
 def union_with(one: Union, starts: Array, ends: Array, which: Array | None = None) -> Union:

@@ -1,6 +1,7 @@
-"""Kinds of kernels, derived from their names by rules that users can put their own before.
+"""Kinds of kernels, and whether they use Tensor Cores, derived from their names by rules.
 
-The rules are in kernel_categories.toml beside this module, which says how they are written.
+The rules are in kernel_categories.toml, which users can put their own before, and tensor_cores.toml,
+beside this module. They say how they are written.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ OTHER = "other"
 # A pattern may look at a name many times over, and no function's name is as long.
 _LONGEST = 20_000
 
-_FILE = "kernel_categories.toml"
 _FORM = "A rule is `[[rule]]` with `category = \"…\"` and `patterns = ['…', …]`."
 
 
@@ -53,25 +53,20 @@ class Rules:
         return Rules(self.ordered[: last + 1])
 
 
-def rules(path: str | None = None) -> Rules:
-    """Return our rules, those of a file before them; raise UsageError for a file without rules."""
-    if path is None:
-        return _own()
+@cache
+def _own_rules(file: str) -> Rules:
+    """Return the rules of a TOML file beside this module."""
+    text = Path(__file__).with_name(file).read_text(encoding="utf-8")
+    return Rules(tuple(_rules(tomllib.loads(text)["rule"], file)))
+
+
+def _rules_of(path: str) -> Rules:
+    """Return the rules of a user's file. Raises UsageError for one that cannot be read, or has none."""
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, ValueError, RuntimeError) as error:  # not UTF-8, a NUL; `~` of no user
         what = f"rules of kernel categories cannot be read: {error}"
         raise UsageError(what, where=path, hint="Name a TOML file. " + _FORM) from error
-    return Rules(tuple(_parsed(text, path)) + _own().ordered)
-
-
-@cache
-def _own() -> Rules:
-    text = Path(__file__).with_name(_FILE).read_text(encoding="utf-8")
-    return Rules(tuple(_parsed(text, _FILE)))
-
-
-def _parsed(text: str, path: str) -> Iterator[tuple[str, tuple[re.Pattern[str], ...]]]:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -81,6 +76,10 @@ def _parsed(text: str, path: str) -> Iterator[tuple[str, tuple[re.Pattern[str], 
     found = content.get("rule")
     if not isinstance(found, list) or not found:
         raise UsageError("no rules in it", where=path, hint=_FORM)
+    return Rules(tuple(_rules(found, path)))
+
+
+def _rules(found: list[Any], path: str) -> Iterator[tuple[str, tuple[re.Pattern[str], ...]]]:
     for place, rule in enumerate(found, 1):
         yield _rule(rule, f"{path}, rule {place}")
 
@@ -116,6 +115,12 @@ def _only(table: dict[str, Any], known: set[str], place: str) -> None:
     if unknown:
         hint = f"Known: {', '.join(sorted(known))}. {_FORM}"
         raise UsageError(f"unknown key {unknown[0]!r}", where=place, hint=hint)
+
+
+def rules(path: str | None = None) -> Rules:
+    """Return our rules, those of a file before them; raise UsageError for a file without rules."""
+    own = _own_rules("kernel_categories.toml")
+    return own if path is None else Rules(_rules_of(path).ordered + own.ordered)
 
 
 @cached_whole
@@ -165,3 +170,38 @@ def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
         for i in ids.tolist()
     ]
     return take(np.array(by_id, np.int16), place), list(numbers)
+
+
+# -- Tensor Cores
+
+ANSWERS = ("no", "yes", "unknown")
+"""Whether a kernel uses Tensor Cores, by number."""
+
+NO, YES, UNKNOWN = range(3)
+
+_TENSOR_CORES = "tensor_cores.toml"
+
+
+@cache
+def eligible() -> frozenset[str]:
+    """Return the names of the operators whose work could run on Tensor Cores."""
+    text = Path(__file__).with_name(_TENSOR_CORES).read_text(encoding="utf-8")
+    return frozenset(tomllib.loads(text)["operators"]["eligible"])
+
+
+@lru_cache(maxsize=1 << 16)
+def uses_tensor_cores(name: str) -> str:
+    """Return whether a kernel of that name uses Tensor Cores: no, yes, unknown."""
+    answer = _own_rules(_TENSOR_CORES).category(name)
+    return answer if answer in ANSWERS else ANSWERS[NO]
+
+
+@cached_whole
+def tensor_core_use(timeline: Timeline) -> Array:
+    """Return per row of the kernels' table the place of its answer in ANSWERS."""
+    place, ids = kernel_name_ids(timeline)
+    texts = timeline.profile.names(ids[ids != MISSING])
+    answers = [
+        ANSWERS.index(uses_tensor_cores(texts[i])) if i in texts else UNKNOWN for i in ids.tolist()
+    ]
+    return take(np.array(answers, np.int8), place)

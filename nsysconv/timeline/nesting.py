@@ -48,8 +48,8 @@ class Tree:
     @cached_property
     def paths(self) -> Paths:
         """Return which names lead to each span."""
-        levels = int(self.level.max(initial=-1)) + 1
-        numbered = _level_by_level if levels <= MAX_LEVELS else _one_by_one
+        depth = int(self.level.max(initial=-1)) + 1
+        numbered = _level_by_level if depth <= MAX_LEVELS else _one_by_one
         return Paths(*numbered(self.parent, self.level, self.spans.name))
 
 
@@ -72,7 +72,7 @@ class Paths:
     @cached_property
     def level(self) -> Array:
         """Return how many names are before each path's last."""
-        return _levels(self.parent)
+        return levels(self.parent)
 
     def depth_first(self, total: Array) -> Array:
         """Return the paths, each followed by those inside, siblings by their totals, largest first."""
@@ -129,10 +129,11 @@ def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
         parent.append(np.where(inside >= 0, inside + before, -1))
         before += len(members)
     parent_of = np.concatenate((*parent, np.full(len(alone), -1)))
-    return Tree(spans.take(np.concatenate((*order, alone))), parent_of, _levels(parent_of))
+    return Tree(spans.take(np.concatenate((*order, alone))), parent_of, levels(parent_of))
 
 
-def _levels(parent: Array) -> Array:
+def levels(parent: Array) -> Array:
+    """Return how many lie around each, by its parent, -1 for none."""
     # In each round everybody sees twice as far up.
     level = (parent >= 0).astype(np.int64)
     above = parent.copy()

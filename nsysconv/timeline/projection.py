@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import Array, batches, blocks, by_group, indices, sums, take
+from nsysconv.timeline.arrays import Array, batches, blocks, by_group, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, Spans, number_threads
-from nsysconv.timeline.intervals import expand_ranges
+from nsysconv.timeline.intervals import expand_ranges, grouped_measure
 from nsysconv.timeline.timeline import Timeline
 
 # Intervals that are looked at one by one are gathered so many at a time.
@@ -253,7 +253,7 @@ def _covered(
         group, place = _gathered(
             launched, np.where(alone, first, low)[mine], size[mine], alone[mine]
         )
-        own = _grouped_measure(*launched.times(place), group, len(mine))
+        own = grouped_measure(*launched.times(place), group, len(mine))
         measure[mine] = own + rest[mine]
     return measure
 
@@ -285,21 +285,6 @@ def _gathered(
     group, place = group[timed], place[timed]
     order = np.lexsort((place, group))
     return group[order], place[order]
-
-
-def _grouped_measure(start: Array, end: Array, group: Array, count: int) -> Array:
-    # Of each group, whose intervals are together and by start.
-    origin, span = int(start.min()), int(end.max()) - int(start.min()) + 1
-    measure = np.zeros(count, np.int64)
-    # Groups are laid out one behind the other in time, as many at once as 63 bits hold.
-    most = max(1, (1 << 62) // span)
-    for low in range(0, count, most):
-        rows = slice(*np.searchsorted(group, (low, low + most)).tolist())
-        shift = (group[rows] - low) * span - origin
-        s, e = start[rows] + shift, end[rows] + shift
-        reach = np.maximum.accumulate(np.append(MISSING, e))[:-1]
-        measure += sums(group[rows], _fresh(s, e, reach), count)
-    return measure
 
 
 def _swept(launched: _Launched, low: Array, high: Array) -> Array:

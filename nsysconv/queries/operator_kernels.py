@@ -1,0 +1,174 @@
+"""Kernels by the operator that launched them, and by how they were launched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    count_column,
+    key_column,
+    ranks_by_group,
+    rows_at,
+    statistics_columns,
+    statistics_values,
+    sum_column,
+)
+from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.kernels import KERNEL_PCT, TENSOR_CORES
+from nsysconv.queries.operators import NO_OPERATOR
+from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.timeline.arrays import factorize, grouped_statistics, percent, weighted_mean
+from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.kernel_categories import ANSWERS, eligible, tensor_core_use
+from nsysconv.timeline.operator_calls import node_of_ops, operator_calls
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.utilization import kernel_fill, sm_count
+
+_GROUPS = ("launch", "kernel")
+_SIZES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+_LAUNCH = ("registers_per_thread", "shared_bytes")
+_STATISTICS = {"avg": "Mean duration.", "min": "Shortest.", "max": "Longest."}
+COLUMNS = (
+    *BY_DEVICE,
+    key_column(
+        "operator",
+        "The operator that launched it, and in which no other did; [no operator]; null: of all.",
+    ),
+    key_column("name", "Demangled name of the kernel."),
+    Column("grid", Unit.TEXT, "Blocks, by axis; null: not recorded, or of all.", key=True),
+    Column("block", Unit.TEXT, "Threads of a block, by axis.", key=True, brief=False),
+    Column("registers_per_thread", Unit.ID, "Registers of a thread.", key=True, brief=False),
+    Column("shared_bytes", Unit.BYTES, "Shared memory of a block, in all.", key=True, brief=False),
+    count_column("kernel_count", "Executions."),
+    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
+    KERNEL_PCT,
+    *statistics_columns(_STATISTICS),
+    replace(TENSOR_CORES, brief=True),
+    Column("eligible", Unit.TEXT, "Whether the operator's work could run on them.", brief=False),
+    Column(
+        "blocks_per_sm",
+        Unit.REAL,
+        "Blocks of the grid for each SM, as the mean over the time of the kernels; null: sizes are not "
+        "recorded.",
+        real=True,
+    ),
+    Column(
+        "occupancy_pct",
+        Unit.PCT,
+        "Estimated achieved occupancy, as the mean over the time of the kernels; null: not known.",
+        better="more",
+        brief=False,
+    ),
+    Column(
+        "recorded_occupancy_pct",
+        Unit.PCT,
+        "The same of what the profiler recorded: whole percent, and 0 for kernels that it does not know.",
+        better="more",
+        brief=False,
+    ),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per device, operator, kernel and way of launching it, most time first."""
+    by = request.options["by"]
+    if by not in _GROUPS:
+        hint = f"There are: {', '.join(_GROUPS)}"
+        raise UsageError(f"operator_kernels:by={by}", hint=hint)
+    ops = timeline.ops
+    kernels = np.flatnonzero(ops.kind == OpKind.KERNEL)
+    rows = ops.row[kernels]
+    column = timeline.profile.columns("kernel", ("name_id", "occupancy_pct", *_SIZES, *_LAUNCH))
+    dur = ops.dur[kernels]
+    by_launch = by == "launch"
+    operator, names = _operators(timeline, kernels)
+    apart = [column[name][rows] for name in (*_SIZES, *_LAUNCH)] if by_launch else []
+    found = [operator] if by_launch else []
+    group, keys = factorize(ops.device[kernels], column["name_id"][rows], *found, *apart)
+    count = len(keys[0])
+    devices, name_ids = keys[:2]
+    texts = timeline.profile.names(name_ids[name_ids != MISSING])
+    statistics = grouped_statistics(group, dur, count)
+    use = np.zeros(count, np.int64)
+    use[group] = tensor_core_use(timeline)[rows]
+    blocks, occupancy = _fill(timeline)
+    values = {
+        "rank": ranks_by_group(timeline, ops.pid[kernels], group, count),
+        "device_id": devices,
+        "name": [texts.get(i, "[no name]") for i in name_ids.tolist()],
+        "kernel_count": statistics.count,
+        "kernel_sum_ns": statistics.total,
+        "kernel_pct": percent(statistics.total, int(statistics.total.sum()) or 1),
+        **{name: statistics_values(statistics)[name] for name in ("avg_ns", "min_ns", "max_ns")},
+        "tensor_cores": [ANSWERS[i] for i in use.tolist()],
+        "blocks_per_sm": weighted_mean(group, blocks[rows], dur, count),
+        "occupancy_pct": 100 * weighted_mean(group, occupancy[rows], dur, count),
+        "recorded_occupancy_pct": weighted_mean(group, _recorded(column, rows), dur, count),
+    }
+    if by_launch:
+        launched_by = [names[i] for i in keys[2].tolist()]
+        sizes = [each.tolist() for each in keys[3:9]]
+        could = eligible()
+        values |= {
+            "operator": launched_by,
+            "eligible": ["yes" if name in could else "no" for name in launched_by],
+            "grid": [_size(*each) for each in zip(*sizes[:3], strict=True)],
+            "block": [_size(*each) for each in zip(*sizes[3:], strict=True)],
+            "registers_per_thread": keys[9],
+            "shared_bytes": keys[10],
+        }
+    else:
+        empty = ("operator", "eligible", "grid", "block", *_LAUNCH)
+        values |= {name: [None] * count for name in empty}
+    order = np.lexsort((*reversed(keys), -statistics.total))
+    return rows_at(values, order)
+
+
+def _operators(timeline: Timeline, kernels: Array) -> tuple[Array, list[str]]:
+    # Per kernel the number of its operator's name, and the names.
+    calls = operator_calls(timeline)
+    nodes = calls.rows
+    held = nodes[timeline.holds(calls.spans)[nodes]]
+    node = node_of_ops(timeline, calls, held)[kernels]
+    number = np.where(node >= 0, np.append(calls.spans.name, 0)[node], len(calls.spans.names))
+    return number, [*calls.spans.names, NO_OPERATOR]
+
+
+def _fill(timeline: Timeline) -> tuple[Array, Array]:
+    # Blocks per SM and occupancy (0 to 1) of the rows of the kernels' table; NaN where not known.
+    blocks, occupancy = np.full((2, timeline.profile.row_count("kernel")), np.nan)
+    for device in timeline.devices:
+        fill = kernel_fill(timeline, device)
+        blocks[fill.row] = fill.blocks / (sm_count(timeline, device) or np.nan)
+        occupancy[fill.row] = fill.occupancy
+    return blocks, occupancy
+
+
+def _recorded(column: Mapping[str, Array], rows: Array) -> Array:
+    percents = column["occupancy_pct"][rows]
+    return np.where(percents == MISSING, np.nan, percents)
+
+
+def _size(x: int, y: int, z: int) -> str | None:
+    return None if MISSING in (x, y, z) else f"{x}, {y}, {z}"
+
+
+OPERATOR_KERNELS = Query(
+    title="Kernels by operator",
+    needs={Fact.KERNELS},
+    uses={Fact.OPERATORS, Fact.RANGES, Fact.THREADS, Fact.DEVICES, *CALL_FACTS},
+    options=(
+        Option(
+            "by", "launch", "A row per operator, kernel and launch, or per kernel: launch, kernel."
+        ),
+    ),
+    columns=COLUMNS,
+    picture=Picture("bars", x=("name",), values=("kernel_sum_ns",), by=("rank", "device_id")),
+    compute=compute,
+)

@@ -1,0 +1,251 @@
+"""Calls of a framework's operators as a tree: who lies in whom, and what each launched."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv.cache import cached_property
+from nsysconv.report import MISSING
+from nsysconv.timeline.annotations import OPERATOR, PUSH_POP, operators, ranges, which_named
+from nsysconv.timeline.arrays import Array, by_group, factorize, sums, take
+from nsysconv.timeline.events import Spans
+from nsysconv.timeline.nesting import Tree, build_tree, levels
+from nsysconv.timeline.range_names import group_name, split_name
+from nsysconv.timeline.timeline import Timeline, cached_whole
+
+ANNOTATION, CALLED, API_CALL = range(3)
+"""Kinds of nodes: ranges of the program, operators, API calls."""
+
+# PyTorch's profiler leaves these out of its tables: it calls them itself, or they only ask.
+_UTILITIES = frozenset(
+    (
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+        "aten::is_leaf",
+        "aten::output_nr",
+        "aten::_version",
+    )
+)
+# Of API calls, which are not looked at by name here.
+_NO_NAME = ""
+_COMMA = re.compile(r",\s*")
+
+
+@dataclass(frozen=True)
+class OperatorCalls:
+    """Calls of operators, with the ranges around them on request, and the API calls in them, as nodes.
+
+    A node's `parent` is the innermost one that holds its start on its thread, -1 for none.
+    Left out are a call that is all that a call of the same name holds, and an API call in another: what
+    they hold lies in that one. `spans` are all of them, operators with the names of their groups; `kept`
+    says which are nodes. `shapes` numbers `shape_texts`; MISSING: not recorded.
+    """
+
+    spans: Spans
+    parent: Array
+    kept: Array
+    shapes: Array
+    shape_texts: tuple[str, ...]
+    node_of_call: Array
+    """Per API call the innermost operator or range that it lies in, -1 for none."""
+
+    @property
+    def rows(self) -> Array:
+        """Return the nodes that are calls of operators, or ranges, as indices."""
+        return np.flatnonzero(self.kept & (self.spans.kind != API_CALL))
+
+    @cached_property
+    def dur(self) -> Array:
+        """Return the durations of the nodes."""
+        result: Array = self.spans.end - self.spans.start
+        return result
+
+    @cached_property
+    def self_ns(self) -> Array:
+        """Return the durations without those of the nodes directly inside, API calls among them."""
+        inside = np.flatnonzero(self.kept & (self.parent >= 0))
+        result: Array = self.dur - sums(self.parent[inside], self.dur[inside], len(self.parent))
+        return result
+
+    @cached_property
+    def api_ns(self) -> Array:
+        """Return the durations of the API calls directly inside, added up."""
+        mine = self.kept & (self.parent >= 0) & (self.spans.kind == API_CALL)
+        inside = np.flatnonzero(mine)
+        return sums(self.parent[inside], self.dur[inside], len(self.parent))
+
+    def named(self, names: frozenset[str]) -> Array:
+        """Return which nodes are calls of operators with one of these names, as a mask."""
+        fitting = np.array([name in names for name in self.spans.names], bool)
+        result: Array = fitting[self.spans.name] & (self.spans.kind == CALLED)
+        return result
+
+    def with_nested(self, values: Array) -> Array:
+        """Return per node its value and those of the operators and ranges inside, added up."""
+        result = values.copy()
+        nodes = self.rows
+        level = levels(self.parent)[nodes]
+        for here in reversed(by_group(level, int(level.max(initial=0)) + 1, nodes)[1:]):
+            np.add.at(result, self.parent[here], result[here])
+        return result
+
+
+def may_have_operators(timeline: Timeline) -> bool:
+    """Return whether a profile recorded operators, as far as its tables and the names of ranges say."""
+    return bool(timeline.profile.row_count("operator")) or any(
+        split_name(text).has_arguments for text in ranges(timeline).names
+    )
+
+
+@cached_whole
+def operator_calls(timeline: Timeline, annotations: bool = False) -> OperatorCalls:
+    """Return the calls of operators of a profile, those outside a slice, too.
+
+    Operators are rows of `operator`, and ranges whose names have the arguments that PyTorch's `emit_nvtx`
+    writes (`aten::mm, seq = 7, op_id = 12, sizes = [[2, 3], [3, 4]]`). `annotations`: other ranges of
+    threads are nodes, too.
+    """
+    found = _nodes(timeline, annotations)
+    calls = timeline.calls
+    own_thread = calls.on_a_thread(np.arange(len(calls)))
+    inner = np.flatnonzero(own_thread)
+    pids, tids = (
+        np.array(column, np.int64) for column in zip(*(calls.threads or [(0, 0)]), strict=True)
+    )
+    thread = take(calls.thread, inner)
+    no_name = np.zeros(len(inner), np.int64)
+    nodes = Spans(
+        start=np.concatenate((found.start, take(calls.start, inner))),
+        end=np.concatenate((found.end, take(calls.end, inner))),
+        pid=np.concatenate((found.pid, pids[thread])),
+        tid=np.concatenate((found.tid, tids[thread])),
+        kind=np.concatenate((found.kind, np.full(len(inner), API_CALL, np.int64))),
+        domain=np.concatenate((found.domain, no_name)),
+        row=np.concatenate((np.arange(len(found)), inner)),
+        name=np.concatenate((found.name, no_name + len(found.names))),
+        names=(*found.names, _NO_NAME),
+    )
+    tree = build_tree(nodes)
+    spans, parent = tree.spans, tree.parent
+    is_call = spans.kind == API_CALL
+    kept, parent = _without_doubles(tree, is_call)
+    shapes = np.full(len(spans), MISSING)
+    shapes[~is_call] = found.shapes[spans.row[~is_call]]
+    node_of_call = np.full(len(calls), -1)
+    node_of_call[spans.row[is_call]] = parent[is_call]
+    return OperatorCalls(spans, parent, kept, shapes, found.shape_texts, node_of_call)
+
+
+def node_of_ops(timeline: Timeline, calls: OperatorCalls, nodes: Array) -> Array:
+    """Return per GPU operation of a time line which of these nodes launched it, -1 for none."""
+    owner = timeline.owner
+    result = np.full(len(owner), -1)
+    linked = np.flatnonzero(owner >= 0)
+    result[linked] = calls.node_of_call[owner[linked]]
+    among = np.zeros(len(calls.parent) + 1, bool)
+    among[nodes] = True
+    result[~among[result]] = -1
+    return result
+
+
+def _without_doubles(tree: Tree, is_call: Array) -> tuple[Array, Array]:
+    # Which nodes are left, and the parents among these. An API call in another is left out: what
+    # it takes the outer one takes, and it launches for the operator around both.
+    name, parent = tree.spans.name, tree.parent
+    inside = np.flatnonzero(parent >= 0)
+    above = parent[inside]
+    same = (name[above] == name[inside]) & (tree.child_count[above] == 1) & ~is_call[inside]
+    left_out = inside[same | is_call[above]]
+    kept = np.ones(len(parent), bool)
+    kept[left_out] = False
+    remaining = np.arange(len(parent))
+    remaining[left_out] = parent[left_out]
+    while len(some := np.flatnonzero(~kept[remaining])):
+        remaining[some] = remaining[remaining[some]]
+    result = parent.copy()
+    result[inside] = remaining[above]
+    # Of an API call in another that one is no operator: its own.
+    while len(some := inside[is_call[result[inside]]]):
+        result[some] = result[result[some]]
+        inside = some[result[some] >= 0]
+    return kept, result
+
+
+@dataclass(frozen=True)
+class _Named(Spans):
+    shapes: Array
+    shape_texts: tuple[str, ...]
+
+
+def _nodes(timeline: Timeline, annotations: bool) -> _Named:
+    # Operators and, on request, ranges; these first, for where two begin and end together.
+    numbers: dict[str, int] = {}
+    shape_texts: dict[str, int] = {}
+    around = ranges(timeline)
+    around = around.take(around.kind == PUSH_POP)
+    parsed = [split_name(text) for text in around.names]
+    by_name = np.array(
+        [
+            (
+                numbers.setdefault(group_name(each.name), len(numbers)),
+                MISSING if each.sizes is None else shape_texts.setdefault(each.sizes, len(shape_texts)),
+                CALLED if each.has_arguments else ANNOTATION,
+                each.name not in _UTILITIES and (each.has_arguments or annotations),
+            )
+            for each in parsed
+        ],
+        np.int64,
+    ).reshape(-1, 4)  # fmt: skip
+    around = around.take(by_name[around.name, 3].astype(bool))
+    run = operators(timeline)
+    run = run.take((run.kind == OPERATOR) & ~which_named(run, _UTILITIES.__contains__))
+    own = [numbers.setdefault(group_name(text), len(numbers)) for text in run.names]
+    shapes = np.concatenate((by_name[around.name, 1], _shapes(timeline, run, shape_texts)))
+    return _Named(
+        start=np.concatenate((around.start, run.start)),
+        end=np.concatenate((around.end, run.end)),
+        pid=np.concatenate((around.pid, run.pid)),
+        tid=np.concatenate((around.tid, run.tid)),
+        kind=np.concatenate((by_name[around.name, 2], np.full(len(run), CALLED))),
+        domain=np.concatenate((around.domain, run.domain)),
+        row=np.concatenate((around.row, run.row)),
+        name=np.concatenate((by_name[around.name, 0], np.array(own, np.int64)[run.name])),
+        names=tuple(numbers),
+        shapes=shapes,
+        shape_texts=tuple(shape_texts),
+    )
+
+
+def _shapes(timeline: Timeline, run: Spans, texts: dict[str, int]) -> Array:
+    # Of operators, as numbers of texts, which are added to.
+    ids = timeline.profile.columns("operator", ("shapes_id",))["shapes_id"]
+    place, (known,) = factorize(take(ids, run.row))
+    named = timeline.profile.names(known[known != MISSING])
+    number = [
+        texts.setdefault(without_lists_of_tensors(named[i]), len(texts)) if i in named else MISSING
+        for i in known.tolist()
+    ]
+    result: Array = np.array(number, np.int64)[place]
+    return result
+
+
+def without_lists_of_tensors(text: str) -> str:
+    """Return shapes of inputs as PyTorch's tables have them: a list of tensors is `[]`."""
+    shapes: list[str] = []
+    depth, begin = 0, 0
+    is_list = False
+    for place, sign in enumerate(text):
+        if sign == "[":
+            depth += 1
+            if depth == 2:
+                begin, is_list = place, False
+            is_list = is_list or depth > 2
+        elif sign == "]":
+            if depth == 2:
+                shapes.append("[]" if is_list else _COMMA.sub(", ", text[begin : place + 1]))
+            depth -= 1
+    return f"[{', '.join(shapes)}]"

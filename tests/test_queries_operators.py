@@ -1,0 +1,531 @@
+"""Operators: by hand, as PyTorch and others have them of recorded traces, and by a slow version."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REAL, REAL_TRACES, name_of, real
+from hypothesis import given
+from hypothesis import strategies as st
+from small_store import Call, Kernel, Memcpy, Operator, Range, opened
+
+import nsysconv
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.queries.operators import NO_OPERATOR
+from nsysconv.timeline.kernel_categories import uses_tensor_cores
+from nsysconv.timeline.operator_calls import without_lists_of_tensors
+from nsysconv.timeline.range_names import group_name
+from nsysconv.timeline.slices import Slice
+
+GOLD = REAL / "pytorch_gold"
+V100 = REAL / "kineto" / "IBM+kineto-spyre__worker0.1623212756351.pt.trace.json.gz"
+NSYS_AI = REAL / "nsys_sqlite"
+
+Row = dict[str, Any]
+
+
+def rows_of(*events: Any, spec: str = "operators", part: Slice | None = None) -> list[Row]:
+    with opened(*events) as profile:
+        return profile.report(spec, slice=part).rows()
+
+
+def figures(row: Row, *names: str) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+# -- by hand
+
+FORWARD, BACKWARD = 1, 2
+EXAMPLE = (
+    Range(0, 1000, "ProfilerStep#1", tid=FORWARD),
+    Operator(100, 400, "aten::linear", tid=FORWARD),
+    Operator(150, 350, "aten::addmm", tid=FORWARD, shapes="[[4], [16, 8], [8, 4]]"),
+    Call(200, 240, 11, name="cudaLaunchKernel", tid=FORWARD),
+    Operator(420, 520, "aten::to", tid=FORWARD),
+    Operator(430, 510, "aten::to", tid=FORWARD),
+    Call(450, 500, 12, name="cudaMemcpyAsync", tid=FORWARD),
+    Call(900, 980, name="cudaDeviceSynchronize", tid=FORWARD),
+    Operator(550, 800, "autograd::engine::evaluate_function: AddmmBackward0", tid=BACKWARD),
+    Operator(560, 780, "AddmmBackward0", tid=BACKWARD),
+    Operator(600, 700, "aten::mm", tid=BACKWARD, shapes="[[16, 4], [4, 8]]"),
+    Call(640, 660, 13, name="cudaLaunchKernel", tid=BACKWARD),
+    Operator(710, 770, "aten::mm", tid=BACKWARD, shapes="[[4, 16], [16, 8]]"),
+    Call(720, 730, 14, name="cudaLaunchKernel", tid=BACKWARD),
+    Kernel(300, 500, 11, name="fp16_gemm"),
+    Memcpy(500, 560, 12, direction="DtoH"),
+    Kernel(700, 800, 13, name="fp16_gemm"),
+    Kernel(750, 870, 14, stream=20, name="sgemm"),
+)
+COLUMNS = ("call_count", "host_sum_ns", "host_self_sum_ns", "api_sum_ns", "device_sum_ns",
+           "device_self_sum_ns")  # fmt: skip
+EXPECTED = {
+    "ProfilerStep*": (1, 1000, 520, 80, 260, 0),
+    "aten::linear": (1, 300, 100, 0, 200, 0),
+    "aten::addmm": (1, 200, 160, 40, 200, 200),
+    "aten::to": (1, 100, 50, 50, 60, 60),
+    "autograd::engine::evaluate_function: AddmmBackward0": (1, 250, 30, 0, 220, 0),
+    "AddmmBackward0": (1, 220, 60, 0, 220, 0),
+    "aten::mm": (2, 160, 130, 30, 220, 220),
+}
+
+
+def check_example(rows: list[Row]) -> None:
+    assert {row["name"]: figures(row, *COLUMNS) for row in rows} == EXPECTED
+    by_name = {row["name"]: row for row in rows}
+    mm = by_name["aten::mm"]
+    # Of 1250 in all: 1000 on one thread, 250 on the other. Of 480 on the GPU 220.
+    assert mm["host_self_pct"] == pytest.approx(10.4)
+    assert mm["device_self_pct"] == pytest.approx(100 * 220 / 480)
+    # [700, 800) and [750, 870) together, and each by itself.
+    assert figures(mm, "device_self_union_ns", "device_self_union_sum_ns") == (170, 220)
+    assert figures(mm, "gpu_op_count", "kernel_count") == (2, 2)
+    assert figures(by_name["aten::to"], "gpu_op_count", "kernel_count") == (1, 0)
+    assert [row["name"] for row in rows][:3] == ["aten::mm", "aten::addmm", "aten::to"]
+
+
+def test_the_tables_of_pytorch_by_hand() -> None:
+    check_example(rows_of(*EXAMPLE, spec="operators:annotations"))
+
+
+def test_without_other_ranges_the_rest_is_the_same() -> None:
+    rows = rows_of(*EXAMPLE)
+    expected = {name: row for name, row in EXPECTED.items() if name != "ProfilerStep*"}
+    assert {row["name"]: figures(row, *COLUMNS) for row in rows} == expected
+
+
+def test_operators_of_ranges_are_operators() -> None:
+    """The same as nsys has it of `emit_nvtx`: each call is a range with a name of its own."""
+    as_ranges = [
+        Range(row.start, row.end, f"{row.name}, op_id = {number}", tid=row.tid)
+        if isinstance(row, Operator) else row
+        for number, row in enumerate(EXAMPLE)
+    ]  # fmt: skip
+    check_example(rows_of(*as_ranges, spec="operators:annotations"))
+
+
+def test_by_shapes() -> None:
+    rows = rows_of(*EXAMPLE, spec="operators:by=shapes")
+    found = {(row["name"], row["shapes"]): row["host_self_sum_ns"] for row in rows}
+    assert found["aten::mm", "[[16, 4], [4, 8]]"] == 80
+    assert found["aten::mm", "[[4, 16], [16, 8]]"] == 50
+    assert found["aten::linear", None] == 100
+    ranges = (
+        Range(0, 10, "aten::mm, op_id = 1, sizes = [[2, 3], [3, 4]]"),
+        Range(20, 40, "aten::mm, seq = 4, op_id = 2, sizes = [[2, 3], [3, 4]], input_op_ids = [(1,0)]"),
+        Range(50, 60, "aten::cat, op_id = 3, sizes = [[], []]"),
+    )
+    rows = rows_of(*ranges, spec="operators:by=shapes")
+    assert {(row["name"], row["shapes"]): row["call_count"] for row in rows} == {
+        ("aten::mm", "[[2, 3], [3, 4]]"): 2, ("aten::cat", "[[], []]"): 1
+    }  # fmt: skip
+
+
+def test_work_of_no_operator_is_a_row() -> None:
+    """One launched outside, one without a call: 7 and 5."""
+    events = (
+        Operator(0, 10, "aten::relu"), Call(2, 4, 1), Kernel(5, 20, 1),
+        Call(30, 32, 2), Kernel(40, 47, 2), Kernel(50, 55),
+    )  # fmt: skip
+    relu, none = rows_of(*events)
+    assert figures(relu, "name", "device_self_sum_ns", "device_self_pct") == (
+        "aten::relu", 15, pytest.approx(100 * 15 / 27))  # fmt: skip
+    assert none["name"] == NO_OPERATOR
+    assert figures(none, "call_count", "host_sum_ns", "host_self_pct") == (None, None, None)
+    assert figures(none, "device_self_sum_ns", "device_self_union_ns", "gpu_op_count") == (12, 12, 2)
+
+
+def test_recursion_counts_each_call_and_says_so() -> None:
+    """rec holds rec twice: a total of 100 + 40 + 30, and two calls that are in it twice."""
+    events = (Operator(0, 100, "rec"), Operator(10, 50, "rec"), Operator(60, 90, "rec"))
+    (row,) = rows_of(*events)
+    assert figures(row, "call_count", "nested_count") == (3, 2)
+    assert figures(row, "host_sum_ns", "host_self_sum_ns") == (170, 100)
+
+
+def test_an_only_call_of_the_same_name_is_the_same_call() -> None:
+    """Three in each other, the innermost with a launch: one call, which has what they all hold."""
+    chain = [Operator(i, 100 - i, name) for i, name in enumerate(["to", "to.dtype", "to"])]
+    chain = [each._replace(name=f"aten::{each.name}") for each in chain]
+    (row,) = rows_of(*chain, Call(40, 60, 1), Kernel(70, 80, 1))
+    assert figures(row, "name", *COLUMNS) == ("aten::to", 1, 100, 80, 20, 10, 10)
+    # With a call beside it, it is one of its own.
+    (row,) = rows_of(Operator(0, 100, "a"), Operator(10, 40, "a"), Call(50, 60))
+    assert figures(row, "call_count", "host_sum_ns", "host_self_sum_ns") == (2, 130, 90)
+
+
+def test_calls_in_calls_are_the_outer_one() -> None:
+    """The driver's call, which launches, lies in the runtime's: 20 of 100 are API time."""
+    events = (Operator(0, 100, "aten::mm"), Call(10, 30, name="cudaLaunchKernel"),
+              Call(12, 28, 7, name="cuLaunchKernel"), Kernel(40, 90, 7))  # fmt: skip
+    (row,) = rows_of(*events)
+    assert figures(row, *COLUMNS) == (1, 100, 80, 20, 50, 50)
+    none = rows_of(Operator(0, 5, "aten::mm"), *events[1:])[-1]
+    assert figures(none, "name", "device_sum_ns") == (NO_OPERATOR, 50)
+
+
+def test_top_level_calls_alone() -> None:
+    rows = rows_of(*EXAMPLE, spec="operators:top-level")
+    assert {row["name"] for row in rows} == {
+        "aten::linear", "aten::to", "autograd::engine::evaluate_function: AddmmBackward0"
+    }  # fmt: skip
+
+
+def test_a_slice_has_calls_and_work_of_its_time() -> None:
+    rows = rows_of(*EXAMPLE, part=Slice(time=(550, 1000)))
+    columns = ("call_count", "host_self_sum_ns", "device_self_sum_ns")
+    found = {row["name"]: figures(row, *columns) for row in rows}
+    # The kernel of `aten::mm` counts as a whole; the copy, of [500, 560), is that of a call before.
+    assert found["aten::mm"] == (2, 130, 220)
+    assert found[NO_OPERATOR] == (None, None, 60)
+    assert "aten::linear" not in found
+
+
+def test_what_is_not_recorded_is_said() -> None:
+    with pytest.raises(NotRecorded, match="operators of the framework"):
+        rows_of(Range(0, 10, "train, batch 3"), Kernel(0, 5))
+    with pytest.raises(NotRecorded, match="shapes of operators' inputs"):
+        rows_of(Operator(0, 10, "aten::mm"), spec="operators:by=shapes")
+    with pytest.raises(UsageError, match="operators:by=colour"):
+        rows_of(Operator(0, 10, "aten::mm"), spec="operators:by=colour")
+
+
+def test_what_the_profiler_calls_is_left_out() -> None:
+    (row,) = rows_of(Operator(0, 10, "aten::mm"), Operator(2, 5, "aten::is_leaf"))
+    assert figures(row, "name", "host_self_sum_ns") == ("aten::mm", 10)
+
+
+@pytest.mark.parametrize(("name", "group"), [
+    ("aten::div_.Scalar", "aten::div_"), ("aten::div_", "aten::div_"),
+    ("ProfilerStep#17", "ProfilerStep*"), ("record.py(3): f", "record.py(3): f"),
+    ("Optimizer.step#SGD.step", "Optimizer.step#SGD.step"),
+    ("vllm::unified_attention.out", "vllm::unified_attention"),
+    *[("autograd::engine::evaluate_function: MmBackward0",) * 2],
+    ("aten::to, seq = 3, op_id = 4", "aten::to"), ("a, b, op_id = 4, sizes = [[2]]", "a, b"),
+    ("execute_context_1(888_788544)_generation_0(0)", "execute_context_*_generation_*"),
+    ("execute_32_context_0(sq0sk0)_generation_32(sq32sk3)", "execute_context_*_generation_*"),
+    ("step[DECODE bs=32]", "step[DECODE bs=*]"),
+    ("## Call CompiledFxGraph ffu6ve6 ##", "## Call CompiledFxGraph * ##"),
+    ("<built-in method zero_ of Tensor object at 0x7fc56554d590>",
+     "<built-in method zero_ of Tensor object at 0x…>"),
+])  # fmt: skip
+def test_names_of_groups(name: str, group: str) -> None:
+    assert group_name(name) == group
+
+
+@pytest.mark.parametrize(("text", "shapes"), [
+    ("[[2, 3], [], [4]]", "[[2, 3], [], [4]]"), ("[[[2, 3], [4]], [1]]", "[[], [1]]"), ("[]", "[]"),
+    ("[[[]], []]", "[[], []]"), ("[[2,3],[4]]", "[[2, 3], [4]]"),
+])  # fmt: skip
+def test_lists_of_tensors_have_no_shape(text: str, shapes: str) -> None:
+    assert without_lists_of_tensors(text) == shapes
+
+
+# -- Tensor Cores, and kernels by operator
+
+HALF, SINGLE = "ampere_fp16_s16816gemm_64x64_tn", "ampere_sgemm_128x64_nn"
+CORES = (
+    *(each for each in EXAMPLE if not isinstance(each, Kernel)),
+    *(
+        Kernel(start, end, number, stream, name=name, grid=(blocks, 1, 1), block=(128, 1, 1),
+               occupancy=occupancy)
+        for start, end, number, stream, name, blocks, occupancy in (
+            (300, 500, 11, 7, HALF, 16, 50), (700, 800, 13, 7, HALF, 4, 20),
+            (750, 870, 14, 20, SINGLE, 8, 10),
+        )
+    ),
+)  # fmt: skip
+
+
+def test_shares_of_tensor_cores() -> None:
+    rows = {row["name"]: row for row in rows_of(*CORES)}
+    columns = ("eligible", "tensor_core_self_pct", "tensor_core_pct")
+    share = {name: figures(row, *columns) for name, row in rows.items()}
+    part = pytest.approx(100 * 100 / 220)
+    assert share == {
+        "aten::mm": ("yes", part, part), "aten::addmm": ("yes", 100, 100), "aten::to": ("no", 0, 0),
+        "aten::linear": ("yes", None, 100), "AddmmBackward0": ("yes", None, part),
+        "autograd::engine::evaluate_function: AddmmBackward0": ("yes", None, part),
+    }  # fmt: skip
+    (whole,) = rows_of(*CORES, spec="summary")
+    assert figures(whole, "tensor_core_pct", "tensor_core_unknown_pct") == (
+        pytest.approx(100 * 300 / 420), 0)  # fmt: skip
+
+
+def test_kernels_by_operator() -> None:
+    """On 8 SMs; by kernel (2 × 200 + 0.5 × 100) / 300 blocks each, and occupancies of 50 and 20 %."""
+    with opened(*CORES, gpus={0: {"sm_count": 8}}) as profile:
+        by_launch = profile.report("operator_kernels").rows()
+        by_kernel = profile.report("operator_kernels:by=kernel").rows()
+    columns = ("operator", "name", "grid", "block", "kernel_count", "kernel_sum_ns", "tensor_cores",
+               "eligible", "blocks_per_sm")  # fmt: skip
+    assert [figures(row, *columns) for row in by_launch] == [
+        ("aten::addmm", HALF, "16, 1, 1", "128, 1, 1", 1, 200, "yes", "yes", 2.0),
+        ("aten::mm", SINGLE, "8, 1, 1", "128, 1, 1", 1, 120, "no", "yes", 1.0),
+        ("aten::mm", HALF, "4, 1, 1", "128, 1, 1", 1, 100, "yes", "yes", 0.5),
+    ]
+    columns = ("operator", "name", "grid", "kernel_count", "avg_ns", "min_ns", "max_ns",
+               "blocks_per_sm", "recorded_occupancy_pct")  # fmt: skip
+    assert [figures(row, *columns) for row in by_kernel] == [
+        (None, HALF, None, 2, 150, 100, 200, 1.5, pytest.approx(40)),
+        (None, SINGLE, None, 1, 120, 120, 120, 1.0, pytest.approx(10)),
+    ]
+
+
+def test_kernels_of_no_operator_are_rows_too() -> None:
+    (row,) = rows_of(Kernel(0, 10, name="a"), spec="operator_kernels")
+    assert figures(row, "operator", "name", "grid", "blocks_per_sm", "eligible") == (
+        NO_OPERATOR, "a", None, None, "no")  # fmt: skip
+    with pytest.raises(UsageError, match="operator_kernels:by=x"):
+        rows_of(Kernel(0, 10), spec="operator_kernels:by=x")
+
+
+@pytest.mark.parametrize(("name", "answer"), [
+    ("ampere_fp16_s16816gemm_fp16_64x64_tn", "yes"), ("ampere_sgemm_128x64_nn", "no"),
+    ("volta_h884gemm_64x128_ldg8_nn", "yes"), ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_ffma_x", "no"),
+    ("sm80_xmma_gemm_f16f16_f16f32_f32_tn_n", "yes"), ("nvjet_tst_128x64_64x9_1x2_h_bz_TNT", "yes"),
+    ("void flash_fwd_kernel<Flash_fwd_kernel_traits<64>>", "yes"),
+    ("cutlass_80_tensorop_s1688gemm_128x64_nn", "yes"), ("cutlass_80_simt_sgemm_64x64_nn", "no"),
+    ("Cijk_Ailk_Bljk_HHS_BH_MT128x128x32_MI32x32x8x1_SN", "yes"),
+    ("Cijk_Ailk_Bljk_SB_MT64x64x8_SN", "no"), ("void vectorized_elementwise_kernel<4>", "no"),
+    ("triton_poi_fused_addmm_relu_0", "no"), ("triton_tem_fused_mm_3", "unknown"),
+    ("_matmul_kernel", "no"), ("my_gemm", "unknown"), ("void implicit_convolve_sgemm<float>", "no"),
+    ("fbgemm_gpu_lookup", "no"),
+])  # fmt: skip
+def test_names_of_kernels_on_tensor_cores(name: str, answer: str) -> None:
+    assert uses_tensor_cores(name) == answer
+
+
+# -- a slow version
+
+names = st.sampled_from("abc")
+
+
+@st.composite
+def nested(draw: st.DrawFn, low: int = 0, high: int = 120, depth: int = 0) -> list[Any]:
+    """Operators and API calls that nest, each launching at most one kernel."""
+    events: list[Any] = []
+    at = low
+    while at + 2 < high and draw(st.booleans()):
+        start = draw(st.integers(at, high - 2))
+        end = draw(st.integers(start + 1, high - 1))
+        if draw(st.booleans()) or depth > 3:
+            events.append(Call(start, end, name="cudaLaunchKernel"))
+        else:
+            events.append(Operator(start, end, draw(names)))
+            events += draw(nested(start + 1, end, depth + 1))
+        at = end
+    return events
+
+
+def slow(events: list[Any], kernels: dict[int, int]) -> dict[str, tuple[int, ...]]:
+    """By name: calls, host total and self, API time, device total and self; `kernels` by correlation."""
+
+    def inside(outer: Any) -> list[Any]:
+        within = [e for e in events if e is not outer and outer.start <= e.start and e.end <= outer.end]
+        return [e for e in within if not any(
+            o is not e and o.start <= e.start and e.end <= o.end and (o.start, o.end) != (e.start, e.end)
+            for o in within)]  # fmt: skip
+
+    def launched(each: Any) -> int:
+        return kernels.get(each.correlation or 0, 0) if isinstance(each, Call) else 0
+
+    found: dict[str, list[int]] = defaultdict(lambda: [0] * 6)
+    skipped: set[int] = set()
+    for each in sorted((e for e in events if isinstance(e, Operator)), key=lambda e: (e.start, -e.end)):
+        if id(each) in skipped:
+            continue
+        held = inside(each)
+        while len(held) == 1 and isinstance(held[0], Operator) and held[0].name == each.name:
+            skipped.add(id(held[0]))
+            held = inside(held[0])
+        below = [e for e in events if e is not each and each.start <= e.start and e.end <= each.end]
+        row = found[each.name]
+        row[0] += 1
+        row[1] += each.end - each.start
+        row[2] += each.end - each.start - sum(e.end - e.start for e in held)
+        row[3] += sum(e.end - e.start for e in held if isinstance(e, Call))
+        row[4] += sum(map(launched, below))
+        row[5] += sum(map(launched, held))
+    return {name: tuple(values) for name, values in found.items()}
+
+
+@given(nested(), st.data())
+def test_a_slow_version_agrees(events: list[Any], data: st.DataObject) -> None:
+    kernels: dict[int, int] = {}
+    rows = []
+    for number, each in enumerate(events, 1):
+        if isinstance(each, Call) and data.draw(st.booleans()):
+            kernels[number] = data.draw(st.integers(1, 9))
+            each = each._replace(correlation=number)
+        rows.append(each)
+    work = [Kernel(200 + 10 * n, 200 + 10 * n + time, n) for n, time in kernels.items()]
+    if not any(isinstance(each, Operator) for each in rows):
+        return
+    found = {row["name"]: figures(row, *COLUMNS) for row in rows_of(*rows, *work)}
+    found.pop(NO_OPERATOR, None)
+    assert found == slow(rows, kernels)
+
+
+# -- as others have them
+
+
+def rows_by_name(path: Path, spec: str) -> dict[tuple[str, str], Row]:
+    (report,) = nsysconv.report_on(path, spec)
+    return {(row["name"], row["shapes"] or "[]"): row for row in report.rows()}
+
+
+def recorded(name: str, by: str) -> Iterator[tuple[tuple[str, str], Row]]:
+    """The rows of `key_averages()`, but for Python functions."""
+    text = gzip.decompress((GOLD / "recorded" / f"{name}.key_averages.json.gz").read_bytes())
+    for row in json.loads(text)[by]:
+        if ".py(" not in row["key"] and not row["key"].startswith(("<built-in", "<frozen", "nn.Module")):
+            shapes = row["input_shapes"] or []
+            yield (row["key"], shapes if isinstance(shapes, str) else json.dumps(shapes)), row
+
+
+# Where Python functions are recorded the table takes their time out of that of annotations; of what never
+# ended it has the time until something inside began.
+_OTHERWISE = {
+    "mlp_train": {"ProfilerStep*", "Optimizer.zero_grad#SGD.zero_grad", "forward", "backward",
+                  "Optimizer.step#SGD.step"},
+    "threads": {"never closed"},
+}  # fmt: skip
+
+
+@real
+@pytest.mark.parametrize("by", ["by_name", "by_name_and_input_shapes"])
+@pytest.mark.parametrize("name", ["mlp_train", "conv_infer", "conv_overloads", "threads"])
+def test_rows_of_pytorch_itself(name: str, by: str) -> None:
+    spec = "operators:annotations" + (":by=shapes" if by != "by_name" else "")
+    found = rows_by_name(GOLD / "recorded" / f"{name}.pt.trace.json.gz", spec)
+    expected = dict(recorded(name, by))
+    assert found.keys() == expected.keys()
+    assert len(expected) > 30
+    for key, row in expected.items():
+        times = [round(row[column] * 1000) for column in ("cpu_time_total_us", "self_cpu_time_total_us")]
+        mine = figures(found[key], "call_count", "host_sum_ns", "host_self_sum_ns")
+        if key[0] in _OTHERWISE.get(name, ()):
+            assert mine[0] == row["count"]
+            assert mine[2] != times[1]
+        else:
+            assert mine == (row["count"], *times), key
+
+
+@real
+def test_the_worked_example_as_a_trace() -> None:
+    (report,) = nsysconv.report_on(
+        GOLD / "made_up" / "worked_example.pt.trace.json", "operators:annotations"
+    )
+    check_example(report.rows())
+
+
+@real
+def test_rows_of_the_tensorboard_plugin() -> None:
+    path = GOLD / "tensorboard_plugin" / "resnet50_num_workers_4.views.json.gz"
+    expected = json.loads(gzip.decompress(path.read_bytes()))["operator_table"]["data"]
+    found = rows_by_name(V100, "operators")
+    assert found.keys() - {(NO_OPERATOR, "[]")} == {(row["name"], "[]") for row in expected}
+    for row in expected:
+        mine = found[row["name"], "[]"]
+        assert mine["call_count"] == row["calls"]
+        for column, theirs in (
+            ("device_self_sum_ns", "device_self_duration"), ("device_sum_ns", "device_total_duration"),
+            ("host_self_sum_ns", "host_self_duration"), ("host_sum_ns", "host_total_duration"),
+        ):  # fmt: skip
+            assert mine[column] == 1000 * row[theirs], (row["name"], column)
+        assert mine["eligible"] == row["tc_eligible"].lower()
+        # They write 0 where nothing was launched.
+        assert (mine["tensor_core_self_pct"] or 0) == row["tc_self_ratio"]
+        assert (mine["tensor_core_pct"] or 0) == row["tc_total_ratio"]
+
+
+@real
+def test_kernels_of_the_tensorboard_plugin() -> None:
+    path = GOLD / "tensorboard_plugin" / "resnet50_num_workers_4.views.json.gz"
+    expected = json.loads(gzip.decompress(path.read_bytes()))["kernel_table"]["data"]["rows"]
+    (report,) = nsysconv.report_on(V100, "operator_kernels:by=kernel")
+    found = {row["name"]: row for row in report.rows()}
+    assert found.keys() == {row[0] for row in expected}
+    for name, cores, *numbers in expected:
+        mine = found[name]
+        assert mine["tensor_cores"] == cores.lower()
+        count, spent, mean, longest, shortest, *means = numbers
+        assert mine["kernel_count"] == count
+        assert figures(mine, "kernel_sum_ns", "max_ns", "min_ns") == (
+            1000 * spent, 1000 * longest, 1000 * shortest)  # fmt: skip
+        # Rounded to whole microseconds, and to two decimals.
+        assert mine["avg_ns"] == pytest.approx(1000 * mean, abs=500)
+        assert figures(mine, "blocks_per_sm", "recorded_occupancy_pct") == tuple(
+            pytest.approx(each, abs=0.00501) for each in means)  # fmt: skip
+
+
+@real
+@pytest.mark.parametrize(("folder", "trace"), [
+    ("h100_gaunernst_bert-small-uncased__1016001", "737b43a1.gaunernst_bert-small-uncased__1016001"),
+    ("h100_Falconsai_nsfw_image_detection__1016002", "0702619a.Falconsai_nsfw_image_detection__1016002"),
+    ("mi300_Falconsai_nsfw_image_detection__1016002", "Falconsai_nsfw_image_detection__1016002"),
+])  # fmt: skip
+def test_rows_of_tracelens(folder: str, trace: str) -> None:
+    with (GOLD / "tracelens" / folder / "ops_summary.csv").open(encoding="utf-8") as file:
+        expected = list(csv.DictReader(file))
+    assert len(expected) > 8
+    found = rows_by_name(REAL / "kineto" / f"AMD-AGI+TraceLens__{trace}.json.gz", "operators")
+    for row in expected:
+        mine = found[row["name"], "[]"]
+        assert mine["call_count"] == int(row["Count"])
+        # They add up 32-bit numbers.
+        theirs = 1000 * float(row["total_direct_kernel_time_sum"])
+        assert mine["device_self_union_sum_ns"] == pytest.approx(theirs, rel=1e-5, abs=2)
+
+
+@real
+@pytest.mark.parametrize(("name", "count", "without"), [
+    ("mfu_2gpu_after", 84, 16), ("mfu_2gpu_before", 88, 31), ("h100_2gpu_1s", 176, 2276),
+])  # fmt: skip
+def test_operators_of_nsys(name: str, count: int, without: int) -> None:
+    found = rows_by_name(NSYS_AI / f"GindaChen+nsys-ai__{name}.sqlite", "operators")
+    assert found.pop((NO_OPERATOR, "[]"))["gpu_op_count"] == without
+    assert len(found) == count
+    if name == "mfu_2gpu_after":
+        flash, addmm = found["flash_attn::_flash_attn_forward", "[]"], found["aten::addmm", "[]"]
+        assert figures(flash, *COLUMNS[:3], "device_sum_ns") == (60, 8_444_142, 5_339_910, 240_755_667)
+        assert figures(addmm, "call_count", "gpu_op_count", "host_self_sum_ns", "device_sum_ns") == (
+            300, 540, 20_943_361, 52_391_380)  # fmt: skip
+
+
+# -- what adds up
+
+
+@real
+@pytest.mark.parametrize("path", [*REAL_TRACES, *sorted(NSYS_AI.glob("GindaChen*"))], ids=name_of)
+def test_selfs_add_up(path: Path) -> None:
+    try:
+        (report,) = nsysconv.report_on(path, "operators")
+        (top,) = nsysconv.report_on(path, "operators:top-level")
+    except NotRecorded:
+        return
+    if report.table is None:
+        return
+    rows, outer = report.rows(), top.rows()
+
+    def total(column: str, rows: list[Row]) -> int:
+        return sum(row[column] or 0 for row in rows)
+
+    # What lies in no other operator is made of the selfs of all, and of the API calls in them.
+    assert total("host_self_sum_ns", rows) + total("api_sum_ns", rows) == total("host_sum_ns", outer)
+    with nsysconv.open(path) as profile:
+        ops = profile.timeline.ops
+        every = Counter(ops.kind.tolist())
+        if rows[0]["gpu_op_count"] is not None:
+            assert total("device_self_sum_ns", rows) == int(ops.dur.sum())
+            assert total("gpu_op_count", rows) == sum(every.values())
+            inside = total("device_sum_ns", [row for row in outer if row["name"] != NO_OPERATOR])
+            own = [row for row in rows if row["name"] != NO_OPERATOR]
+            assert inside == total("device_self_sum_ns", own)
