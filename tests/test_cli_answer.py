@@ -228,6 +228,33 @@ def test_reports_are_asked_for_with_report(tmp_path: Path) -> None:
     assert run("TARGET", "--help", cwd=tmp_path).out.startswith("Usage: nsysconv TARGET [OPTIONS]\n")
 
 
+def test_formats_of_one_report_say_how_to_ask(tmp_path: Path) -> None:
+    outcome = run("report1.sqlite", "-f", "csv", cwd=tmp_path)
+    assert outcome.status == 2
+    assert "nsysconv report report1.sqlite summary -f csv; all: -o DIR/" in outcome.err
+
+
+def test_a_slice_is_said_within_the_width(tmp_path: Path) -> None:
+    write(tmp_path / "job.db", Kernel(0, 10**9), Kernel(10**9 + 5, 2 * 10**9), label="x" * 90)
+    lines = check_size(run("job.db", "--time", "10%:60%", cwd=tmp_path))
+    assert lines[0].endswith("…")
+
+
+def test_a_slice_of_some_operations_is_said_to_be_one(tmp_path: Path) -> None:
+    write(tmp_path / "job.db", Kernel(0, 100, name="gemm"), Kernel(50, 90, stream=9, name="relu"))
+    lines = check_size(run("job.db", "--name", "gemm", cwd=tmp_path))
+    assert lines[1].startswith("! Others than the operations of this slice ran at its time")
+    assert "! " not in run("job.db", cwd=tmp_path).out
+
+
+def test_ranks_that_are_missing_are_said(tmp_path: Path) -> None:
+    for rank in (0, 3):
+        write(tmp_path / "job.db", Kernel(0, 100), ranks={1: rank}, label=f"r{rank}", run="run",
+              processes={1: {"world_size": 4}})  # fmt: skip
+    lines = check_size(run("job.db", cwd=tmp_path))
+    assert lines[1] == "! of 4 ranks 2 are there; missing: 1-2"
+
+
 def test_an_output_without_a_name(tmp_path: Path) -> None:
     outcome = run(str(BASIC), "-o", "", cwd=tmp_path)
     assert (outcome.status, "-o names no file" in outcome.err) == (2, True)

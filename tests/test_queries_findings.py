@@ -23,7 +23,7 @@ from conftest import (
 )
 from findings_cases import Case, parse, stored
 from one_answer import EXAMPLES as SOURCES
-from small_store import Call, Kernel, Memcpy, Range, opened
+from small_store import Call, Kernel, Memcpy, Range, opened, write
 from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS
 
 import nsysconv
@@ -277,6 +277,39 @@ def test_what_the_loader_takes_is_not_said_twice() -> None:
     with opened(*rows) as profile:
         by_rule = {row["rule"]: row["saving_ns"] for row in profile.report("findings").rows()}
     assert by_rule == {"data_loader": 300_000, "host_bound": 90_000, "one_kernel": None}
+
+
+def test_the_loader_is_counted_in_the_slice() -> None:
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    waits = [Range(at, at + 50_000, loader) for at in range(10_000, 400_000, 100_000)]
+    work = [Kernel(at, at + 30_000) for at in range(70_000, 500_000, 100_000)]
+    with opened(Kernel(0, 5000), *waits, *work) as profile:
+        whole, part = (row_of(profile.report("findings", slice=each), "data_loader")
+                       for each in (None, Slice(time=(0, 200_000))))  # fmt: skip
+    assert whole is not None
+    assert part is not None
+    assert whole["finding"].endswith("its data loader (4 times).")
+    assert part["finding"].endswith("its data loader (2 times).")
+
+
+@pytest.mark.parametrize(("devices", "ranks", "where"), [
+    (1, 1, None), (2, 1, "GPU 1"), (1, 2, "rank 1, GPU 0"), (2, 2, "rank 1, GPU 1"),
+])  # fmt: skip
+def test_where_a_finding_is_of_several(
+    devices: int, ranks: int, where: str | None, tmp_path: Path
+) -> None:
+    """The last device of the last rank copies for longest."""
+    for rank in range(ranks):
+        copies = [Memcpy(0, 100_000 * (1 + rank + device), device=device) for device in range(devices)]
+        write(
+            tmp_path / "job.db", *copies, *(Kernel(900_000, 1_000_000, device=d) for d in range(devices)),
+            ranks={1: rank} if ranks > 1 else None, label=f"rank{rank}", run="run",
+        )  # fmt: skip
+    (report,) = nsysconv.report_on(tmp_path / "job.db", "findings:copy_bound=0")
+    row = row_of(report, "copy_bound")
+    assert row is not None
+    assert row["where"] == where
+    assert (row["slice"] is None) or ranks == 1
 
 
 # -- real files

@@ -228,6 +228,14 @@ def test_of_devices_that_are_equally_busy_three_are_said() -> None:
     assert found == ["least busy: GPU 0", "median: GPU 2", "most busy: GPU 4"]
 
 
+def test_of_several_devices_the_largest_of_each_is_said() -> None:
+    """The longest kernel is on device 0, the longest gap, of 60, on device 1."""
+    rows = (Kernel(0, 80), Kernel(90, 100), Kernel(0, 20, device=1), Kernel(80, 100, device=1))
+    with opened(*rows) as profile:
+        (said,) = profile.report("summary").said
+    assert said.lines[-1] == "largest: kernel kernel 90 ns, gap 60 ns"
+
+
 def test_a_recording_of_one_moment() -> None:
     with opened(Kernel(5, 5)) as profile:
         (said,) = profile.report("summary").said

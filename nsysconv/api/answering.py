@@ -44,9 +44,9 @@ def answer(
     notes = {note.slug: note for each in made for note in each.notes}
     doubts = [note for note in notes.values() if note.severity is not Severity.INFO]
     # What is missing or not exact is said before anything that rests on it.
-    caveat = [_doubt(doubts)] if doubts else []
+    caveat = [_doubt(doubts)] if doubts else list(_partly(notes))
     rows = summary.rows() if summary.table is not None else []
-    if options.part is not None and not any(map(_has_work, rows)):
+    if options.part is not None and not findings.row_count and not any(map(_has_work, rows)):
         return [_words("nothing", [*caveat, *_without_work_in_part(command)])]
     if not rows and not findings.row_count:
         return [_words("nothing", [*caveat, *_without_work(target, command, say)])]
@@ -80,6 +80,16 @@ def _choices(several: SeveralChoicesError, command: str) -> Iterator[str]:
         yield f"   and more: nsysconv runs {command}"
 
 
+def _partly(notes: Mapping[str, Note]) -> Iterator[str]:
+    # What is exact, and of less than it seems to be.
+    from nsysconv.queries.findings.report import LEFT_OUT
+
+    if "rules-cannot-look" in notes and LEFT_OUT in notes["rules-cannot-look"].text:
+        yield "! Others than the operations of this slice ran at its time, too: that counts as idle here."
+    elif "ranks-missing" in notes:
+        yield cut_off(f"! {notes['ranks-missing'].text}", _WIDTH)
+
+
 def _doubt(doubts: Sequence[Note]) -> str:
     # The weightiest one in words: what is missing before what is not exact.
     worst = min(doubts, key=lambda note: note.severity is not Severity.DROPPED)
@@ -97,7 +107,7 @@ def _next(notes: Mapping[str, Note], command: str, *, is_short: bool) -> Iterato
         return
     yield _line(
         f"→ a table: nsysconv report {command} NAME (--list: names)",
-        f"a page: nsysconv {command} --open",
+        "a page: add --open",
     )
     if blind is not None:
         look_up = f"rules that cannot look: nsysconv report {command} findings"
@@ -126,8 +136,17 @@ def _without_work(target: Target, command: str, say: Say) -> Iterator[str]:
     answered = [row["report"] for row in listed if row["answered"] == "yes"]
     yield f"{command} holds no GPU work that has a time, and no totals of it."
     if answered:
-        yield cut_off(f"It answers: nsysconv report {command} {' '.join(answered)}", _WIDTH)
+        yield _names_that_fit(f"It answers: nsysconv report {command}", answered)
     yield f"What is recorded, what is not, and how to record it: nsysconv info {command}"
+
+
+def _names_that_fit(line: str, names: Sequence[str]) -> str:
+    # As many as make a command that can be typed; the others are named by `--list`.
+    for name in names:
+        if len(line) + len(name) + 1 > _WIDTH:
+            break
+        line += f" {name}"
+    return line
 
 
 def _words(name: str, lines: Iterable[str]) -> ShownReport:

@@ -55,9 +55,14 @@ def answer(
     from nsysconv.api.open_profile import SeveralChoicesError
     from nsysconv.api.reporting import report_target
 
-    destination = parse_destination(format_name, output, queries.ANSWER)
+    destination = parse_destination(format_name, output)
     if brief and (destination.format != "json" or destination.is_folder):
         raise UsageError("--brief is a form of JSON", hint="Add -f json.")
+    if render.holds_one(destination.format) and not destination.is_folder:
+        hint = (
+            f"One of them: nsysconv report {target} summary -f {destination.format}; all: -o DIR/"
+        )
+        raise UsageError(f"{destination.format} holds one report, and the answer is two", hint=hint)
     if destination.is_page:
         return report(target, options, format_name, output, strict=False, jobs=jobs, dask=dask)
     begin_work()

@@ -363,7 +363,7 @@ def _several_devices(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{' ' * _SHORT_BAR} {_while_it_fits(words, _WIDTH - _SHORT_BAR - 1)}"
     yield _figures_line(_added_up(rows))
     if len(rows) < _MOST_BARS:
-        yield _largest_line(max(rows, key=lambda row: row["top_kernel_sum_ns"] or 0))
+        yield _largest_line(_largest_of(rows))
 
 
 def _while_it_fits(parts: Iterable[str], room: int) -> str:
@@ -466,6 +466,19 @@ def _largest_line(row: Mapping[str, Any]) -> str:
         room = _WIDTH - len(f"largest: kernel  {time}, {', '.join(parts)}")
         parts.insert(0, f"kernel {shorten_kernel(row['top_kernel'], max(room, _NAME // 2))} {time}")
     return f"largest: {', '.join(parts)}" if parts else ""
+
+
+def _largest_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    # Of several devices the largest of each.
+    found: dict[str, Any] = {}
+    for time, name in (
+        ("top_kernel_sum_ns", "top_kernel"),
+        ("top_call_sum_ns", "top_call"),
+        ("top_gap_ns", "top_gap_start_ns"),
+    ):
+        row = max(rows, key=lambda each: each[time] or 0)
+        found |= {time: row[time], name: row[name]}
+    return found
 
 
 def _added_up(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import TextIO
 
 import numpy as np
 
-from nsysconv.names import escaped, shorten, shorten_kernel
+from nsysconv.names import cut_off, escaped, shorten, shorten_kernel
 from nsysconv.notes import Severity
 from nsysconv.render import display
 from nsysconv.render.contract import Options
@@ -307,7 +307,11 @@ def _report(report: Report, width: int | None, spell: Encode) -> Iterator[Line]:
     if empty := display.empty_sentence(report):
         below.append((empty, ""))
     if report.title:
-        yield from ((part, "bold") for part in _wrapped(spell(display.heading(report)), width))
+        heading = display.heading(report)
+        if any(said.laid_out for said in report.said):
+            # Of what has to fit a screen the heading is a line, too.
+            heading = cut_off(heading, LAID_OUT)
+        yield from ((part, "bold") for part in _wrapped(spell(heading), width))
     for said in report.said:
         yield from _said(said, width, spell)
     if report.in_rows:

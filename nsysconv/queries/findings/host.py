@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.cache import cached_in
+from nsysconv.names import shorten
 from nsysconv.queries.findings.contract import Found, Measure, Scene, both, counted
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.account import op_name
@@ -24,6 +25,7 @@ from nsysconv.timeline.idle import (
     parts,
 )
 from nsysconv.timeline.intervals import Union, union, union_with
+from nsysconv.timeline.range_names import group_name
 from nsysconv.timeline.steps import DATA_LOADER
 
 WAITS = re.compile(
@@ -37,6 +39,7 @@ _SHORT_KERNEL_NS = 20_000
 _MOST_GAPS = 100_000
 _SMALL_COPY_BYTES = 65_536
 _DTOH = 2
+_NAME = 36
 
 
 @cached_in("measured")
@@ -84,19 +87,21 @@ def _doing(activity: HostActivity, found: Gaps) -> str:
     if len(found) > _MOST_GAPS:
         found = found.take(np.sort(np.argpartition(-found.dur, _MOST_GAPS)[:_MOST_GAPS]))
     by_name: dict[tuple[str, str], int] = {}
+    # Calls of one operator are one activity, whatever their arguments.
     for pieces in activity.split(found):
         group, (labels,) = factorize(pieces.label)
         spent = sums(group, pieces.time, len(labels))
         for label, time in zip(labels.tolist(), spent.tolist(), strict=True):
             kind, name = activity.name(label)
             if kind != "api_call" and not DATA_LOADER.search(name):
-                by_name[kind, name] = by_name.get((kind, name), 0) + time
+                key = kind, group_name(name)
+                by_name[key] = by_name.get(key, 0) + time
     if not by_name:
         return ""
     kind, name = max(by_name, key=lambda key: by_name[key])
     if kind == "outside":
-        return "; mostly outside of all that is recorded"
-    return f"; above all in the {kind.replace('_', ' ')} {name}"
+        return "; mostly in nothing that is recorded"
+    return f"; above all in the {kind.replace('_', ' ')} {shorten(name, _NAME)}"
 
 
 def _loading_time(scene: Scene, found: Gaps) -> int:
@@ -226,7 +231,8 @@ def data_loader(scene: Scene) -> Found | None:
     loading = _loader(scene)
     low, high = scene.window.start, scene.window.end
     time = both(loading, union(*scene.busy.gaps(low, high)), low, high)
-    count = counted(len(loading.starts), "time", "times")
+    inside = int(np.count_nonzero((loading.starts < high) & (loading.ends > low)))
+    count = counted(inside, "time", "times")
     return Found(scene.of_window(time), time, {"count": count})
 
 

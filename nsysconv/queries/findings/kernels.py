@@ -23,7 +23,7 @@ _LONG_KERNEL_NS = 100_000
 _LOW_OCCUPANCY = 0.125
 # Products, convolutions and attention work with few warps that have many registers each.
 _FEW_WARPS = ("gemm", "convolution", "attention")
-_NAME = 60
+_NAME = 48
 
 
 def one_kernel(scene: Scene) -> Found | None:

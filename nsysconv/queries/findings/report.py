@@ -9,7 +9,7 @@ from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact, in_order
-from nsysconv.names import cut_off
+from nsysconv.names import cut_off, shorten
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import stragglers
 from nsysconv.queries.columns import PROFILE, count_column, values_by_column
@@ -58,12 +58,15 @@ RULES: Mapping[str, Measure] = {
 DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
 
 _MAX_CONCURRENT = 2
+_LONGEST_LABEL = 24
 _LONGEST = ("host_bound", "low_parallelism", "allocation")
 
 _SMALL_PCT = 1.0
 _LARGE_PCT = 10.0
 _IDLE_RULES_NEED_ONE_CLOCK = "one clock for CPU and GPU"
-_IDLE_RULES_NEED_ALL = "the operations that the slice leaves out"
+LEFT_OUT = "the operations that the slice leaves out"
+"""What rules on idle time lack of a slice of some operations."""
+
 
 _COLUMNS = (
     PROFILE,
@@ -83,6 +86,12 @@ _COLUMNS = (
     ),
     Column("before", Unit.TEXT, "What ran before the costliest gap; null: none.", brief=False),
     Column("after", Unit.TEXT, "What ran after it; null: none.", brief=False),
+    Column(
+        "where",
+        Unit.TEXT,
+        "That rank and device in words, or the profile, where there are several; null: there is one.",
+        brief=False,
+    ),
     count_column("device_count", "Devices (of a run: of all ranks) with this finding."),
     Column("finding", Unit.TEXT, "The finding in a sentence.", prose=True),
     Column("advice", Unit.TEXT, "What to do about it.", prose=True),
@@ -161,7 +170,7 @@ def partial(timeline: Timeline, request: Request) -> Partial:
             # Beside what is left out, the device was not idle.
             for name in wanted:
                 if words()[name].kind == SAVING or name == "gpu_bound":
-                    blind.setdefault(name, _IDLE_RULES_NEED_ALL)
+                    blind.setdefault(name, LEFT_OUT)
         for name, measured in _measured(scene, [n for n in wanted if n not in blind]):
             if isinstance(measured, NotRecorded):
                 blind[name] = ", ".join(measured.words)
@@ -368,12 +377,25 @@ class Findings:
             "stream_id": found.stream,
             "before": found.before,
             "after": found.after,
+            "where": self._where(candidate) or None,
             "device_count": count,
             "finding": rule.finding.format(**details),
             "advice": rule.advice.get(candidate.framework, rule.advice["cuda"]),
             "report": rule.report,
-            "slice": found.part or None,
+            # A time is one profile's.
+            "slice": found.part if len(self._partials) == 1 and found.part else None,
         }
+
+    def _where(self, candidate: _Candidate) -> str:
+        # As far as it is one of several.
+        found, words = candidate.found, []
+        if len(self._partials) > 1:
+            is_ranked = found.rank is not None
+            label = shorten(candidate.label, _LONGEST_LABEL)
+            words.append(f"rank {found.rank}" if is_ranked else label)
+        if found.device is not None and sum(len(p.devices) for _, p in self._partials) > 1:
+            words.append(f"GPU {found.device}")
+        return ", ".join(words)
 
     def _notes(self) -> Iterator[Note]:
         left_out = ignored(self._request)
@@ -428,16 +450,11 @@ def _short(row: Mapping[str, Any]) -> str:
 
 
 def _item(number: int, row: Mapping[str, Any]) -> list[str]:
-    where = []
-    if row["rank"] is not None:
-        where.append(f"rank {row['rank']}")
-    if row["device_id"] is not None:
-        where.append(f"GPU {row['device_id']}")
-    several = ""
+    places = [row["where"]] if row["where"] else []
     if row["device_count"] > 1:
-        several = f" ({', '.join(where)}; on {row['device_count']:,} GPUs)"
-    elif where and row["rule"] in (RANK_IMBALANCE, STRAGGLERS):
-        several = f" ({', '.join(where)})"
+        what = "profiles" if row["device_id"] is None else "GPUs"
+        places.append(f"on {row['device_count']:,} {what}")
+    several = f" ({'; '.join(places)})" if places else ""
     verb = "at most" if row["kind"] == SAVING else "takes"
     time = "" if row["share_pct"] is None else f", {verb} {row['share_pct']:.1f} %"
     where_to_look = " ".join(filter(None, (row["report"], row["slice"])))
