@@ -141,6 +141,15 @@ def test_work_of_no_operator_is_a_row() -> None:
     assert figures(none, "device_self_sum_ns", "device_self_union_ns", "gpu_op_count") == (12, 12, 2)
 
 
+def test_work_without_a_time_counts_and_takes_none() -> None:
+    events = (Operator(0, 10, "aten::relu"), Call(2, 4, 1), Call(5, 6, 2),
+              Kernel(5, 20, 1), Kernel(None, None, 2), Kernel(None, None))  # fmt: skip
+    relu, none = rows_of(*events)
+    columns = ("gpu_op_count", "device_self_sum_ns", "device_self_union_ns", "device_self_union_sum_ns")
+    assert figures(relu, *columns) == (2, 15, 15, 15)
+    assert figures(none, *columns[:3]) == (1, 0, 0)
+
+
 def test_recursion_counts_each_call_and_says_so() -> None:
     """rec holds rec twice: a total of 100 + 40 + 30, and two calls that are in it twice."""
     events = (Operator(0, 100, "rec"), Operator(10, 50, "rec"), Operator(60, 90, "rec"))

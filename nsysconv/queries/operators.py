@@ -239,6 +239,8 @@ class _Work:
         return sums(self._node[launched], values[launched], len(self._calls.parent))
 
     def _union(self, which: Array, group: Array, count: int) -> Array:
+        timed = self._ops.timed[which]
+        which, group = which[timed], group[timed]
         start, end = self._ops.start[which], self._ops.end[which]
         order = np.lexsort((start, group))
         return grouped_measure(start[order], end[order], group[order], count)
