@@ -18,6 +18,7 @@ from small_store import Call, Kernel, Memcpy, Operator, Range, opened
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
 from nsysconv.queries.operators import NO_OPERATOR
 from nsysconv.timeline.kernel_categories import uses_tensor_cores
 from nsysconv.timeline.operator_calls import without_lists_of_tensors
@@ -197,8 +198,13 @@ def test_a_slice_has_calls_and_work_of_its_time() -> None:
 
 
 def test_what_is_not_recorded_is_said() -> None:
-    with pytest.raises(NotRecorded, match="operators of the framework"):
-        rows_of(Range(0, 10, "train, batch 3"), Kernel(0, 5))
+    events = (Range(0, 10, "train, batch 3"), Kernel(0, 5))
+    missing = pytest.raises(NotRecorded, match="operators of the framework")
+    with opened(*events, without={Fact.OPERATORS}) as profile, missing:
+        profile.report("operators")
+    # Recorded, and none ran.
+    (none,) = rows_of(*events)
+    assert none["name"] == NO_OPERATOR
     with pytest.raises(NotRecorded, match="shapes of operators' inputs"):
         rows_of(Operator(0, 10, "aten::mm"), spec="operators:by=shapes")
     with pytest.raises(UsageError, match="operators:by=colour"):

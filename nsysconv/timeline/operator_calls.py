@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.cache import cached_property
+from nsysconv.facts import Fact
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import OPERATOR, PUSH_POP, operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, by_group, factorize, sums, take
@@ -95,8 +96,8 @@ class OperatorCalls:
 
 
 def may_have_operators(timeline: Timeline) -> bool:
-    """Return whether a profile recorded operators, as far as its tables and the names of ranges say."""
-    return bool(timeline.profile.row_count("operator")) or any(
+    """Return whether operators were recorded, as far as the source and the names of ranges say."""
+    return Fact.OPERATORS in timeline.profile.facts or any(
         split_name(text).has_arguments for text in ranges(timeline).names
     )
 
