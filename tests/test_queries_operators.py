@@ -157,6 +157,10 @@ def test_recursion_counts_each_call_and_says_so() -> None:
     (row,) = rows_of(*events)
     assert figures(row, "call_count", "nested_count") == (3, 2)
     assert figures(row, "host_sum_ns", "host_self_sum_ns") == (170, 100)
+    # Also one that ends with the one around it; not one that begins as another ends.
+    events = (Operator(0, 90, "f"), Operator(10, 20, "g"), Operator(60, 90, "f"), Operator(90, 95, "f"))
+    counts = {row["name"]: row["nested_count"] for row in rows_of(*events)}
+    assert counts == {"f": 1, "g": 0}
 
 
 def test_an_only_call_of_the_same_name_is_the_same_call() -> None:
