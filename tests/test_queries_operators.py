@@ -151,6 +151,14 @@ def test_work_without_a_time_counts_and_takes_none() -> None:
     assert figures(none, *columns[:3]) == (1, 0, 0)
 
 
+def test_equal_times_are_in_the_order_of_names() -> None:
+    """Stored in the other order."""
+    events = (Operator(10, 15, "b"), Call(12, 13, 1), Operator(0, 5, "a"), Call(2, 3, 2),
+              Kernel(20, 30, 1, name="z"), Kernel(30, 40, 2, name="y"))  # fmt: skip
+    assert [row["name"] for row in rows_of(*events)] == ["a", "b"]
+    assert [row["name"] for row in rows_of(*events, spec="operator_kernels")] == ["y", "z"]
+
+
 def test_recursion_counts_each_call_and_says_so() -> None:
     """rec holds rec twice: a total of 100 + 40 + 30, and two calls that are in it twice."""
     events = (Operator(0, 100, "rec"), Operator(10, 50, "rec"), Operator(60, 90, "rec"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     use = np.zeros(count, np.int64)
     use[group] = tensor_core_use(timeline)[rows]
     blocks, occupancy = _fill(timeline)
-    values = {
+    values: dict[str, Any] = {
         "rank": ranks_by_group(timeline, ops.pid[kernels], group, count),
         "device_id": devices,
         "name": [texts.get(i, "[no name]") for i in name_ids.tolist()],
@@ -126,7 +127,18 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     else:
         empty = ("operator", "eligible", "grid", "block", *_LAUNCH)
         values |= {name: [None] * count for name in empty}
-    order = np.lexsort((*reversed(keys), -statistics.total))
+    # Names, and not their numbers, decide where times are equal: these depend on how it was stored.
+    launches = list(zip(*(each.tolist() for each in keys[3:]), strict=True)) or [()] * count
+    order = sorted(
+        range(count),
+        key=lambda i: (
+            -int(statistics.total[i]),
+            int(devices[i]),
+            values["name"][i],
+            values["operator"][i] or "",
+            launches[i],
+        ),
+    )
     return rows_at(values, order)
 
 

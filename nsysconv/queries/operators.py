@@ -108,11 +108,11 @@ def compute(timeline: Timeline, request: Request) -> Result:
     if options["by"] not in _GROUPS:
         hint = f"There are: {', '.join(_GROUPS)}"
         raise UsageError(f"operators:by={options['by']}", hint=hint)
-    calls = operator_calls(timeline, options["annotations"])
-    nodes = calls.rows
     if not may_have_operators(timeline):
         advice = timeline.profile.advice.get(Fact.OPERATORS)
         raise NotRecorded("operators", [Fact.OPERATORS], [advice] if advice else [])
+    calls = operator_calls(timeline, options["annotations"])
+    nodes = calls.rows
     by_shapes = options["by"] == "shapes"
     if by_shapes and not len(calls.shape_texts):
         how = "Record with `record_shapes=True`, or with `autograd-shapes-nvtx`."
@@ -144,7 +144,12 @@ def compute(timeline: Timeline, request: Request) -> Result:
         unlaunched = work.of_no_node()
     else:
         values |= {name: [None] * count for name in _ON_GPU}
-    rows = rows_at(values, np.lexsort((-host_self, -spent)))
+    # Names, and not their numbers, decide where times are equal: these depend on how it was stored.
+    texts = [
+        (name, shapes or "") for name, shapes in zip(values["name"], values["shapes"], strict=True)
+    ]
+    order = sorted(range(count), key=lambda i: (-int(spent[i]), -int(host_self[i]), texts[i]))
+    rows = rows_at(values, order)
     if unlaunched:
         rows = {name: [*rows[name], unlaunched.get(name)] for name in values}
     shown_rows = {name: list(column)[: request.limit or None] for name, column in rows.items()}

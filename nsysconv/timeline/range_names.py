@@ -11,9 +11,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-RANGE_NAMES = ("grouped", "exact")
-"""How ranges are named: without what differs from call to call, or as recorded."""
-
 _SEPARATORS = (", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = ")
 """Before the arguments that `torch.autograd.profiler.emit_nvtx` appends to a name, in its order."""
 
