@@ -7,7 +7,7 @@ profile's zero (`profile.zero_utc_ns` says when that was, where the source knows
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,14 +19,19 @@ from nsysconv.report import Unit
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised by every change that an older reader would misread."""
+
+OLDEST_READ = 2
+"""Stores from this version on are read as they are: columns that they lack are null."""
 
 VERSIONS: dict[int, str] = {
     1: "First version.",
     2: "Jobs: `run.job`, `process.job`.",
     3: "Totals: of the OS runtime; of sizes `aggregate.bytes_med`, `aggregate.bytes_stddev`.",
     4: "Sessions: `profile.recording_start_ns`.",
+    5: "Operators: threads of their forward, call stacks, values of inputs, those left open; stacks of "
+    "memory events; peers of collectives. Stores of version 2 and later can be read.",
 }
 """One line per version: what changed."""
 
@@ -54,6 +59,7 @@ def _column(
     required: bool = False,
     key: bool = False,
     codes: tuple[str, ...] = (),
+    since: int = 1,
 ) -> sa.Column[Any]:
     return sa.Column(
         name,
@@ -62,7 +68,7 @@ def _column(
         primary_key=key,
         autoincrement=False,
         comment=comment,
-        info={"unit": unit, "codes": codes},
+        info={"unit": unit, "codes": codes, "since": since},
     )
 
 
@@ -75,7 +81,7 @@ def _row_id(
     comment: str = "Row number, assigned by the database; a profile's rows are contiguous.",
 ) -> sa.Column[int]:
     # SQLite makes an INTEGER PRIMARY KEY the rowid itself: no index, and the engine assigns it.
-    return sa.Column("id", INTEGER, primary_key=True, comment=comment, info={"unit": Unit.ID})
+    return sa.Column("id", INTEGER, primary_key=True, comment=comment, info={"unit": Unit.ID, "since": 1})
 
 
 def _profile_id(*, key: bool = False) -> sa.Column[Any]:
@@ -189,6 +195,7 @@ profile = sa.Table(
         "When the profiler's session began; null: the source does not say, and the recording begins "
         "with its first event.",
         Unit.NS,
+        since=4,
     ),
     _column("recording_ns", "Length of the recording, from the profile's zero.", Unit.NS),
     _text("driver_version", "Version of the GPU driver."),
@@ -485,6 +492,27 @@ operator = _event_table(
     _column("sequence_number", "Shared by a forward operator and its backward operators."),
     _column("shapes_id", "Shapes of its inputs as the source spells them, `name.id`."),
     _column("types_id", "Types of its inputs as the source spells them, `name.id`."),
+    _column(
+        "arguments_id",
+        "Values of its inputs, of operators whose work depends on them: numbers, `true` and `false`, null "
+        "for others, as JSON, `name.id`.",
+        since=5,
+    ),
+    _column(
+        "stack_id",
+        "Call stack of Python functions, innermost first, without folders of the machine, `name.id`.",
+        since=5,
+    ),
+    _column(
+        "forward_thread",
+        "Of a backward operator the number of its forward's thread, which PyTorch counts from 1; null: it "
+        "is none.",
+        since=5,
+    ),
+    _column(
+        "is_open", "1: it was open when the recording ended, and its duration is cut.", since=5
+    ),
+    _column("op_id", "Number of the call, as the framework counts them; null: none.", since=5),
 )
 
 collective = _event_table(
@@ -506,6 +534,9 @@ collective = _event_table(
     _column("group_size", "Ranks in the group.", Unit.COUNT),
     _column("group_ranks_id", "The ranks as the source spells them, `name.id`."),
     _column("sequence_number", "Number of the collective in its group, the same on every rank."),
+    _column("src_rank", "The rank that sends, where one does.", since=5),
+    _column("dst_rank", "The rank that receives, where one does.", since=5),
+    _column("is_async", "1: its caller goes on meanwhile.", since=5),
 )
 
 memory_event = _event_table(
@@ -522,6 +553,7 @@ memory_event = _event_table(
     _column("bytes", "Size of the block; negative where it was freed.", Unit.BYTES),
     _column("allocated_bytes", "In use on that device afterwards.", Unit.BYTES),
     _column("reserved_bytes", "Held by the framework's allocator afterwards.", Unit.BYTES),
+    _column("stack_id", "Call stack, as of operators, `name.id`.", since=5),
 )
 
 osrt_call = _event_table(
@@ -653,8 +685,8 @@ aggregate = _profile_table(
     _column("bytes_sum", "Bytes they moved.", Unit.BYTES),
     _column("bytes_min", "Least bytes.", Unit.BYTES),
     _column("bytes_max", "Most bytes.", Unit.BYTES),
-    _real("bytes_med", "Median of their bytes, as far as the source spells it."),
-    _real("bytes_stddev", "Sample standard deviation of their bytes, likewise."),
+    _real("bytes_med", "Median of their bytes, as far as the source spells it.", since=3),
+    _real("bytes_stddev", "Sample standard deviation of their bytes, likewise.", since=3),
     sa.CheckConstraint(_IS_PROCESS),
 )
 
@@ -662,6 +694,17 @@ aggregate = _profile_table(
 def event_columns(table: sa.Table) -> tuple[str, ...]:
     """Return the columns of an event table that a source fills in (all but the two the store assigns)."""
     return tuple(c.name for c in table.columns if c.name not in ("id", "profile_id"))
+
+
+@cache
+def columns_since(version: int) -> frozenset[sa.Column[Any]]:
+    """Return the columns that came after this version, and that its stores lack."""
+    return frozenset(
+        column
+        for table in metadata.tables.values()
+        for column in table.columns
+        if column.info["since"] > version
+    )
 
 
 def is_name_id(column: sa.Column[Any]) -> bool:

@@ -352,7 +352,7 @@ def test_a_store_of_another_version(folder: Path) -> None:
     run("import", "report1.sqlite", cwd=folder)
     with contextlib.closing(sqlite3.connect(folder / "report1.db")) as connection:
         connection.execute("pragma user_version=99")
-    failed(run("report", "report1.db", cwd=folder), 3, "version 99", f"reads {SCHEMA_VERSION}", "Upgrade")
+    failed(run("report", "report1.db", cwd=folder), 3, "version 99", f"to {SCHEMA_VERSION}", "Upgrade")
 
 
 def test_report_names_are_completed(folder: Path) -> None:

@@ -858,6 +858,18 @@ SECRET_PLACES = {
         b'"pg_config": [{"desc": "SECRET-a"}], "backend": "SECRET-b"}, ' + HEAD[-16:]),
     "arguments": _call(b'"cbid"', b'"Call stack": "/home/SECRET-user/train.py(1): main", '
                        b'"Concrete Inputs": ["SECRET-a"], "kwargs": {"b": "SECRET-b"}, "cbid"'),
+    "values and stack of an operator that has some": _trace(
+        KERNEL, CALL, b'{"ph": "X", "cat": "cpu_op", "name": "aten::conv2d", "ts": 1.000, "dur": 1.000,'
+        b' "pid": 42, "tid": 43, "args": {"Concrete Inputs": ["SECRET-a", "[SECRET-b]", "3"],'
+        b' "Call stack": "SECRET-c;/home/SECRET-d/a.py(1): f;a.py(SECRET-e): f;a.py(1): f SECRET-f",'
+        b' "finished": "SECRET-g", "Fwd thread id": "SECRET-h", "Record function id": "SECRET-i"}}'),
+    "stack of a block of memory": _trace(
+        KERNEL, CALL, b'{"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": 1.000, "s": "t",'
+        b' "pid": 42, "tid": 43, "args": {"Bytes": 1, "Call stack": "SECRET-c;/home/SECRET-d/a.py(1): f"}}'),
+    "peers of a collective": _trace(
+        KERNEL, CALL, b'{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "ts": 1.000, "pid": 42,'
+        b' "dur": 1.000, "tid": 43, "args": {"Collective name": "send", "Src Rank": "SECRET-a",'
+        b' "Dst Rank": ["SECRET-b"], "Is asynchronized op": "SECRET-c"}}'),
     "arguments of a damaged event": _trace(KERNEL, CALL.replace(
         b'"cbid"', b'"Call stack": "SECRET-a\tb", "cbid"')),
     "a process's labels": _trace(_LABEL, KERNEL, CALL),

@@ -199,6 +199,7 @@ class _Expected:
                 "kind": "operator", "name": item.name, "sequence_number": item.sequence,
                 "shapes": item.shapes if shaped else None,
                 "types": item.types if shaped else None,
+                "forward_thread": None if item.forward is None else 1,
             })  # fmt: skip
         rows += [
             self._times(item.start_ns, item.end_ns) | self._thread(item.thread)
@@ -303,7 +304,7 @@ def _rows(profile: Profile, table: str, zero_utc_ns: int) -> list[Row]:
     """The rows of an event table, with words for all columns of names."""
     rows = event_rows(profile, table)
     for row in rows:
-        for name in ("shapes_id", "types_id", "dtype_id", "group_id", "group_ranks_id"):
+        for name in ("shapes_id", "types_id", "arguments_id", "stack_id", "dtype_id", "group_id", "group_ranks_id"):
             if name in row:
                 number = row.pop(name)
                 row[name.removesuffix("_id")] = number and profile.names({number})[number]
@@ -405,6 +406,10 @@ def test_facts_are_what_the_file_holds(shelf: Shelf, trace: Trace) -> None:
             wanted.add(fact)
     if expected.process_rows[0]["rank"] is not None:
         wanted.add(Fact.RANKS)
+    for fact, word in ((Fact.INPUT_SHAPES, "shapes"), (Fact.INPUT_TYPES, "types"),
+                       (Fact.FORWARD_LINKS, "forward_thread")):  # fmt: skip
+        if any(row.get(word) for row in expected.operator):
+            wanted.add(fact)
     if not expected.ranges and not expected.operator:
         wanted -= {Fact.OPERATORS, Fact.RANGES}
     assert shelf.profile(trace.path).facts == wanted

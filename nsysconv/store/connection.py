@@ -18,6 +18,7 @@ import adbc_driver_manager as adbc
 import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
+from sqlalchemy.sql import visitors
 
 from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError
@@ -73,6 +74,8 @@ class Connection(ABC):
     def __init__(self, driver: str, uri: str, place: str) -> None:
         """Open the database at `uri`; `place` names it in error messages."""
         self.place = place
+        self.lacking: frozenset[sa.Column[Any]] = frozenset()
+        """Columns that a store of an older version does not have: selects have null in their place."""
         with translating(self.translated):
             self._database = adbc.AdbcDatabase(driver=driver, uri=uri)
             try:
@@ -229,7 +232,7 @@ class Connection(ABC):
             with closing(adbc.AdbcStatement(self._connection)) as statement:
                 size = (batch_rows or _EVENT_BATCH_ROWS) * self.BATCH_ROW
                 statement.set_options(**{self.BATCH_OPTION: str(size)})
-                statement.set_sql_query(self.compiled(sql))
+                statement.set_sql_query(self.compiled(_as_stored(sql, self.lacking)))
                 yield statement
         except _DRIVER_ERRORS as error:
             raise (translated or self.translated)(error) from None
@@ -244,19 +247,44 @@ def translating(translated: Callable[[BaseException], NsysconvError]) -> Iterato
         raise translated(error) from None
 
 
-def check_version(version: int | None, location: object, other: str, how_to_make: str) -> None:
-    """Raise InputError unless a store of our version is there; `other` is where else one may be."""
+def _as_stored(sql: Sql, lacking: frozenset[sa.Column[Any]]) -> Sql:
+    # A select with null in place of these columns.
+    if not lacking or not isinstance(sql, sa.Select):
+        return sql
+
+    def null(element: Any, **_: object) -> sa.ColumnElement[Any] | None:
+        if isinstance(element, sa.Column) and element in lacking:
+            return sa.cast(sa.null(), element.type).label(element.name)
+        return None
+
+    spelled = sql.with_only_columns(*sql.selected_columns, maintain_column_froms=True)
+    return visitors.replacement_traverse(spelled, {}, null)
+
+
+def check_version(
+    version: int | None, location: object, other: str, how_to_make: str, *, to_write: bool
+) -> None:
+    """Raise InputError unless a store is there that can be read, or written to.
+
+    `version` is its own, None where there is no store; `other` is where else one may be.
+    """
     if version is None:
         raise InputError("not an nsysconv store", where=str(location), hint=how_to_make)
-    if version != schema.SCHEMA_VERSION:
-        newer = version > schema.SCHEMA_VERSION
-        raise InputError(
-            f"the store has schema version {version}, this nsysconv reads {schema.SCHEMA_VERSION}",
-            where=str(location),
-            hint="Upgrade it: pip install --upgrade nsysconv"
-            if newer
-            else f"Import the original files again into a new store: nsysconv import FILE… -o {other}",
-        )
+    ours, oldest = schema.SCHEMA_VERSION, schema.OLDEST_READ
+    if version == ours or (oldest <= version < ours and not to_write):
+        return
+    if version > ours:
+        hint = "Upgrade it: pip install --upgrade nsysconv"
+    elif version < oldest:
+        hint = f"Import the original files again into a new store: nsysconv import FILE… -o {other}"
+    else:
+        hint = f"It can be read. A new store of what it holds: nsysconv import {location} -o {other}"
+    verb, which = ("writes", f"{ours}") if to_write else ("reads", f"{oldest} to {ours}")
+    raise InputError(
+        f"the store has schema version {version}, this nsysconv {verb} {which}",
+        where=str(location),
+        hint=hint,
+    )
 
 
 def _closed(handle: adbc.AdbcConnection | adbc.AdbcDatabase) -> None:

@@ -77,7 +77,7 @@ def is_store(location: Location) -> bool:
 
 
 def require_store(location: Location) -> None:
-    """Raise InputError unless a store is there of the version that this program reads and writes."""
+    """Raise InputError unless a store is there that this program can read."""
     _connections(location).check_store(location)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -102,7 +102,7 @@ def _batches(store: Store, profile: Profile, place: Location) -> Batches:
             yield from _rows(profile, table, ("profile_id",))
         elif table.name in extents:
             if isinstance(place, Path):
-                yield _source_rows(table, extents[table.name])
+                yield _source_rows(table, extents[table.name], store.lacking(table.name))
             else:
                 yield from _rows(profile, table, ("profile_id", "id"))
     # The rows were read under a lock, their extents before it.
@@ -131,8 +131,8 @@ def _rows(profile: Profile, table: sa.Table, without: tuple[str, ...]) -> Iterat
         yield ArrowRows(table.name, rows.drop_columns(list(without)))
 
 
-def _source_rows(table: sa.Table, extent: Extent) -> SourceRows:
-    names = [c.name for c in table.columns if c.name not in ("id", "profile_id")]
+def _source_rows(table: sa.Table, extent: Extent, lacking: Iterable[str]) -> SourceRows:
+    names = [c.name for c in table.columns if c.name not in ("id", "profile_id", *lacking)]
     source = sa.table(table.name, *(sa.column(c.name, c.type) for c in table.c), schema=SOURCE)
 
     def guarded() -> tuple[SourceRows, list[Note]]:

@@ -192,8 +192,10 @@ def _state(error: BaseException) -> str:
 
 
 def open_for_reading(url: Url) -> PostgresqlConnection:
-    """Open a connection that cannot change anything."""
-    return PostgresqlConnection(url, read_only=True)
+    """Open a connection to a store that cannot change anything."""
+    connection = PostgresqlConnection(url, read_only=True)
+    connection.lacking = schema.columns_since(connection.number(sa.select(MARK.c.schema_version)))
+    return connection
 
 
 def run_query(url: Url, sql: str) -> pa.Table:
@@ -277,12 +279,13 @@ def schema_version(url: Url) -> int | None:
 
 
 def check_store(url: Url) -> None:
-    """Raise InputError unless a store is there of the version that this program reads and writes."""
-    _check_version(schema_version(url), url)
+    """Raise InputError unless a store is there that this program can read."""
+    _check_version(schema_version(url), url, to_write=False)
 
 
-def _check_version(version: int | None, url: Url) -> None:
-    check_version(version, url, "ANOTHER-DATABASE", f"`nsysconv import FILE -o {url}` makes one.")
+def _check_version(version: int | None, url: Url, *, to_write: bool) -> None:
+    make = f"`nsysconv import FILE -o {url}` makes one."
+    check_version(version, url, "ANOTHER-DATABASE", make, to_write=to_write)
 
 
 def _version(connection: PostgresqlConnection) -> int | None:
@@ -303,7 +306,7 @@ def make_or_check(connection: PostgresqlConnection, url: Url) -> None:
                 _check_free(connection, url)
                 connection.execute(";\n".join(statements()))
                 version = schema.SCHEMA_VERSION
-    _check_version(version, url)
+    _check_version(version, url, to_write=True)
 
 
 def _check_free(connection: PostgresqlConnection, url: Url) -> None:

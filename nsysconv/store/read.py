@@ -130,7 +130,7 @@ class Profile:
 
     def constants(self, table: str) -> Mapping[str, int]:
         """Return the columns known to hold one value in all of this profile's rows of a table."""
-        return self.extents.get(table, _NO_ROWS).constants
+        return {**self._store.lacking(table), **self.extents.get(table, _NO_ROWS).constants}
 
     def columns(self, table: str, names: Sequence[str]) -> Columns:
         """Return integer columns of an event table as read-only arrays of equal length.
@@ -330,6 +330,11 @@ class Store(AbstractContextManager["Store"]):
     def runs(self) -> list[Row]:
         """Return the rows of the table `run`."""
         return self.rows(sa.select(schema.run).order_by(schema.run.c.id))
+
+    def lacking(self, table: str) -> Mapping[str, int]:
+        """Return the columns that a table of an older version does not have, with null for each."""
+        lacking = self._connection.lacking
+        return {column.name: MISSING for column in lacking if column.table.name == table}
 
     def rows(self, statement: sa.Select[Any]) -> list[Row]:
         """Return the rows of a small select as dictionaries."""

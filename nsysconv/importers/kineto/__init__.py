@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # worker processes import this package on their way to `decod
     from nsysconv.store.recording import Recording
 
 NAME = "kineto"
-VERSION = 1
+VERSION = 2
 TITLE = "PyTorch Kineto trace"
 
 _CUDA = "Record with `torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])`."
@@ -28,6 +28,10 @@ ADVICE: Mapping[Fact, str] = {
     **dict.fromkeys((Fact.OVERHEAD, Fact.DEVICES), _CUDA),
     Fact.SYNCS: "Record with `_ExperimentalConfig(enable_cuda_sync_events=True)`, PyTorch 2.1 or later.",
     **dict.fromkeys((Fact.RANGES, Fact.OPERATORS), _CPU),
+    **dict.fromkeys((Fact.INPUT_SHAPES, Fact.INPUT_TYPES), "Record with `record_shapes=True`."),
+    Fact.STACKS: "Record with `with_stack=True` and "
+    "`experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True)`.",
+    Fact.FORWARD_LINKS: "Record a backward pass; inference has none.",
     Fact.PYTHON_FUNCTIONS: "Record with `with_stack=True`, and import with "
     "`--include python_functions`.",
     Fact.COLLECTIVES: "Record a distributed job with PyTorch 2.2 or later and `record_shapes=True`.",

@@ -101,8 +101,9 @@ def _nanoseconds_of_part(unit: TimeUnit, values: bytes) -> Array:
 def _derive_columns(table: str, columns: ColumnArrays) -> None:
     # Made-up traces have process 0; no process has that number.
     columns["pid"] = _zero_as_null(columns["pid"])
-    if "graph_node_id" in columns:
-        columns["graph_node_id"] = _zero_as_null(columns["graph_node_id"])
+    for name in ("graph_node_id", "forward_thread", "op_id"):
+        if name in columns:
+            columns[name] = _zero_as_null(columns[name])
     if table == "memcpy":
         source, target = columns.pop("from_device"), columns.pop("to_device")
         columns["peer_device_id"] = np.where(columns["device_id"] == source, target, source)
@@ -118,6 +119,8 @@ def _derive_columns(table: str, columns: ColumnArrays) -> None:
 
 def _zero_as_null(values: Array) -> Array:
     null = values == 0
+    if null.all():
+        return np.broadcast_to(np.int64(MISSING), len(values))
     return np.where(null, MISSING, values) if null.any() else values
 
 
@@ -164,7 +167,10 @@ def _can_all_be_kept(start: Array, dur: Array | None, zero: int) -> bool:
 
 @dataclass
 class RecordingIndex:
-    """Ids of one recording's names; its processes, threads, devices, streams, counts of rows and end."""
+    """Ids of one recording's names; its processes, threads, devices, streams, counts of rows and end.
+
+    `operator_columns`: those on request at the recording that some operator has.
+    """
 
     names: dict[str, int] = field(default_factory=dict)
     api_names: set[int] = field(default_factory=set)
@@ -173,6 +179,7 @@ class RecordingIndex:
     devices: set[int] = field(default_factory=set)
     streams: set[tuple[int, ...]] = field(default_factory=set)
     row_counts: Counter[str] = field(default_factory=Counter)
+    operator_columns: set[str] = field(default_factory=set)
     end_ns: int | None = None
 
     def add(self, table: str, columns: ColumnArrays, names: list[str], progress: str) -> ArrayRows:
@@ -182,6 +189,10 @@ class RecordingIndex:
             columns[column], ids = self._intern(columns[column], names)
             if (table, column) == ("api_call", "name_id"):
                 self.api_names.update(ids)
+            if table == "operator" and ids:
+                self.operator_columns.add(column)
+        if table == "operator" and (columns["forward_thread"] > 0).any():
+            self.operator_columns.add("forward_thread")
         self.row_counts[table] += len(columns["start_ns"])
         self._index(table, columns)
         return ArrayRows(table, columns, progress)

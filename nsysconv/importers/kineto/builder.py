@@ -18,6 +18,7 @@ from operator import attrgetter, itemgetter
 from struct import pack
 from typing import Any
 
+from nsysconv.importers.kineto.allowed import allowed_stack, allowed_values, has_values
 from nsysconv.importers.kineto.events import (
     COMMUNICATION_OPERATOR,
     DRIVER_OVERHEAD,
@@ -253,6 +254,7 @@ class RowBuilder:
             "group_id": self._optional_names([a.group for a in args]),
             "group_ranks_id": self._optional_names([a.group_ranks for a in args]),
             **_integers(args, group_size="group_size", sequence_number="collective_number"),
+            **_integers(args, src_rank="src_rank", dst_rank="dst_rank", is_async="is_async"),
         }
 
     def _copies(self, events: list[Event], args: list[Args]) -> PackedColumns:
@@ -288,6 +290,16 @@ class RowBuilder:
             "sequence_number": pack_integers([a.sequence for a in args]),
             "shapes_id": self._optional_names(shapes, _text_of_raw),
             "types_id": self._optional_names([a.types for a in args], _text_of_raw),
+            "arguments_id": self._allowed_names(
+                [a.values if has_values(e.name) else None for a, e in zip(args, events, strict=True)],
+                allowed_values,
+            ),
+            # Of Python functions the functions around them say the same.
+            "stack_id": pack_constant(MISSING, len(events))
+            if kind == PYTHON_FUNCTION
+            else self._allowed_names([a.stack for a in args], allowed_stack),
+            **_integers(args, forward_thread="forward_thread", op_id="op_id"),
+            "is_open": pack_integers([1 if a.finished is False else None for a in args]),
         }
 
     def _ranges(self, events: list[Event], args: list[Args]) -> PackedColumns:
@@ -312,6 +324,7 @@ class RowBuilder:
             **_integers(args, memory_type="memory_type", device_id="memory_device"),
             **_integers(args, address="address", bytes="memory_bytes"),
             **_integers(args, allocated_bytes="allocated", reserved_bytes="reserved"),
+            "stack_id": self._allowed_names([a.stack for a in args], allowed_stack),
         }
 
     # -- columns that several tables have
@@ -345,6 +358,12 @@ class RowBuilder:
             return pack_constant(MISSING, len(texts))
         ids = self._name_ids
         return pack_integers([MISSING if text is None else ids[spell(text)] for text in texts])
+
+    def _allowed_names(self, texts: list[Any], allowed: Callable[[bytes], str | None]) -> bytes:
+        if texts[0] is None and texts.count(None) == len(texts):
+            return pack_constant(MISSING, len(texts))
+        kept = [None if text is None else allowed(_text_of_raw(text)) for text in texts]
+        return self._optional_names(kept)
 
 
 class _NameIds(dict[Any, int]):

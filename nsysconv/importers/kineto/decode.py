@@ -238,7 +238,7 @@ def _event_of(fields: dict[str, object]) -> Event:
     args = fields.get("args")
     names = dict(zip(Args.__struct_encode_fields__, Args.__struct_fields__, strict=True))
     values = {names[k]: v for k, v in args.items() if k in names} if isinstance(args, dict) else {}
-    for name in ("shapes", "shapes_old", "types"):
+    for name in ("shapes", "shapes_old", "types", "values", "stack"):
         if name in values:
             values[name] = msgspec.Raw(json.dumps(values[name], default=str).encode())
     attributes = {name: fields.get(name) for name in Event.__struct_fields__ if name != "args"}

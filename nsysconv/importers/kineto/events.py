@@ -53,6 +53,11 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     shapes: Raw = field(default=None, name="Input Dims")  # type: ignore[assignment]
     shapes_old: Raw = field(default=None, name="Input dims")  # type: ignore[assignment]
     types: Raw = field(default=None, name="Input type")  # type: ignore[assignment]
+    values: Raw = field(default=None, name="Concrete Inputs")  # type: ignore[assignment]
+    stack: Raw = field(default=None, name="Call stack")  # type: ignore[assignment]
+    forward_thread: Any = field(default=None, name="Fwd thread id")
+    op_id: Any = field(default=None, name="Record function id")
+    finished: Any = None
     event_id: Any = field(default=None, name="wait_on_cuda_event_id")
     allocated: Any = field(default=None, name="Total Allocated")
     reserved: Any = field(default=None, name="Total Reserved")
@@ -70,6 +75,9 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     group_size: Any = field(default=None, name="Group size")
     group_ranks: Any = field(default=None, name="Process Group Ranks")
     collective_number: Any = field(default=None, name="Seq")
+    src_rank: Any = field(default=None, name="Src Rank")
+    dst_rank: Any = field(default=None, name="Dst Rank")
+    is_async: Any = field(default=None, name="Is asynchronized op")
     name: Any = None
     # Of traces of several ranks that were merged: the rank, and the process's number in its own trace.
     rank: Any = None
@@ -167,11 +175,15 @@ _CACHED_NAMES = 1024
 _COLLECTIVE_ARGS = (
     *("collective", "in_elements", "out_elements", "in_elements_old", "out_elements_old"),
     *("group_size", "dtype", "group", "group_ranks", "collective_number"),
+    *("src_rank", "dst_rank", "is_async"),
 )
 _GPU_ARGS = ("device", "context", "stream", "correlation", "in_device", "in_context")
 _MEMSET_ARGS = (*_GPU_ARGS, "bytes", "graph_node")
 _CALL_ARGS = ("correlation", "bytes", "size")
-_OPERATOR_ARGS = ("sequence", "types", "shapes", "shapes_old", *_COLLECTIVE_ARGS)
+_OPERATOR_ARGS = (
+    *("sequence", "op_id", "values", "types", "forward_thread", "stack", "shapes", "shapes_old"),
+    *("finished", *_COLLECTIVE_ARGS),
+)
 _ARGS_OF_KIND = {
     "runtime": _CALL_ARGS,
     "driver": _CALL_ARGS,
@@ -186,7 +198,10 @@ _ARGS_OF_KIND = {
     "memcpy": (*_MEMSET_ARGS, "from_device", "to_device"),
     "memset": _MEMSET_ARGS,
     "sync": (*_GPU_ARGS, "event_id"),
-    "instant": ("memory_device", "memory_type", "memory_bytes", "address", "allocated", "reserved"),
+    "instant": (
+        *("stack", "memory_device", "memory_type", "memory_bytes", "address", "allocated"),
+        "reserved",
+    ),
     "annotation": (),
     "overhead": (),
 }

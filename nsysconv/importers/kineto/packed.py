@@ -30,7 +30,10 @@ OPERATOR, PYTHON_FUNCTION = 0, 1
 """Kinds of rows of the table of operators."""
 
 NAME_COLUMNS = frozenset(
-    {"name_id", "shapes_id", "types_id", "dtype_id", "group_id", "group_ranks_id"}
+    {
+        *("name_id", "shapes_id", "types_id", "arguments_id", "stack_id"),
+        *("dtype_id", "group_id", "group_ranks_id"),
+    }
 )
 """Columns that hold indices into a list of names."""
 

@@ -297,6 +297,7 @@ class KinetoReader:
                 facts.add(Fact.API_LINKS)
         if counts["operator"] or counts["range"]:
             facts |= {Fact.OPERATORS, Fact.RANGES}
+        facts |= {_FACT_OF_COLUMN[name] for name in _FACT_OF_COLUMN.keys() & index.operator_columns}
         if self._python_functions and self._findings.event_count:
             facts.add(Fact.PYTHON_FUNCTIONS)
         if index.pids & self._findings.ranks.keys() or (
@@ -342,6 +343,12 @@ def _whole_second(time_ns: int) -> int:
 
 # -- notes on what was repaired, left out or assumed
 
+_FACT_OF_COLUMN = {
+    "shapes_id": Fact.INPUT_SHAPES,
+    "types_id": Fact.INPUT_TYPES,
+    "stack_id": Fact.STACKS,
+    "forward_thread": Fact.FORWARD_LINKS,
+}
 _GPU_FACTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
 _TIMED = POSSIBLE.intersection(schema.EVENT_TABLES.values())
 _INFO, _APPROXIMATED, _DROPPED = Severity.INFO, Severity.APPROXIMATED, Severity.DROPPED

@@ -294,12 +294,12 @@ def schema_version(path: Path) -> int | None:
         return None
 
 
-def check_store(path: Path) -> None:
-    """Raise InputError unless the file is a store of the version that this program reads and writes."""
+def check_store(path: Path, *, to_write: bool = False) -> None:
+    """Raise InputError unless the file is a store that this program can read, or write to."""
     if not path.exists():
         raise InputError("no such file", where=str(path))
     make = "`nsysconv import FILE -o STORE` makes one; `nsysconv info FILE` tells what a file is."
-    check_version(schema_version(path), path, "NEW.db", make)
+    check_version(schema_version(path), path, "NEW.db", make, to_write=to_write)
 
 
 def open_for_reading(path: Path) -> SqliteConnection:
@@ -317,6 +317,7 @@ def open_for_reading(path: Path) -> SqliteConnection:
     finally:
         release_descriptors()
     connection.execute("PRAGMA query_only=ON")
+    connection.lacking = schema.columns_since(connection.number("PRAGMA user_version"))
     return connection
 
 

@@ -206,7 +206,7 @@ def write_file(
     follow_links(path)
     sweep(path)
     if path.exists():
-        check_store(path)
+        check_store(path, to_write=True)
         with lock_for_adding(path), _opened(path) as connection:
             yield _Adding(connection, path)
         return

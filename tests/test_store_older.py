@@ -1,0 +1,92 @@
+"""Stores of older versions are read as they are: what came later is null, all else is as it is today."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, NSYS, Shelf, import_file
+
+from nsysconv import api, schema
+from nsysconv.errors import InputError
+from nsysconv.report import MISSING
+from nsysconv.store.location import reading
+
+FILES = [NSYS / "basic-3.25.0.sqlite", FIXTURES / "kineto" / "training-2.13.json"]
+VERSIONS = range(schema.OLDEST_READ, schema.SCHEMA_VERSION)
+
+
+def older(store: Path, path: Path, version: int) -> Path:
+    """A copy of a store without the columns that came after a version, as that version wrote it."""
+    path.write_bytes(store.read_bytes())
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        views = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall()
+        for (name,) in views:
+            connection.execute(f"DROP VIEW {name}")
+        for column in schema.columns_since(version):
+            connection.execute(f'ALTER TABLE "{column.table.name}" DROP COLUMN {column.name}')
+        connection.execute(f"PRAGMA user_version={version}")
+    return path
+
+
+def test_each_version_but_the_first_says_what_it_added() -> None:
+    assert {column.info["since"] for table in schema.metadata.tables.values() for column in table.c} == {
+        1, 3, 4, 5}  # fmt: skip
+    assert not schema.columns_since(schema.SCHEMA_VERSION)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("source", FILES, ids=lambda path: path.stem)
+def test_rows_are_those_of_today_but_for_later_columns(
+    tmp_path: Path, shelf: Shelf, source: Path, version: int
+) -> None:
+    now = shelf.store(source)
+    before = older(now, tmp_path / "old.db", version)
+    later = {(column.table.name, column.name) for column in schema.columns_since(version)}
+    with reading(now) as store, reading(before) as older_store:
+        (today,), (old,) = store.profiles(), older_store.profiles()
+        for table in schema.metadata.tables.values():
+            wanted = [row for batch in today.batches(table.name, 1000) for row in batch.to_pylist()]
+            for row in wanted:
+                row |= {name: None for name in row if (table.name, name) in later}
+            found = [row for batch in old.batches(table.name, 1000) for row in batch.to_pylist()]
+            assert found == wanted, table.name
+        assert old.attributes.keys() == today.attributes.keys()
+        columns = old.columns("operator", ("name_id", "stack_id"))
+        assert (columns["stack_id"] == MISSING).all()
+        assert len(columns["stack_id"]) == old.row_count("operator")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_reports_are_those_of_today(tmp_path: Path, shelf: Shelf, version: int) -> None:
+    now = shelf.store(FILES[1])
+    before = older(now, tmp_path / "old.db", version)
+    names = ["summary", "kernels", "operators", "steps"]
+    for found, wanted in zip(
+        api.report_on(before, names, limit=0), api.report_on(now, names, limit=0), strict=True
+    ):
+        assert found.table == wanted.table
+
+
+def test_nothing_is_added_to_an_older_store_and_it_can_be_made_anew(tmp_path: Path, shelf: Shelf) -> None:
+    before = older(shelf.store(FILES[0]), tmp_path / "old.db", 4)
+    content = before.read_bytes()
+    with pytest.raises(InputError, match="writes 5") as caught:
+        import_file(FILES[1], before)
+    assert f"nsysconv import {before} -o NEW.db" in caught.value.hint
+    assert before.read_bytes() == content
+    api.import_files([before], tmp_path / "NEW.db")
+    with reading(tmp_path / "NEW.db") as store:
+        (made,), wanted = store.profiles(), shelf.profile(FILES[0])
+        assert made.row_count("kernel") == wanted.row_count("kernel")
+        assert made.attributes["label"] == wanted.attributes["label"]
+
+
+def test_a_version_that_is_too_old_is_refused(tmp_path: Path, shelf: Shelf) -> None:
+    before = older(shelf.store(FILES[0]), tmp_path / "old.db", schema.OLDEST_READ)
+    with contextlib.closing(sqlite3.connect(before)) as connection:
+        connection.execute("PRAGMA user_version=1")
+    with pytest.raises(InputError, match="version 1, this nsysconv reads 2 to"), reading(before):
+        pass
