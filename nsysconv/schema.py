@@ -81,7 +81,9 @@ def _row_id(
     comment: str = "Row number, assigned by the database; a profile's rows are contiguous.",
 ) -> sa.Column[int]:
     # SQLite makes an INTEGER PRIMARY KEY the rowid itself: no index, and the engine assigns it.
-    return sa.Column("id", INTEGER, primary_key=True, comment=comment, info={"unit": Unit.ID, "since": 1})
+    return sa.Column(
+        "id", INTEGER, primary_key=True, comment=comment, info={"unit": Unit.ID, "since": 1}
+    )
 
 
 def _profile_id(*, key: bool = False) -> sa.Column[Any]:
@@ -494,8 +496,8 @@ operator = _event_table(
     _column("types_id", "Types of its inputs as the source spells them, `name.id`."),
     _column(
         "arguments_id",
-        "Values of its inputs, of operators whose work depends on them: numbers, `true` and `false`, null "
-        "for others, as JSON, `name.id`.",
+        "Values of its inputs, of operators whose work depends on them: numbers, `true` and `false`, and "
+        "null for others, as JSON, `name.id`.",
         since=5,
     ),
     _column(
@@ -505,8 +507,8 @@ operator = _event_table(
     ),
     _column(
         "forward_thread",
-        "Of a backward operator the number of its forward's thread, which PyTorch counts from 1; null: it "
-        "is none.",
+        "Of a backward operator the number of its forward's thread, which PyTorch counts from 1; null: "
+        "it is none.",
         since=5,
     ),
     _column(

@@ -146,6 +146,10 @@ class Operator(NamedTuple):
     tid: int = TID
     pid: int = PID
     shapes: str | None = None
+    sequence: int | None = None
+    forward_thread: int | None = None
+    stack: str | None = None
+    arguments: str | None = None
 
 
 class OsrtCall(NamedTuple):
@@ -258,7 +262,8 @@ _TABLES: dict[type, str] = {
     Overhead: "overhead", Sync: "sync", OsrtCall: "osrt_call", MpiCall: "mpi_call",
     Collective: "collective", Fault: "page_fault",
 }  # fmt: skip
-_SAME_NAME = {"correlation": "correlation_id", "stream": "stream_id", "device": "device_id",
+_SAME_NAME = {"forward_thread": "forward_thread", "correlation": "correlation_id",
+              "stream": "stream_id", "device": "device_id",
               "peer": "peer_device_id", "pid": "pid", "tid": "tid", "bytes": "bytes",
               "registers": "registers_per_thread", "static": "static_shared_bytes",
               "dynamic": "dynamic_shared_bytes", "shared": "shared_bytes",
@@ -273,7 +278,8 @@ _CODED = {"direction": ("direction", codes.DIRECTIONS), "src": ("src_kind", code
           "layer": ("layer", codes.API_LAYERS)}  # fmt: skip
 _NAMED = {"instruction": "instruction_id", "file": "source_file_id",
           "short": "short_name_id", "mangled": "mangled_name_id",
-          "group": "group_id", "members": "group_ranks_id", "shapes": "shapes_id"}  # fmt: skip
+          "group": "group_id", "members": "group_ranks_id", "shapes": "shapes_id",
+          "stack": "stack_id", "arguments": "arguments_id"}  # fmt: skip
 _KINDS = {Range: codes.RANGE_KINDS, Operator: codes.OPERATOR_KINDS,
           Overhead: codes.OVERHEAD_KINDS, MpiCall: codes.MPI_KINDS,
           Collective: codes.COLLECTIVE_KINDS,

@@ -864,10 +864,11 @@ SECRET_PLACES = {
         b' "Call stack": "SECRET-c;/home/SECRET-d/a.py(1): f;a.py(SECRET-e): f;a.py(1): f SECRET-f",'
         b' "finished": "SECRET-g", "Fwd thread id": "SECRET-h", "Record function id": "SECRET-i"}}'),
     "stack of a block of memory": _trace(
-        KERNEL, CALL, b'{"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": 1.000, "s": "t",'
-        b' "pid": 42, "tid": 43, "args": {"Bytes": 1, "Call stack": "SECRET-c;/home/SECRET-d/a.py(1): f"}}'),
+        KERNEL, CALL, b'{"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": 1.0,'
+        b' "s": "t", "pid": 42, "tid": 43, "args": {"Bytes": 1, '
+        b'"Call stack": "SECRET-c;/home/SECRET-d/a.py(1): f"}}'),
     "peers of a collective": _trace(
-        KERNEL, CALL, b'{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "ts": 1.000, "pid": 42,'
+        KERNEL, CALL, b'{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "ts": 1.0, "pid": 42,'
         b' "dur": 1.000, "tid": 43, "args": {"Collective name": "send", "Src Rank": "SECRET-a",'
         b' "Dst Rank": ["SECRET-b"], "Is asynchronized op": "SECRET-c"}}'),
     "arguments of a damaged event": _trace(KERNEL, CALL.replace(

@@ -304,7 +304,8 @@ def _rows(profile: Profile, table: str, zero_utc_ns: int) -> list[Row]:
     """The rows of an event table, with words for all columns of names."""
     rows = event_rows(profile, table)
     for row in rows:
-        for name in ("shapes_id", "types_id", "arguments_id", "stack_id", "dtype_id", "group_id", "group_ranks_id"):
+        for name in ("shapes_id", "types_id", "arguments_id", "stack_id", "dtype_id", "group_id",
+                     "group_ranks_id"):  # fmt: skip
             if name in row:
                 number = row.pop(name)
                 row[name.removesuffix("_id")] = number and profile.names({number})[number]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import gzip
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,15 +48,16 @@ def figures(row: Row, *names: str) -> tuple[Any, ...]:
 FORWARD, BACKWARD = 1, 2
 EXAMPLE = (
     Range(0, 1000, "ProfilerStep#1", tid=FORWARD),
-    Operator(100, 400, "aten::linear", tid=FORWARD),
-    Operator(150, 350, "aten::addmm", tid=FORWARD, shapes="[[4], [16, 8], [8, 4]]"),
+    Operator(100, 400, "aten::linear", tid=FORWARD, sequence=7),
+    Operator(150, 350, "aten::addmm", tid=FORWARD, shapes="[[8], [4, 16], [16, 8]]", sequence=8),
     Call(200, 240, 11, name="cudaLaunchKernel", tid=FORWARD),
     Operator(420, 520, "aten::to", tid=FORWARD),
     Operator(430, 510, "aten::to", tid=FORWARD),
     Call(450, 500, 12, name="cudaMemcpyAsync", tid=FORWARD),
     Call(900, 980, name="cudaDeviceSynchronize", tid=FORWARD),
-    Operator(550, 800, "autograd::engine::evaluate_function: AddmmBackward0", tid=BACKWARD),
-    Operator(560, 780, "AddmmBackward0", tid=BACKWARD),
+    Operator(550, 800, "autograd::engine::evaluate_function: AddmmBackward0", tid=BACKWARD,
+             sequence=8, forward_thread=1),
+    Operator(560, 780, "AddmmBackward0", tid=BACKWARD, sequence=8, forward_thread=1),
     Operator(600, 700, "aten::mm", tid=BACKWARD, shapes="[[16, 4], [4, 8]]"),
     Call(640, 660, 13, name="cudaLaunchKernel", tid=BACKWARD),
     Operator(710, 770, "aten::mm", tid=BACKWARD, shapes="[[4, 16], [16, 8]]"),
@@ -88,6 +91,11 @@ def check_example(rows: list[Row]) -> None:
     assert figures(mm, "device_self_union_ns", "device_self_union_sum_ns") == (170, 220)
     assert figures(mm, "gpu_op_count", "kernel_count") == (2, 2)
     assert figures(by_name["aten::to"], "gpu_op_count", "kernel_count") == (1, 0)
+    # The arrow goes from the innermost forward operator with a number to the innermost of its backward.
+    backward = {name: figures(row, "backward_host_sum_ns", "backward_device_sum_ns")
+                for name, row in by_name.items()}  # fmt: skip
+    assert backward.pop("aten::addmm") == (220, 220)
+    assert set(backward.values()) == {(None, None)}
     assert [row["name"] for row in rows][:3] == ["aten::mm", "aten::addmm", "aten::to"]
 
 
@@ -104,7 +112,8 @@ def test_without_other_ranges_the_rest_is_the_same() -> None:
 def test_operators_of_ranges_are_operators() -> None:
     """The same as nsys has it of `emit_nvtx`: each call is a range with a name of its own."""
     as_ranges = [
-        Range(row.start, row.end, f"{row.name}, op_id = {number}", tid=row.tid)
+        Range(row.start, row.end, row.name + (f", seq = {row.sequence}" if row.sequence else "")
+              + f", op_id = {number}" + (f", sizes = {row.shapes}" if row.shapes else ""), tid=row.tid)
         if isinstance(row, Operator) else row
         for number, row in enumerate(EXAMPLE)
     ]  # fmt: skip
@@ -126,6 +135,122 @@ def test_by_shapes() -> None:
     assert {(row["name"], row["shapes"]): row["call_count"] for row in rows} == {
         ("aten::mm", "[[2, 3], [3, 4]]"): 2, ("aten::cat", "[[], []]"): 1
     }  # fmt: skip
+
+
+def test_floating_point_operations() -> None:
+    """addmm: 2·4·16·8 in 200 ns; mm: 2·16·4·8 and 2·4·16·8, in 100 ns and 120 ns on two streams."""
+    rows = {row["name"]: figures(row, "flop_sum", "flop_per_s") for row in rows_of(*EXAMPLE)}
+    assert rows["aten::addmm"] == rows["aten::linear"] == (1024, pytest.approx(5.12e9))
+    assert rows["aten::mm"] == rows["AddmmBackward0"] == (2048, pytest.approx(2048e9 / 220))
+    assert rows["aten::to"] == (None, None)
+
+
+def test_floating_point_operations_are_those_of_the_innermost() -> None:
+    """What calls another that does the work does none itself; without a GPU there is no rate."""
+    shapes = "[[2, 3], [3, 4]]"
+    events = (Operator(0, 10, "aten::mm", shapes=shapes),
+              Operator(2, 8, "aten::bmm", shapes=f"[{shapes[1:-1]}]"),
+              Operator(20, 30, "aten::mm", shapes=shapes), Operator(40, 50, "aten::mm"))  # fmt: skip
+    rows = {row["name"]: figures(row, "flop_sum", "flop_per_s") for row in rows_of(*events)}
+    assert rows == {"aten::mm": (96, None), "aten::bmm": (48, None)}
+
+
+STACKS = (
+    Operator(0, 10, "aten::mm", stack="a.py(1): f;a.py(2): g;a.py(3): h;"),
+    Operator(20, 40, "aten::mm", stack="a.py(1): f;a.py(2): g;a.py(9): other;"),
+    Operator(50, 90, "aten::mm"),
+)
+
+
+def test_by_stack() -> None:
+    def found(spec: str) -> dict[str | None, int]:
+        return {row["stack"]: row["host_sum_ns"] for row in rows_of(*STACKS, spec=spec)}
+
+    assert found("operators:by=stack") == {
+        "a.py(1): f < a.py(2): g < a.py(3): h": 10, "a.py(1): f < a.py(2): g < a.py(9): other": 20,
+        None: 40,
+    }  # fmt: skip
+    assert found("operators:by=stack:stack=2") == {"a.py(1): f < a.py(2): g": 30, None: 40}
+
+
+def test_stacks_of_the_backward_are_those_of_the_first_forward_with_the_number() -> None:
+    """Of what lies in it, too; the engine around it has its own, without PyTorch's `backward`."""
+    engine = "run;torch/autograd/__init__.py(255): backward;a.py(7): step;"
+    events = (
+        Operator(0, 10, "aten::view", sequence=3, stack="a.py(1): first;"),
+        Operator(20, 40, "aten::mm", sequence=3, stack="a.py(2): second;"),
+        Operator(50, 90, "autograd::engine::evaluate_function: MmBackward0", tid=12, sequence=3,
+                 forward_thread=1, stack=engine.replace("run", "a.py(6): run")),
+        Operator(55, 85, "MmBackward0", tid=12, sequence=3, forward_thread=1, stack="a.py(8): no;"),
+        Operator(60, 70, "aten::mul", tid=12, stack="a.py(8): no;"),
+        Operator(100, 110, "torch::autograd::AccumulateGrad", tid=12, stack="a.py(8): no;"),
+    )  # fmt: skip
+    rows = rows_of(*events, spec="operators:by=stack")
+    assert {row["name"]: row["stack"] for row in rows} == {
+        "aten::view": "a.py(1): first", "aten::mm": "a.py(2): second",
+        "autograd::engine::evaluate_function: MmBackward0": "a.py(6): run < a.py(7): step",
+        "MmBackward0": "a.py(1): first", "aten::mul": "a.py(1): first",
+        "torch::autograd::AccumulateGrad": None,
+    }  # fmt: skip
+
+
+def test_python_functions_as_rows_and_as_stacks() -> None:
+    """f [0, 100) calls mm [10, 40) and g [50, 90), which calls add [60, 70)."""
+    events = (
+        Operator(0, 100, "a.py(1): f", kind="python_function"), Operator(10, 40, "aten::mm"),
+        Operator(50, 90, "a.py(2): g", kind="python_function"), Operator(60, 70, "aten::add"),
+    )  # fmt: skip
+    rows = rows_of(*events, spec="operators:functions:by=stack")
+    assert {row["name"]: figures(row, "stack", "host_self_sum_ns") for row in rows} == {
+        "a.py(1): f": (None, 30), "aten::mm": ("a.py(1): f", 30), "a.py(2): g": ("a.py(1): f", 30),
+        "aten::add": ("a.py(2): g < a.py(1): f", 10),
+    }  # fmt: skip
+    assert [row["name"] for row in rows_of(*events)] == ["aten::mm", "aten::add"]
+
+
+def test_by_overload() -> None:
+    events = (Operator(0, 10, "aten::div_.Scalar"), Operator(20, 50, "aten::div_.Tensor"),
+              Operator(60, 61, "aten::div_"))  # fmt: skip
+    assert [figures(row, "name", "host_sum_ns") for row in rows_of(*events)] == [("aten::div_", 41)]
+    rows = rows_of(*events, spec="operators:by=overload")
+    assert [figures(row, "name", "host_sum_ns") for row in rows] == [
+        ("aten::div_.Tensor", 30), ("aten::div_.Scalar", 10), ("aten::div_", 1)]  # fmt: skip
+
+
+def test_by_path() -> None:
+    """A tree: each row is followed by those inside it, most time first."""
+    rows = rows_of(*EXAMPLE, spec="operators:by=path")
+    assert [figures(row, "level", "path", "device_sum_ns") for row in rows] == [
+        (0, "autograd::engine::evaluate_function: AddmmBackward0", 220),
+        (1, "autograd::engine::evaluate_function: AddmmBackward0 / AddmmBackward0", 220),
+        (2, "autograd::engine::evaluate_function: AddmmBackward0 / AddmmBackward0 / aten::mm", 220),
+        (0, "aten::linear", 200), (1, "aten::linear / aten::addmm", 200), (0, "aten::to", 60),
+    ]  # fmt: skip
+    assert [row["name"] for row in rows][-2:] == ["aten::addmm", "aten::to"]
+
+
+def test_a_tree_that_is_cut_keeps_what_takes_most_time() -> None:
+    events = (
+        Operator(0, 100, "a"), Operator(0, 90, "b"), Operator(10, 20, "c"),
+        Operator(200, 260, "d"), Operator(210, 250, "e"),
+    )  # fmt: skip
+    with opened(*events) as profile:
+        report = profile.report("operators:by=path", limit=3)
+    assert [row["path"] for row in report.rows()] == ["a", "a / b", "d"]
+    assert report.row_count == 5
+
+
+@pytest.mark.parametrize(("spec", "fact"), [
+    ("operators:by=stack", Fact.STACKS), ("operators:by=module", Fact.PYTHON_FUNCTIONS),
+    ("operators:functions", Fact.PYTHON_FUNCTIONS),
+    ("operators:by=stack:functions", Fact.PYTHON_FUNCTIONS),
+    ("operators:by=shapes", Fact.INPUT_SHAPES),
+])  # fmt: skip
+def test_what_was_not_recorded_is_not_grouped_by(spec: str, fact: Fact) -> None:
+    with opened(Operator(0, 10, "aten::mm"), without=[fact]) as profile:
+        with pytest.raises(NotRecorded) as caught:
+            profile.report(spec)
+        assert list(caught.value.missing) == [fact]
 
 
 def test_work_of_no_operator_is_a_row() -> None:
@@ -443,6 +568,101 @@ def test_rows_of_pytorch_itself(name: str, by: str) -> None:
             assert mine[2] != times[1]
         else:
             assert mine == (row["count"], *times), key
+
+
+@real
+def test_rows_of_pytorch_itself_by_stack() -> None:
+    """With Python functions as rows, as PyTorch has them; objects' addresses are no names."""
+    (report,) = nsysconv.report_on(
+        GOLD / "recorded" / "mlp_train.pt.trace.json.gz",
+        "operators:annotations:functions:by=stack:stack=3",
+    )
+    text = gzip.decompress((GOLD / "recorded" / "mlp_train.key_averages.json.gz").read_bytes())
+    expected: Counter[tuple[str, ...]] = Counter()
+    for row in json.loads(text)["by_name_and_stack_3"]:
+        if row["is_user_annotation"]:
+            continue  # whose stacks are not in the trace
+        stack = re.sub(" object at 0x[0-9a-f]+", "", " < ".join(row["stack"]))
+        key = (group_name(row["key"]), stack)
+        times = [round(row[column] * 1000) for column in ("cpu_time_total_us", "self_cpu_time_total_us")]
+        for figure, value in zip(("count", "host", "self"), (row["count"], *times), strict=True):
+            expected[*key, figure] += value
+    found: Counter[tuple[str, ...]] = Counter()
+    for row in report.rows():
+        if row["name"] not in _OTHERWISE["mlp_train"]:  # which are all annotations
+            values = figures(row, "call_count", "host_sum_ns", "host_self_sum_ns")
+            for figure, value in zip(("count", "host", "self"), values, strict=True):
+                found[row["name"], row["stack"] or "", figure] += value
+    assert len(expected) > 600
+    assert found == expected
+
+
+@real
+@pytest.mark.parametrize("functions", ["", ":functions"])
+def test_annotations_of_pytorch_itself_where_functions_take_their_time(functions: str) -> None:
+    path = GOLD / "recorded" / "mlp_train.pt.trace.json.gz"
+    found = rows_by_name(path, f"operators:annotations{functions}")
+    expected = dict(recorded("mlp_train", "by_name"))
+    for name in _OTHERWISE["mlp_train"]:
+        mine = found[name, "[]"]["host_self_sum_ns"]
+        theirs = round(expected[name, "[]"]["self_cpu_time_total_us"] * 1000)
+        assert (mine == theirs) == bool(functions)
+
+
+@real
+def test_rows_of_pytorch_itself_by_overload() -> None:
+    found = rows_by_name(
+        GOLD / "recorded" / "conv_overloads.pt.trace.json.gz", "operators:annotations:by=overload")
+    text = gzip.decompress((GOLD / "recorded" / "conv_overloads.key_averages.json.gz").read_bytes())
+    expected = {
+        row["key"] + (f".{row['overload_name']}" if row["overload_name"] else ""): row
+        for row in json.loads(text)["by_name_and_overload"]
+    }
+    assert {name for name, _ in found} == expected.keys()
+    for name, row in expected.items():
+        times = [round(row[column] * 1000) for column in ("cpu_time_total_us", "self_cpu_time_total_us")]
+        assert figures(found[name, "[]"], "call_count", "host_sum_ns", "host_self_sum_ns") == (
+            row["count"], *times)  # fmt: skip
+
+
+@real
+@pytest.mark.parametrize("name", ["mlp_train", "conv_infer"])
+def test_floating_point_operations_of_pytorch_itself(name: str) -> None:
+    """PyTorch counts conv2d, mm, addmm, bmm, add and mul, each call by its own."""
+    found = rows_by_name(GOLD / "recorded" / f"{name}.pt.trace.json.gz", "operators:by=shapes")
+    rows = recorded(name, "by_name_and_input_shapes")
+    expected = {key: row["flops"] for key, row in rows if row["flops"]}
+    assert len(expected) >= 6
+    assert {key: found[key]["flop_sum"] for key in expected} == expected
+
+
+@real
+@pytest.mark.parametrize("kind", ["GEMM", "SDPA_fwd", "CONV_fwd"])
+@pytest.mark.parametrize(("folder", "trace"), [
+    ("h100_gaunernst_bert-small-uncased__1016001", "737b43a1.gaunernst_bert-small-uncased__1016001"),
+    ("h100_Falconsai_nsfw_image_detection__1016002", "0702619a.Falconsai_nsfw_image_detection__1016002"),
+    ("mi300_Falconsai_nsfw_image_detection__1016002", "Falconsai_nsfw_image_detection__1016002"),
+])  # fmt: skip
+def test_rates_of_tracelens(folder: str, trace: str, kind: str) -> None:
+    """They add the bias of addmm, M·N."""
+    path = GOLD / "tracelens" / folder / f"{kind}.csv"
+    if not path.exists():
+        assert kind == "CONV_fwd"
+        return
+    with path.open(encoding="utf-8") as file:
+        expected = list(csv.DictReader(file))
+    assert expected
+    found = rows_by_name(REAL / "kineto" / f"AMD-AGI+TraceLens__{trace}.json.gz", "operators:by=shapes")
+    for row in expected:
+        shapes = json.dumps([list(each) for each in ast.literal_eval(row["Input Dims_first"])])
+        mine = found[row["name"], without_lists_of_tensors(shapes)]
+        assert mine["call_count"] == int(row["name_count"])
+        bias = int(row["param: M"]) * int(row["param: N"]) if row.get("param: bias") == "True" else 0
+        flop = round(1e9 * float(row["GFLOPS_first"])) - bias
+        assert mine["flop_sum"] == mine["call_count"] * flop
+        if kind != "CONV_fwd":  # whose time has what is around the convolution itself
+            time = float(row["Kernel Time (µs)_sum"]) / 1e6
+            assert mine["flop_per_s"] == pytest.approx(mine["flop_sum"] / time, rel=1e-4)
 
 
 @real

@@ -266,7 +266,7 @@ class OpenProfile:
         # Some rows of a file are read only for the reports that cannot do without them.
         if self._file is None:
             return self.timeline
-        lacking = frozenset(queries.missing_facts(queries.parse_spec(spec).name, self.timeline))
+        lacking = frozenset(queries.missing_facts(spec, self.timeline))
         facts = lacking & self._file.on_request
         if not facts:
             return self.timeline

@@ -86,11 +86,12 @@ class Query:
     """A report: what it shows, which facts it needs, its columns, and how they are computed.
 
     `compute` returns the values of all columns but `profile`; of a large profile, another report may be
-    computed on another thread from the same time line. Without all facts of `needs` and one of `any_of`
-    (where it has some) there is no report; `uses` are further facts, whose columns are null, or whose
-    notes apply, where they are missing. `totals` answer for a whole profile in place of `needs`, as far
-    as they go. `options` are choices that only this report has. `say` returns what people read in place
-    of the `said` columns, by the rows as dictionaries.
+    computed on another thread from the same time line. Without all facts of `needs`, those that these
+    options need, as `needs_with` says, and one of `any_of` (where it has some) there is no report; `uses`
+    are further facts, whose columns are null, or whose notes apply, where they are missing. `totals`
+    answer for a whole profile in place of `needs`, as far as they go. `options` are choices that only
+    this report has. `say` returns what people read in place of the `said` columns, by the rows as
+    dictionaries.
 
     A report on all profiles of a run has, in place of `compute`, `partial`, which returns one profile's
     contribution (small, to be pickled), and `aggregator`, which takes these in.
@@ -101,6 +102,7 @@ class Query:
     compute: Callable[[Timeline, Request], ColumnValues | Result] | None = None
     needs: AbstractSet[Fact] = frozenset()
     any_of: AbstractSet[Fact] = frozenset()
+    needs_with: Callable[[Mapping[str, Any]], AbstractSet[Fact]] | None = None
     uses: AbstractSet[Fact] = frozenset()
     totals: AbstractSet[Fact] = frozenset()
     options: tuple[Option, ...] = ()

@@ -40,10 +40,12 @@ def _job(text: str, request: Request) -> _Job:
     return _Job(spec, query(spec.name), replace(request, options=spec.options))
 
 
-def missing_facts(name: str, timeline: Timeline) -> list[Fact]:
-    """Return the facts that a profile lacks for a report; none if the report can be computed."""
-    declared, recorded = query(name), timeline.profile.facts
-    missing = in_order(declared.needs - recorded)
+def missing_facts(text: str, timeline: Timeline) -> list[Fact]:
+    """Return the facts that a profile lacks for a report with options; none if it can be computed."""
+    spec = parse_spec(text)
+    declared, recorded = query(spec.name), timeline.profile.facts
+    needs = declared.needs | (declared.needs_with(spec.options) if declared.needs_with else set())
+    missing = in_order(needs - recorded)
     if not declared.any_of & recorded:
         missing += in_order(declared.any_of)
     # Totals are of a whole profile; of a slice they say nothing.
@@ -143,7 +145,7 @@ def _aggregate_alone(timeline: Timeline, job: _Job) -> Result:
 
 
 def _not_recorded(timeline: Timeline, job: _Job) -> NotRecorded | None:
-    missing = missing_facts(job.spec.name, timeline)
+    missing = missing_facts(job.spec.text, timeline)
     if not missing:
         return None
     advice = timeline.profile.advice

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
@@ -18,11 +19,15 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
+from nsysconv.queries.operator_groups import TREE, grouped, not_recorded, tree_order
 from nsysconv.report import MISSING, Column, Picture, Unit
-from nsysconv.timeline.arrays import counts, factorize, percent, sums
+from nsysconv.timeline.arrays import by_group, counts, factorize, percent, sums
 from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.flop import flop_of_calls
+from nsysconv.timeline.forward_links import backward_of
 from nsysconv.timeline.intervals import grouped_measure
 from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
+from nsysconv.timeline.nesting import levels
 from nsysconv.timeline.operator_calls import (
     OperatorCalls,
     may_have_operators,
@@ -34,21 +39,37 @@ from nsysconv.timeline.timeline import Timeline
 NO_OPERATOR = "[no operator]"
 """The row of GPU operations that no operator launched."""
 
-_GROUPS = ("name", "shapes")
 _LAUNCHED = "the GPU operations launched in it, and in no operator inside"
 COLUMNS = (
     PROFILE,
     Column("rank", Unit.ID, "Rank of the only ranked process with such calls.", key=True),
     key_column(
         "name",
-        "The operator, without its overload; [no operator]: GPU operations that none launched.",
+        "The operator, without its overload where these are not asked for; [no operator]: GPU operations "
+        "that none launched.",
     ),
     Column(
         "shapes",
         Unit.TEXT,
         "Shapes of its inputs, a list of tensors as []; null: not recorded, or not asked for.",
         key=True,
+        optional=True,
     ),
+    Column(
+        "stack",
+        Unit.TEXT,
+        "Python functions that it was called in, innermost first; null: none, or not asked for.",
+        key=True,
+        optional=True,
+    ),
+    Column(
+        "module",
+        Unit.TEXT,
+        "Modules around it, outermost first; null: it is in none, or not asked for.",
+        key=True,
+        optional=True,
+    ),
+    *(replace(column, optional=True) for column in TREE),
     count_column(
         "call_count", "Calls, but for those that are all that a call of the same name holds."
     ),
@@ -78,6 +99,32 @@ COLUMNS = (
     ),
     count_column("gpu_op_count", f"Count of {_LAUNCHED}.", brief=False),
     count_column("kernel_count", "Kernels among those.", brief=False),
+    duration_column(
+        "backward_host_sum_ns",
+        "Of the calls of the backward pass that belong to it, added up.",
+        adds=True,
+        brief=False,
+    ),
+    duration_column(
+        "backward_device_sum_ns",
+        "Durations of the GPU operations launched in these, added up.",
+        adds=True,
+        brief=False,
+    ),
+    count_column(
+        "flop_sum",
+        "Floating-point operations of the calls, and of those inside, from the shapes of inputs; null: "
+        "there is no formula, or shapes are not recorded.",
+        brief=False,
+    ),
+    Column(
+        "flop_per_s",
+        Unit.REAL,
+        "These, for each second in which GPU operations of the calls that do them ran.",
+        better="more",
+        real=True,
+        brief=False,
+    ),
     Column(
         "eligible",
         Unit.TEXT,
@@ -99,34 +146,35 @@ COLUMNS = (
         brief=False,
     ),
 )
-_ON_GPU = tuple(column.name for column in COLUMNS[10:])
+_ON_GPU = tuple(
+    column.name
+    for column in COLUMNS
+    if column.name.startswith(("device_", "tensor_", "gpu_", "kernel_"))
+    or column.name in ("eligible", "backward_device_sum_ns", "flop_per_s")
+)
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """Return one row per operator, those with most GPU time of their own first, then by host time."""
+    """Return one row per operator, those with most GPU time of their own first, then by host time.
+
+    Of a tree, one per path, each followed by those inside.
+    """
     options = request.options
-    if options["by"] not in _GROUPS:
-        hint = f"There are: {', '.join(_GROUPS)}"
-        raise UsageError(f"operators:by={options['by']}", hint=hint)
     if not may_have_operators(timeline):
-        advice = timeline.profile.advice.get(Fact.OPERATORS)
-        raise NotRecorded("operators", [Fact.OPERATORS], [advice] if advice else [])
-    calls = operator_calls(timeline, options["annotations"])
+        raise not_recorded(timeline, "operators", Fact.OPERATORS)
+    calls = operator_calls(timeline, options["annotations"], options["functions"])
     nodes = calls.rows
-    by_shapes = options["by"] == "shapes"
-    if by_shapes and not len(calls.shape_texts):
-        how = "Record with `record_shapes=True`, or with `autograd-shapes-nvtx`."
-        raise NotRecorded("operators:by=shapes", ["shapes of operators' inputs"], [how])
     held = nodes[timeline.holds(calls.spans)[nodes]]
     shown = held[calls.parent[held] < 0] if options["top-level"] else held
-    shapes = calls.shapes[shown] if by_shapes else np.full(len(shown), MISSING)
-    group, (names, sizes) = factorize(calls.spans.name[shown], shapes)
-    count = len(names)
+    groups = grouped(timeline, calls, shown, options["by"], options["stack"])
+    group, count = groups.of, groups.count
     host_self = sums(group, calls.self_ns[shown], count)
     api = sums(group, calls.api_ns[shown], count)
+    flop = flop_of_calls(timeline, calls)
+    backward = backward_of(timeline, calls)
     values: dict[str, Any] = {
-        "name": [calls.spans.names[i] for i in names.tolist()],
-        "shapes": [None if i == MISSING else calls.shape_texts[i] for i in sizes.tolist()],
+        **{column.name: [None] * count for column in (*COLUMNS[3:6], *TREE)},
+        **groups.keys,
         "rank": ranks_by_group(timeline, calls.spans.pid[shown], group, count),
         "call_count": counts(group, count),
         "nested_count": sums(group, _nested(calls, shown, group).astype(np.int64), count),
@@ -134,26 +182,51 @@ def compute(timeline: Timeline, request: Request) -> Result:
         "host_self_sum_ns": host_self,
         "host_self_pct": percent(host_self, host_self.sum() + api.sum()),
         "api_sum_ns": api,
+        "backward_host_sum_ns": _of_linked(calls.dur, backward, shown, group, count),
+        "flop_sum": _flop_sums(calls, flop, shown, group, count),
     }
     spent = host_self * 0
     unlaunched: dict[str, Any] = {}
     if Fact.API_LINKS in timeline.profile.facts:
         work = _Work(timeline, calls, held)
         values |= work.by_group(shown, group, count)
+        values |= work.of_backward(backward, shown, group, count)
+        values["flop_per_s"] = work.flop_rates(flop, shown, group, count)
         spent = values["device_self_sum_ns"]
         unlaunched = work.of_no_node()
     else:
         values |= {name: [None] * count for name in _ON_GPU}
-    # Names, and not their numbers, decide where times are equal: these depend on how it was stored.
-    texts = [
-        (name, shapes or "") for name, shapes in zip(values["name"], values["shapes"], strict=True)
-    ]
-    order = sorted(range(count), key=lambda i: (-int(spent[i]), -int(host_self[i]), texts[i]))
+    order: Sequence[int] | Array
+    if groups.paths is not None:
+        weight = values["device_sum_ns"] if spent.any() else values["host_sum_ns"]
+        order = tree_order(groups.paths, weight, request.limit)
+    else:
+        # Names, and not their numbers, decide where times are equal: these depend on how it was stored.
+        texts = [tuple(map(str, row)) for row in zip(*groups.keys.values(), strict=True)]
+        order = sorted(range(count), key=lambda i: (-int(spent[i]), -int(host_self[i]), texts[i]))
     rows = rows_at(values, order)
     if unlaunched:
         rows = {name: [*rows[name], unlaunched.get(name)] for name in values}
     shown_rows = {name: list(column)[: request.limit or None] for name, column in rows.items()}
     return Result(shown_rows, count + bool(unlaunched))
+
+
+def _of_linked(values: Array, linked: Array, shown: Array, group: Array, count: int) -> list[Any]:
+    # The values of the calls that belong to these, added up by group; None where no call has one.
+    has_one = linked[shown] >= 0
+    found = sums(group[has_one], values[linked[shown[has_one]]], count)
+    some = counts(group[has_one], count)
+    return [total if n else None for total, n in zip(found.tolist(), some.tolist(), strict=True)]
+
+
+def _flop_sums(
+    calls: OperatorCalls, flop: Array, shown: Array, group: Array, count: int
+) -> list[Any]:
+    known = flop != MISSING
+    whole = calls.with_nested(np.where(known, flop, 0))[shown]
+    some = sums(group, calls.with_nested(known.astype(np.int64))[shown], count)
+    found = sums(group, whole, count)
+    return [total if n else None for total, n in zip(found.tolist(), some.tolist(), strict=True)]
 
 
 def _nested(calls: OperatorCalls, shown: Array, group: Array) -> Array:
@@ -221,6 +294,31 @@ class _Work:
             "tensor_core_pct": percent(cores_inside_ns, whole_ns),
         }
 
+    def of_backward(self, linked: Array, shown: Array, group: Array, count: int) -> dict[str, Any]:
+        """Return the columns of the backward pass of groups of nodes; `linked` is that of each node."""
+        whole = self._calls.with_nested(self._by_node(self._ops.dur))
+        return {"backward_device_sum_ns": _of_linked(whole, linked, shown, group, count)}
+
+    def flop_rates(self, flop: Array, shown: Array, group: Array, count: int) -> list[float | None]:
+        """Return the floating-point operations per second of groups; None where no time is known."""
+        # What a call with a formula launched, itself and below: the innermost around each operation.
+        calls = self._calls
+        inner = np.where(flop != MISSING, np.arange(len(flop)), -1)
+        level = levels(calls.parent)
+        for here in by_group(level, int(level.max(initial=-1)) + 1)[1:]:
+            others = here[inner[here] < 0]
+            inner[others] = inner[calls.parent[others]]
+        doing = np.append(inner, -1)[self._node]
+        mine = np.flatnonzero(doing >= 0)
+        spent = self._union(mine, doing[mine], len(flop))
+        timed = (flop != MISSING) & (spent > 0)
+        time = sums(group, calls.with_nested(np.where(timed, spent, 0))[shown], count)
+        done = sums(group, calls.with_nested(np.where(timed, flop, 0))[shown], count)
+        return [
+            1e9 * flops / ns if ns else None
+            for flops, ns in zip(done.tolist(), time.tolist(), strict=True)
+        ]
+
     def of_no_node(self) -> dict[str, Any]:
         """Return the row of what none of the nodes launched; empty if they launched all."""
         mine = np.flatnonzero(self._node < 0)
@@ -251,18 +349,32 @@ class _Work:
         return grouped_measure(start[order], end[order], group[order], count)
 
 
+def _needs_with(options: Mapping[str, Any]) -> set[Fact]:
+    if options["functions"] or options["by"] == "module":
+        return {Fact.PYTHON_FUNCTIONS}
+    return {Fact.STACKS} if options["by"] == "stack" else set()
+
+
 def _yes_or_no(numbers: Array) -> list[str]:
     return ["yes" if number else "no" for number in numbers.tolist()]
 
 
 OPERATORS = Query(
-    title="Operators by name",
+    title="Operators",
     any_of={Fact.OPERATORS, Fact.RANGES},
     needs=set(),
+    needs_with=_needs_with,
     uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.THREADS, Fact.RANKS, *CALL_FACTS},
     options=(
-        Option("by", "name", "A row per name, or per name and shapes of inputs: name, shapes."),
+        Option(
+            "by",
+            "name",
+            "A row per name; per name and shapes of inputs, stack or modules around; per name with its "
+            "overload; or per path, as a tree: name, shapes, stack, module, overload, path.",
+        ),
+        Option("stack", 0, "With by=stack: so many innermost functions of each stack; 0: all."),
         Option("annotations", False, "With other ranges, which operators then lie in, too."),
+        Option("functions", False, "With Python functions, where they were imported."),
         Option("top-level", False, "Only calls that lie in no other."),
     ),
     columns=COLUMNS,

@@ -51,6 +51,7 @@ OWN = (
     "ranges",
     "operators",
     "operator_kernels",
+    "modules",
     "comm_overlap",
     "kernel_categories",
     "launch_stats",

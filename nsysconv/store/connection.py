@@ -258,7 +258,8 @@ def _as_stored(sql: Sql, lacking: frozenset[sa.Column[Any]]) -> Sql:
         return None
 
     spelled = sql.with_only_columns(*sql.selected_columns, maintain_column_froms=True)
-    return visitors.replacement_traverse(spelled, {}, null)
+    select: sa.Select[Any] = visitors.replacement_traverse(spelled, {}, null)  # type: ignore[assignment]
+    return select
 
 
 def check_version(
@@ -278,7 +279,9 @@ def check_version(
     elif version < oldest:
         hint = f"Import the original files again into a new store: nsysconv import FILE… -o {other}"
     else:
-        hint = f"It can be read. A new store of what it holds: nsysconv import {location} -o {other}"
+        hint = (
+            f"It can be read. A new store of what it holds: nsysconv import {location} -o {other}"
+        )
     verb, which = ("writes", f"{ours}") if to_write else ("reads", f"{oldest} to {ours}")
     raise InputError(
         f"the store has schema version {version}, this nsysconv {verb} {which}",

@@ -132,6 +132,40 @@ def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
     return Tree(spans.take(np.concatenate((*order, alone))), parent_of, levels(parent_of))
 
 
+def without_crossing(tree: Tree) -> Tree:
+    """Return the tree with nothing inside what ends before it does.
+
+    An interval that crosses the end of another lies in what is around both, and what begins after it does
+    so, too. So PyTorch's own tables have it.
+    """
+    spans, inside = tree.spans, np.flatnonzero(tree.parent >= 0)
+    crossing = inside[spans.end[inside] > spans.end[tree.parent[inside]]]
+    if not len(crossing):
+        return tree
+    thread, threads = number_threads(spans.pid, spans.tid)
+    parent = tree.parent.copy()
+    crossed = set(thread[crossing].tolist())
+    for number, places in enumerate(by_group(thread, len(threads))):
+        if number in crossed:
+            parent[places] = _open_ones(
+                places.tolist(), spans.end[places].tolist(), spans.start[places].tolist()
+            )
+    return Tree(spans, parent, levels(parent))
+
+
+def _open_ones(places: list[int], ends: list[int], starts: list[int]) -> list[int]:
+    # Of intervals by their starts the one that each lies in: the last that is open then and ends no
+    # earlier.
+    result = []
+    around: list[tuple[int, int]] = []
+    for place, start, end in zip(places, starts, ends, strict=True):
+        while around and (start >= around[-1][1] or end > around[-1][1]):
+            around.pop()
+        result.append(around[-1][0] if around else -1)
+        around.append((place, end))
+    return result
+
+
 def levels(parent: Array) -> Array:
     """Return how many lie around each, by its parent, -1 for none."""
     # In each round everybody sees twice as far up.

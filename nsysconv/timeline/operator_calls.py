@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,15 +9,22 @@ import numpy as np
 from nsysconv.cache import cached_property
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
-from nsysconv.timeline.annotations import OPERATOR, PUSH_POP, operators, ranges, which_named
+from nsysconv.timeline.annotations import (
+    OPERATOR,
+    PUSH_POP,
+    PYTHON_FUNCTION,
+    operators,
+    ranges,
+    which_named,
+)
 from nsysconv.timeline.arrays import Array, by_group, factorize, sums, take
 from nsysconv.timeline.events import Spans
-from nsysconv.timeline.nesting import Tree, build_tree, levels
+from nsysconv.timeline.nesting import Tree, build_tree, levels, without_crossing
 from nsysconv.timeline.range_names import group_name, split_name
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
-ANNOTATION, CALLED, API_CALL = range(3)
-"""Kinds of nodes: ranges of the program, operators, API calls."""
+ANNOTATION, CALLED, API_CALL, FUNCTION = range(4)
+"""Kinds of nodes: ranges of the program, operators, API calls, Python functions."""
 
 # PyTorch's profiler leaves these out of its tables: it calls them itself, or they only ask.
 _UTILITIES = frozenset(
@@ -33,30 +39,32 @@ _UTILITIES = frozenset(
 )
 # Of API calls, which are not looked at by name here.
 _NO_NAME = ""
-_COMMA = re.compile(r",\s*")
 
 
 @dataclass(frozen=True)
 class OperatorCalls:
-    """Calls of operators, with the ranges around them on request, and the API calls in them, as nodes.
+    """Calls of operators, with ranges and functions on request, and the API calls in them, as nodes.
 
-    A node's `parent` is the innermost one that holds its start on its thread, -1 for none.
+    A node's `parent` is the innermost one that holds it on its thread, -1 for none.
     Left out are a call that is all that a call of the same name holds, and an API call in another: what
     they hold lies in that one. `spans` are all of them, operators with the names of their groups; `kept`
-    says which are nodes. `shapes` numbers `shape_texts`; MISSING: not recorded.
+    says which are nodes. `operator_row` is the row of the table `operator`, -1 for none. `shapes` numbers
+    `shape_texts`; `sequence` is shared by a forward operator and its backward. MISSING: not recorded.
     """
 
     spans: Spans
     parent: Array
     kept: Array
+    operator_row: Array
     shapes: Array
     shape_texts: tuple[str, ...]
+    sequence: Array
     node_of_call: Array
-    """Per API call the innermost operator or range that it lies in, -1 for none."""
+    """Per API call the innermost operator, range or function that it lies in, -1 for none."""
 
     @property
     def rows(self) -> Array:
-        """Return the nodes that are calls of operators, or ranges, as indices."""
+        """Return the nodes that are calls of operators, ranges or functions, as indices."""
         return np.flatnonzero(self.kept & (self.spans.kind != API_CALL))
 
     @cached_property
@@ -86,13 +94,25 @@ class OperatorCalls:
         return result
 
     def with_nested(self, values: Array) -> Array:
-        """Return per node its value and those of the operators and ranges inside, added up."""
-        result = values.copy()
-        nodes = self.rows
-        level = levels(self.parent)[nodes]
-        for here in reversed(by_group(level, int(level.max(initial=0)) + 1, nodes)[1:]):
-            np.add.at(result, self.parent[here], result[here])
+        """Return per node its value and those of the rows inside, added up."""
+        return added_up(self.parent, values, self.rows)
+
+    def column(self, timeline: Timeline, name: str) -> Array:
+        """Return a column of the table `operator` by node, MISSING for what is none of its rows."""
+        result = np.full(len(self.parent), MISSING)
+        there = np.flatnonzero(self.operator_row >= 0)
+        values = timeline.profile.columns("operator", (name,))[name]
+        result[there] = take(values, self.operator_row[there])
         return result
+
+
+def added_up(parent: Array, values: Array, nodes: Array) -> Array:
+    """Return per node its value and those of all of `nodes` inside it, by their parents, -1 for none."""
+    result = values.copy()
+    level = levels(parent)[nodes]
+    for here in reversed(by_group(level, int(level.max(initial=0)) + 1, nodes)[1:]):
+        np.add.at(result, parent[here], result[here])
+    return result
 
 
 def may_have_operators(timeline: Timeline) -> bool:
@@ -103,14 +123,16 @@ def may_have_operators(timeline: Timeline) -> bool:
 
 
 @cached_whole
-def operator_calls(timeline: Timeline, annotations: bool = False) -> OperatorCalls:
+def operator_calls(
+    timeline: Timeline, annotations: bool = False, functions: bool = False
+) -> OperatorCalls:
     """Return the calls of operators of a profile, those outside a slice, too.
 
     Operators are rows of `operator`, and ranges whose names have the arguments that PyTorch's `emit_nvtx`
     writes (`aten::mm, seq = 7, op_id = 12, sizes = [[2, 3], [3, 4]]`). `annotations`: other ranges of
-    threads are nodes, too.
+    threads are nodes, too; `functions`: so are Python functions.
     """
-    found = _nodes(timeline, annotations)
+    found = _nodes(timeline, annotations, functions)
     calls = timeline.calls
     own_thread = calls.on_a_thread(np.arange(len(calls)))
     inner = np.flatnonzero(own_thread)
@@ -130,15 +152,19 @@ def operator_calls(timeline: Timeline, annotations: bool = False) -> OperatorCal
         name=np.concatenate((found.name, no_name + len(found.names))),
         names=(*found.names, _NO_NAME),
     )
-    tree = build_tree(nodes)
+    tree = without_crossing(build_tree(nodes))
     spans, parent = tree.spans, tree.parent
     is_call = spans.kind == API_CALL
     kept, parent = _without_doubles(tree, is_call)
-    shapes = np.full(len(spans), MISSING)
-    shapes[~is_call] = found.shapes[spans.row[~is_call]]
+    operator_row, shapes, sequence = np.full((3, len(spans)), MISSING)
+    which = spans.row[~is_call]
+    operator_row[~is_call] = found.operator_row[which]
+    shapes[~is_call], sequence[~is_call] = found.shapes[which], found.sequence[which]
     node_of_call = np.full(len(calls), -1)
     node_of_call[spans.row[is_call]] = parent[is_call]
-    return OperatorCalls(spans, parent, kept, shapes, found.shape_texts, node_of_call)
+    return OperatorCalls(
+        spans, parent, kept, operator_row, shapes, found.shape_texts, sequence, node_of_call
+    )
 
 
 def node_of_ops(timeline: Timeline, calls: OperatorCalls, nodes: Array) -> Array:
@@ -178,12 +204,14 @@ def _without_doubles(tree: Tree, is_call: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class _Named(Spans):
+    operator_row: Array
     shapes: Array
     shape_texts: tuple[str, ...]
+    sequence: Array
 
 
-def _nodes(timeline: Timeline, annotations: bool) -> _Named:
-    # Operators and, on request, ranges; these first, for where two begin and end together.
+def _nodes(timeline: Timeline, annotations: bool, functions: bool) -> _Named:
+    # Operators and, on request, ranges and functions; these first, for where two begin and end together.
     numbers: dict[str, int] = {}
     shape_texts: dict[str, int] = {}
     around = ranges(timeline)
@@ -194,31 +222,42 @@ def _nodes(timeline: Timeline, annotations: bool) -> _Named:
             (
                 numbers.setdefault(group_name(each.name), len(numbers)),
                 MISSING if each.sizes is None else shape_texts.setdefault(each.sizes, len(shape_texts)),
+                MISSING if each.sequence is None else each.sequence,
                 CALLED if each.has_arguments else ANNOTATION,
                 each.name not in _UTILITIES and (each.has_arguments or annotations),
             )
             for each in parsed
         ],
         np.int64,
-    ).reshape(-1, 4)  # fmt: skip
-    around = around.take(by_name[around.name, 3].astype(bool))
+    ).reshape(-1, 5)  # fmt: skip
+    around = around.take(by_name[around.name, 4].astype(bool))
     run = operators(timeline)
-    run = run.take((run.kind == OPERATOR) & ~which_named(run, _UTILITIES.__contains__))
+    is_row = run.kind == OPERATOR
+    if functions:
+        is_row |= run.kind == PYTHON_FUNCTION
+    run = run.take(is_row & ~which_named(run, _UTILITIES.__contains__))
     own = [numbers.setdefault(group_name(text), len(numbers)) for text in run.names]
     shapes = np.concatenate((by_name[around.name, 1], _shapes(timeline, run, shape_texts)))
-    return _Named(
+    sequence = timeline.profile.columns("operator", ("sequence_number",))["sequence_number"]
+    # Functions before the operators that they call.
+    found = _Named(
         start=np.concatenate((around.start, run.start)),
         end=np.concatenate((around.end, run.end)),
         pid=np.concatenate((around.pid, run.pid)),
         tid=np.concatenate((around.tid, run.tid)),
-        kind=np.concatenate((by_name[around.name, 2], np.full(len(run), CALLED))),
+        kind=np.concatenate(
+            (by_name[around.name, 3], np.where(run.kind == PYTHON_FUNCTION, FUNCTION, CALLED))
+        ),
         domain=np.concatenate((around.domain, run.domain)),
         row=np.concatenate((around.row, run.row)),
         name=np.concatenate((by_name[around.name, 0], np.array(own, np.int64)[run.name])),
         names=tuple(numbers),
+        operator_row=np.concatenate((np.full(len(around), -1), run.row)),
         shapes=shapes,
         shape_texts=tuple(shape_texts),
+        sequence=np.concatenate((by_name[around.name, 2], take(sequence, run.row))),
     )
+    return found.take(np.argsort(found.kind != FUNCTION, kind="stable")) if functions else found
 
 
 def _shapes(timeline: Timeline, run: Spans, texts: dict[str, int]) -> Array:
@@ -236,6 +275,7 @@ def _shapes(timeline: Timeline, run: Spans, texts: dict[str, int]) -> Array:
 
 def without_lists_of_tensors(text: str) -> str:
     """Return shapes of inputs as PyTorch's tables have them: a list of tensors is `[]`."""
+    text = "".join(text.split())
     shapes: list[str] = []
     depth, begin = 0, 0
     is_list = False
@@ -247,6 +287,6 @@ def without_lists_of_tensors(text: str) -> str:
             is_list = is_list or depth > 2
         elif sign == "]":
             if depth == 2:
-                shapes.append("[]" if is_list else _COMMA.sub(", ", text[begin : place + 1]))
+                shapes.append("[]" if is_list else text[begin : place + 1].replace(",", ", "))
             depth -= 1
     return f"[{', '.join(shapes)}]"

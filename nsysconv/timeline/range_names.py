@@ -15,12 +15,14 @@ _SEPARATORS = (", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = ")
 """Before the arguments that `torch.autograd.profiler.emit_nvtx` appends to a name, in its order."""
 
 _FIRST = re.compile("|".join(map(re.escape, _SEPARATORS)))
+_WHOLE = re.compile(r"\d{1,18}")
 
 
 class RangeName(NamedTuple):
-    """A name of a range without arguments, and what `sizes` are among these; None: none are."""
+    """A name of a range without arguments, and what `seq` and `sizes` are among these, None for none."""
 
     name: str
+    sequence: int | None
     sizes: str | None
     has_arguments: bool
 
@@ -29,8 +31,10 @@ def split_name(text: str) -> RangeName:
     """Return a name's parts; other text than `emit_nvtx` writes is all name."""
     first = _FIRST.search(text) if ", " in text else None
     if first is None:
-        return RangeName(text, None, False)
-    return RangeName(text[: first.start()], _argument(text, ", sizes = "), True)
+        return RangeName(text, None, None, False)
+    sequence = _argument(text, ", seq = ")
+    number = int(sequence) if sequence and _WHOLE.fullmatch(sequence) else None
+    return RangeName(text[: first.start()], number, _argument(text, ", sizes = "), True)
 
 
 def _argument(text: str, separator: str) -> str | None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-# As the profiler writes them: `folder/file.py(12): function`, `<built-in method mm of type object at 0x7f00>`,
-# `nn.Module: Linear_0`.
+# As the profiler writes them: `folder/file.py(12): function`, `nn.Module: Linear_0`,
+# `<built-in method mm of type object at 0x7f00>`.
 _CALL = re.compile(r"(?P<path>[^\t\n\"<>|*?]+\.py)\((?P<line>\d+)\): (?P<function><?[\w.]+>?)")
 _BUILT_IN = re.compile(r"<built-in (?:method|function) [\w.]+(?: of [\w.]+)?")
 _MODULE = re.compile(r"nn\.Module: \w+")
@@ -65,7 +65,7 @@ def has_values(operator: Any) -> bool:
 
 @lru_cache(_CACHED)
 def allowed_values(text: bytes) -> str | None:
-    """Return the values of inputs, JSON text, as numbers, truths and lists of numbers; None for others.
+    """Return the values of inputs, JSON text, as numbers, truths and lists of these; None for others.
 
     A value that is no such thing is null; so are tensors, whose values are not recorded.
     """
@@ -77,14 +77,15 @@ def allowed_values(text: bytes) -> str | None:
 
 
 def _value(text: Any) -> Any:
-    if text in ("True", "False"):
-        return text == "True"
     if not isinstance(text, str):
         return None
-    if _NUMBER.fullmatch(text):
-        return msgspec.json.decode(text)
     if text.startswith("[") and text.endswith("]"):
-        parts = [part.strip() for part in text[1:-1].split(",") if part.strip()]
-        if all(map(_NUMBER.fullmatch, parts)):
-            return [msgspec.json.decode(part) for part in parts]
-    return None
+        values = [_number(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+        return None if None in values else values
+    return _number(text)
+
+
+def _number(text: str) -> int | float | bool | None:
+    if text in ("True", "False"):
+        return text == "True"
+    return msgspec.json.decode(text) if _NUMBER.fullmatch(text) else None

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from nsysconv import schema
+from nsysconv.importers.kineto import PYTHON_FUNCTIONS
 from nsysconv.importers.kineto.packed import (
     BEYOND,
     MISSING,
     NAME_COLUMNS,
     OPERATOR,
+    PYTHON_FUNCTION,
     Chunk,
     PackedRows,
     PackedTimes,
@@ -169,7 +171,7 @@ def _can_all_be_kept(start: Array, dur: Array | None, zero: int) -> bool:
 class RecordingIndex:
     """Ids of one recording's names; its processes, threads, devices, streams, counts of rows and end.
 
-    `operator_columns`: those on request at the recording that some operator has.
+    `recorded_of_operators`: what some of them have, by column, and PYTHON_FUNCTIONS if there are some.
     """
 
     names: dict[str, int] = field(default_factory=dict)
@@ -179,7 +181,7 @@ class RecordingIndex:
     devices: set[int] = field(default_factory=set)
     streams: set[tuple[int, ...]] = field(default_factory=set)
     row_counts: Counter[str] = field(default_factory=Counter)
-    operator_columns: set[str] = field(default_factory=set)
+    recorded_of_operators: set[str] = field(default_factory=set)
     end_ns: int | None = None
 
     def add(self, table: str, columns: ColumnArrays, names: list[str], progress: str) -> ArrayRows:
@@ -190,9 +192,12 @@ class RecordingIndex:
             if (table, column) == ("api_call", "name_id"):
                 self.api_names.update(ids)
             if table == "operator" and ids:
-                self.operator_columns.add(column)
-        if table == "operator" and (columns["forward_thread"] > 0).any():
-            self.operator_columns.add("forward_thread")
+                self.recorded_of_operators.add(column)
+        if table == "operator":
+            if (columns["forward_thread"] > 0).any():
+                self.recorded_of_operators.add("forward_thread")
+            if (columns["kind"] == PYTHON_FUNCTION).any():
+                self.recorded_of_operators.add(PYTHON_FUNCTIONS)
         self.row_counts[table] += len(columns["start_ns"])
         self._index(table, columns)
         return ArrayRows(table, columns, progress)

@@ -291,7 +291,10 @@ class RowBuilder:
             "shapes_id": self._optional_names(shapes, _text_of_raw),
             "types_id": self._optional_names([a.types for a in args], _text_of_raw),
             "arguments_id": self._allowed_names(
-                [a.values if has_values(e.name) else None for a, e in zip(args, events, strict=True)],
+                [
+                    a.values if has_values(e.name) else None
+                    for a, e in zip(args, events, strict=True)
+                ],
                 allowed_values,
             ),
             # Of Python functions the functions around them say the same.

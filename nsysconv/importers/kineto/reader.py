@@ -231,6 +231,8 @@ class KinetoReader:
                 yield NO_GPU_WORK
             if self._has_accelerator_work:
                 self._advice |= dict.fromkeys(_GPU_FACTS, _NOT_CONVERTED)
+        if findings.counts["python functions"]:
+            self._advice[Fact.PYTHON_FUNCTIONS] = _LEFT_OUT
         if self._spools:
             yield _note("process assumed", 1 + len(self._spools))
         if unnamed := [row for row in self._device_rows(index) if "name" not in row]:
@@ -297,9 +299,9 @@ class KinetoReader:
                 facts.add(Fact.API_LINKS)
         if counts["operator"] or counts["range"]:
             facts |= {Fact.OPERATORS, Fact.RANGES}
-        facts |= {_FACT_OF_COLUMN[name] for name in _FACT_OF_COLUMN.keys() & index.operator_columns}
-        if self._python_functions and self._findings.event_count:
-            facts.add(Fact.PYTHON_FUNCTIONS)
+        facts |= {
+            _FACT_OF_COLUMN[name] for name in _FACT_OF_COLUMN.keys() & index.recorded_of_operators
+        }
         if index.pids & self._findings.ranks.keys() or (
             self._metadata.rank is not None and not self._spools
         ):
@@ -348,6 +350,7 @@ _FACT_OF_COLUMN = {
     "types_id": Fact.INPUT_TYPES,
     "stack_id": Fact.STACKS,
     "forward_thread": Fact.FORWARD_LINKS,
+    PYTHON_FUNCTIONS: Fact.PYTHON_FUNCTIONS,
 }
 _GPU_FACTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
 _TIMED = POSSIBLE.intersection(schema.EVENT_TABLES.values())
@@ -421,7 +424,9 @@ _TOUCHED_FACTS = {
     "device unnamed": frozenset({Fact.DEVICES}),
     "metadata unreadable": frozenset({Fact.DEVICES, Fact.RANKS, Fact.UTC}),
 }
-# Advice on how to record GPU work where an accelerator's work was left out.
+_LEFT_OUT = (
+    "They were left out at the import: import the trace again with `--include python_functions`."
+)
 _NOT_CONVERTED = "The trace is of an accelerator whose events nsysconv does not convert."
 
 

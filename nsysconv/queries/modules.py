@@ -1,0 +1,190 @@
+"""Modules of a network as a tree: their time on the host and the GPU, in the forward and the backward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.columns import (
+    PROFILE,
+    count_column,
+    duration_column,
+    key_column,
+    ranks_by_group,
+    rows_at,
+    sum_column,
+)
+from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
+from nsysconv.queries.operator_groups import TREE, tree_keys, tree_order
+from nsysconv.report import Column, Picture, Unit
+from nsysconv.timeline.arrays import counts, sums
+from nsysconv.timeline.forward_links import backward_of
+from nsysconv.timeline.modules import ModuleCalls, module_calls
+from nsysconv.timeline.operator_calls import API_CALL, OperatorCalls, added_up, operator_calls
+from nsysconv.timeline.timeline import Timeline
+
+NO_MODULE = "[no module]"
+"""The row of GPU operations that were launched in no module."""
+
+COLUMNS = (
+    PROFILE,
+    Column("rank", Unit.ID, "Rank of the only ranked process with such calls.", key=True),
+    TREE[0],
+    key_column(
+        "name",
+        "The module, by its class and which of that class it is; [no module]: GPU operations that were "
+        "launched in none.",
+    ),
+    TREE[1],
+    count_column("call_count", "Calls."),
+    count_column("operator_count", "Operators directly in it: in no module or operator inside."),
+    sum_column("host_sum_ns", "Sum of the calls' durations.", "call_count"),
+    duration_column(
+        "host_self_sum_ns", "The same without the operators and modules directly in it.", adds=True
+    ),
+    duration_column(
+        "device_sum_ns", "Durations of the GPU operations launched in it, added up.", adds=True
+    ),
+    duration_column("device_self_sum_ns", "The same without modules inside.", adds=True),
+    count_column("gpu_op_count", "GPU operations launched in it.", brief=False),
+    duration_column(
+        "backward_host_sum_ns",
+        "Calls of the backward pass that belong to operators in it, added up; null: none does.",
+        adds=True,
+    ),
+    duration_column(
+        "backward_device_sum_ns",
+        "Durations of the GPU operations launched in these, added up.",
+        adds=True,
+    ),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Result:
+    """Return one row per path of modules, each followed by those inside, those with most time first."""
+    calls = operator_calls(timeline)
+    modules = module_calls(timeline, calls)
+    paths = modules.tree.paths
+    held = np.flatnonzero(timeline.holds(modules.tree.spans))
+    group, count = paths.of[held], len(paths)
+    own = modules.tree.spans.end - modules.tree.spans.start
+    values: dict[str, Any] = {
+        **tree_keys(paths, modules.tree.spans.names),
+        "rank": ranks_by_group(timeline, modules.tree.spans.pid[held], group, count),
+        "call_count": counts(group, count),
+        "operator_count": sums(group, modules.operator_count[held], count),
+        "host_sum_ns": sums(group, own[held], count),
+        "host_self_sum_ns": sums(group, modules.self_ns[held], count),
+    }
+    work = _Work(timeline, calls, modules, held)
+    values |= work.of_modules()
+    weight = (
+        values["device_sum_ns"] if work.is_known and work.spent.any() else values["host_sum_ns"]
+    )
+    order = tree_order(paths, weight, request.limit)
+    order = order[values["call_count"][order] > 0]
+    rows = rows_at(values, order)
+    if outside := work.of_no_module():
+        rows = {name: [*rows[name], outside.get(name)] for name in values}
+    shown = {name: list(column)[: request.limit or None] for name, column in rows.items()}
+    return Result(shown, int(np.count_nonzero(values["call_count"])) + bool(outside))
+
+
+class _Work:
+    # GPU operations and the backward pass by path of modules.
+
+    def __init__(
+        self, timeline: Timeline, calls: OperatorCalls, modules: ModuleCalls, held: Array
+    ) -> None:
+        self.is_known = Fact.API_LINKS in timeline.profile.facts
+        self._modules, self._paths = modules, modules.tree.paths
+        ops = timeline.ops
+        # Per module call what was launched in it, and in no module inside.
+        is_held = np.zeros(len(modules.tree) + 1, bool)
+        is_held[held] = True
+        launched_in = _of_calls(timeline, calls, modules)
+        self._module = np.where(is_held[launched_in], launched_in, -1)
+        self._dur = ops.dur
+        self.spent = self._by_path(ops.dur)
+        # The backward of an operator is that of the module which it is in.
+        linked = backward_of(timeline, calls)
+        self._forward = np.flatnonzero((linked >= 0) & is_held[modules.of_node])
+        self._backward = linked[self._forward]
+        self._calls = calls
+        self._node_ns = self._of_nodes(timeline) if self.is_known else None
+
+    def of_modules(self) -> dict[str, Any]:
+        """Return the columns of all paths."""
+        result: dict[str, Any] = dict.fromkeys(
+            ("device_sum_ns", "device_self_sum_ns", "gpu_op_count", "backward_device_sum_ns"),
+            [None] * len(self._paths),
+        )
+        if self.is_known:
+            result |= {
+                "device_sum_ns": self._whole(self.spent),
+                "device_self_sum_ns": self.spent,
+                "gpu_op_count": self._whole(self._by_path(np.ones(len(self._module), np.int64))),
+            }
+        if self._node_ns is not None:
+            result["backward_device_sum_ns"] = self._of_backward(self._node_ns)
+        result["backward_host_sum_ns"] = self._of_backward(self._calls.dur)
+        return result
+
+    def of_no_module(self) -> dict[str, Any]:
+        """Return the row of what was launched in no module; empty if all was launched in some."""
+        outside = self._module < 0
+        if not self.is_known or not outside.any():
+            return {}
+        spent = int(self._dur[outside].sum())
+        return {
+            "name": NO_MODULE,
+            "path": NO_MODULE,
+            "device_sum_ns": spent,
+            "device_self_sum_ns": spent,
+            "gpu_op_count": int(np.count_nonzero(outside)),
+        }
+
+    def _by_path(self, values: Array) -> Array:
+        some = np.flatnonzero(self._module >= 0)
+        return sums(self._paths.of[self._module[some]], values[some], len(self._paths))
+
+    def _whole(self, own: Array) -> Array:
+        # With the paths inside.
+        return added_up(self._paths.parent, own, np.arange(len(self._paths)))
+
+    def _of_backward(self, values: Array) -> list[int | None]:
+        group = self._paths.of[self._modules.of_node[self._forward]]
+        found = self._whole(sums(group, values[self._backward], len(self._paths))).tolist()
+        some = self._whole(counts(group, len(self._paths))).tolist()
+        return [total if n else None for total, n in zip(found, some, strict=True)]
+
+    def _of_nodes(self, timeline: Timeline) -> Array:
+        # Durations of the GPU operations launched in each node.
+        node = np.where(timeline.owner >= 0, self._calls.node_of_call[timeline.owner], -1)
+        some = np.flatnonzero(node >= 0)
+        own = sums(node[some], self._dur[some], len(self._calls.parent))
+        return self._calls.with_nested(own)
+
+
+def _of_calls(timeline: Timeline, calls: OperatorCalls, modules: ModuleCalls) -> Array:
+    # Per GPU operation the innermost module that its call is in, -1 for none.
+    is_call = calls.spans.kind == API_CALL
+    module_of_call = np.full(len(timeline.calls) + 1, -1)
+    module_of_call[calls.spans.row[is_call]] = modules.of_node[is_call]
+    found: Array = module_of_call[timeline.owner]
+    return found
+
+
+MODULES = Query(
+    title="Modules as a tree",
+    needs={Fact.PYTHON_FUNCTIONS},
+    uses={
+        *(Fact.OPERATORS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.THREADS, Fact.RANKS),
+        *(Fact.FORWARD_LINKS, *CALL_FACTS),
+    },
+    columns=COLUMNS,
+    picture=Picture("bars", x=("path",), values=("device_sum_ns", "host_sum_ns"), by=("rank",)),
+    compute=compute,
+)

@@ -1,0 +1,98 @@
+"""Modules of a network (`nn.Module`), as the Python functions of a recording show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv.cache import cached_property
+from nsysconv.timeline.annotations import PYTHON_FUNCTION, operators
+from nsysconv.timeline.arrays import Array, by_group, counts, sums
+from nsysconv.timeline.events import Spans
+from nsysconv.timeline.nesting import Tree, build_tree, levels
+from nsysconv.timeline.operator_calls import API_CALL, OperatorCalls
+from nsysconv.timeline.timeline import Timeline
+
+_PREFIX = "nn.Module: "
+
+
+@dataclass(frozen=True)
+class ModuleCalls:
+    """Calls of modules, and what lies in them on their threads.
+
+    `tree` has the modules alone. Its `paths` lead through modules only: one that is used in two places
+    has two paths. `of_node` is per node of the operators the innermost module around it, -1 for none.
+    Of the operators and modules that are directly in a module, `above` is that module, `dur` their
+    durations, and `is_operator` says which are operators.
+    """
+
+    tree: Tree
+    of_node: Array
+    above: Array
+    dur: Array
+    is_operator: Array
+
+    @cached_property
+    def self_ns(self) -> Array:
+        """Return the durations of the calls without the operators and modules directly inside."""
+        own = self.tree.spans.end - self.tree.spans.start
+        result: Array = own - sums(self.above, self.dur, len(self.tree))
+        return result
+
+    @cached_property
+    def operator_count(self) -> Array:
+        """Return how many operators are directly in each call: in no other operator or module."""
+        return counts(self.above[self.is_operator], len(self.tree))
+
+
+def module_spans(timeline: Timeline) -> Spans:
+    """Return the calls of modules, named by their class and number (`Linear_0`)."""
+    run = operators(timeline)
+    is_module = np.array([name.startswith(_PREFIX) for name in run.names], bool)
+    run = run.take(is_module[run.name] & (run.kind == PYTHON_FUNCTION))
+    names = tuple(name.removeprefix(_PREFIX) for name in run.names)
+    return Spans(
+        run.start, run.end, run.pid, run.tid, run.kind, run.domain, run.row, run.name, names
+    )
+
+
+def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
+    """Return the calls of modules of a profile, those outside a slice, too."""
+    modules, spans = module_spans(timeline), calls.spans
+    count = len(modules)
+    # A module before the operator that begins and ends with it.
+    both = Spans(
+        start=np.concatenate((modules.start, spans.start)),
+        end=np.concatenate((modules.end, spans.end)),
+        pid=np.concatenate((modules.pid, spans.pid)),
+        tid=np.concatenate((modules.tid, spans.tid)),
+        kind=np.concatenate((modules.kind, spans.kind)),
+        domain=np.concatenate((modules.domain, spans.domain)),
+        row=np.arange(count + len(spans)),
+        name=np.concatenate((modules.name, spans.name + len(modules.names))),
+        names=(*modules.names, *spans.names),
+    )
+    combined = build_tree(both)
+    is_module = combined.spans.row < count
+    # Per place of the combined tree the innermost module that it is in, or is.
+    inner = np.where(is_module, np.arange(len(combined)), -1)
+    for here in by_group(combined.level, int(combined.level.max(initial=-1)) + 1)[1:]:
+        others = here[~is_module[here]]
+        inner[others] = inner[combined.parent[others]]
+    outer = np.where(combined.parent >= 0, inner[combined.parent], -1)
+    places = np.flatnonzero(is_module)
+    number = np.full(len(combined) + 1, -1)  # of a module by its place; the last is none
+    number[places] = np.arange(count)
+    parent = number[outer[places]]
+    tree = Tree(modules.take(combined.spans.row[places]), parent, levels(parent))
+    of_node = np.full(len(spans), -1)
+    nodes = combined.spans.row[~is_module] - count
+    of_node[nodes] = number[inner[~is_module]]
+    is_row = np.zeros(len(combined), bool)
+    is_row[~is_module] = (calls.kept & (spans.kind != API_CALL))[nodes]
+    direct = np.flatnonzero((combined.parent >= 0) & (is_module | is_row))
+    direct = direct[is_module[combined.parent[direct]]]
+    dur = (combined.spans.end - combined.spans.start)[direct]
+    above = number[combined.parent[direct]]
+    return ModuleCalls(tree, of_node, above, dur, ~is_module[direct])

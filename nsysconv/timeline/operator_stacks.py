@@ -1,0 +1,106 @@
+"""Call stacks of operators, as PyTorch's tables have them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from nsysconv.report import MISSING
+from nsysconv.timeline.arrays import Array, by_group, factorize
+from nsysconv.timeline.forward_links import EVALUATE, first_forward, is_backward
+from nsysconv.timeline.nesting import levels
+from nsysconv.timeline.operator_calls import FUNCTION, OperatorCalls, operator_calls
+from nsysconv.timeline.timeline import Timeline
+
+# Entries that are left out of stacks: of what starts the backward pass, and of PyTorch's own tests.
+_LEFT_OUT = re.compile(
+    r"autograd/__init__\.py\(\d+\): (?:_make_grads|backward)\b"
+    r"|torch/testing/_internal/common_utils\.py|unittest/"
+)
+_ACCUMULATE = "AccumulateGrad"
+# As `group_name` has them.
+_ADDRESS = " object at 0x…"
+SEPARATOR = " < "
+"""Between the entries of a stack that is shown, the innermost first."""
+
+
+def stacks(timeline: Timeline, calls: OperatorCalls, deepest: int) -> tuple[Array, tuple[str, ...]]:
+    """Return per node the number of its stack, MISSING for none, and the stacks by number.
+
+    Of each, the `deepest` innermost entries (0: all): the Python functions around it, if `calls` has
+    them, else those of the stack that was recorded. A call in the backward pass has the stack of the
+    first forward call with its number, none without a number.
+    """
+    if (calls.spans.kind == FUNCTION).any():
+        place, entries = _functions_around(timeline, calls)
+    else:
+        place, (ids,) = factorize(calls.column(timeline, "stack_id"))
+        names = timeline.profile.names(ids[ids != MISSING])
+        entries = [tuple(names[i].split(";")) if i in names else () for i in ids.tolist()]
+    numbers: dict[str, int] = {}
+    texts = [_shown(each, deepest) for each in entries]
+    of = [numbers.setdefault(text, len(numbers)) if text else MISSING for text in texts]
+    number = np.array(of, np.int64)[place]
+    source = _source(timeline, calls)
+    return np.where(source >= 0, number[source], MISSING), tuple(numbers)
+
+
+def _shown(entries: tuple[str, ...], deepest: int) -> str:
+    kept = [entry for entry in entries if entry and not _LEFT_OUT.search(entry)]
+    return SEPARATOR.join(kept[: deepest or None])
+
+
+def _functions_around(
+    timeline: Timeline, calls: OperatorCalls
+) -> tuple[Array, list[tuple[str, ...]]]:
+    # Per node the number of its functions, innermost first; ranges, which begin in one function and end
+    # in another, have none, and part none.
+    rows = timeline.profile.row_count("operator")
+    without_ranges = operator_calls(timeline, False, True)
+    own, entries = _functions_by_node(without_ranges)
+    by_row = np.zeros(rows + 1, np.int64)  # the last, which -1 is, has the stack without entries
+    known = without_ranges.operator_row >= 0
+    by_row[without_ranges.operator_row[known]] = own[known]
+    return by_row[np.maximum(calls.operator_row, -1)], entries
+
+
+def _functions_by_node(calls: OperatorCalls) -> tuple[Array, list[tuple[str, ...]]]:
+    is_function = calls.spans.kind == FUNCTION
+    texts = [name.replace(_ADDRESS, "") for name in calls.spans.names]
+    known: dict[tuple[int, int], int] = {}
+    stacks_: list[tuple[str, ...]] = [()]
+    # Of a node the number of the stack of what is in it: a parent comes before its children.
+    inside = [0] * len(calls.parent)
+    own = np.zeros(len(calls.parent), np.int64)
+    rows = zip(calls.parent.tolist(), calls.spans.name.tolist(), is_function.tolist(), strict=True)
+    for node, (above, name, is_one) in enumerate(rows):
+        number = inside[above] if above >= 0 else 0
+        own[node] = number
+        if is_one:
+            key = (number, name)
+            if key not in known:
+                known[key] = len(stacks_)
+                stacks_.append((texts[name], *stacks_[number]))
+            number = known[key]
+        inside[node] = number
+    return own, stacks_
+
+
+def _source(timeline: Timeline, calls: OperatorCalls) -> Array:
+    # Per node the one whose stack it has; -1 for none.
+    names = calls.spans.names
+    engine = np.array([name.startswith(EVALUATE) for name in names], bool)[calls.spans.name]
+    adding = np.array([_ACCUMULATE in name for name in names], bool)[calls.spans.name]
+    first = first_forward(timeline, calls)
+    backward = (is_backward(timeline, calls) | adding) & calls.kept & ~engine
+    # What is in such a call has the stack of the same.
+    source = np.where(backward, first, np.arange(len(calls.parent)))
+    inside = ~backward & (calls.parent >= 0) & calls.kept
+    level = levels(calls.parent)
+    is_within = backward.copy()
+    for here in by_group(level, int(level.max(initial=-1)) + 1)[1:]:
+        mine = here[inside[here] & is_within[calls.parent[here]]]
+        source[mine] = source[calls.parent[mine]]
+        is_within[mine] = True
+    return source
