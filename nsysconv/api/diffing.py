@@ -26,6 +26,7 @@ from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import Request
 from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
 from nsysconv.timeline.account import Accounts, accounts
+from nsysconv.timeline.range_names import RANGE_NAMES
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, Samples, step_durations, step_periods
 from nsysconv.timeline.timeline import Timeline
@@ -87,6 +88,7 @@ def compare(
     for_people: bool = False,
     slice: Slice | None = None,  # noqa: A002 - what it is
     step_range: str | None = None,
+    range_names: str = "grouped",
     say: Say = silent,
 ) -> DiffResult:
     """Compare two sides: what changed from base to other.
@@ -99,9 +101,10 @@ def compare(
     who know it (None: 1 % or 3 % are assumed where a side is one run). `cannot_tell` says what a limit
     of which nothing can be said makes of the exit status: `fail` (the default) or `pass`.
     `for_people` leaves out what few look at. `slice` says what of both sides to look at; `step_range`
-    what steps are called. `limit` cuts rows (0: none cut, None: 20 for people, else none). Raises
-    UsageError for words that are not known, InputError where a side cannot be read. What a side did not
-    record is in the reports.
+    what steps are called, and `range_names` whether ranges and operators match by the groups of their
+    names (grouped) or by these (exact). `limit` cuts rows (0: none cut, None: 20 for people, else
+    none). Raises UsageError for words that are not known, InputError where a side cannot be read. What
+    a side did not record is in the reports.
     """
     options = DiffOptions(
         reports=None if reports is None else several(reports),
@@ -114,6 +117,7 @@ def compare(
         for_people=for_people,
         slice=slice,
         step_range=step_range,
+        range_names=range_names,
     )
     return compare_targets(base, other, options, say)
 
@@ -132,6 +136,7 @@ class DiffOptions:
     for_people: bool = False
     slice: Slice | None = None
     step_range: str | None = None
+    range_names: str = "grouped"
 
 
 def compare_targets(
@@ -148,6 +153,8 @@ def compare_targets(
             )
     limits, run_noise, passes_undecided = _limits(options)
     open_profile.check_word("matching", options.match, names.MATCHES)
+    open_profile.check_word("range names", options.range_names, RANGE_NAMES)
+    request = Request(step_range=options.step_range, range_names=options.range_names)
     with ExitStack() as stack, phase("diff"):
         check_existing(place for side in (base, other) for place, _ in files_of(side))
         sides = open_profile.open_side(base, stack, say), open_profile.open_side(other, stack, say)
@@ -167,7 +174,7 @@ def compare_targets(
         single = all(len(side.profiles) == 1 for side in sides)
         # One after the other: together they would need memory for all of them.
         answers = {
-            profile.timeline: _ask(profile, list(needed), options.step_range, with_samples=single)
+            profile.timeline: _ask(profile, list(needed), request, with_samples=single)
             for side in sides
             for profile in side.profiles
         }
@@ -250,11 +257,10 @@ class _Answers:
 
 
 def _ask(
-    profile: OpenProfile, wanted: Sequence[str], step_range: str | None, *, with_samples: bool
+    profile: OpenProfile, wanted: Sequence[str], request: Request, *, with_samples: bool
 ) -> _Answers:
     # What is asked of its events later is cached, and then it may forget them.
-    timeline, steps = profile.timeline, step_range or STEP_RANGE
-    request = Request(step_range=step_range)
+    timeline, steps = profile.timeline, request.step_range or STEP_RANGE
     reports = profile.answers([(name, request) for name in wanted])
     samples = rows.samples_of((*wanted, "steps"), timeline, steps) if with_samples else {}
     comparability.cache_properties(timeline, steps=steps)

@@ -88,6 +88,7 @@ def page(
     kernel_names: str = "demangled",
     by: str | None = None,
     step_range: str | None = None,
+    range_names: str = "grouped",
     include: Words = (),
     ignore: Words = (),
     say: Say = silent,
@@ -108,6 +109,7 @@ def page(
         idle=several(idle),
         kernel_names=kernel_names,
         step_range=step_range,
+        range_names=range_names,
         include=several(include),
         ignore=several(ignore),
     )

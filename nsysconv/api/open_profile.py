@@ -22,6 +22,7 @@ from nsysconv.store.location import Location, is_store, reading, split_target
 from nsysconv.store.location import redacted_target as shown_target
 from nsysconv.store.read import Profile, Store, find_profile
 from nsysconv.timeline.idle import IDLE_KINDS
+from nsysconv.timeline.range_names import RANGE_NAMES
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
@@ -94,6 +95,7 @@ class ReportOptions:
     idle: tuple[str, ...] = ("no_op",)
     kernel_names: str = "demangled"
     step_range: str | None = None
+    range_names: str = "grouped"
     include: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
@@ -131,8 +133,16 @@ class ReportOptions:
         for kind in self.idle:
             check_word("kind of idle time", kind, IDLE_KINDS)
         check_word("kernel names", self.kernel_names, KERNEL_NAMES)
+        check_word("range names", self.range_names, RANGE_NAMES)
         step_range = self.step_range or (self.slice.step_range if self.slice else None)
-        return Request(limit, self.idle, self.kernel_names, self.by == "step", step_range)
+        return Request(
+            limit,
+            self.idle,
+            self.kernel_names,
+            self.by == "step",
+            step_range,
+            self.range_names,
+        )
 
 
 class OpenProfile:
@@ -182,6 +192,7 @@ class OpenProfile:
         names: str = "demangled",
         by: str | None = None,
         step_range: str | None = None,
+        range_names: str = "grouped",
     ) -> ShownReport:
         """Return one report, by its name and its own options (`cuda_gpu_kern_sum:base`).
 
@@ -189,7 +200,9 @@ class OpenProfile:
         the profile to look at (None: all of it); `limit` cuts the rows (0: all); `idle` is one or more
         kinds of idle time (no_op, no_kernel, stream); `names` are the kernels' (demangled, short,
         mangled); `by` "step" gives gpu_utilization a row per step; `step_range` names the ranges that are
-        steps, `*` standing for anything (None: ProfilerStep#*).
+        steps, `*` standing for anything (None: ProfilerStep#*); `range_names` "grouped" takes ranges and
+        operators for one whose names differ only in which of many they are (ProfilerStep#7, op_id = 12),
+        "exact" does not.
 
         Raises NotRecorded if the profile lacks what the report needs, UsageError for unknown words and if
         the profile is closed.
@@ -197,7 +210,12 @@ class OpenProfile:
         self._check_open()
         check_by(by, (name,))
         options = ReportOptions(
-            by=by, slice=slice, idle=several(idle), kernel_names=names, step_range=step_range
+            by=by,
+            slice=slice,
+            idle=several(idle),
+            kernel_names=names,
+            step_range=step_range,
+            range_names=range_names,
         )
         request = options.request(limit)
         timeline = _cut(self._timeline_for(name), options.part)
@@ -214,6 +232,7 @@ class OpenProfile:
         kernel_names: str = "demangled",
         by: str | None = None,
         step_range: str | None = None,
+        range_names: str = "grouped",
     ) -> list[ShownReport]:
         """Return several reports, by default the answer and the core ones; what is not recorded says so.
 
@@ -231,6 +250,7 @@ class OpenProfile:
             idle=several(idle),
             kernel_names=kernel_names,
             step_range=step_range,
+            range_names=range_names,
         )
         requests = [(name, options.request(options.row_limit(name))) for name in names]
         return [shown_report(report) for report in self.answers(requests, options.part)]

@@ -61,6 +61,7 @@ def report_on(
     idle: Words = ("no_op",),
     kernel_names: str = "demangled",
     step_range: str | None = None,
+    range_names: str = "grouped",
     dask: str | None = None,
     workers: int | None = None,
     include: Words = (),
@@ -91,6 +92,7 @@ def report_on(
         idle=several(idle),
         kernel_names=kernel_names,
         step_range=step_range,
+        range_names=range_names,
         include=several(include),
         ignore=several(ignore),
     )

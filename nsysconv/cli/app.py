@@ -290,6 +290,7 @@ def report(
         what_option(help="Kind of idle time; may be repeated."),
     ] = None,
     names: Annotated[flags.Names, shown_option(help="Which kernel names.")] = flags.Names.DEMANGLED,
+    range_names: flags.RangeNamesOption = flags.RangeNames.GROUPED,
     by: Annotated[
         flags.By | None,
         shown_option(
@@ -335,6 +336,7 @@ def report(
         idle=tuple(kind.value for kind in idle or (flags.Idle.NO_OP,)),
         kernel_names=names.value,
         step_range=step_range,
+        range_names=range_names.value,
         include=tuple(include or ()),
         ignore=tuple(ignore or ()),
     )
@@ -549,6 +551,7 @@ def diff(
             "with 0."
         ),
     ] = None,
+    range_names: flags.RangeNamesOption = flags.RangeNames.GROUPED,
     **part: Any,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
@@ -566,6 +569,7 @@ def diff(
         limit=limit,
         slice=commands.parse_slice(**part),
         step_range=step_range,
+        range_names=range_names.value,
     )
     return commands.diff(base, other, options, format, output)
 

@@ -60,6 +60,7 @@ def examples(*lines: tuple[str, str]) -> str:
 Format = StrEnum("Format", ["TEXT", "CSV", "TSV", "JSON", "MARKDOWN", "HTML", "COLUMN"])
 Idle = StrEnum("Idle", ["NO_OP", "NO_KERNEL", "STREAM"])
 Names = StrEnum("Names", ["DEMANGLED", "SHORT", "MANGLED"])
+RangeNames = StrEnum("RangeNames", ["GROUPED", "EXACT"])
 Match = StrEnum("Match", ["EXACT", "SIGNATURE", "NAME"])
 CannotTell = StrEnum("CannotTell", ["FAIL", "PASS"])
 By = StrEnum("By", ["RANK", "HOST", "DEVICE", "STEP"])
@@ -95,6 +96,13 @@ LimitOption = Annotated[
         help="Rows per report; 0 for all. Default: 20 in text, 1000 idle "
         "gaps and all of the rest elsewhere.",
         min=0,
+    ),
+]
+RangeNamesOption = Annotated[
+    RangeNames,
+    shown_option(
+        help="Ranges and operators whose names say which of many they are (ProfilerStep#7; aten::to, "
+        "op_id = 12): grouped under one name, or each exact, as recorded."
     ),
 ]
 IgnoreOption = Annotated[

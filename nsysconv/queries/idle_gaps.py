@@ -95,7 +95,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         durations = np.concatenate([each.dur for each in gap_lists])
         shortest = int(np.partition(durations, total - request.limit)[total - request.limit])
         gap_lists = [each.take(each.dur >= shortest) for each in gap_lists]
-    activities = idle.host_activity(timeline)
+    activities = idle.host_activity(timeline, request.range_names)
     names = _Names(timeline)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for each in gap_lists:
@@ -285,7 +285,7 @@ _HOST_COLUMNS = (
 
 def _host(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device, activity and name, most time first: all host parts of the gaps."""
-    activities = idle.host_activity(timeline)
+    activities = idle.host_activity(timeline, request.range_names)
     rows: list[dict[str, Any]] = []
     for device_gaps in idle.gaps(timeline, "no_op"):
         on_thread = idle.drop_threadless_host_parts(timeline, device_gaps)

@@ -18,7 +18,7 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline import nesting
-from nsysconv.timeline.annotations import OPERATOR, START_END, operators, prefix_domains, ranges
+from nsysconv.timeline.annotations import OPERATOR, START_END, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
 from nsysconv.timeline.events import Spans
 from nsysconv.timeline.projection import projection
@@ -79,7 +79,7 @@ _INDENT = "  "
 def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per path of names, below the range it lies in; siblings longest first."""
     options = request.options
-    spans = _spans(timeline, operators_too=options["operators"])
+    spans = _spans(timeline, request.range_names, operators_too=options["operators"])
     tree = nesting.build_tree(spans, apart=spans.kind == START_END)
     any_thread = np.where(tree.spans.kind == START_END, True, options["any-thread"])
     shown = np.flatnonzero(timeline.holds(tree.spans))
@@ -137,13 +137,16 @@ RANGES = Query(
 )
 
 
-def _spans(timeline: Timeline, *, operators_too: bool) -> Spans:
+def _spans(timeline: Timeline, range_names: str, *, operators_too: bool) -> Spans:
     """Return the ranges, named with their domains, and on request the operators as ranges."""
-    spans = prefix_domains(timeline, ranges(timeline))
+    spans = shown_ranges(timeline, range_names)
     if not operators_too:
         return spans
-    operator_spans = operators(timeline)
+    operator_spans = shown_operators(timeline, range_names)
     operator_spans = operator_spans.take(operator_spans.kind == OPERATOR)
+    # A range and an operator of one name are one path.
+    numbers = {text: number for number, text in enumerate(spans.names)}
+    number = [numbers.setdefault(text, len(numbers)) for text in operator_spans.names]
     return Spans(
         start=np.concatenate((spans.start, operator_spans.start)),
         end=np.concatenate((spans.end, operator_spans.end)),
@@ -152,8 +155,8 @@ def _spans(timeline: Timeline, *, operators_too: bool) -> Spans:
         kind=np.concatenate((spans.kind, np.zeros(len(operator_spans), np.int32))),
         domain=np.concatenate((spans.domain, operator_spans.domain)),
         row=np.concatenate((spans.row, operator_spans.row)),
-        name=np.concatenate((spans.name, operator_spans.name + len(spans.names))),
-        names=(*spans.names, *operator_spans.names),
+        name=np.concatenate((spans.name, np.array(number, np.int64)[operator_spans.name])),
+        names=tuple(numbers),
     )
 
 

@@ -14,6 +14,7 @@ from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.timeline.arrays import Array, among, factorize, take
 from nsysconv.timeline.events import Spans, has_time
+from nsysconv.timeline.range_names import GROUPED, group_spans
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
 PUSH_POP, START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
@@ -61,6 +62,20 @@ def operators(timeline: Timeline) -> Spans:
     rows = np.flatnonzero(timed)
     domain = np.zeros(len(rows), np.int32)
     return Spans(start, start + dur, pid, tid, kind, domain, rows, name, texts)
+
+
+@cached_whole
+def shown_ranges(timeline: Timeline, range_names: str) -> Spans:
+    """Return the ranges, named as RANGE_NAMES says, and `domain:name` those of a named domain."""
+    found = ranges(timeline)
+    return _prefix_domains(timeline, group_spans(found) if range_names == GROUPED else found)
+
+
+@cached_whole
+def shown_operators(timeline: Timeline, range_names: str) -> Spans:
+    """Return what `operators` does, named as RANGE_NAMES says."""
+    found = operators(timeline)
+    return group_spans(found) if range_names == GROUPED else found
 
 
 def name_pattern(*patterns: str) -> re.Pattern[str]:
@@ -141,8 +156,7 @@ def domain_names(profile: Profile) -> dict[tuple[int, int], str]:
     return {(row["pid"], row["domain_id"]): row["name"] for row in profile.rows("domain")}
 
 
-def prefix_domains(timeline: Timeline, spans: Spans) -> Spans:
-    """Return the spans, `domain:name` for those of a named domain."""
+def _prefix_domains(timeline: Timeline, spans: Spans) -> Spans:
     domains = domain_names(timeline.profile)
     if not domains:
         return spans

@@ -15,9 +15,8 @@ from nsysconv.timeline.annotations import (
     OPERATOR,
     PUSH_POP,
     PYTHON_FUNCTION,
-    operators,
-    prefix_domains,
-    ranges,
+    shown_operators,
+    shown_ranges,
 )
 from nsysconv.timeline.arrays import (
     Array,
@@ -262,17 +261,18 @@ class HostPieces:
 
 
 @cached
-def host_activity(timeline: Timeline) -> HostActivity:
-    """Return what the threads of a profile did."""
-    return HostActivity(timeline)
+def host_activity(timeline: Timeline, range_names: str) -> HostActivity:
+    """Return what the threads of a profile did; ranges and operators are named as RANGE_NAMES says."""
+    return HostActivity(timeline, range_names)
 
 
 class HostActivity:
     """The activity of a profile's threads over time. Made by `host_activity`."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, range_names: str) -> None:
         """Take what the threads did."""
         self._timeline = timeline
+        self._range_names = range_names
         self._segments = ThreadSafeCache()
 
     def split(self, gaps: Gaps) -> Iterator[HostPieces]:
@@ -347,8 +347,8 @@ class HostActivity:
     @cached_property
     def _nested(self) -> dict[int, _Nested]:
         # In the order in which they count. Ranges of two domains may bear one text.
-        found = prefix_domains(self._timeline, ranges(self._timeline))
-        run = operators(self._timeline)
+        found = shown_ranges(self._timeline, self._range_names)
+        run = shown_operators(self._timeline, self._range_names)
         spans_of = {
             _OPERATOR: run.take(run.kind == OPERATOR),
             _DIRECTIVE: run.take(run.kind == DIRECTIVE),

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import cache, lru_cache
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-_SEPARATORS = (", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = ")
+import numpy as np
+
+from nsysconv.timeline.arrays import take
+from nsysconv.timeline.events import Spans
+
+GROUPED, EXACT = "grouped", "exact"
+RANGE_NAMES = (GROUPED, EXACT)
+"""Ways to show names of ranges and operators: by the groups of `group_name`, or as recorded."""
+
+_SEPARATORS = (", seq = ", ", stashed seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = ")
 """Before the arguments that `torch.autograd.profiler.emit_nvtx` appends to a name, in its order."""
 
 _FIRST = re.compile("|".join(map(re.escape, _SEPARATORS)))
@@ -29,12 +39,18 @@ class RangeName(NamedTuple):
 
 def split_name(text: str) -> RangeName:
     """Return a name's parts; other text than `emit_nvtx` writes is all name."""
-    first = _FIRST.search(text) if ", " in text else None
-    if first is None:
+    name = _without_arguments(text)
+    if name is text:
         return RangeName(text, None, None, False)
     sequence = _argument(text, ", seq = ")
     number = int(sequence) if sequence and _WHOLE.fullmatch(sequence) else None
-    return RangeName(text[: first.start()], number, _argument(text, ", sizes = "), True)
+    return RangeName(name, number, _argument(text, ", sizes = "), True)
+
+
+def _without_arguments(text: str) -> str:
+    # The text itself where there are none.
+    first = _FIRST.search(text) if ", " in text else None
+    return text if first is None else text[: first.start()]
 
 
 def _argument(text: str, separator: str) -> str | None:
@@ -46,20 +62,29 @@ def _argument(text: str, separator: str) -> str | None:
 
 
 @cache
-def _rules() -> tuple[tuple[re.Pattern[str], str], ...]:
+def _rules() -> tuple[tuple[str, re.Pattern[str], str], ...]:
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return tuple(
-        (re.compile(rule["pattern"]), rule["becomes"]) for rule in tomllib.loads(text)["rule"]
+        (rule["holds"], re.compile(rule["pattern"]), rule["becomes"])
+        for rule in tomllib.loads(text)["rule"]
     )
 
 
 def group_name(text: str) -> str:
     """Return the name by which a range or an operator is grouped with others."""
-    return _grouped(split_name(text).name)
-
-
-@lru_cache(maxsize=1 << 16)
-def _grouped(name: str) -> str:
-    for pattern, becomes in _rules():
-        name = pattern.sub(becomes, name)
+    name = _without_arguments(text)
+    for held, pattern, becomes in _rules():
+        if held in name:
+            name = pattern.sub(becomes, name)
     return name
+
+
+def group_spans(spans: Spans) -> Spans:
+    """Return the spans, named by their groups; those of one group are of one number."""
+    numbers: dict[str, int] = {}
+    merged = np.array(
+        [numbers.setdefault(group_name(text), len(numbers)) for text in spans.names], np.int32
+    )
+    if len(numbers) == len(spans.names):
+        return replace(spans, names=tuple(numbers))
+    return replace(spans, name=take(merged, spans.name), names=tuple(numbers))

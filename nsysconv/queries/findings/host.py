@@ -25,7 +25,7 @@ from nsysconv.timeline.idle import (
     parts,
 )
 from nsysconv.timeline.intervals import Union, union, union_with
-from nsysconv.timeline.range_names import group_name
+from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import DATA_LOADER
 
 WAITS = re.compile(
@@ -73,7 +73,8 @@ def host_bound(scene: Scene) -> Found | None:
     found = drop_threadless_host_parts(scene.timeline, scene.gaps)
     if scene.speaks("launch_bound", launch_bound(scene)):
         found = found.take(np.flatnonzero(found.dur >= _SHORT_GAP_NS))
-    activity = host_activity(scene.timeline)
+    # Of one sentence a number of an operator's call is no use, however tables name ranges.
+    activity = host_activity(scene.timeline, GROUPED)
     time = max(activity.outside_calls(found) - _loading_time(scene, found), 0)
     measured = Found(scene.of_window(time), time)
     if not scene.speaks("host_bound", measured):
@@ -87,15 +88,13 @@ def _doing(activity: HostActivity, found: Gaps) -> str:
     if len(found) > _MOST_GAPS:
         found = found.take(np.sort(np.argpartition(-found.dur, _MOST_GAPS)[:_MOST_GAPS]))
     by_name: dict[tuple[str, str], int] = {}
-    # Calls of one operator are one activity, whatever their arguments.
     for pieces in activity.split(found):
         group, (labels,) = factorize(pieces.label)
         spent = sums(group, pieces.time, len(labels))
         for label, time in zip(labels.tolist(), spent.tolist(), strict=True):
             kind, name = activity.name(label)
             if kind != "api_call" and not DATA_LOADER.search(name):
-                key = kind, group_name(name)
-                by_name[key] = by_name.get(key, 0) + time
+                by_name[kind, name] = by_name.get((kind, name), 0) + time
     if not by_name:
         return ""
     kind, name = max(by_name, key=lambda key: by_name[key])
