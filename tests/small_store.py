@@ -422,13 +422,16 @@ def answers(
     idle: tuple[str, ...] = ("no_op",),
     by: str | None = None,
     step_range: str | None = None,
+    range_names: str = "grouped",
     **options: Any,
 ) -> list[dict[str, Any]]:
     """The rows of a report on these rows."""
     if time is not None:
         part = api.Slice(time)
     with opened(*rows, **options) as profile:
-        return profile.report(report, slice=part, idle=idle, by=by, step_range=step_range).rows()
+        found = profile.report(report, slice=part, idle=idle, by=by, step_range=step_range,
+                               range_names=range_names)  # fmt: skip
+    return found.rows()
 
 
 def printed(report: str, *rows: Row, part: api.Slice | None = None, **options: Any) -> list[str]:

@@ -491,6 +491,19 @@ def test_names(folder: Path) -> None:
     assert str(first("mangled")).startswith("_Z")
 
 
+def test_range_names(folder: Path) -> None:
+    ranges = str(NSYS / "ranges-3.28.1.sqlite")
+    exactly = ("--range-names", "exact")
+    # In exact names each of the two steps has a row; a note counts the rows that did not change.
+    for flags, step, count in (((), "ProfilerStep*", 6), (exactly, "ProfilerStep#1", 7)):
+        found = run("report", ranges, "ranges", *flags, "-f", "csv", cwd=folder)
+        assert step in found.out
+        found = run("diff", ranges, ranges, "ranges", *flags, "-f", "csv", cwd=folder)
+        assert f"({count} times)" in found.err
+    for command in (("report", ranges), ("diff", ranges, ranges)):
+        failed(run(*command, "--range-names", "short", cwd=folder), 2, "'grouped', 'exact'")
+
+
 def test_limit(folder: Path) -> None:
     assert len(rows(folder, "kernels", "--limit", "2")) == 2
     text = run("report", "report1.sqlite", "idle_gaps", "--limit", "3", cwd=folder).out
