@@ -14,6 +14,10 @@ pandas_to_sql  what most scripts do with a CSV of nvprof: pandas.read_csv of all
 pandas_to_parquet  what most scripts do to get a database into Parquet: pandas.read_sql of a table
              (kernels and API calls of a store), DataFrame.to_parquet with zstd.
 pandas_to_sql_multi  the same with method="multi", 1000 rows an INSERT: a tenth faster.
+msgspec_operators  the operators of a Kineto trace by name: msgspec, which decodes names, categories and
+             durations alone, pandas.DataFrame, group by name, sum.
+pandas_operators  the same of a store: pandas.read_sql of operators, API calls and kernels, group by name,
+             sum.
 chrome_loop  what converters of exports do (nsys2json, nsightful): sqlite3 rows of kernels, copies, sets,
              API calls and ranges, a dictionary each, json.dump of the list; no arrows, no lanes.
 """
@@ -145,6 +149,31 @@ def json_load_nogc(source: Path) -> None:
     json_load(source)
 
 
+def msgspec_operators(source: Path) -> None:
+    """Add up the time of operators of a Kineto trace by name, without objects for what is not needed."""
+    import msgspec
+    import pandas as pd
+
+    event = msgspec.defstruct("Event", [("name", str, ""), ("cat", str, ""), ("dur", float, 0.0)])
+    trace = msgspec.defstruct("Trace", [("traceEvents", list[event])])
+    events = msgspec.json.decode(source.read_bytes(), type=trace).traceEvents
+    rows = [(each.name, each.dur) for each in events if each.cat == "cpu_op"]
+    sums = pd.DataFrame(rows, columns=["name", "dur"]).groupby("name")["dur"].agg(["count", "sum"])
+    print(sums.sort_values("sum", ascending=False).head(3).to_string())
+
+
+def pandas_operators(store: Path) -> None:
+    """Add up the time of operators, API calls and kernels of a store by name."""
+    import pandas as pd
+
+    with closing(sqlite3.connect(f"file:{store}?mode=ro&immutable=1", uri=True)) as connection:
+        names = pd.read_sql("SELECT id, text FROM name", connection).set_index("id").text
+        for table in ("operator", "api_call", "kernel"):
+            rows = pd.read_sql(f"SELECT dur_ns, name_id FROM {table}", connection)
+            sums = rows.groupby("name_id")["dur_ns"].agg(["count", "sum"])
+            print(sums.rename(names.to_dict()).sort_values("sum", ascending=False).head(3).to_string())
+
+
 def hta_parse(source: Path) -> None:
     """Parse a trace into HTA's data frame."""
     from hta.common.trace import parse_trace_file
@@ -184,8 +213,9 @@ def pandas_to_parquet(source: Path, target: Path) -> None:
 
 BASELINES = {
     function.__name__: function
-    for function in (raw_copy, pandas_sums, json_load, json_load_nogc, hta_parse, pandas_to_sql,
-                     pandas_to_sql_multi, pandas_to_parquet, chrome_loop)
+    for function in (raw_copy, pandas_sums, json_load, json_load_nogc, msgspec_operators,
+                     pandas_operators, hta_parse, pandas_to_sql, pandas_to_sql_multi, pandas_to_parquet,
+                     chrome_loop)
 }
 
 if __name__ == "__main__":

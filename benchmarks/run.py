@@ -31,6 +31,7 @@ import jobs_export
 import jobs_kineto
 import jobs_nsys
 import jobs_nvprof
+import jobs_operators
 import jobs_ranks
 import page
 import samples
@@ -54,6 +55,8 @@ GROUPS: dict[str, Callable[[argparse.Namespace, str], Group]] = {
     "nsys": lambda asked, where: jobs_nsys.run(asked.real, asked.kernels, asked.runs, where),
     "kineto": lambda asked, where: jobs_kineto.run(asked.real, asked.mb, asked.flat_mb, asked.runs,
                                                    where),
+    "operators": lambda asked, where: jobs_operators.run(asked.real, asked.operators_mb,
+                                                         asked.functions_mb, asked.runs, where),
     "nvprof": lambda asked, where: jobs_nvprof.run(asked.rows, asked.runs, where),
     "diff": lambda asked, where: jobs_diff.run(asked.diff_kernels, asked.runs, where),
     "export": lambda asked, where: jobs_export.run(asked.export_kernels, asked.trace_kernels,
@@ -131,6 +134,8 @@ def main() -> None:
     for flag, number, text in (
         ("--mb", jobs_kineto.MB, "size of each Kineto trace"),
         ("--flat-mb", jobs_kineto.FLAT_MB, "size of the one that shows memory; 0 for none"),
+        ("--operators-mb", jobs_operators.MB, "size of the trace whose operators are reported"),
+        ("--functions-mb", jobs_operators.FUNCTIONS_MB, "size of those imported with Python functions"),
         ("--rows", jobs_nvprof.ROWS, "of the nvprof trace"),
         ("--diff-kernels", jobs_diff.KERNELS, "of each of the two exports that are compared"),
         ("--export-kernels", jobs_export.KERNELS, "of the store that is written as Parquet and Arrow"),

@@ -17,6 +17,7 @@ import jobs_export
 import jobs_kineto
 import jobs_nsys
 import jobs_nvprof
+import jobs_operators
 import jobs_ranks
 import measure
 import page
@@ -39,7 +40,8 @@ def once(sides: Sequence[measure.Side], runs: int) -> list[Measured]:
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for what the jobs make; no peers, and every side once."""
-    jobs = (jobs_diff, jobs_export, jobs_kineto, jobs_nsys, jobs_nvprof, jobs_ranks)
+    jobs = (jobs_diff, jobs_export, jobs_kineto, jobs_nsys, jobs_nvprof, jobs_operators,
+            jobs_ranks)  # fmt: skip
     for module in (inputs, peers, *jobs):
         monkeypatch.setattr(module, "DATA", tmp_path)
     for module in jobs:
@@ -75,6 +77,15 @@ SMALL: dict[str, tuple[Callable[[], Group], list[str], list[str], list[str]]] = 
          "training-2.5-1", "training-2.5-1", "training-2.5-1--metadata", "training-2.5-2"],
         ["hta", *(f"the real trace for {layout.name}, {layout.trace}, is not there"
                   for layout in jobs_kineto.LAYOUTS if layout.trace)],
+    ),
+    "operators": (
+        lambda: jobs_operators.run(NOWHERE, 2, 1, 1, "setting"),
+        ["operators from the store, 2 MB",
+         "import with Python functions, half of them Python functions, 1 MB",
+         "import with Python functions, printed again, indented, 1 MB"],
+        ["odd-reprinted-1", "training-2.13-1", "training-2.5-2"],
+        [f"the real trace for {layout.name}, {layout.trace}, is not there"
+         for layout in (jobs_operators.OPERATORS, *jobs_operators.FUNCTIONS)],
     ),
     "nvprof": (
         lambda: jobs_nvprof.run(2000, 1, "setting"),
