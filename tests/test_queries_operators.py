@@ -430,6 +430,15 @@ def test_kernels_by_operator() -> None:
     ]
 
 
+def test_shared_memory_is_that_of_both_kinds() -> None:
+    """Recorded as one number, as two, or not: 32, 8 + 24 and 8 + 16 bytes make two launches."""
+    kernels = (Kernel(0, 7, name="a", shared=32), Kernel(10, 12, name="a", static=8, dynamic=24),
+               Kernel(20, 21, name="a", static=8, dynamic=16), Kernel(30, 34, name="a"))  # fmt: skip
+    rows = rows_of(*kernels, spec="operator_kernels")
+    assert [figures(row, "shared_bytes", "kernel_sum_ns") for row in rows] == [
+        (32, 9), (None, 4), (24, 1)]  # fmt: skip
+
+
 def test_kernels_of_no_operator_are_rows_too() -> None:
     (row,) = rows_of(Kernel(0, 10, name="a"), spec="operator_kernels")
     assert figures(row, "operator", "name", "grid", "blocks_per_sm", "eligible") == (

@@ -29,11 +29,12 @@ from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.kernel_categories import ANSWERS, eligible, tensor_core_use
 from nsysconv.timeline.operator_calls import node_of_ops, operator_calls
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.utilization import kernel_fill, sm_count
+from nsysconv.timeline.utilization import SHARED, kernel_fill, shared_memory, sm_count
 
 _GROUPS = ("launch", "kernel")
 _SIZES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _LAUNCH = ("registers_per_thread", "shared_bytes")
+_RECORDED = ("name_id", "occupancy_pct", *_SIZES, "registers_per_thread", *SHARED)
 _STATISTICS = {"avg": "Mean duration.", "min": "Shortest.", "max": "Longest."}
 COLUMNS = (
     *BY_DEVICE,
@@ -85,11 +86,14 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     ops = timeline.ops
     kernels = np.flatnonzero(ops.kind == OpKind.KERNEL)
     rows = ops.row[kernels]
-    column = timeline.profile.columns("kernel", ("name_id", "occupancy_pct", *_SIZES, *_LAUNCH))
+    column = timeline.profile.columns("kernel", _RECORDED)
     dur = ops.dur[kernels]
     by_launch = by == "launch"
     operator, names = _operators(timeline, kernels)
-    apart = [column[name][rows] for name in (*_SIZES, *_LAUNCH)] if by_launch else []
+    apart = []
+    if by_launch:
+        apart = [column[name][rows] for name in (*_SIZES, "registers_per_thread")]
+        apart.append(shared_memory(column)[rows])
     found = [operator] if by_launch else []
     group, keys = factorize(ops.device[kernels], column["name_id"][rows], *found, *apart)
     count = len(keys[0])

@@ -97,7 +97,9 @@ def _rounded_up(values: Array, unit: int) -> Array:
 
 _GRID = ("grid_x", "grid_y", "grid_z")
 _BLOCK = ("block_x", "block_y", "block_z")
-_SHARED = ("shared_bytes", "static_shared_bytes", "dynamic_shared_bytes")
+SHARED = ("shared_bytes", "static_shared_bytes", "dynamic_shared_bytes")
+"""Columns of a kernel that `shared_memory` takes."""
+
 _OTHER = ("registers_per_thread", "occupancy_pct")
 
 # Graphs recorded as one interval do not say what ran in them; a little of that is put up with.
@@ -181,7 +183,7 @@ def kernel_fill(timeline: Timeline, device: int, shortest_ns: int = 1) -> Kernel
     ops = timeline.ops_on(device)
     mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.end - ops.start >= shortest_ns))
     rows = ops.row[mine]
-    names = (*_GRID, *_BLOCK, *_SHARED, *_OTHER)
+    names = (*_GRID, *_BLOCK, *SHARED, *_OTHER)
     column = {k: v[rows] for k, v in timeline.profile.columns("kernel", names).items()}
     blocks = _product(*(column[name] for name in _GRID))
     threads = _product(*(column[name] for name in _BLOCK))
@@ -191,7 +193,9 @@ def kernel_fill(timeline: Timeline, device: int, shortest_ns: int = 1) -> Kernel
     occupancy = np.full(len(rows), np.nan)
     sm, multiprocessors = _sm(timeline, device), sm_count(timeline, device)
     if sm is not None and multiprocessors is not None:
-        resident = resident_blocks(sm, threads, column["registers_per_thread"], _shared(column))
+        resident = resident_blocks(
+            sm, threads, column["registers_per_thread"], shared_memory(column)
+        )
         occupancy = achieved(sm, threads, resident, blocks / multiprocessors)
     fallback = np.isnan(occupancy) & ~np.isnan(rounded)
     occupancy = np.where(fallback, rounded, occupancy)
@@ -205,9 +209,9 @@ def _product(*columns: Array) -> Array:
     return result
 
 
-def _shared(column: dict[str, Array]) -> Array:
-    # As one number, else of its two kinds together.
-    one, static, dynamic = (column[name].astype(np.int64) for name in _SHARED)
+def shared_memory(column: Mapping[str, Array]) -> Array:
+    """Return the shared memory of a block: recorded as one number, else its two kinds together."""
+    one, static, dynamic = (column[name].astype(np.int64) for name in SHARED)
     both = (static != MISSING) & (dynamic != MISSING)
     two = np.where(both, static + dynamic, MISSING)
     return np.where(one == MISSING, two, one)
