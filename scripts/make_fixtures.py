@@ -25,6 +25,8 @@ import kineto_training
 import nvidia_smi_logs
 import nvprof_tables
 import record_pytorch
+import scenario_operators
+from emit_nvtx import with_ranges
 from kineto_ages import AGES as KINETO_AGES
 from kineto_framework import NOTHING
 from nsys_stats_logs import STATS
@@ -56,13 +58,16 @@ NSYS_AGES: dict[str, tuple[str, ...]] = {
     "ranges": ("2021", "3.0.0", "3.16.1", "3.28.1"),
     "no_gpu": ("2.9.1", "3.16.1", "3.25.0"),
     "cpu_side": ("2.9.1", "3.4.0", "3.17.2", "3.28.1"),
+    "operators": ("3.0.0", "3.28.1"),
 }
-NSYS_WORKLOADS = {**WORKLOADS, CPU_SIDE.name: CPU_SIDE}
+OPERATORS_AS_RANGES = with_ranges(scenario_operators.WORKLOAD, scenario_operators.FRAMEWORK)
+NSYS_WORKLOADS = {**WORKLOADS, CPU_SIDE.name: CPU_SIDE, "operators": OPERATORS_AS_RANGES}
 
 # Traces hold one process each; those of the middle age are compressed.
 KINETO_SUFFIX = {"1.9": "json", "2.5": "json.gz", "2.13": "json"}
-KINETO_WORKLOADS = {**WORKLOADS, "training": kineto_training.WORKLOAD}
-KINETO_FRAMEWORKS = {"training": kineto_training.FRAMEWORK}
+_OF_PYTORCH = (kineto_training, scenario_operators)
+KINETO_WORKLOADS = {**WORKLOADS, **{each.WORKLOAD.name: each.WORKLOAD for each in _OF_PYTORCH}}
+KINETO_FRAMEWORKS = {each.WORKLOAD.name: each.FRAMEWORK for each in _OF_PYTORCH}
 
 # Databases of nvprof hold one process each, and graphs by their nodes only.
 NVPROF_SUFFIX = {"9": "nvprof", "12": "nvvp"}
@@ -81,6 +86,7 @@ public repositories; schema 3.28.1, whole graphs and graph nodes follow NVIDIA's
 figures that each workload must give are in the same modules, worked out by hand. Only here is
 `cpu_side`: what threads did beside the CUDA API, memory, page faults and GPU metrics. Its tables
 follow NVIDIA's documentation and empty tables of exports; names of OpenMP's events are invented.
+`operators` has PyTorch's operators as the ranges that `emit_nvtx` makes of them (`scripts/emit_nvtx.py`).
 `basic-2.9.1` has all tables, with and without rows; the other ages have tables with rows only. From
 3.24.7 on the rows are in no order. Every file has made-up secrets, texts with `SECRET-` in them, in
 the places where real exports hold environments, names and output.
