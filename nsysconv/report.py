@@ -118,29 +118,32 @@ class Picture:
     | stacked | a bar per row, the values laid end to end | names the row | parts of one whole |
     | histogram | as stacked, over bins in order | lower edge of the row's bin | parts of the bin |
     | strip | a value over time | when the row's bin starts | the value in the bin |
+    | flame | a box per row, below that of the row it lies in | names the row | widths, one at a time |
 
     Of several `x` columns those with a value make the label. A strip's bins last as long as `width`
-    says. Rows that differ in the `by` columns are in different pictures; so are those of different
-    profiles. `shared`: these have one x axis, so that equal places are equal times. Null values are
-    not recorded and not drawn.
+    says. A flame's rows are a tree, each followed by those inside; the column `level` says how many
+    rows a row lies in, and its values are times with those inside. Rows that differ in the `by` columns
+    are in different pictures; so are those of different profiles. `shared`: these have one x axis, so
+    that equal places are equal times. Null values are not recorded and not drawn.
     """
 
-    kind: Literal["bars", "stacked", "histogram", "strip"]
+    kind: Literal["bars", "stacked", "histogram", "strip", "flame"]
     x: tuple[str, ...]
     values: tuple[str, ...]
     by: tuple[str, ...] = ()
     width: str = ""
     shared: bool = False
+    level: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of all columns that the picture is drawn from."""
-        return (*self.by, *self.x, *self.values, *((self.width,) if self.width else ()))
+        return (*self.by, *self.x, *self.values, *filter(None, (self.width, self.level)))
 
     @property
     def needs_all_rows(self) -> bool:
         """Return whether the picture would be wrong without the rows that a limit cuts off."""
-        return self.kind in ("histogram", "strip")
+        return self.kind in ("histogram", "strip", "flame")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from small_store import Call, Kernel, Memcpy, Operator, Range, Row, write
 
 from nsysconv import api
 from nsysconv.render import Options, renderer
+from nsysconv.report import Column, Picture, Report, Unit, build_table
+
+Node = tuple[int, str, int | None, int | None, int | None]
 
 INJECTIONS = (
     "<script>window.broken='tag'</script>",
@@ -61,3 +65,39 @@ def page_of(folder: Path, *rows: Row, options: dict[str, Any] | None = None, **a
     store = folder / "rows.db"
     write(store, *rows, **(options or {}))
     return rendered(api.page(store, **asked))
+
+
+TREE = (
+    Column("profile", Unit.TEXT, "Profile.", key=True),
+    Column("rank", Unit.ID, "Rank.", key=True),
+    Column("path", Unit.TEXT, "Names from the outermost.", key=True, brief=False),
+    Column("level", Unit.ID, "How deep it lies.", brief=False),
+    Column("name", Unit.TEXT, "Name."),
+    Column("call_count", Unit.COUNT, "Calls."),
+    Column("host_sum_ns", Unit.NS, "Time on the host.", counted_by="call_count"),
+    Column("host_self_sum_ns", Unit.NS, "The same without what is inside."),
+    Column("device_sum_ns", Unit.NS, "Time on the device."),
+    Column("device_self_sum_ns", Unit.NS, "The same without what is inside."),
+)
+FLAME = Picture(
+    "flame", x=("name",), values=("host_sum_ns", "device_sum_ns"), by=("rank",), level="level"
+)
+# Name, calls, host time, device time, set in by what it lies in. In `step` 20 are its own; on the device
+# `conv` and `add` take 30 and 60 of its 80, as on two streams.
+NODES: tuple[Node, ...] = (
+    (0, "step", 2, 100, 80),
+    (1, "conv", 4, 50, 30),
+    (2, "add", 4, 10, 0),
+    (1, "add", 8, 30, 60),
+    (0, "other", 1, 100, None),
+)
+
+
+def tree_report(nodes: Sequence[Node] = NODES, **changed: Any) -> Report:
+    """A report whose rows are a tree: of each node level, name, calls, host time, device time."""
+    names = ("level", "name", "call_count", "host_sum_ns", "device_sum_ns")
+    given = dict(zip(names, zip(*nodes, strict=True), strict=True)) if nodes else {}
+    data = {column.name: given.get(column.name, [None] * len(nodes)) for column in TREE}
+    table = build_table(TREE, data)
+    told = {"row_count": len(nodes), "picture": FLAME, **changed}
+    return Report("modules", "Modules as a tree", TREE, table, **told)

@@ -373,7 +373,8 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     text = page_of(tmp_path, *hostile())
     page = outline(text)
     assert page.tags.isdisjoint({"img", "b>", "object"})
-    assert len(page.inside["script"]) == 2  # the data of the time line, and the script
+    # The data of the time line and of the ranges' flame graph, and the script.
+    assert len(page.inside["script"]) == 3
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
     for name in INJECTIONS:
         assert any(cell.endswith(escaped(name)) for cell in page.cells)
@@ -384,6 +385,13 @@ def test_the_time_line_holds_the_names_as_they_are(tmp_path: Path) -> None:
     data = json.loads(page.inside["script"][0])
     assert set(map(escaped, INJECTIONS)) <= set(data["names"])
     assert not set("<>&") & set(page.inside["script"][0])
+
+
+def test_a_flame_graph_holds_the_names_as_they_are(tmp_path: Path) -> None:
+    page = outline(page_of(tmp_path, *hostile()))
+    data = json.loads(page.inside["script"][1])
+    assert set(map(escaped, INJECTIONS)) == set(data["names"])
+    assert not set("<>&") & set(page.inside["script"][1])
 
 
 @pytest.mark.parametrize("report", all_reports(), ids=lambda report: report.name)
@@ -410,10 +418,11 @@ def test_events_are_columns_with_starts_as_differences(tmp_path: Path) -> None:
 
 def test_too_many_events_are_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_report, "MOST_EVENTS", 4)
-    page = outline(page_of(tmp_path, *ROWS))
+    text = page_of(tmp_path, *ROWS)
+    page = outline(text)
     assert "5 events are too many to draw here; 4 are the most." in page.text
     assert "--time" in page.text
-    assert len(page.inside["script"]) == 1
+    assert 'id="lanes-data"' not in text
 
 
 def test_what_takes_long_is_left_out_of_long_recordings(

@@ -75,6 +75,7 @@ def test_a_picture_is_of_columns_that_there_are(name: str) -> None:
     assert all(columns[value].kind != "text" for value in picture.values)
     assert all(columns[key].key for key in picture.by)
     assert bool(picture.width) == (picture.kind == "strip")
+    assert bool(picture.level) == (picture.kind == "flame")
     if picture.kind in ("histogram", "strip"):
         assert len(picture.x) == 1
         # In a terminal a letter stands for each.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pages import INJECTIONS, ROWS, hostile, page_of
+from pages import INJECTIONS, ROWS, hostile, page_of, rendered, tree_report
 
 from nsysconv.names import escaped
 
@@ -264,6 +264,169 @@ def test_the_time_line_by_touch(opened: Opened) -> None:
     assert shown < 6  # of 9.9: the fingers are more than twice as far apart
 
 
+@pytest.fixture
+def flame(opened: Opened, tmp_path: Path) -> Page:
+    """A page of one flame graph, that of pages.NODES, with the focus on it."""
+    path = tmp_path / "flame.html"
+    path.write_text(rendered([tree_report()]), encoding="utf-8")
+    page = opened(path)
+    page.locator(".boxes").focus()
+    return page
+
+
+def event(page: Page) -> str:
+    """What is said of the chosen box."""
+    return page.locator(".flame .event").inner_text()
+
+
+def test_a_flame_graph_says_what_a_box_is(flame: Page) -> None:
+    assert event(flame) == "all: host time 200 ns; device time 80 ns"
+    flame.keyboard.press("ArrowDown")
+    flame.keyboard.press("ArrowDown")
+    assert event(flame) == (
+        "conv: 4 calls; host time 50 ns (25.0 % of all); device time 30 ns (37.5 % of all)"
+    )
+    flame.keyboard.press("ArrowUp")
+    flame.keyboard.press("ArrowRight")
+    assert event(flame) == "other: 1 call; host time 100 ns (50.0 % of all); no device time recorded"
+    flame.keyboard.press("ArrowRight")  # the last of its row
+    flame.keyboard.press("ArrowLeft")
+    assert event(flame).startswith("step: ")
+
+
+def test_a_flame_graph_is_zoomed_by_keys(flame: Page) -> None:
+    for key in ("ArrowDown", "Enter"):
+        flame.keyboard.press(key)
+    assert flame.locator(".crumbs").inner_text() == "all \u203a step"
+    assert flame.locator(".drawn").inner_text() == "3 of 3 boxes drawn."
+    flame.keyboard.press("ArrowDown")
+    assert event(flame).endswith("; 50.0 % of step")
+    flame.keyboard.press("ArrowUp")
+    flame.keyboard.press("ArrowUp")  # out of what is zoomed
+    assert flame.locator(".crumbs").inner_text() == "all"
+    assert event(flame).startswith("step: ")
+    flame.keyboard.press("Enter")
+    scrolled = flame.evaluate("scrollY")
+    flame.keyboard.press("Escape")
+    assert flame.locator(".crumbs").inner_text() == "all"
+    assert event(flame).startswith("all: ")
+    assert flame.evaluate("scrollY") == scrolled
+
+
+def test_a_flame_graph_is_zoomed_by_mouse(flame: Page) -> None:
+    box = flame.locator(".boxes").bounding_box()
+    assert box is not None
+    # `conv` is the first quarter of the third row.
+    at = box["x"] + box["width"] * 0.24, box["y"] + 45
+    flame.mouse.move(*at)
+    assert event(flame).startswith("conv: 4 calls; ")
+    flame.mouse.click(*at)
+    assert flame.locator(".crumbs").inner_text() == "all \u203a step \u203a conv"
+    flame.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 5)
+    assert event(flame).startswith("conv: ")  # as wide as all was
+    flame.locator(".crumbs button", has_text="step").click()
+    assert flame.locator(".crumbs").inner_text() == "all \u203a step"
+    flame.keyboard.press("ArrowDown")  # the focus is on the graph again
+    assert event(flame).startswith("conv: ")
+
+
+def test_what_a_flame_graph_is_searched_for_is_added_up(flame: Page) -> None:
+    found = flame.locator(".flame .found")
+    flame.locator(".flame input").fill("ADD")
+    # 10 in `conv` and 30 in `step`, of 200.
+    assert found.inner_text() == "2 boxes, host time 40 ns: 20.0 % of all"
+    flame.locator(".flame input").fill("o")
+    # What lies in a match is part of it: `conv` 50, `other` 100; `step` and `add` have no o.
+    assert found.inner_text() == "2 boxes, host time 150 ns: 75.0 % of all"
+    flame.locator(".flame input").fill("")
+    assert found.inner_text() == ""
+    flame.locator(".flame input").fill("p")
+    assert found.inner_text() == "1 box, host time 100 ns: 50.0 % of all"
+
+
+def test_matches_are_drawn_in_a_stronger_colour(flame: Page) -> None:
+    def darkness() -> list[int]:
+        """Of `conv`, and of `add` in `step`: how far each is from white."""
+        flame.wait_for_timeout(100)
+        read: list[int] = flame.evaluate("""() => {
+            const drawn = document.querySelector('.boxes');
+            const copy = new OffscreenCanvas(drawn.width, drawn.height);
+            const pen = copy.getContext('2d', {willReadFrequently: true});
+            pen.drawImage(drawn, 0, 0);
+            return [0.2, 0.35].map(share => {
+                const [red, green, blue] = pen.getImageData(drawn.width * share, 50, 1, 1).data;
+                return 765 - red - green - blue;
+            });
+        }""")
+        return read
+
+    conv, add = darkness()
+    flame.locator(".flame input").fill("add")
+    other, match = darkness()
+    assert match > add > 0
+    assert conv > other > 0
+
+
+def test_a_flame_graph_is_weighed_by_the_device(flame: Page) -> None:
+    host, device = (flame.locator(f".flame [data-weight='{i}']") for i in (0, 1))
+    assert host.get_attribute("aria-pressed") == "true"
+    flame.locator(".flame input").fill("add")
+    device.click()
+    assert (host.get_attribute("aria-pressed"), device.get_attribute("aria-pressed")) == ("false", "true")
+    assert flame.locator(".flame .found").inner_text() == "2 boxes, device time 60 ns: 75.0 % of all"
+    # `conv` and `add` take 90 in 80; `other`, and `add` in `conv`, have no width.
+    assert flame.locator(".drawn").inner_text() == (
+        "3 of 3 boxes drawn. What lies in 1 box adds up to more than they do, as of several threads; "
+        "it is drawn in their width."
+    )
+    flame.locator(".boxes").focus()
+    for key in ("ArrowDown", "ArrowDown"):
+        flame.keyboard.press(key)
+    assert event(flame).startswith("add: 8 calls")  # the largest is the first
+
+
+def test_narrow_boxes_are_folded_and_counted(opened: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "flame.html"
+    nodes = [(0, "all of it", 1, 1_000_000, None), (1, "wide", 1, 900_000, None)]
+    nodes += [(1, f"narrow {i}", 1, 100, None) for i in range(1000)]
+    path.write_text(rendered([tree_report(nodes)]), encoding="utf-8")
+    page = opened(path)
+    page.locator(".boxes").focus()
+    assert page.locator(".drawn").inner_text() == (
+        "2 of 1,002 boxes drawn: the others are narrower than half a pixel."
+    )
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    assert event(page) == (
+        "1,000 more in all of it, together 100 \u00b5s of host time, 10.0 % of all"
+    )
+    page.keyboard.press("Enter")
+    assert page.locator(".crumbs").inner_text() == "all \u203a all of it \u203a 1,000 more"
+    assert page.locator(".drawn").inner_text() == "1,000 of 1,000 boxes drawn."
+    page.keyboard.press("ArrowDown")
+    assert event(page).startswith("narrow 0: ")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    assert page.locator(".crumbs").inner_text() == "all \u203a all of it"
+
+
+def test_a_large_flame_graph_is_drawn_at_once(opened: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "flame.html"
+    nodes = [(i % 40, f"name {i % 997}", 1, 1_000_000 >> i % 40 // 2, i) for i in range(50_000)]
+    path.write_text(rendered([tree_report(nodes).limited(10)]), encoding="utf-8")
+    page = opened(path)
+    assert " of 50,000 boxes drawn" in page.locator(".drawn").inner_text()
+    took: float = page.evaluate("""async () => {
+        const canvas = document.querySelector('.boxes'), before = performance.now();
+        for (const key of ['ArrowDown', 'Enter', 'Escape']) {
+            canvas.dispatchEvent(new KeyboardEvent('keydown', {key}));
+            await new Promise(done => requestAnimationFrame(done));
+        }
+        return performance.now() - before;
+    }""")
+    assert took < 2000  # a tenth of it on an idle machine
+
+
 @pytest.mark.parametrize(
     ("scheme", "ground"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 27)")]
 )
@@ -287,6 +450,8 @@ def test_print_is_light_and_leaves_out_what_only_a_screen_can(opened: Opened) ->
     assert not page.locator("nav").is_visible()
     assert not page.locator(".tools").first.is_visible()
     assert page.locator("#t-kernels").is_visible()
+    assert page.locator("#t-ranges").is_visible()
+    assert not page.locator(".flame .crumbs").is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 
@@ -300,4 +465,6 @@ def test_without_scripts_all_is_there(opened: Opened) -> None:
     page = opened(java_script_enabled=False)
     assert page.locator("#t-kernels th", has_text="stddev").is_visible()
     assert page.locator("#r-kernels .bars li").first.is_visible()
-    assert page.locator("noscript p").is_visible()
+    assert page.locator("noscript p").first.is_visible()
+    assert page.locator("#t-ranges").is_visible()
+    assert not page.locator(".flame").is_visible()

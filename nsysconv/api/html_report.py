@@ -71,6 +71,12 @@ LONG = 2_000_000
 MOST_EVENTS = 50_000
 """A time line of more events is not drawn: nobody sees more on a screen, and the page stays small."""
 
+MOST_BOXES = 50_000
+"""A flame graph is drawn of at most so many rows, for the same reason."""
+
+TREES = ("ranges", "operators", "modules")
+"""Reports that may be a tree, of which a flame graph is drawn: these have rows that no table shows."""
+
 _ROWS = 1000
 _FEWEST_ROWS = 20
 _MOST_BINS = 100_000
@@ -143,9 +149,13 @@ def _reports(
 ) -> list[Report]:
     rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
 
+    def is_time_line(spec: str) -> bool:
+        return queries.parse_spec(spec).name == "timeline_events"
+
     def request(spec: str) -> tuple[str, Request]:
-        is_time_line = queries.parse_spec(spec).name == "timeline_events"
-        return spec, options.request(MOST_EVENTS if is_time_line else rows)
+        is_tree = rows and queries.parse_spec(spec).name in TREES
+        most = MOST_EVENTS if is_time_line(spec) else max(rows, MOST_BOXES) if is_tree else rows
+        return spec, options.request(most)
 
     combined_request = options.request(rows)
     combined = {
@@ -165,7 +175,7 @@ def _reports(
         specs = single if options.names else _with_fewer_bins(single, profiles, profile)
         computed = profile.answers([request(spec) for spec in specs])
         for spec, report in zip(single, computed, strict=True):
-            beside[spec].append(report)
+            beside[spec].append(report if is_time_line(spec) else report.limited(rows))
         profile.forget()
     return [
         combined[spec].report() if spec in combined else concatenated(beside[spec])

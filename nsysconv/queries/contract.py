@@ -63,13 +63,15 @@ class Result:
 
     `row_count` is the number of all rows if `values` has only the first ones (None: it has all).
     `notes` are caveats that computing revealed. `unused` are facts of the query's `uses` on which no
-    value here depends, so that notes on them are not shown.
+    value here depends, so that notes on them are not shown. `picture` is drawn in place of the query's,
+    where an option asked for other rows.
     """
 
     values: ColumnValues
     row_count: int | None = None
     notes: tuple[Note, ...] = ()
     unused: AbstractSet[Fact] = frozenset()
+    picture: Picture | None = None
 
 
 class Aggregator(Protocol):

@@ -132,7 +132,9 @@ RANGES = Query(
         Option("depth", 0, "Show no deeper levels than this; 0: all."),
     ),
     columns=COLUMNS,
-    picture=Picture("bars", x=("tree",), values=("range_sum_ns", "projected_sum_ns"), by=("rank",)),
+    picture=Picture(
+        "flame", x=("tree",), values=("range_sum_ns", "kernel_sum_ns"), by=("rank",), level="level"
+    ),
     compute=compute,
 )
 

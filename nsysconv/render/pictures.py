@@ -9,6 +9,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -30,7 +31,8 @@ class Panel:
 
     `title` is what they share (`rank 3, device 0`; empty where there is one panel), `labels`
     name each row, `values` are the picture's by column. Of a strip and a histogram `start` is where
-    each bin starts, and `width` how long a strip's bins are. Texts hold no control character.
+    each bin starts, and `width` how long a strip's bins are; of a flame `level` is how deep each row
+    lies. Texts hold no control character.
     """
 
     title: str
@@ -38,6 +40,7 @@ class Panel:
     values: Mapping[str, tuple[Number, ...]]
     start: tuple[Number, ...] = ()
     width: tuple[Number, ...] = ()
+    level: tuple[int, ...] = ()
 
     @property
     def end(self) -> int:
@@ -47,7 +50,10 @@ class Panel:
 
 
 def panels(report: Report) -> list[Panel]:
-    """Return the panels of a report's picture, by their first rows; rows without a value are left out."""
+    """Return the panels of a report's picture, by their first rows.
+
+    Rows without a value are left out, but for those of a flame, in which others lie.
+    """
     picture, drawn = report.picture, report.drawn
     if picture is None or drawn is None:
         return []
@@ -56,7 +62,7 @@ def panels(report: Report) -> list[Panel]:
     panel_keys = ("profile", *picture.by) if len(report.profiles) > 1 else picture.by
     members: dict[tuple[Value, ...], list[int]] = {}
     for i in range(len(drawn)):
-        if any(values[name][i] is not None for name in picture.values):
+        if picture.level or any(values[name][i] is not None for name in picture.values):
             members.setdefault(tuple(values[name][i] for name in panel_keys), []).append(i)
     binned = picture.kind in ("histogram", "strip")
     result = []
@@ -69,6 +75,7 @@ def panels(report: Report) -> list[Panel]:
                 {name: _numbers(values[name], rows) for name in picture.values},
                 _numbers(values[picture.x[0]], rows) if binned else (),
                 _numbers(values[picture.width], rows) if picture.width else (),
+                _levels(values[picture.level], rows) if picture.level else (),
             )
         )
     return result
@@ -76,7 +83,8 @@ def panels(report: Report) -> list[Panel]:
 
 def largest_value(shown: Sequence[Panel], name: str) -> float:
     """Return the largest value of a column in these panels, 0 at least."""
-    return max((v for panel in shown for v in panel.values[name] if v is not None), default=0)
+    values = (panel.values.get(name, ()) for panel in shown)
+    return max((v for each in values for v in each if v is not None), default=0)
 
 
 def with_unit(value: float, unit: Unit) -> str:
@@ -88,6 +96,10 @@ def with_unit(value: float, unit: Unit) -> str:
 def _numbers(values: Sequence[Value], rows: Sequence[int]) -> tuple[Number, ...]:
     chosen = (values[i] for i in rows)
     return tuple(value if isinstance(value, int | float) else None for value in chosen)
+
+
+def _levels(values: Sequence[Value], rows: Sequence[int]) -> tuple[int, ...]:
+    return tuple(int(value or 0) for value in _numbers(values, rows))
 
 
 def _labels(
@@ -121,8 +133,14 @@ MOST_PANELS = 24
 _LONGEST = 48
 
 _WIDTH_INCHES = 9.0
-_PANEL_INCHES = {"bars": 0.9, "stacked": 3.0, "histogram": 2.4, "strip": 1.4}
+_PANEL_INCHES = {"bars": 0.9, "stacked": 3.0, "histogram": 2.4, "strip": 1.4, "flame": 0.9}
 _BAR_INCHES = 0.26
+_LEVEL_INCHES = 0.2
+_MOST_LEVELS = 40
+# Of a flame's width: narrower boxes are not seen, and narrower ones have no name.
+_NARROWEST, _LEGIBLE = 1 / 2000, 1 / 30
+_CHARACTERS = 130
+_COLOURS = 10
 
 
 @dataclass(frozen=True)
@@ -151,6 +169,8 @@ def draw(report: Report) -> Figure:
     figure = _figure()
     shown = panels(report)
     title = display.heading(report)
+    if report.picture.kind == "flame":
+        shown = [each for panel in shown for each in _by_value(panel)]
     if len(shown) > MOST_PANELS:
         title += f" (the first {MOST_PANELS} of {len(shown)})"
         shown = shown[:MOST_PANELS]
@@ -169,7 +189,7 @@ def draw(report: Report) -> Figure:
         ax.set_title(_plain(panel.title), fontsize="small", loc="left")
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize="small")
-    if len(scaled.names) > 1:
+    if len(scaled.names) > 1 and report.picture.kind != "flame":
         handles, labels = axes[0].get_legend_handles_labels()
         style: dict[str, Any] = {"ncols": 4, "frameon": False, "fontsize": "small"}
         figure.legend(handles, labels, loc="outside lower center", **style)
@@ -208,6 +228,8 @@ def _height(picture: Picture, panel: Panel) -> float:
     if picture.kind == "bars":
         rows = max(min(len(panel.labels), MOST_BARS), 3)
         inches += _BAR_INCHES * rows * (1 + 0.5 * (len(picture.values) - 1))
+    if picture.kind == "flame":
+        inches += _LEVEL_INCHES * min(max(panel.level) + 1, _MOST_LEVELS)
     return inches
 
 
@@ -270,6 +292,62 @@ def _runs(panel: Panel, name: str) -> Iterator[tuple[list[float], list[Number]]]
         yield edges, values
 
 
+def _by_value(panel: Panel) -> Iterator[Panel]:
+    # A panel for each value that any row has.
+    for name, values in panel.values.items():
+        if any(values):
+            title = ", ".join(filter(None, (panel.title, _word(name))))
+            yield replace(panel, title=title, values={name: values})
+
+
+def _flame(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
+    (values,) = panel.values.values()
+    left, size = flame_layout(panel.level, values)
+    level = np.array(panel.level)
+    total = sum(v or 0 for v, depth in zip(values, panel.level, strict=True) if not depth)
+    seen = np.flatnonzero((size >= _NARROWEST) & (level < _MOST_LEVELS))
+    names = [panel.labels[i].lstrip() for i in seen]
+    colours = [f"C{crc32(name.encode('utf-8', 'replace')) % _COLOURS}" for name in names]
+    length = total / scaled.divisor
+    ax.barh(level[seen], size[seen] * length, 0.94, left[seen] * length, color=colours, alpha=0.55)
+    for i, name in zip(seen, names, strict=True):
+        if size[i] >= _LEGIBLE:
+            words = _plain(shorten(name, int(size[i] * _CHARACTERS)))
+            ax.text((left[i] + 0.004) * length, level[i], words, va="center", fontsize="x-small")
+    ax.set_xlim(0, length)
+    ax.set_ylim(min(max(panel.level) + 1, _MOST_LEVELS) - 0.5, -0.5)
+    ax.set_yticks([])
+    ax.set_xlabel(scaled.label, fontsize="small")
+
+
+def flame_layout(level: Sequence[int], values: Sequence[Number]) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each row of a flame begins, and how wide it is, as shares of all outermost rows.
+
+    Those in a row are the largest first. Where they add up to more than the row, as of several threads,
+    they are drawn the smaller, to fit into it.
+    """
+    inside: dict[int, list[int]] = {}
+    around: list[int] = []
+    for i, depth in enumerate(level):
+        while around and level[around[-1]] >= depth:
+            around.pop()
+        inside.setdefault(around[-1] if around else -1, []).append(i)
+        around.append(i)
+    left, size = np.zeros((2, len(level)))
+    for row in range(-1, len(level)):
+        ordered = sorted(inside.get(row, ()), key=lambda i: (-(values[i] or 0), i))
+        total = sum(values[i] or 0 for i in ordered)
+        whole = total if row < 0 else max(total, values[row] or 0)
+        if not whole or (row >= 0 and not values[row]):
+            continue
+        unit = (1.0 if row < 0 else size[row]) / whole
+        at = 0.0 if row < 0 else left[row]
+        for i in ordered:
+            left[i], size[i] = at, (values[i] or 0) * unit
+            at += size[i]
+    return left, size
+
+
 def _word(name: str) -> str:
     return name.removesuffix("_ns").removesuffix("_bytes").removesuffix("_pct")
 
@@ -285,4 +363,5 @@ def _plain(text: str) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-_PAINTERS = {"bars": _bars, "stacked": _stacked, "histogram": _stacked, "strip": _strip}
+_PAINTERS = {"bars": _bars, "stacked": _stacked, "histogram": _stacked, "strip": _strip,
+             "flame": _flame}  # fmt: skip

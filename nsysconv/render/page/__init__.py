@@ -52,7 +52,7 @@ _SHUT = ("utilization_over_time", *_ANSWER)
 def document(reports: Sequence[Report]) -> Iterator[str]:
     """Yield the page, line by line."""
     numbers = _numbered(reports)
-    script = "\n".join(_asset(name) for name in ("tables.js", "lanes.js"))
+    script = "\n".join(_asset(name) for name in ("tables.js", "drawing.js", "lanes.js", "flame.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = _sections(reports)
     title = _title(reports)
@@ -132,7 +132,8 @@ def _first_screen(
     elif any(name in by_name for name in _ANSWER):
         shown = [r for name, members in sections.items() for r in members
                  if r.row_count or name != _RULES]  # fmt: skip
-        anchors = {base_name(report.name): anchor(report.name) for report in shown}
+        # Of several that differ in options only, the first.
+        anchors = {base_name(report.name): anchor(report.name) for report in reversed(shown)}
         yield from first_screen.profile_screen(by_name, anchors)
     doubts = [note for note in numbers if note.severity is not Severity.INFO]
     if doubts:
@@ -165,19 +166,23 @@ def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator
     yield f'<section id="{_id(name)}"><h2>{escape(name)}</h2>'
     # A rule without rows is a line, for there are many.
     without = [report for report in members if name == _RULES and not report.row_count]
+    each_title = [report.title for report in members]
     for report in members:
         if report not in without:
-            yield from _report(report, name, numbers)
+            heading = "" if report.title == name else escape(report.title)
+            if each_title.count(report.title) > 1 and ":" in report.name:
+                heading += f" <code>{escape(report.name)}</code>"
+            yield from _report(report, heading, numbers)
     if without:
         titles = "; ".join(report.title.partition(", ")[0] for report in without)
         yield f'<p class="quiet">Looked for and not found: {escape(titles.lower())}.</p>'
     yield "</section>"
 
 
-def _report(report: Report, section: str, numbers: Numbers) -> Iterator[str]:
+def _report(report: Report, heading: str, numbers: Numbers) -> Iterator[str]:
     yield f'<article id="{anchor(report.name)}">'
-    if report.title != section:
-        yield f"<h3>{escape(report.title)}</h3>"
+    if heading:
+        yield f"<h3>{heading}</h3>"
     if base_name(report.name) == "timeline_events":
         yield from charts.timeline_lanes(report)
     else:

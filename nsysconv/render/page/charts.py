@@ -2,12 +2,11 @@
 
 They are lists, tables and SVG of the page itself, coloured by its style sheet: so they follow dark and
 light, print, are read out, and need no script. Which picture a report has is the report's to say. The
-time line alone is data for the page's script, which draws and zooms it.
+time line, and flame graphs (`flame.py`), are data for the page's scripts, which draw and zoom them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -15,11 +14,13 @@ from typing import Any
 
 from nsysconv.names import escaped, shorten
 from nsysconv.render.page.colours import class_words, colours_of
+from nsysconv.render.page.flame import flame_graphs
 from nsysconv.render.page.markup import (
     WHOLE,
     amount,
     column_words,
     compared_column,
+    data_element,
     escape,
     row_place,
     rows,
@@ -56,6 +57,9 @@ def picture_figures(report: Report) -> Iterator[str]:
     """Yield the pictures of a report; nothing where it has none."""
     picture = picture_of(report)
     if picture is None:
+        return
+    if picture.kind == "flame":
+        yield from flame_graphs(report)
         return
     columns = {column.name: column for column in report.columns}
     # A comparison has no rows of one profile.
@@ -343,7 +347,7 @@ def timeline_lanes(report: Report) -> Iterator[str]:
     keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
     yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'
     yield "<noscript><p>The time line needs the page's script.</p></noscript>"
-    yield f'<script type="application/json" id="lanes-data">{_json(_data(report))}</script>'
+    yield data_element(_data(report), "lanes-data")
 
 
 def _too_many(report: Report) -> Iterator[str]:
@@ -397,9 +401,3 @@ def _label(row: dict[str, Any], on_gpu: bool) -> str:
         return f"{device}, {stream}"
     thread = "no thread" if row["tid"] is None else f"thread {row['tid']}"
     return escaped(f"{thread} {row['thread'] or ''}".strip())
-
-
-def _json(data: dict[str, Any]) -> str:
-    # It cannot end the element around it, whatever names are in it.
-    encoded = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    return encoded.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -7,7 +7,7 @@
   const box = document.getElementById("lanes"), canvas = document.getElementById("lanes-canvas");
   const status = document.getElementById("lanes-event"), span = document.getElementById("lanes-span");
   const ROW = 17, GAP = 9, HEAD = 16, TOP = 24, DEEPEST = 24;
-  const pen = canvas.getContext("2d");
+  const pen = canvas.getContext("2d"), { duration } = drawing;
 
   // Each lane is some rows of events that do not overlap, so that what is visible of a row can be
   // found by halving.
@@ -32,12 +32,6 @@
   const whole = [data.first, Math.max(last, data.first + 1)];
   let [low, high] = whole, chosen = null, width = 0;
 
-  function duration(ns) {
-    const [divisor, unit] = Math.abs(ns) >= 1e9 ? [1e9, "s"] : Math.abs(ns) >= 1e6 ? [1e6, "ms"]
-      : Math.abs(ns) >= 1e3 ? [1e3, "\u00b5s"] : [1, "ns"];
-    return `${+(ns / divisor).toPrecision(6)} ${unit}`;
-  }
-
   const x_of = (time) => (time - low) / (high - low) * width;
   const time_at = (x) => low + x / width * (high - low);
 
@@ -48,13 +42,6 @@
       if (row[middle].end <= time) from = middle + 1; else to = middle;
     }
     return from;
-  }
-
-  function colours() {
-    const style = getComputedStyle(document.documentElement);
-    const of = (name) => style.getPropertyValue(name).trim();
-    return { bg: of("--bg"), fg: of("--fg"), quiet: of("--quiet"), line: of("--line"), card: of("--card"),
-      series: [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => of(`--s${i}`)) };
   }
 
   // Kernels, ranges and operators by name, so that the eye finds them again; the rest by kind.
@@ -68,16 +55,9 @@
   }
 
   function draw() {
-    const ratio = window.devicePixelRatio || 1;
-    width = canvas.parentElement.clientWidth;
+    const paint = drawing.colours();
+    width = drawing.clear(canvas, height, paint);
     if (!width) return;
-    canvas.width = width * ratio;
-    canvas.height = height * ratio;
-    canvas.style.height = `${height}px`;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const paint = colours();
-    pen.fillStyle = paint.bg;
-    pen.fillRect(0, 0, width, height);
     ruler(paint);
     for (const lane of lanes) {
       pen.fillStyle = paint.quiet;
@@ -117,13 +97,8 @@
         pen.strokeRect(left, y, Math.max(right - left, 2), ROW - 2);
       }
       if (right - left > 34) {
-        pen.save();
-        pen.beginPath();
-        pen.rect(left, y, right - left - 2, ROW);
-        pen.clip();
         pen.fillStyle = paint.bg;
-        pen.fillText(data.names[event.name].slice(0, 200), Math.max(left, 0) + 3, y + 11.5);
-        pen.restore();
+        drawing.write(pen, data.names[event.name], left, y, right - left - 2, ROW);
       }
     }
   }
@@ -242,8 +217,5 @@
   }, { passive: false });
 
   box.hidden = false;
-  new ResizeObserver(draw).observe(canvas.parentElement);
-  for (const media of ["(prefers-color-scheme: dark)", "print"]) {
-    matchMedia(media).addEventListener("change", draw);
-  }
+  drawing.keep_drawn(canvas, draw);
 })();

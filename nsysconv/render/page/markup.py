@@ -6,6 +6,7 @@ Tables are sorted and searched by the page's script, and are plain tables withou
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -88,6 +89,13 @@ def share(part: float, whole: float) -> str:
 def anchor(report_name: str) -> str:
     """Return a report's anchor in the page."""
     return "r-" + "".join(c if c.isalnum() else "-" for c in report_name)
+
+
+def data_element(data: dict[str, Any], ident: str) -> str:
+    """Return data for the page's scripts as an element; whatever names are in it, they cannot end it."""
+    encoded = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    encoded = encoded.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return f'<script type="application/json" id="{ident}">{encoded}</script>'
 
 
 def rows(report: Report | None) -> Iterator[dict[str, Any]]:

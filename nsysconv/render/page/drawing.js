@@ -1,0 +1,51 @@
+// What the pictures on a canvas share: times that read well, the style sheet's colours, a sharp canvas.
+const drawing = (() => {
+  "use strict";
+
+  function duration(ns) {
+    const [divisor, unit] = Math.abs(ns) >= 1e9 ? [1e9, "s"] : Math.abs(ns) >= 1e6 ? [1e6, "ms"]
+      : Math.abs(ns) >= 1e3 ? [1e3, "\u00b5s"] : [1, "ns"];
+    return `${+(ns / divisor).toPrecision(6)} ${unit}`;
+  }
+
+  function colours() {
+    const style = getComputedStyle(document.documentElement);
+    const of = (name) => style.getPropertyValue(name).trim();
+    return { bg: of("--bg"), fg: of("--fg"), quiet: of("--quiet"), line: of("--line"), card: of("--card"),
+      series: [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => of(`--s${i}`)) };
+  }
+
+  // As wide as what it is in, with nothing on it; returns that width, 0 where it is not shown.
+  function clear(canvas, height, paint) {
+    const ratio = window.devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
+    if (!width) return 0;
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    canvas.style.height = `${height}px`;
+    const pen = canvas.getContext("2d");
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.fillStyle = paint.bg;
+    pen.fillRect(0, 0, width, height);
+    return width;
+  }
+
+  // A name in its box, cut off where the box ends.
+  function write(pen, text, left, y, width, height) {
+    pen.save();
+    pen.beginPath();
+    pen.rect(left, y, width, height);
+    pen.clip();
+    pen.fillText(text.slice(0, 200), Math.max(left, 0) + 3, y + 11.5);
+    pen.restore();
+  }
+
+  // Draws now, and again whenever the room or the colours change.
+  function keep_drawn(canvas, draw) {
+    new ResizeObserver(draw).observe(canvas.parentElement);
+    for (const media of ["(prefers-color-scheme: dark)", "print"]) {
+      matchMedia(media).addEventListener("change", draw);
+    }
+  }
+
+  return { duration, colours, clear, write, keep_drawn };
+})();
