@@ -182,3 +182,60 @@ def test_an_option_may_have_a_picture_of_its_own(monkeypatch: pytest.MonkeyPatch
     with opened(*RANGES) as profile:
         assert profile.report("ranges").picture == bars
         assert profile.report("ranges:operators").picture == declared.picture
+
+
+# -- the part on operators
+
+
+def test_operators_have_a_part_of_their_own(tmp_path: Path) -> None:
+    page = page_of(tmp_path, *OPERATORS)
+    part = page[page.index("<h2>Operators</h2>") : page.index("<h2>API against GPU</h2>")]
+    assert re.findall(r'<article id="(.*?)"', part) == ["r-operators", "r-operator-kernels"]
+
+
+@pytest.mark.parametrize("rows", [RANGES, OPERATORS[1:]])
+def test_without_operators_there_is_no_such_part(tmp_path: Path, rows: Any) -> None:
+    page = page_of(tmp_path, *rows)
+    assert "<h2>Operators</h2>" not in page
+    # Not even among what is not recorded.
+    assert 'id="r-operators"' not in page
+    assert 'id="r-operator-kernels"' not in page
+
+
+def test_one_profile_with_operators_is_enough(tmp_path: Path) -> None:
+    store = tmp_path / "two.db"
+    write(store, *OPERATORS, label="with")
+    write(store, *OPERATORS[1:], label="without")
+    assert "<h2>Operators</h2>" in rendered(api.page(store))
+
+
+def test_named_reports_are_there_without_operators(tmp_path: Path) -> None:
+    write(tmp_path / "rows.db", *OPERATORS[1:])
+    page = rendered(api.page(tmp_path / "rows.db", ["operator_kernels"]))
+    assert 'id="r-operator-kernels"' in page
+
+
+def shown_headers(page: str, table: str) -> list[str]:
+    """The headers of a table that are seen without asking for all columns."""
+    hidden = re.search(rf"#{table}:not\(\.full\) :is\(td,th\):is\((.*?)\)\{{", page)
+    numbers = set(map(int, re.findall(r"nth-child\((\d+)", hidden[1]))) if hidden else set()
+    head = page[page.index(f'id="{table}"') :]
+    headers = re.findall(r"<th [^>]*>(.*?)</th>", head[: head.index("</thead>")])
+    return [re.sub("<.*?>", "", h) for i, h in enumerate(headers, 1) if i not in numbers]
+
+
+def test_beside_operators_kernels_show_what_ran_on_tensor_cores(tmp_path: Path) -> None:
+    with_operators = page_of(tmp_path, *OPERATORS)
+    assert "tensor_cores" in shown_headers(with_operators, "t-kernels")
+    (tmp_path / "other").mkdir()
+    without = page_of(tmp_path / "other", *OPERATORS[1:])
+    assert "tensor_cores" not in shown_headers(without, "t-kernels")
+
+
+def test_reports_of_one_title_are_told_apart_by_their_options() -> None:
+    reports = [tree_report(), replace(tree_report(), name="modules:depth=1")]
+    page = rendered(reports)
+    assert "<h3>Modules as a tree</h3>" in page
+    assert "<h3>Modules as a tree <code>modules:depth=1</code></h3>" in page
+    (one,) = re.findall(r"<h3>(.*?)</h3>", rendered(reports[1:]))
+    assert one == "Modules as a tree"

@@ -11,16 +11,22 @@ from nsysconv.api import open_profile
 from nsysconv.api.open_profile import OpenProfile, ReportOptions, ShownReport, shown_report
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report, concatenated
 from nsysconv.store.location import split_target
+from nsysconv.timeline.operator_calls import may_have_operators
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
+from nsysconv.timeline.timeline import Timeline
 
 _BINS = 240
 _OVER_TIME = f"utilization_over_time:bins={_BINS}"
+
+OPERATORS = ("operators", "operator_kernels")
+"""The reports on operators: on the page where any were recorded."""
 
 BESIDE = (
     *queries.ANSWER,
@@ -28,6 +34,7 @@ BESIDE = (
     _OVER_TIME,
     "kernels",
     "kernel_categories",
+    *OPERATORS,
     "api_vs_kernel",
     "transfers",
     "transfer_sizes",
@@ -62,6 +69,7 @@ SLOW = (
     "gpu_utilization",
     "launch_stats",
     "queue_length",
+    *OPERATORS,
 )
 """Those that take longest; if none is named they are left out of the page of a long recording."""
 
@@ -127,7 +135,7 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
     place, selector = split_target(target)
     with ExitStack() as stack:
         profiles = open_profile.open_all(place, selector, stack, say, include=options.include)
-        default = PAGE if len(profiles) == 1 else BESIDE
+        default = _default_reports(profiles)
         left_out = () if options.names else _slow_reports(default, profiles, options.step_range)
         wanted = options.names or tuple(name for name in default if name not in left_out)
         names = options.without_ignored(wanted)
@@ -142,6 +150,20 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         if options.names or len(profiles) > 1:
             return [shown_report(report) for report in reports]
         return [*info_reports(profiles[0]), *map(shown_report, reports)]
+
+
+def _default_reports(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
+    names = PAGE if len(profiles) == 1 else BESIDE
+    if any(_has_operators(profile.timeline) for profile in profiles):
+        return names
+    return tuple(name for name in names if name not in OPERATORS)
+
+
+def _has_operators(timeline: Timeline) -> bool:
+    # Where they were recorded and none ran, a report on them would be of what none launched.
+    profile = timeline.profile
+    none_ran = Fact.OPERATORS in profile.facts and not profile.row_count("operator")
+    return may_have_operators(timeline) and not none_ran
 
 
 def _reports(

@@ -20,6 +20,7 @@ _SECTIONS = {
     "The change": ("limits", "account", "culprits"),
     "Over time": ("utilization_over_time", "timeline_events"),
     "Kernels": ("kernels", "kernel_categories"),
+    "Operators": ("operators", "modules", "operator_kernels"),
     "API against GPU": ("api_vs_kernel", "launch_stats", "queue_length"),
     "Transfers": ("transfers", "transfer_sizes"),
     "Idle time": ("idle_summary", "idle_host", "idle_gaps"),
@@ -78,7 +79,8 @@ def document(reports: Sequence[Report]) -> Iterator[str]:
     yield '<main id="main">'
     yield from _first_screen(reports, sections, numbers)
     for name, members in sections.items():
-        yield from _section(name, members, numbers)
+        shown = map(_with_tensor_cores, members) if "Operators" in sections else members
+        yield from _section(name, list(shown), numbers)
     yield from _notes(numbers)
     yield from _unrecorded(reports)
     yield "</main>"
@@ -177,6 +179,14 @@ def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator
         titles = "; ".join(report.title.partition(", ")[0] for report in without)
         yield f'<p class="quiet">Looked for and not found: {escape(titles.lower())}.</p>'
     yield "</section>"
+
+
+def _with_tensor_cores(report: Report) -> Report:
+    # Who looks at operators looks for what ran on Tensor Cores.
+    if base_name(report.name) != "kernels":
+        return report
+    columns = tuple(replace(c, brief=c.brief or c.name == "tensor_cores") for c in report.columns)
+    return replace(report, columns=columns)
 
 
 def _report(report: Report, heading: str, numbers: Numbers) -> Iterator[str]:
