@@ -79,6 +79,7 @@ _PICTURES = {
     "stacked": "bars of parts",
     "histogram": "a histogram",
     "strip": "a strip over time",
+    "flame": "a flame graph",
 }
 
 

@@ -40,6 +40,11 @@ def graphs_of(page: str) -> list[dict[str, Any]]:
     return [json.loads(data) for data in found]
 
 
+def names_in_table(page: str) -> list[str]:
+    """The first text of each row of the only table."""
+    return re.findall(r'<tr>(?:<td>[^<]*)*<td class="t">([^<\n]*)', page)
+
+
 # -- where the boxes lie
 
 
@@ -93,6 +98,14 @@ def test_of_nothing_there_is_no_graph_but_the_table() -> None:
     page = rendered([tree_report([(0, "a", 1, 0, None)])])
     assert graphs_of(page) == []
     assert "<td class=\"t\">a" in page
+
+
+def test_names_are_set_in_by_how_deep_they_lie() -> None:
+    page = rendered([tree_report()])
+    assert names_in_table(page) == ["step", "  conv", "    add", "  add", "other"]
+    # Those that the report has set in stay as they are.
+    set_in = [(0, "step", 1, 9, 9), (1, "  conv", 1, 9, 9)]
+    assert names_in_table(rendered([tree_report(set_in)])) == ["step", "  conv"]
 
 
 def test_each_rank_has_its_own_graph_and_no_more_than_can_be_seen() -> None:

@@ -14,7 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from nsysconv.errors import UsageError
-from nsysconv.names import escaped, shorten, shorten_kernel
+from nsysconv.names import cut_off, escaped, shorten, shorten_kernel
 from nsysconv.render import display
 from nsysconv.report import Column, Picture, Report, Unit, Value, scale_for
 
@@ -312,7 +312,7 @@ def _flame(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
     ax.barh(level[seen], size[seen] * length, 0.94, left[seen] * length, color=colours, alpha=0.55)
     for i, name in zip(seen, names, strict=True):
         if size[i] >= _LEGIBLE:
-            words = _plain(shorten(name, int(size[i] * _CHARACTERS)))
+            words = _plain(cut_off(name, int(size[i] * _CHARACTERS)))
             ax.text((left[i] + 0.004) * length, level[i], words, va="center", fontsize="x-small")
     ax.set_xlim(0, length)
     ax.set_ylim(min(max(panel.level) + 1, _MOST_LEVELS) - 0.5, -0.5)

@@ -329,6 +329,9 @@
       if (each && !same(each, view)) zoom(each);
     });
 
+    // Where there may be a scroll bar, its room is kept: else it would come and go with what fits.
+    const deepest = data.level.reduce((most, level) => Math.max(most, level), 0);
+    canvas.parentElement.classList.toggle("deep", deepest * ROW > innerHeight / 2);
     weigh(0);
     box.hidden = false;
     drawing.keep_drawn(canvas, draw);
