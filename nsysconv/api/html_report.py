@@ -25,16 +25,14 @@ from nsysconv.timeline.timeline import Timeline
 _BINS = 240
 _OVER_TIME = f"utilization_over_time:bins={_BINS}"
 
-OPERATORS = ("operators", "operator_kernels")
-"""The reports on operators: on the page where any were recorded."""
-
 BESIDE = (
     *queries.ANSWER,
     "overview",
     _OVER_TIME,
     "kernels",
     "kernel_categories",
-    *OPERATORS,
+    "operators",
+    "operator_kernels",
     "api_vs_kernel",
     "transfers",
     "transfer_sizes",
@@ -69,9 +67,13 @@ SLOW = (
     "gpu_utilization",
     "launch_stats",
     "queue_length",
-    *OPERATORS,
+    "operators",
+    "operator_kernels",
 )
 """Those that take longest; if none is named they are left out of the page of a long recording."""
+
+ON_OPERATORS = ("operators", "operator_kernels", "modules")
+"""The reports on operators, with any options: if none is named they are on the page where any ran."""
 
 LONG = 2_000_000
 """A recording of more kernels and API calls is long."""
@@ -80,7 +82,7 @@ MOST_EVENTS = 50_000
 """A time line of more events is not drawn: nobody sees more on a screen, and the page stays small."""
 
 MOST_BOXES = 50_000
-"""A flame graph is drawn of at most so many rows, for the same reason."""
+"""Flame graphs are drawn of at most so many rows, for the same reason."""
 
 TREES = ("ranges", "operators", "modules")
 """Reports that may be a tree, of which a flame graph is drawn: these have rows that no table shows."""
@@ -156,7 +158,7 @@ def _default_reports(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
     names = PAGE if len(profiles) == 1 else BESIDE
     if any(_has_operators(profile.timeline) for profile in profiles):
         return names
-    return tuple(name for name in names if name not in OPERATORS)
+    return tuple(name for name in names if queries.parse_spec(name).name not in ON_OPERATORS)
 
 
 def _has_operators(timeline: Timeline) -> bool:
@@ -174,9 +176,11 @@ def _reports(
     def is_time_line(spec: str) -> bool:
         return queries.parse_spec(spec).name == "timeline_events"
 
+    boxes = max(rows, MOST_BOXES // len(profiles))
+
     def request(spec: str) -> tuple[str, Request]:
         is_tree = rows and queries.parse_spec(spec).name in TREES
-        most = MOST_EVENTS if is_time_line(spec) else max(rows, MOST_BOXES) if is_tree else rows
+        most = MOST_EVENTS if is_time_line(spec) else boxes if is_tree else rows
         return spec, options.request(most)
 
     combined_request = options.request(rows)

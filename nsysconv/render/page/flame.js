@@ -152,7 +152,8 @@
       pen.globalAlpha = 1;
       if (size > LEGIBLE) {
         pen.fillStyle = hit || !matches && !plain ? paint.fg : paint.quiet;
-        const words = each.folded ? `${each.folded.toLocaleString("en")} more` : name_of(each.node);
+        const words = each.folded ? `${each.folded.toLocaleString("en")} more` : each.node !== all ? name_of(each.node)
+          : `all: ${data.weights[weight].word} ${drawing.duration(layout.value[all])}`;
         drawing.write(pen, words, left, y + 2, size - 4, ROW);
       }
       if (same(each, chosen)) {
