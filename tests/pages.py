@@ -83,10 +83,10 @@ FLAME = Picture(
     "flame", x=("name",), values=("host_sum_ns", "device_sum_ns"), by=("rank",), level="level"
 )
 # Name, calls, host time, device time, set in by what it lies in. In `step` 20 are its own; on the device
-# `conv` and `add` take 30 and 60 of its 80, as on two streams.
+# `conv2d` and `add` take 30 and 60 of its 80, as on two streams.
 NODES: tuple[Node, ...] = (
     (0, "step", 2, 100, 80),
-    (1, "conv", 4, 50, 30),
+    (1, "conv2d", 4, 50, 30),
     (2, "add", 4, 10, 0),
     (1, "add", 8, 30, 60),
     (0, "other", 1, 100, None),

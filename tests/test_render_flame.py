@@ -79,7 +79,7 @@ def test_rows_without_a_value_keep_their_place_in_the_tree() -> None:
 
 def test_the_data_of_a_flame_graph() -> None:
     (data,) = graphs_of(rendered([tree_report()]))
-    assert data["names"] == ["step", "conv", "add", "other"]
+    assert data["names"] == ["step", "conv2d", "add", "other"]
     assert data["name"] == [0, 1, 2, 2, 3]
     assert data["level"] == [0, 1, 2, 1, 0]
     assert (data["call"], data["calls"]) == ("call", [2, 4, 4, 8, 1])
@@ -102,10 +102,10 @@ def test_of_nothing_there_is_no_graph_but_the_table() -> None:
 
 def test_names_are_set_in_by_how_deep_they_lie() -> None:
     page = rendered([tree_report()])
-    assert names_in_table(page) == ["step", "  conv", "    add", "  add", "other"]
+    assert names_in_table(page) == ["step", "  conv2d", "    add", "  add", "other"]
     # Those that the report has set in stay as they are.
-    set_in = [(0, "step", 1, 9, 9), (1, "  conv", 1, 9, 9)]
-    assert names_in_table(rendered([tree_report(set_in)])) == ["step", "  conv"]
+    set_in = [(0, "step", 1, 9, 9), (1, "  conv2d", 1, 9, 9)]
+    assert names_in_table(rendered([tree_report(set_in)])) == ["step", "  conv2d"]
 
 
 def test_each_rank_has_its_own_graph_and_no_more_than_can_be_seen() -> None:
@@ -139,7 +139,7 @@ def test_other_formats_have_the_table(name: str, width: int | None) -> None:
         renderer(name)([report], out, Options(width=width))
         return out.getvalue()
 
-    assert "conv" in written(FLAME)
+    assert "conv2d" in written(FLAME)
     assert written(FLAME) == written(None)
 
 
@@ -150,11 +150,11 @@ def test_a_graph_for_each_value() -> None:
     figure = pictures.draw(tree_report())
     host, device = figure.axes
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["host_sum", "device_sum"]
-    # In the order of the rows; `add` in `conv` takes no time on the device.
+    # In the order of the rows; `add` in `conv2d` takes no time on the device.
     widths = [[round(bar.get_width(), 6) for bar in ax.patches] for ax in (host, device)]
     assert widths == [[100, 50, 10, 30, 100], [80, 26.666667, 53.333333]]
     assert [bar.get_y() + bar.get_height() / 2 for bar in host.patches] == [0, 1, 2, 1, 0]
-    assert [text.get_text() for text in device.texts] == ["step", "conv", "add"]
+    assert [text.get_text() for text in device.texts] == ["step", "conv2d", "add"]
     first, other = host.patches[2], host.patches[3]
     assert first.get_facecolor() == other.get_facecolor()  # of one name
 

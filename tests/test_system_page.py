@@ -284,7 +284,7 @@ def test_a_flame_graph_says_what_a_box_is(flame: Page) -> None:
     flame.keyboard.press("ArrowDown")
     flame.keyboard.press("ArrowDown")
     assert event(flame) == (
-        "conv: 4 calls; host time 50 ns (25.0 % of all); device time 30 ns (37.5 % of all)"
+        "conv2d: 4 calls; host time 50 ns (25.0 % of all); device time 30 ns (37.5 % of all)"
     )
     flame.keyboard.press("ArrowUp")
     flame.keyboard.press("ArrowRight")
@@ -316,28 +316,28 @@ def test_a_flame_graph_is_zoomed_by_keys(flame: Page) -> None:
 def test_a_flame_graph_is_zoomed_by_mouse(flame: Page) -> None:
     box = flame.locator(".boxes").bounding_box()
     assert box is not None
-    # `conv` is the first quarter of the third row.
+    # `conv2d` is the first quarter of the third row.
     at = box["x"] + box["width"] * 0.24, box["y"] + 45
     flame.mouse.move(*at)
-    assert event(flame).startswith("conv: 4 calls; ")
+    assert event(flame).startswith("conv2d: 4 calls; ")
     flame.mouse.click(*at)
-    assert flame.locator(".crumbs").inner_text() == "all \u203a step \u203a conv"
+    assert flame.locator(".crumbs").inner_text() == "all \u203a step \u203a conv2d"
     flame.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 5)
-    assert event(flame).startswith("conv: ")  # as wide as all was
+    assert event(flame).startswith("conv2d: ")  # as wide as all was
     flame.locator(".crumbs button", has_text="step").click()
     assert flame.locator(".crumbs").inner_text() == "all \u203a step"
     flame.keyboard.press("ArrowDown")  # the focus is on the graph again
-    assert event(flame).startswith("conv: ")
+    assert event(flame).startswith("conv2d: ")
 
 
 def test_what_a_flame_graph_is_searched_for_is_added_up(flame: Page) -> None:
     found = flame.locator(".flame .found")
     flame.locator(".flame input").fill("ADD")
-    # 10 in `conv` and 30 in `step`, of 200.
+    # 10 in `conv2d` and 30 in `step`, of 200.
     assert found.inner_text() == "2 boxes, host time 40 ns: 20.0 % of all"
-    flame.locator(".flame input").fill("o")
-    # What lies in a match is part of it: `conv` 50, `other` 100; `step` and `add` have no o.
-    assert found.inner_text() == "2 boxes, host time 150 ns: 75.0 % of all"
+    flame.locator(".flame input").fill("d")
+    # What lies in a match is part of it: `conv2d` 50, and not the 10 in it; `add` in `step` 30.
+    assert found.inner_text() == "3 boxes, host time 80 ns: 40.0 % of all"
     flame.locator(".flame input").fill("")
     assert found.inner_text() == ""
     flame.locator(".flame input").fill("p")
@@ -346,7 +346,7 @@ def test_what_a_flame_graph_is_searched_for_is_added_up(flame: Page) -> None:
 
 def test_matches_are_drawn_in_a_stronger_colour(flame: Page) -> None:
     def darkness() -> list[int]:
-        """Of `conv`, and of `add` in `step`: how far each is from white."""
+        """Of `conv2d`, and of `add` in `step`: how far each is from white."""
         flame.wait_for_timeout(100)
         read: list[int] = flame.evaluate("""() => {
             const drawn = document.querySelector('.boxes');
@@ -374,7 +374,7 @@ def test_a_flame_graph_is_weighed_by_the_device(flame: Page) -> None:
     device.click()
     assert (host.get_attribute("aria-pressed"), device.get_attribute("aria-pressed")) == ("false", "true")
     assert flame.locator(".flame .found").inner_text() == "2 boxes, device time 60 ns: 75.0 % of all"
-    # `conv` and `add` take 90 in 80; `other`, and `add` in `conv`, have no width.
+    # `conv2d` and `add` take 90 in 80; `other`, and `add` in `conv2d`, have no width.
     assert flame.locator(".drawn").inner_text() == (
         "3 of 3 boxes drawn. What lies in 1 box adds up to more than they do, as of several threads; "
         "it is drawn in their width."
@@ -383,6 +383,13 @@ def test_a_flame_graph_is_weighed_by_the_device(flame: Page) -> None:
     for key in ("ArrowDown", "ArrowDown"):
         flame.keyboard.press(key)
     assert event(flame).startswith("add: 8 calls")  # the largest is the first
+    box = flame.locator(".boxes").bounding_box()
+    assert box is not None
+    # 60 of 90, and not of 80.
+    flame.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 45)
+    assert event(flame).startswith("conv2d: ")
+    flame.mouse.move(box["x"] + box["width"] * 0.63, box["y"] + 45)
+    assert event(flame).startswith("add: ")
 
 
 def test_narrow_boxes_are_folded_and_counted(opened: Opened, tmp_path: Path) -> None:

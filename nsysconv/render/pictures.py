@@ -338,7 +338,7 @@ def flame_layout(level: Sequence[int], values: Sequence[Number]) -> tuple[np.nda
         ordered = sorted(inside.get(row, ()), key=lambda i: (-(values[i] or 0), i))
         total = sum(values[i] or 0 for i in ordered)
         whole = total if row < 0 else max(total, values[row] or 0)
-        if not whole or (row >= 0 and not values[row]):
+        if not whole:
             continue
         unit = (1.0 if row < 0 else size[row]) / whole
         at = 0.0 if row < 0 else left[row]

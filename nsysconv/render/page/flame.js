@@ -50,7 +50,7 @@
       const nodes = sorted[node] = [...inside[node]].sort((a, b) => value[b] - value[a] || a - b);
       const sum = nodes.reduce((total, each) => total + value[each], 0);
       if (sum > value[node]) squeezed++;
-      const unit = value[node] ? size[node] / Math.max(sum, value[node]) : 0;
+      const unit = size[node] / (Math.max(sum, value[node]) || 1);
       let x = left[node];
       for (const each of nodes) {
         left[each] = x;
@@ -90,8 +90,8 @@
           continue;
         }
         for (let i = 0; i < nodes.length && size[nodes[i]] > 0; i++) {
-          const each = nodes[i], right = left[each] + size[each];
-          if (right <= view.low || left[each] >= view.high) continue;
+          const each = nodes[i];
+          if (left[each] + size[each] <= view.low) continue;  // where only folded ones are zoomed to
           const row = rows[depth + 1] || (rows[depth + 1] = []);
           if (size[each] * scale >= NARROWEST) {
             row.push(box_of(each));
@@ -99,7 +99,7 @@
             continue;
           }
           // The largest come first: all others are as narrow.
-          const rest = nodes.slice(i).filter((other) => size[other] > 0 && left[other] < view.high);
+          const rest = nodes.slice(i).filter((other) => size[other] > 0);
           const last = rest[rest.length - 1], high = left[last] + size[last];
           if ((high - left[each]) * scale >= NARROWEST) {
             row.push({ node, folded: rest.length, nodes: rest, low: left[each], high });
