@@ -392,6 +392,17 @@ def test_a_flame_graph_is_weighed_by_the_device(flame: Page) -> None:
     assert event(flame).startswith("add: ")
 
 
+def test_a_share_is_nothing_or_all_only_where_it_is(opened: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "flame.html"
+    nodes = [(0, "most", 1, 9_999, None), (0, "little", 1, 1, None), (0, "nothing", 1, 0, None)]
+    path.write_text(rendered([tree_report(nodes)]), encoding="utf-8")
+    page = opened(path)
+    shares = {"most": "> 99.9 %", "little": "< 0.1 %", "nothing": "0.0 %", "t": "100.0 %"}
+    for name, words in shares.items():
+        page.locator(".flame input").fill(name)
+        assert page.locator(".flame .found").inner_text().endswith(f": {words} of all")
+
+
 def test_narrow_boxes_are_folded_and_counted(opened: Opened, tmp_path: Path) -> None:
     path = tmp_path / "flame.html"
     nodes = [(0, "all of it", 1, 1_000_000, None), (1, "wide", 1, 900_000, None)]

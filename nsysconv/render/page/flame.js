@@ -12,12 +12,17 @@
     return SERIES[(hash >>> 0) % SERIES.length];
   }
 
+  // Only nothing is 0, and only all is 100.
   function share(part, whole) {
     const pct = whole ? 100 * part / whole : 0;
-    return pct > 0 && pct < 0.05 ? "< 0.1 %" : `${pct.toFixed(1)} %`;
+    if (pct > 0 && pct < 0.05) return "< 0.1 %";
+    return pct >= 99.95 && pct < 100 ? "> 99.9 %" : `${pct.toFixed(1)} %`;
   }
 
-  const count_words = (count, one) => `${count.toLocaleString("en")} ${one}${count === 1 ? "" : one.endsWith("x") ? "es" : "s"}`;
+  function count_words(count, one) {
+    const ending = count === 1 ? "" : one.endsWith("x") ? "es" : "s";
+    return `${count.toLocaleString("en")} ${one}${ending}`;
+  }
 
   // The tree: nodes by the order of their rows, and after the last of them one that holds all.
   function tree_of(data) {
@@ -294,9 +299,9 @@
         if (view.folded || view.node !== all) zoom(box_of(above), box_of(view.node));
         return;
       }
-      const middle = (now.low + now.high) / 2, row = rows[depth + down] || [];
-      choose(down > 0 ? row.find((each) => each.low >= now.low && each.low < now.high || each.high > now.low && each.low < now.low)
-        : row.find((each) => each.low <= middle && each.high >= middle));
+      const row = rows[depth + down] || [];
+      const around = (each) => each.folded ? each.node : parent[each.node];
+      choose(row.find((each) => down > 0 ? around(each) === now.node : each.node === around(now)));
       const at = (depth + down) * ROW, scroll = canvas.parentElement;
       if (at < scroll.scrollTop || at + ROW > scroll.scrollTop + scroll.clientHeight) {
         scroll.scrollTop = at - scroll.clientHeight / 2;
