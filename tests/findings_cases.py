@@ -2,13 +2,13 @@
 
     session [0, 1000)                             when the profiler's session was; else none is known
     without api_links                             a fact that is not recorded
-    gpu sms=10                                    what is known of the devices
+    gpu sms=10 major=8 minor=0                    what is known of the devices
     rank 1                                        what follows is a profile of its own, of this rank
     call cudaLaunchKernel [0, 5) #1 thread=2      a call, with its correlation
     kernel gemm [5, 20) #1 ×10 every 20 device=1  ten kernels, of correlations 1 to 10
     copy HtoD kind=Pageable bytes=64 [0, 5)       kind: of the host's memory
     set [0, 5)      graph [0, 5)      migration bytes=4096 [0, 5)      profiler [0, 5)
-    range NAME [0, 5)      operator NAME [0, 5)
+    range NAME [0, 5)      operator NAME [0, 5) shapes=[[2,3]] types=["float"]
     → copy_bound saves 5                          or: costs 5; says nothing; cannot look
 
 Times are in µs. docs/definitions.md and tests/findings/cases.toml are written so.
@@ -136,7 +136,8 @@ def _event(
     if word == "range":
         return small.Range(*at, name, tid=tid, pid=pid)
     if word == "operator":
-        return small.Operator(*at, name, tid=tid, pid=pid)
+        return small.Operator(*at, name, tid=tid, pid=pid, shapes=given.get("shapes"),
+                              types=given.get("types"))  # fmt: skip
     if word == "profiler":
         return small.Overhead(*at, pid=pid)
     raise ValueError(word)

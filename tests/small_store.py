@@ -150,6 +150,7 @@ class Operator(NamedTuple):
     forward_thread: int | None = None
     stack: str | None = None
     arguments: str | None = None
+    types: str | None = None
 
 
 class OsrtCall(NamedTuple):
@@ -279,7 +280,8 @@ _CODED = {"direction": ("direction", codes.DIRECTIONS), "src": ("src_kind", code
 _NAMED = {"instruction": "instruction_id", "file": "source_file_id",
           "short": "short_name_id", "mangled": "mangled_name_id",
           "group": "group_id", "members": "group_ranks_id", "shapes": "shapes_id",
-          "stack": "stack_id", "arguments": "arguments_id"}  # fmt: skip
+          "stack": "stack_id", "arguments": "arguments_id",
+          "types": "types_id"}  # fmt: skip
 _KINDS = {Range: codes.RANGE_KINDS, Operator: codes.OPERATOR_KINDS,
           Overhead: codes.OVERHEAD_KINDS, MpiCall: codes.MPI_KINDS,
           Collective: codes.COLLECTIVE_KINDS,
