@@ -228,6 +228,13 @@ def sm_count(timeline: Timeline, device: int) -> int | None:
     return int(count) if count else None
 
 
+def compute_capability(timeline: Timeline, device: int) -> tuple[int, int] | None:
+    """Return the device's compute capability, major and minor; None: not recorded."""
+    row = _devices_by_id(timeline).get(device, {})
+    major, minor = row.get("compute_major"), row.get("compute_minor")
+    return None if major is None else (int(major), int(minor or 0))
+
+
 def _sm(timeline: Timeline, device: int) -> Sm | None:
     # None where CUDA's rule does not hold for the device, or nobody says what it is.
     row = _devices_by_id(timeline).get(device, {})

@@ -131,11 +131,14 @@ class Scene:
     @property
     def owner(self) -> Array:
         """Return per operation of `ops` the index of its call, -1 for none."""
-        owner = self.timeline.owner
+        return self.of_ops(self.timeline.owner)
+
+    def of_ops(self, values: Array) -> Array:
+        """Return of values per operation of the time line those of the operations of `ops`."""
         ops = self.timeline.ops_on(self.device)
         if ops is not self.timeline.ops:
-            owner = take(owner, self.timeline.places_on(self.device))
-        return owner if ops is self.ops else take(owner, ops.timed)
+            values = take(values, self.timeline.places_on(self.device))
+        return values if ops is self.ops else take(values, ops.timed)
 
     @cached_property
     def busy(self) -> Union:

@@ -80,7 +80,9 @@ def host_bound(scene: Scene) -> Found | None:
     if not scene.speaks("host_bound", measured):
         return measured
     details = {"doing": _doing(activity, found)}
-    return replace(measured, details=details, **_where(scene, found, found.host_end - found.start))
+    return replace(
+        measured, details=details, **costliest_gap(scene, found, found.host_end - found.start)
+    )
 
 
 def _doing(activity: HostActivity, found: Gaps) -> str:
@@ -111,8 +113,8 @@ def _loading_time(scene: Scene, found: Gaps) -> int:
     return int(loader.covered(found.start, found.host_end).sum())
 
 
-def _where(scene: Scene, found: Gaps, cost: Array) -> dict[str, Any]:
-    # Where the gap is that costs most: the operations around it, and its stream.
+def costliest_gap(scene: Scene, found: Gaps, cost: Array) -> dict[str, Any]:
+    """Return where the gap is that costs most: the operations around it, and its stream."""
     if not len(found):
         return {}
     top = int(cost.argmax())
@@ -181,7 +183,7 @@ def sync_each_kernel(scene: Scene) -> Found | None:
         "count": counted(len(places), "gap", "gaps"),
         "calls": scene.names_of(waits),
     }
-    where = _where(scene, scene.gaps.take(places), after.cost)
+    where = costliest_gap(scene, scene.gaps.take(places), after.cost)
     return Found(len(places) / kernels, after.time, details, **where)
 
 
@@ -203,7 +205,7 @@ def sync_small_copies(scene: Scene) -> Found | None:
         scene.of_window(time),
         time,
         {"count": counted(len(fitting), "time", "times")},
-        **_where(scene, scene.gaps.take(after.places[fitting]), cost),
+        **costliest_gap(scene, scene.gaps.take(after.places[fitting]), cost),
     )
 
 
@@ -214,13 +216,13 @@ def queue_wait(scene: Scene) -> Found | None:
     if scene.gaps is None or not scene.speaks("queue_wait", measured):
         return measured
     cost = parts(scene.timeline, scene.gaps)[_QUEUE]
-    return replace(measured, **_where(scene, scene.gaps, cost))
+    return replace(measured, **costliest_gap(scene, scene.gaps, cost))
 
 
 def idle_unknown(scene: Scene) -> Found | None:
     """Measure the idle time of which no cause is recorded."""
     time = scene.times["idle_unknown"]
-    where = {} if scene.gaps is None else _where(scene, scene.gaps, scene.gaps.dur)
+    where = {} if scene.gaps is None else costliest_gap(scene, scene.gaps, scene.gaps.dur)
     return Found(scene.of_window(time), time, **where)
 
 

@@ -27,6 +27,7 @@ from nsysconv.queries.findings import (
     host,
     kernels,
     memory,
+    operators,
     start_up,
 )
 from nsysconv.queries.findings.contract import (
@@ -52,6 +53,7 @@ RULES: Mapping[str, Measure] = {
     **memory.RULES,
     **communication.RULES,
     **kernels.RULES,
+    **operators.RULES,
 }
 """The rules on one device; those on several devices or ranks are in this module's aggregator."""
 

@@ -1,0 +1,413 @@
+"""Rules on PyTorch's operators: which products run how, who reads values, who works tensor by tensor."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nsysconv.cache import cached_in
+from nsysconv.codes import DIRECTIONS
+from nsysconv.errors import NotRecorded
+from nsysconv.facts import Fact
+from nsysconv.names import shorten_kernel
+from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, framework, uncovered
+from nsysconv.queries.findings.host import SYNCHRONOUS_COPIES, WAITS, costliest_gap, gaps_after
+from nsysconv.report import MISSING
+from nsysconv.timeline.annotations import operators, ranges, which_named
+from nsysconv.timeline.arrays import Array, by_group, counts, distinct, factorize, sums, take
+from nsysconv.timeline.events import OpKind, Spans, number_threads
+from nsysconv.timeline.intervals import measure, union
+from nsysconv.timeline.kernel_categories import (
+    ANSWERS,
+    NO,
+    communicates,
+    eligible,
+    kernel_name_ids,
+    rules,
+    uses_tensor_cores,
+)
+from nsysconv.timeline.range_names import split_name
+from nsysconv.timeline.utilization import compute_capability
+
+if TYPE_CHECKING:
+    from nsysconv.timeline.operator_calls import OperatorCalls
+
+_NAME = 48
+
+# -- products and convolutions
+
+_PRODUCTS = ("gemm", "convolution")
+# Of double precision; and AMD's, whose numbers of capability say nothing of matrix cores.
+_NO_CANDIDATE = re.compile(r"[dz]gemm|f64|double|^cijk", re.IGNORECASE)
+# As cuBLAS, cuDNN and CUTLASS name what computes in float on CUDA cores.
+_SINGLE = re.compile(
+    r"(?:maxwell|volta|turing|ampere|hopper)_(?:sgemm|scudnn)_|simt_sgemm_|xmma_\w*f32f32\w*ffma"
+    r"|convolve_sgemm<float"
+)
+_HALF = re.compile(r"f16|fp16|half", re.IGNORECASE)
+_TF32 = re.compile(r"tf32|s1688")
+# GPUs of which generation a kernel was made for: those and later ones run it.
+_MADE_FOR = re.compile(r"(?:^|_)(volta|turing|ampere|hopper)_|(?:sm|cutlass_)(\d\d+)_")
+_GENERATIONS = {"volta": 70, "turing": 75, "ampere": 80, "hopper": 90}
+_TENSOR_CORES, _HAS_TF32 = 70, 80
+_MATMULS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}
+_HALVES = ("c10::Half", "c10::BFloat16")
+_MULTIPLE = 8
+
+
+def tensor_cores_unused(scene: Scene) -> Found | None:
+    """Measure products and convolutions of PyTorch's that run without Tensor Cores."""
+    mine = _kernels_named(scene, _runs_without)
+    at_most = _of_kernels(scene, mine)
+    if at_most is None or not scene.speaks("tensor_cores_unused", at_most):
+        return at_most
+    calls = _calls(scene)
+    if calls is None or not _can(scene, _TENSOR_CORES):
+        return None
+    mine &= np.append(calls.named(eligible()), False)[_launchers(scene)]
+    try:
+        single = fp32_matmul(scene)
+    except NotRecorded:
+        single = None
+    if scene.speaks("fp32_matmul", single):
+        mine &= ~_kernels_named(scene, _is_single)
+    return _of_kernels(scene, mine)
+
+
+def _runs_without(name: str) -> bool:
+    return (
+        uses_tensor_cores(name) == ANSWERS[NO]
+        and rules().category(name) in _PRODUCTS
+        and not _NO_CANDIDATE.search(name)
+    )
+
+
+@cached_in("measured")
+def fp32_matmul(scene: Scene) -> Found | None:
+    """Measure products and convolutions in single precision on a GPU with TF32, where none uses that."""
+    measured = _of_kernels(scene, _kernels_named(scene, _is_single))
+    if measured is None or not scene.speaks("fp32_matmul", measured):
+        return measured
+    if _kernels_named(scene, lambda name: _TF32.search(name) and not _HALF.search(name)).any():
+        return None
+    return measured if _can(scene, _HAS_TF32) else None
+
+
+def _is_single(name: str) -> bool:
+    return bool(_SINGLE.search(name)) and not _HALF.search(name)
+
+
+def matmul_alignment(scene: Scene) -> Found | None:
+    """Measure products of half and bfloat16 whose inner or last size is no multiple of 8."""
+    calls = _calls(scene)
+    if calls is None:
+        return None
+    node = _launchers(scene)
+    launched = (node >= 0) & (scene.ops.kind == OpKind.KERNEL)
+    launched[launched] = calls.named(frozenset(_MATMULS))[node[launched]]
+    nodes = distinct(node[launched])
+    if not len(nodes):
+        return None
+    inputs = _inputs(scene, calls, nodes)
+    if not any(each.types and each.shapes for each in inputs):
+        raise NotRecorded("findings", ["shapes and types of operators' inputs"])
+    uneven = [i for i, each in zip(nodes.tolist(), inputs, strict=True) if each.is_uneven]
+    return _of_kernels(scene, launched & np.isin(node, uneven))
+
+
+class _Inputs(NamedTuple):
+    # Of a call of a product: texts of lists, empty for what is not recorded.
+    first: int
+    shapes: str
+    types: str
+
+    @property
+    def is_uneven(self) -> bool:
+        try:
+            types, shapes = json.loads(self.types), json.loads(self.shapes)
+            left, right = shapes[self.first : self.first + 2]
+            return types[self.first] in _HALVES and any(
+                size % _MULTIPLE for size in (left[-1], right[-1])
+            )
+        except (ValueError, TypeError, IndexError):
+            return False
+
+
+def _inputs(scene: Scene, calls: OperatorCalls, nodes: Array) -> list[_Inputs]:
+    # Types are of rows: those of the same name that begin and end as the nodes do.
+    run = operators(scene.timeline)
+    run = run.take(which_named(run, lambda name: name.partition(".")[0] in _MATMULS))
+    ids = take(scene.timeline.profile.columns("operator", ("types_id",))["types_id"], run.row)
+    texts = scene.timeline.profile.names(distinct(ids[ids != MISSING]))
+    places = zip(
+        run.pid.tolist(), run.tid.tolist(), run.start.tolist(), run.end.tolist(), strict=True
+    )
+    types = dict(zip(places, ids.tolist(), strict=True))
+    spans = calls.spans.take(nodes)
+    result = []
+    for i in range(len(nodes)):
+        place = tuple(int(each[i]) for each in (spans.pid, spans.tid, spans.start, spans.end))
+        shapes = int(calls.shapes[nodes[i]])
+        result.append(
+            _Inputs(
+                _MATMULS[spans.names[int(spans.name[i])]],
+                "" if shapes == MISSING else calls.shape_texts[shapes],
+                texts.get(types.get(place, MISSING), ""),
+            )
+        )
+    return result
+
+
+def _of_kernels(scene: Scene, mine: Array) -> Found | None:
+    # What these kernels take of all but those that communicate.
+    ops = scene.ops
+    others = (ops.kind == OpKind.KERNEL) & ~scene.of_ops(communicates(scene.timeline))
+    whole = int(ops.dur[others].sum())
+    if not whole:
+        return None
+    time = measure(ops.start, ops.end, scene.span.start, scene.span.end, mine)
+    share = 100 * int(ops.dur[mine].sum()) / whole
+    if not mine.any():
+        return Found(share, time)
+    ids = scene.timeline.profile.columns("kernel", ("name_id",))["name_id"][ops.row[mine]]
+    place, (names,) = factorize(ids)
+    top = int(names[sums(place, ops.dur[mine], len(names)).argmax()])
+    name = scene.timeline.profile.names(np.array([top])).get(top, "")
+    count = counted(int(np.count_nonzero(mine)), "launch", "launches")
+    return Found(share, time, {"name": shorten_kernel(name, _NAME), "count": count})
+
+
+def _kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:
+    # Which operations are kernels whose name fits, as a mask.
+    place, ids = kernel_name_ids(scene.timeline)
+    texts = scene.timeline.profile.names(ids[ids != MISSING])
+    fitting = np.array([i in texts and bool(fits(texts[i])) for i in ids.tolist()], bool)
+    ops = scene.ops
+    result = np.zeros(len(ops), bool)
+    kernels = np.flatnonzero(ops.kind == OpKind.KERNEL)
+    result[kernels] = fitting.take(place.take(ops.row[kernels]))
+    return result
+
+
+def _can(scene: Scene, wanted: int) -> bool:
+    # Whether the device has a compute capability (times 10). Raises where nothing says so.
+    known = compute_capability(scene.timeline, scene.device)
+    if known is not None:
+        return 10 * known[0] + known[1] >= wanted
+    if not _kernels_named(scene, lambda name: _least_capability(name) >= wanted).any():
+        raise NotRecorded("findings", ["the GPU's compute capability"])
+    return True
+
+
+def _least_capability(name: str) -> int:
+    found = _MADE_FOR.search(name)
+    if found is None:
+        return 0
+    return _GENERATIONS[found[1]] if found[1] else int(found[2])
+
+
+# -- waits
+
+_READS = frozenset(
+    (
+        "aten::item",
+        "aten::_local_scalar_dense",
+        "aten::nonzero",
+        "aten::is_nonzero",
+        "aten::equal",
+    )
+)
+_COPIES = frozenset(("aten::to",))
+_DTOH = DIRECTIONS.index("DtoH")
+
+
+def host_sync(scene: Scene) -> Found | None:
+    """Measure the gaps that began while an operator waited for a value that the host reads."""
+    if not _has_named(scene, (_READS | _COPIES).__contains__):
+        return _nothing(scene)
+    calls = _calls(scene)
+    waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
+    if calls is None or scene.gaps is None or not len(waits):
+        return None
+    reads = calls.named(_READS) | (calls.named(_COPIES) & _copies_back(scene, calls))
+    reader = _outermost(calls, calls.node_of_call[waits], reads)
+    waits, reader = waits[reader >= 0], reader[reader >= 0]
+    after = gaps_after(scene, waits)
+    names = Counter(calls.spans.names[i] for i in calls.spans.name[reader].tolist())
+    details = {
+        "count": counted(len(after.places), "gap", "gaps"),
+        "operators": ", ".join(name for name, _ in names.most_common(2)),
+    }
+    where = costliest_gap(scene, scene.gaps.take(after.places), after.cost)
+    return Found(scene.of_span(after.time), after.time, details, **where)
+
+
+def _copies_back(scene: Scene, calls: OperatorCalls) -> Array:
+    # Which nodes hold a copy to the host.
+    copies = scene.ops.kind == OpKind.MEMCPY
+    direction = scene.timeline.profile.columns("memcpy", ("direction",))["direction"]
+    copies[copies] = direction[scene.ops.row[copies]] == _DTOH
+    here = distinct(_launchers(scene)[copies])
+    result = np.zeros(len(calls.parent), bool)
+    while len(here := here[here >= 0]):
+        result[here] = True
+        here = distinct(calls.parent[here])
+    return result
+
+
+def _outermost(calls: OperatorCalls, nodes: Array, wanted: Array) -> Array:
+    # Of each of these nodes the outermost of the wanted ones that it is or lies in, -1 for none.
+    result = np.full(len(nodes), -1)
+    here = nodes
+    while (inside := here >= 0).any():
+        result = np.where(inside & wanted[here], here, result)
+        here = np.where(inside, calls.parent[here], -1)
+    return result
+
+
+# -- the program's own calls: what they launched
+
+_STEP = re.compile(
+    r"Optimizer\.step#(?:Adadelta|Adafactor|Adagrad|Adam|AdamW|Adamax|ASGD|NAdam|RAdam|RMSprop|Rprop|SGD)"
+    r"\.step(?:,|$)"
+)
+_ZERO_GRAD = re.compile(r"Optimizer\.zero_grad#")
+_AT_ONCE = re.compile(r"multi_tensor_apply|fused", re.IGNORECASE)
+
+
+def optimizer_single_tensor(scene: Scene) -> Found | None:
+    """Measure the steps of PyTorch's optimisers that launch kernels for each tensor of its own."""
+    spans = _program_calls(scene, _STEP)
+    if not len(spans):
+        return _nothing(scene)
+    group = _launched_in(scene, spans)
+    at_once = group[(group >= 0) & _kernels_named(scene, _AT_ONCE.search)]
+    group = np.where(np.isin(group, at_once), -1, group)
+    of_kernels = group[(group >= 0) & (scene.ops.kind == OpKind.KERNEL)]
+    kernels = counts(of_kernels, len(spans))
+    step_count = int(np.count_nonzero(kernels))
+    if not step_count:
+        return Found(0.0, 0)
+    details = {
+        "steps": counted(step_count, "step", "steps"),
+        "optimizer": spans.names[int(spans.name[of_kernels[0]])].split("#")[1].split(".")[0],
+    }
+    return Found(int(kernels.sum()) / step_count, _from_first_to_last(scene, group), details)
+
+
+def zero_grad(scene: Scene) -> Found | None:
+    """Measure what setting gradients to zero launches."""
+    spans = _program_calls(scene, _ZERO_GRAD)
+    if not len(spans):
+        return _nothing(scene)
+    group = _launched_in(scene, spans)
+    ops = counts(group[group >= 0], len(spans))
+    time = _from_first_to_last(scene, group)
+    details = {
+        "calls": counted(int(np.count_nonzero(ops)), "call", "calls"),
+        "count": counted(int(ops.sum()), "kernel or set", "kernels and sets"),
+    }
+    return Found(scene.of_span(time), time, details)
+
+
+def _program_calls(scene: Scene, pattern: re.Pattern[str]) -> Spans:
+    # Ranges and operators with such a name, of the device's processes.
+    found = []
+    pids = scene.timeline.pids_on(scene.device)
+    for spans in (ranges(scene.timeline), operators(scene.timeline)):
+        mine = spans.take(which_named(spans, pattern.match) & np.isin(spans.pid, pids))
+        if len(mine):
+            found.append(mine)
+    # They are recorded as one or the other.
+    return max(found, key=len) if found else spans.take(np.empty(0, np.int64))
+
+
+def _launched_in(scene: Scene, spans: Spans) -> Array:
+    # Per operation the last of these spans whose thread launched it while under way, -1 for none.
+    calls, owner = scene.timeline.calls, scene.owner
+    linked = np.flatnonzero(owner >= 0)
+    call = owner[linked]
+    began, thread = take(calls.start, call), take(calls.thread, call)
+    own, threads = number_threads(spans.pid, spans.tid)
+    result = np.full(len(owner), -1)
+    for key, mine in zip(threads, by_group(own, len(threads)), strict=True):
+        if key not in calls.threads:
+            continue
+        here = np.flatnonzero(thread == calls.threads.index(key))
+        mine = mine[np.argsort(spans.start[mine], kind="stable")]
+        place = np.searchsorted(spans.start[mine], began[here], side="right") - 1
+        inside = (place >= 0) & (began[here] < spans.end[mine][place])
+        result[linked[here[inside]]] = mine[place[inside]]
+    return result
+
+
+def _from_first_to_last(scene: Scene, group: Array) -> int:
+    # From the first to the last operation of each group, but for what others cover.
+    ops = scene.ops
+    mine = np.flatnonzero(group >= 0)
+    place, (groups,) = factorize(group[mine])
+    first = np.full(len(groups), np.iinfo(np.int64).max)
+    last = np.full(len(groups), np.iinfo(np.int64).min)
+    np.minimum.at(first, place, ops.start[mine])
+    np.maximum.at(last, place, ops.end[mine])
+    others = union(ops.start, ops.end, group < 0)
+    return uncovered(union(first, last), others, scene.span.start, scene.span.end)
+
+
+# -- operators
+
+
+def _are_recorded(scene: Scene) -> bool | None:
+    # None: the program shows no sign of PyTorch. Raises where it does, and operators were not recorded.
+    from nsysconv.timeline.operator_calls import may_have_operators
+
+    if may_have_operators(scene.timeline):
+        return True
+    if framework(scene.timeline) != "pytorch":
+        return None
+    raise NotRecorded("findings", [Fact.OPERATORS])
+
+
+def _nothing(scene: Scene) -> Found | None:
+    # Where no operator of the kind was called.
+    return None if _are_recorded(scene) is None else Found(0.0, 0)
+
+
+def _has_named(scene: Scene, fits: Callable[[str], object]) -> bool:
+    # A look at names alone: what takes long is who lies in whom.
+    return any(
+        fits(split_name(name).name.partition(".")[0])
+        for spans in (ranges(scene.timeline), operators(scene.timeline))
+        for name in spans.names
+    )
+
+
+def _calls(scene: Scene) -> OperatorCalls | None:
+    # None where the program shows no sign of PyTorch.
+    from nsysconv.timeline.operator_calls import operator_calls
+
+    return None if _are_recorded(scene) is None else operator_calls(scene.timeline)
+
+
+@cached_in("measured")
+def _launchers(scene: Scene) -> Array:
+    # Per operation the innermost operator that launched it, as a node, -1 for none.
+    from nsysconv.timeline.operator_calls import node_of_ops, operator_calls
+
+    calls = operator_calls(scene.timeline)
+    return scene.of_ops(node_of_ops(scene.timeline, calls, calls.rows))
+
+
+RULES: dict[str, Measure] = {
+    "host_sync": host_sync,
+    "optimizer_single_tensor": optimizer_single_tensor,
+    "zero_grad": zero_grad,
+    "tensor_cores_unused": tensor_cores_unused,
+    "fp32_matmul": fp32_matmul,
+    "matmul_alignment": matmul_alignment,
+}
