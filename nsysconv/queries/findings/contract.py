@@ -22,6 +22,7 @@ from nsysconv.timeline.arrays import blocks, distinct, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
 from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.kernel_categories import kernel_name_ids
 from nsysconv.timeline.timeline import Timeline
 
 SAVING, COST = "saving", "cost"
@@ -241,7 +242,7 @@ def counted(count: int, one: str, several: str) -> str:
 def framework(timeline: Timeline) -> str:
     """Return the framework that names in the profile show: pytorch, hip or cuda."""
     profile = timeline.profile
-    ids = distinct(profile.columns("kernel", ("name_id",))["name_id"])
+    _, ids = kernel_name_ids(timeline)
     kernels = profile.names(ids[ids != MISSING]).values()
     if profile.names_from("aten::") or any("at::native" in name for name in kernels):
         return "pytorch"

@@ -42,8 +42,9 @@ _NAME = 48
 # -- products and convolutions
 
 _PRODUCTS = ("gemm", "convolution")
-# Of double precision; and AMD's, whose numbers of capability say nothing of matrix cores.
-_NO_CANDIDATE = re.compile(r"[dz]gemm|f64|double|^cijk", re.IGNORECASE)
+# In double precision; with vectors, which memory bounds; and AMD's, whose numbers of capability say
+# nothing of matrix cores.
+_NO_CANDIDATE = re.compile(r"[dz]gemm|f64|double|gemv|dot_kernel|^cijk", re.IGNORECASE)
 # As cuBLAS, cuDNN and CUTLASS name what computes in float on CUDA cores.
 _SINGLE = re.compile(
     r"(?:maxwell|volta|turing|ampere|hopper)_(?:sgemm|scudnn)_|simt_sgemm_|xmma_\w*f32f32\w*ffma"
@@ -62,14 +63,15 @@ _MULTIPLE = 8
 
 def tensor_cores_unused(scene: Scene) -> Found | None:
     """Measure products and convolutions of PyTorch's that run without Tensor Cores."""
+    if not _has_operators(scene):
+        return None
     mine = _kernels_named(scene, _runs_without)
     at_most = _of_kernels(scene, mine)
     if at_most is None or not scene.speaks("tensor_cores_unused", at_most):
         return at_most
-    calls = _calls(scene)
-    if calls is None or not _can(scene, _TENSOR_CORES):
+    if not _can(scene, _TENSOR_CORES):
         return None
-    mine &= np.append(calls.named(eligible()), False)[_launchers(scene)]
+    mine &= np.append(_calls(scene).named(eligible()), False)[_launchers(scene)]
     try:
         single = fp32_matmul(scene)
     except NotRecorded:
@@ -104,9 +106,9 @@ def _is_single(name: str) -> bool:
 
 def matmul_alignment(scene: Scene) -> Found | None:
     """Measure products of half and bfloat16 whose inner or last size is no multiple of 8."""
-    calls = _calls(scene)
-    if calls is None:
+    if not _has_operators(scene):
         return None
+    calls = _calls(scene)
     node = _launchers(scene)
     launched = (node >= 0) & (scene.ops.kind == OpKind.KERNEL)
     launched[launched] = calls.named(frozenset(_MATMULS))[node[launched]]
@@ -139,28 +141,28 @@ class _Inputs(NamedTuple):
 
 
 def _inputs(scene: Scene, calls: OperatorCalls, nodes: Array) -> list[_Inputs]:
-    # Types are of rows: those of the same name that begin and end as the nodes do.
+    # Types are of rows: those of the same names that begin as the nodes do.
     run = operators(scene.timeline)
     run = run.take(which_named(run, lambda name: name.partition(".")[0] in _MATMULS))
     ids = take(scene.timeline.profile.columns("operator", ("types_id",))["types_id"], run.row)
     texts = scene.timeline.profile.names(distinct(ids[ids != MISSING]))
-    places = zip(
-        run.pid.tolist(), run.tid.tolist(), run.start.tolist(), run.end.tolist(), strict=True
-    )
-    types = dict(zip(places, ids.tolist(), strict=True))
+    types = dict(zip(_places(run), ids.tolist(), strict=True))
     spans = calls.spans.take(nodes)
-    result = []
-    for i in range(len(nodes)):
-        place = tuple(int(each[i]) for each in (spans.pid, spans.tid, spans.start, spans.end))
-        shapes = int(calls.shapes[nodes[i]])
-        result.append(
-            _Inputs(
-                _MATMULS[spans.names[int(spans.name[i])]],
-                "" if shapes == MISSING else calls.shape_texts[shapes],
-                texts.get(types.get(place, MISSING), ""),
-            )
+    return [
+        _Inputs(
+            _MATMULS[spans.names[name]],
+            "" if shapes == MISSING else calls.shape_texts[shapes],
+            texts.get(types.get(place, MISSING), ""),
         )
-    return result
+        for name, shapes, place in zip(
+            spans.name.tolist(), calls.shapes[nodes].tolist(), _places(spans), strict=True
+        )
+    ]
+
+
+def _places(spans: Spans) -> list[tuple[int, int, int]]:
+    columns = (spans.pid.tolist(), spans.tid.tolist(), spans.start.tolist())
+    return list(zip(*columns, strict=True))
 
 
 def _of_kernels(scene: Scene, mine: Array) -> Found | None:
@@ -228,12 +230,12 @@ _DTOH = DIRECTIONS.index("DtoH")
 
 def host_sync(scene: Scene) -> Found | None:
     """Measure the gaps that began while an operator waited for a value that the host reads."""
-    if not _has_named(scene, (_READS | _COPIES).__contains__):
-        return _nothing(scene)
-    calls = _calls(scene)
-    waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
-    if calls is None or scene.gaps is None or not len(waits):
+    if not (_has_operators(scene) and _has_named(scene, _READS | _COPIES)):
         return None
+    waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
+    if scene.gaps is None or not len(waits):
+        return None
+    calls = _calls(scene)
     reads = calls.named(_READS) | (calls.named(_COPIES) & _copies_back(scene, calls))
     reader = _outermost(calls, calls.node_of_call[waits], reads)
     waits, reader = waits[reader >= 0], reader[reader >= 0]
@@ -282,9 +284,9 @@ _AT_ONCE = re.compile(r"multi_tensor_apply|fused", re.IGNORECASE)
 
 def optimizer_single_tensor(scene: Scene) -> Found | None:
     """Measure the steps of PyTorch's optimisers that launch kernels for each tensor of its own."""
+    if not _has_operators(scene):
+        return None
     spans = _program_calls(scene, _STEP)
-    if not len(spans):
-        return _nothing(scene)
     group = _launched_in(scene, spans)
     at_once = group[(group >= 0) & _kernels_named(scene, _AT_ONCE.search)]
     group = np.where(np.isin(group, at_once), -1, group)
@@ -302,9 +304,9 @@ def optimizer_single_tensor(scene: Scene) -> Found | None:
 
 def zero_grad(scene: Scene) -> Found | None:
     """Measure what setting gradients to zero launches."""
+    if not _has_operators(scene):
+        return None
     spans = _program_calls(scene, _ZERO_GRAD)
-    if not len(spans):
-        return _nothing(scene)
     group = _launched_in(scene, spans)
     ops = counts(group[group >= 0], len(spans))
     time = _from_first_to_last(scene, group)
@@ -362,44 +364,40 @@ def _from_first_to_last(scene: Scene, group: Array) -> int:
 # -- operators
 
 
-def _are_recorded(scene: Scene) -> bool | None:
-    # None: the program shows no sign of PyTorch. Raises where it does, and operators were not recorded.
+@cached_in("measured")
+def _has_operators(scene: Scene) -> bool:
+    # Raises where the program shows signs of PyTorch, and its operators were not recorded.
     from nsysconv.timeline.operator_calls import may_have_operators
 
     if may_have_operators(scene.timeline):
         return True
-    if framework(scene.timeline) != "pytorch":
-        return None
-    raise NotRecorded("findings", [Fact.OPERATORS])
+    if framework(scene.timeline) == "pytorch":
+        raise NotRecorded("findings", [Fact.OPERATORS])
+    return False
 
 
-def _nothing(scene: Scene) -> Found | None:
-    # Where no operator of the kind was called.
-    return None if _are_recorded(scene) is None else Found(0.0, 0)
-
-
-def _has_named(scene: Scene, fits: Callable[[str], object]) -> bool:
+def _has_named(scene: Scene, names: frozenset[str]) -> bool:
     # A look at names alone: what takes long is who lies in whom.
     return any(
-        fits(split_name(name).name.partition(".")[0])
+        split_name(name).name.partition(".")[0] in names
         for spans in (ranges(scene.timeline), operators(scene.timeline))
         for name in spans.names
     )
 
 
-def _calls(scene: Scene) -> OperatorCalls | None:
-    # None where the program shows no sign of PyTorch.
+def _calls(scene: Scene) -> OperatorCalls:
+    # Imported only where there are operators, and computed where names do not rule a finding out.
     from nsysconv.timeline.operator_calls import operator_calls
 
-    return None if _are_recorded(scene) is None else operator_calls(scene.timeline)
+    return operator_calls(scene.timeline)
 
 
 @cached_in("measured")
 def _launchers(scene: Scene) -> Array:
     # Per operation the innermost operator that launched it, as a node, -1 for none.
-    from nsysconv.timeline.operator_calls import node_of_ops, operator_calls
+    from nsysconv.timeline.operator_calls import node_of_ops
 
-    calls = operator_calls(scene.timeline)
+    calls = _calls(scene)
     return scene.of_ops(node_of_ops(scene.timeline, calls, calls.rows))
 
 
