@@ -67,7 +67,7 @@ def tensor_cores_unused(scene: Scene) -> Found | None:
         return None
     mine = _kernels_named(scene, _runs_without)
     at_most = _of_kernels(scene, mine)
-    if at_most is None or not scene.speaks("tensor_cores_unused", at_most):
+    if not scene.speaks("tensor_cores_unused", at_most):
         return at_most
     if not _can(scene, _TENSOR_CORES):
         return None
@@ -93,7 +93,7 @@ def _runs_without(name: str) -> bool:
 def fp32_matmul(scene: Scene) -> Found | None:
     """Measure products and convolutions in single precision on a GPU with TF32, where none uses that."""
     measured = _of_kernels(scene, _kernels_named(scene, _is_single))
-    if measured is None or not scene.speaks("fp32_matmul", measured):
+    if not scene.speaks("fp32_matmul", measured):
         return measured
     if _kernels_named(scene, lambda name: _TF32.search(name) and not _HALF.search(name)).any():
         return None
@@ -167,21 +167,23 @@ def _places(spans: Spans) -> list[tuple[int, int, int]]:
 
 def _of_kernels(scene: Scene, mine: Array) -> Found | None:
     # What these kernels take of all but those that communicate.
-    ops = scene.ops
+    if not mine.any():
+        return None
+    ops, dur = scene.ops, scene.ops.dur
     others = (ops.kind == OpKind.KERNEL) & ~scene.of_ops(communicates(scene.timeline))
-    whole = int(ops.dur[others].sum())
+    whole, own = int(dur.sum(where=others)), dur[mine]
     if not whole:
         return None
-    time = measure(ops.start, ops.end, scene.span.start, scene.span.end, mine)
-    share = 100 * int(ops.dur[mine].sum()) / whole
-    if not mine.any():
-        return Found(share, time)
     ids = scene.timeline.profile.columns("kernel", ("name_id",))["name_id"][ops.row[mine]]
     place, (names,) = factorize(ids)
-    top = int(names[sums(place, ops.dur[mine], len(names)).argmax()])
+    top = int(names[sums(place, own, len(names)).argmax()])
     name = scene.timeline.profile.names(np.array([top])).get(top, "")
-    count = counted(int(np.count_nonzero(mine)), "launch", "launches")
-    return Found(share, time, {"name": shorten_kernel(name, _NAME), "count": count})
+    details = {
+        "name": shorten_kernel(name, _NAME),
+        "count": counted(len(own), "launch", "launches"),
+    }
+    time = measure(ops.start, ops.end, scene.span.start, scene.span.end, mine)
+    return Found(100 * int(own.sum()) / whole, time, details)
 
 
 def _kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:
@@ -191,8 +193,9 @@ def _kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:
     fitting = np.array([i in texts and bool(fits(texts[i])) for i in ids.tolist()], bool)
     ops = scene.ops
     result = np.zeros(len(ops), bool)
-    kernels = np.flatnonzero(ops.kind == OpKind.KERNEL)
-    result[kernels] = fitting.take(place.take(ops.row[kernels]))
+    if fitting.any():
+        kernels = np.flatnonzero(ops.kind == OpKind.KERNEL)
+        result[kernels] = fitting.take(place.take(ops.row[kernels]))
     return result
 
 
@@ -287,6 +290,8 @@ def optimizer_single_tensor(scene: Scene) -> Found | None:
     if not _has_operators(scene):
         return None
     spans = _program_calls(scene, _STEP)
+    if spans is None:
+        return None
     group = _launched_in(scene, spans)
     at_once = group[(group >= 0) & _kernels_named(scene, _AT_ONCE.search)]
     group = np.where(np.isin(group, at_once), -1, group)
@@ -307,6 +312,8 @@ def zero_grad(scene: Scene) -> Found | None:
     if not _has_operators(scene):
         return None
     spans = _program_calls(scene, _ZERO_GRAD)
+    if spans is None:
+        return None
     group = _launched_in(scene, spans)
     ops = counts(group[group >= 0], len(spans))
     time = _from_first_to_last(scene, group)
@@ -317,16 +324,15 @@ def zero_grad(scene: Scene) -> Found | None:
     return Found(scene.of_span(time), time, details)
 
 
-def _program_calls(scene: Scene, pattern: re.Pattern[str]) -> Spans:
-    # Ranges and operators with such a name, of the device's processes.
-    found = []
+def _program_calls(scene: Scene, pattern: re.Pattern[str]) -> Spans | None:
+    # Ranges or operators with such a name, of the device's processes; None where there are none.
     pids = scene.timeline.pids_on(scene.device)
     for spans in (ranges(scene.timeline), operators(scene.timeline)):
-        mine = spans.take(which_named(spans, pattern.match) & np.isin(spans.pid, pids))
-        if len(mine):
-            found.append(mine)
-    # They are recorded as one or the other.
-    return max(found, key=len) if found else spans.take(np.empty(0, np.int64))
+        if any(map(pattern.match, spans.names)):
+            mine = spans.take(which_named(spans, pattern.match) & np.isin(spans.pid, pids))
+            if len(mine):
+                return mine
+    return None
 
 
 def _launched_in(scene: Scene, spans: Spans) -> Array:
