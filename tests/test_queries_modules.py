@@ -69,7 +69,7 @@ def test_by_hand() -> None:
         (1, "Net_0 / Linear_0", 1, 1, 200, 100, 100, 100, 1, 70, 13),
         (1, "Net_0 / Block_0", 1, 1, 400, 170, 80, 30, 2, 100, 0),
         (2, "Net_0 / Block_0 / Linear_0", 1, 1, 200, 160, 50, 50, 1, 100, 0),
-        (None, NO_MODULE, None, None, None, None, 24, 24, 2, None, None),
+        (0, NO_MODULE, None, None, None, None, 24, 24, 2, None, None),
     ]  # fmt: skip
     assert [row["name"] for row in rows][1:3] == ["Linear_0", "Block_0"]
 
@@ -148,7 +148,7 @@ def test_selfs_of_modules_add_up_to_the_work_of_the_gpu(trace: Path) -> None:
             kernels = profile.report("operators:by=path").rows()
     except NotRecorded:
         return
-    tops = [row for row in rows if row["level"] == 0]
+    tops = [row for row in rows if row["level"] == 0 and row["path"] != NO_MODULE]
     for column in ("device_self_sum_ns", "host_self_sum_ns"):
         assert all(row[column] is None or row[column] >= 0 for row in rows)
     own = sum(row["device_self_sum_ns"] or 0 for row in rows)

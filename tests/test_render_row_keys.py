@@ -43,7 +43,7 @@ STAYS = {
     "direction", "src_kind", "dst_kind", "bucket_min_bytes", "bucket_min_ns", "bin",
     "step", "occurrence", "group", "index", "repeat", "over_ranks", "metric", "kernel", "unit",
     "grid", "block", "source", "source_file", "source_line",
-    "operator", "shapes", "registers_per_thread", "shared_bytes",
+    "operator", "shapes", "stack", "module", "registers_per_thread", "shared_bytes",
 }  # fmt: skip
 CHANGES = {
     "profile", "pid", "tid", "start_ns", "api_start_ns",

@@ -53,6 +53,8 @@ PAGE = (
     *(name for name in BESIDE[4:] if name not in rules.REPORTS),
     "idle_gaps",
     "ranges",
+    "operators:by=path",
+    "modules",
     "gpu_utilization",
     "launch_stats",
     "queue_length",
@@ -69,6 +71,8 @@ SLOW = (
     "queue_length",
     "operators",
     "operator_kernels",
+    "operators:by=path",
+    "modules",
 )
 """Those that take longest; if none is named they are left out of the page of a long recording."""
 

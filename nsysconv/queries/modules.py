@@ -17,8 +17,8 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
-from nsysconv.queries.operator_groups import TREE, tree_keys, tree_order
-from nsysconv.report import Column, Picture, Unit
+from nsysconv.queries.operator_groups import FLAME, TREE, tree_keys, tree_order
+from nsysconv.report import Column, Unit
 from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.forward_links import backward_of
 from nsysconv.timeline.modules import ModuleCalls, module_calls
@@ -141,6 +141,7 @@ class _Work:
         return {
             "name": NO_MODULE,
             "path": NO_MODULE,
+            "level": 0,
             "device_sum_ns": spent,
             "device_self_sum_ns": spent,
             "gpu_op_count": int(np.count_nonzero(outside)),
@@ -185,6 +186,6 @@ MODULES = Query(
         *(Fact.FORWARD_LINKS, *CALL_FACTS),
     },
     columns=COLUMNS,
-    picture=Picture("bars", x=("path",), values=("device_sum_ns", "host_sum_ns"), by=("rank",)),
+    picture=FLAME,
     compute=compute,
 )

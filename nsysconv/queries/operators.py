@@ -19,7 +19,7 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
-from nsysconv.queries.operator_groups import TREE, grouped, not_recorded, tree_order
+from nsysconv.queries.operator_groups import FLAME, TREE, grouped, not_recorded, tree_order
 from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline.arrays import by_group, counts, factorize, percent, sums
 from nsysconv.timeline.events import OpKind
@@ -206,9 +206,13 @@ def compute(timeline: Timeline, request: Request) -> Result:
         order = sorted(range(count), key=lambda i: (-int(spent[i]), -int(host_self[i]), texts[i]))
     rows = rows_at(values, order)
     if unlaunched:
+        if groups.paths is not None:
+            unlaunched |= {"path": NO_OPERATOR, "level": 0}
         rows = {name: [*rows[name], unlaunched.get(name)] for name in values}
     shown_rows = {name: list(column)[: request.limit or None] for name, column in rows.items()}
-    return Result(shown_rows, count + bool(unlaunched))
+    return Result(
+        shown_rows, count + bool(unlaunched), picture=None if groups.paths is None else FLAME
+    )
 
 
 def _of_linked(values: Array, linked: Array, shown: Array, group: Array, count: int) -> list[Any]:

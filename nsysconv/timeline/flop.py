@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -21,7 +21,7 @@ _CACHED = 1 << 16
 
 
 def flop_of_calls(timeline: Timeline, calls: OperatorCalls) -> Array:
-    """Return per node its floating-point operations, MISSING for what has no formula or no shapes.
+    """Return per node its floating-point operations, MISSING where there is no formula, or no shapes.
 
     Of calls inside each other only the innermost have some: `aten::linear` and `aten::matmul` call what
     does the work.
@@ -67,15 +67,12 @@ def _are_shapes(sizes: Any) -> bool:
     )
 
 
-def _matmul(first: int) -> Callable[[Shapes, Values], int]:
+def _matmul(shapes: Shapes, _: Values, *, first: int) -> int:
     # (…, M, K) by (K, N) or (…, K, N); `first` is the place of the first of the two.
-    def formula(shapes: Shapes, _: Values) -> int:
-        (*batch, rows, inner), (*_, other, columns) = shapes[first], shapes[first + 1]
-        if inner != other:
-            raise ValueError(shapes)
-        return 2 * prod(batch) * rows * inner * columns
-
-    return formula
+    (*batch, rows, inner), (*_, other, columns) = shapes[first], shapes[first + 1]
+    if inner != other:
+        raise ValueError(shapes)
+    return 2 * prod(batch) * rows * inner * columns
 
 
 def _elements(shapes: Shapes, _: Values) -> int:
@@ -83,42 +80,44 @@ def _elements(shapes: Shapes, _: Values) -> int:
 
 
 def _convolution(
-    stride: int, padding: int, dilation: int, groups: int, transposed: int | None = None
-) -> Callable[[Shapes, Values], int]:
-    # The places of the arguments; of those that are not recorded there is no formula.
-    def formula(shapes: Shapes, values: Values) -> int:
-        (batch, channels, *size), (out, _, *kernel) = shapes[0], shapes[1]
-        count = len(size)
-        group = _whole(values[groups])
-        if transposed is not None and values[transposed]:
-            return 2 * batch * prod(size) * channels * shapes[1][1] * prod(kernel)
-        steps, pads, holes = (_each(values[i], count) for i in (stride, padding, dilation))
-        results = [
-            (i + 2 * pad - hole * (k - 1) - 1) // step + 1
-            for i, k, step, pad, hole in zip(size, kernel, steps, pads, holes, strict=True)
-        ]
-        return 2 * batch * out * prod(results) * (channels // group) * prod(kernel)
-
-    return formula
+    shapes: Shapes,
+    values: Values,
+    *,
+    stride: int,
+    padding: int,
+    dilation: int,
+    groups: int,
+    transposed: int | None = None,
+) -> int:
+    # The places of the arguments; where these are not recorded there is no formula.
+    (batch, channels, *size), (out, inner, *kernel) = shapes[0], shapes[1]
+    count = len(size)
+    group = _whole(values[groups])
+    if transposed is not None and values[transposed]:
+        return 2 * batch * prod(size) * channels * inner * prod(kernel)
+    steps, pads, holes = (_each(values[i], count) for i in (stride, padding, dilation))
+    results = [
+        (i + 2 * pad - hole * (k - 1) - 1) // step + 1
+        for i, k, step, pad, hole in zip(size, kernel, steps, pads, holes, strict=True)
+    ]
+    return 2 * batch * out * prod(results) * (channels // group) * prod(kernel)
 
 
 def _convolution_backward(shapes: Shapes, values: Values) -> int:
     # Gradients of input and weight, each as much as the forward: every output with every weight.
-    (batch, out, *results), (_, channels, *size), (_, _, *kernel) = shapes[:3]
-    group, mask, transposed = _whole(values[9]), values[10], values[7]
-    places, inner = (prod(size), shapes[2][1]) if transposed else (prod(results), channels // group)
-    outer = channels if transposed else out
-    once = 2 * batch * outer * places * inner * prod(kernel)
-    wanted = 2 if mask is None else int(bool(mask[0])) + int(bool(mask[1]))
-    return once * wanted
+    (batch, out, *results), (_, channels, *size), (_, inner, *kernel) = shapes[:3]
+    transposed, group, mask = values[7], _whole(values[9]), values[10]
+    if transposed:
+        once = 2 * batch * prod(size) * channels * inner * prod(kernel)
+    else:
+        once = 2 * batch * out * prod(results) * (channels // group) * prod(kernel)
+    wanted = [True, True] if mask is None else mask[:2]
+    return once * sum(map(bool, wanted))
 
 
-def _attention(causal: int) -> Callable[[Shapes, Values], int]:
-    def formula(shapes: Shapes, values: Values) -> int:
-        pairs, depth, depth_of_values = _attended(shapes[:3], values[causal])
-        return 2 * pairs * (depth + depth_of_values)
-
-    return formula
+def _attention(shapes: Shapes, values: Values, *, causal: int) -> int:
+    pairs, depth, depth_of_values = _attended(shapes[:3], values[causal])
+    return 2 * pairs * (depth + depth_of_values)
 
 
 def _attention_backward(shapes: Shapes, values: Values) -> int:
@@ -142,7 +141,7 @@ def _whole(value: Any) -> int:
 
 
 def _each(value: Any, count: int) -> list[int]:
-    # One number stands for all dimensions.
+    # One number is for all dimensions.
     numbers = value if isinstance(value, list) else [value]
     if len(numbers) == 1:
         numbers = numbers * count
@@ -152,22 +151,25 @@ def _each(value: Any, count: int) -> list[int]:
 
 
 _FORMULAS: dict[str, Callable[[Shapes, Values], int]] = {
-    "aten::mm": _matmul(0),
-    "aten::addmm": _matmul(1),
-    "aten::bmm": _matmul(0),
-    "aten::baddbmm": _matmul(1),
-    "aten::_scaled_mm": _matmul(0),
+    "aten::mm": partial(_matmul, first=0),
+    "aten::addmm": partial(_matmul, first=1),
+    "aten::bmm": partial(_matmul, first=0),
+    "aten::baddbmm": partial(_matmul, first=1),
+    "aten::_scaled_mm": partial(_matmul, first=0),
     "aten::add": _elements,
     "aten::mul": _elements,
-    "aten::conv2d": _convolution(3, 4, 5, 6),
-    "aten::convolution": _convolution(3, 4, 5, 8, 6),
-    "aten::_convolution": _convolution(3, 4, 5, 8, 6),
-    "aten::cudnn_convolution": _convolution(3, 2, 4, 5),
-    "aten::miopen_convolution": _convolution(4, 3, 5, 6),
+    "aten::conv2d": partial(_convolution, stride=3, padding=4, dilation=5, groups=6),
+    **dict.fromkeys(
+        ("aten::convolution", "aten::_convolution"),
+        partial(_convolution, stride=3, padding=4, dilation=5, groups=8, transposed=6),
+    ),
+    "aten::cudnn_convolution": partial(_convolution, stride=3, padding=2, dilation=4, groups=5),
+    "aten::miopen_convolution": partial(_convolution, stride=4, padding=3, dilation=5, groups=6),
     "aten::convolution_backward": _convolution_backward,
-    "aten::_scaled_dot_product_flash_attention": _attention(4),
-    "aten::_scaled_dot_product_efficient_attention": _attention(6),
-    "aten::_scaled_dot_product_cudnn_attention": _attention(6),
+    "aten::_scaled_dot_product_flash_attention": partial(_attention, causal=4),
+    "aten::_scaled_dot_product_efficient_attention": partial(_attention, causal=6),
+    "aten::_scaled_dot_product_cudnn_attention": partial(_attention, causal=6),
     "aten::_scaled_dot_product_flash_attention_backward": _attention_backward,
     "aten::_scaled_dot_product_efficient_attention_backward": _attention_backward,
 }
+"""The formulas of docs/definitions.md, by operator."""

@@ -98,7 +98,7 @@ class OperatorCalls:
         return added_up(self.parent, values, self.rows)
 
     def column(self, timeline: Timeline, name: str) -> Array:
-        """Return a column of the table `operator` by node, MISSING for what is none of its rows."""
+        """Return a column of the table `operator` by node, MISSING for what is not one of its rows."""
         result = np.full(len(self.parent), MISSING)
         there = np.flatnonzero(self.operator_row >= 0)
         values = timeline.profile.columns("operator", (name,))[name]
