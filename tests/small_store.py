@@ -252,8 +252,20 @@ class Total(NamedTuple):
     stddev: float | None = None
 
 
+class Metric(NamedTuple):
+    """A hardware counter, measured over executions of a kernel."""
+
+    name: str
+    kernel: str | None
+    value: float
+    start: None = None
+    end: None = None
+    pid: int = PID
+    device: int | None = 0
+
+
 Op = Kernel | Memcpy | Memset | Migration | Graph
-Event = Op | Call | Range | Operator | OsrtCall | MpiCall | Collective | Fault | Overhead | Sync
+Event = Op | Call | Range | Operator | OsrtCall | MpiCall | Collective | Fault | Overhead | Sync | Metric
 Row = Event | Total
 TOTALS = frozenset(fact for fact in Fact if fact.value.endswith("_totals"))
 EVENTS = frozenset(Fact) - TOTALS
@@ -261,7 +273,7 @@ _TABLES: dict[type, str] = {
     Kernel: "kernel", Memcpy: "memcpy", Memset: "memset", Migration: "unified_memory_event",
     Graph: "graph_launch", Call: "api_call", Range: "range", Operator: "operator",
     Overhead: "overhead", Sync: "sync", OsrtCall: "osrt_call", MpiCall: "mpi_call",
-    Collective: "collective", Fault: "page_fault",
+    Collective: "collective", Fault: "page_fault", Metric: "metric_sample",
 }  # fmt: skip
 _SAME_NAME = {"forward_thread": "forward_thread", "correlation": "correlation_id",
               "stream": "stream_id", "device": "device_id",
@@ -281,7 +293,7 @@ _NAMED = {"instruction": "instruction_id", "file": "source_file_id",
           "short": "short_name_id", "mangled": "mangled_name_id",
           "group": "group_id", "members": "group_ranks_id", "shapes": "shapes_id",
           "stack": "stack_id", "arguments": "arguments_id",
-          "types": "types_id"}  # fmt: skip
+          "types": "types_id", "kernel": "kernel_name_id"}  # fmt: skip
 _KINDS = {Range: codes.RANGE_KINDS, Operator: codes.OPERATOR_KINDS,
           Overhead: codes.OVERHEAD_KINDS, MpiCall: codes.MPI_KINDS,
           Collective: codes.COLLECTIVE_KINDS,
@@ -312,6 +324,9 @@ def _stored(row: Event, names: dict[str, int]) -> dict[str, Any]:
     start, end = row.start, row.end
     stored: dict[str, Any] = {
         "start_ns": start, "dur_ns": None if start is None or end is None else end - start}  # fmt: skip
+    if isinstance(row, Metric):
+        del stored["dur_ns"]
+        stored["value_max"] = row.value
     for field, value in row._asdict().items():
         if field in _SAME_NAME:
             stored[_SAME_NAME[field]] = value

@@ -216,14 +216,12 @@ def test_the_makefile_explains_its_targets() -> None:
 
 
 _TABLE_ROW = re.compile(r"^\| [^|]* \| ([^|]*) \|$", re.M)
-# Reports and options that other-tools.md names and that are not here yet.
-AHEAD = {"modules", "operators:python"}
 
 
 def unknown_names(page: str) -> Iterator[str]:
     """What the second column of tables names that is no report, option, column, command or flag."""
     known = {column.name for name in REPORTS for column in query(name).columns}
-    known |= {*REPORTS, *AHEAD, ""}
+    known |= {*REPORTS, ""}
     known |= {f"{name}:{option.name}" for name in REPORTS for option in query(name).options}
     known |= {f"nsysconv {command}" for command in commands()}
     flags = set(re.findall(r"`(--[a-z-]+)`", text_of("cli.md")))

@@ -16,13 +16,13 @@ import pytest
 from conftest import REAL, REAL_TRACES, name_of, real
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Kernel, Memcpy, Operator, Range, opened
+from small_store import Call, Kernel, Memcpy, Metric, Operator, Range, opened
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.operators import NO_OPERATOR
-from nsysconv.timeline.kernel_categories import uses_tensor_cores
+from nsysconv.timeline.kernel_categories import tensor_cores_by_name
 from nsysconv.timeline.operator_calls import without_lists_of_tensors
 from nsysconv.timeline.range_names import group_name
 from nsysconv.timeline.slices import Slice
@@ -457,10 +457,27 @@ def test_kernels_of_no_operator_are_rows_too() -> None:
     ("Cijk_Ailk_Bljk_SB_MT64x64x8_SN", "no"), ("void vectorized_elementwise_kernel<4>", "no"),
     ("triton_poi_fused_addmm_relu_0", "no"), ("triton_tem_fused_mm_3", "unknown"),
     ("_matmul_kernel", "no"), ("my_gemm", "unknown"), ("void implicit_convolve_sgemm<float>", "no"),
-    ("fbgemm_gpu_lookup", "no"),
+    ("fbgemm_gpu_lookup", "no"), ("attn_fwd", "yes"),
+    ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2", "yes"),
+    ("bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16", "yes"), ("bmm_small", "no"),
+    ("fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausal", "yes"),
 ])  # fmt: skip
 def test_names_of_kernels_on_tensor_cores(name: str, answer: str) -> None:
-    assert uses_tensor_cores(name) == answer
+    assert tensor_cores_by_name(name) == answer
+
+
+def test_hardware_counters_decide_before_names() -> None:
+    """Of kernels of a name whose use was measured; of samples nobody knows whose it was."""
+    events = (
+        Kernel(0, 10, name="mine"), Kernel(10, 30, name="sgemm_nn"), Kernel(30, 70, name="h884gemm"),
+        Kernel(70, 80, name="other"),
+        Metric("tensor_precision_fu_utilization", "mine", 3.0),
+        Metric("tensor_precision_fu_utilization", "sgemm_nn", 0.0),
+        Metric("tensor_precision_fu_utilization", "h884gemm", 0.0),
+        Metric("achieved_occupancy", "other", 0.5), Metric("sm__pipe_tensor_cycles_active", None, 7.0),
+    )  # fmt: skip
+    answers = {row["name"]: row["tensor_cores"] for row in rows_of(*events, spec="kernels")}
+    assert answers == {"mine": "yes", "sgemm_nn": "no", "h884gemm": "no", "other": "no"}
 
 
 # -- a slow version

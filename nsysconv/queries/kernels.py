@@ -99,7 +99,7 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
 def _tensor_cores(timeline: Timeline, group: Array, names: list[str], spelling: str) -> list[str]:
     # Of names that do not say it, as those of all that have it do.
     if spelling == "demangled":
-        return list(map(uses_tensor_cores, names))
+        return [uses_tensor_cores(timeline, name) for name in names]
     use = tensor_core_use(timeline)[timeline.rows("kernel")]
     _, (groups, uses) = factorize(group, use)
     answers = [ANSWERS[UNKNOWN]] * len(names)
@@ -128,5 +128,5 @@ def _from_totals(timeline: Timeline) -> ColumnValues:
         "kernel_sum_ns": [total.sum_ns for total in kernels],
         "kernel_pct": percent(np.array(spent), sum(spent) or 1),
         **{name: [getattr(total, name) for total in kernels] for name in statistics},
-        "tensor_cores": [uses_tensor_cores(name) for (_, name), _ in rows],
+        "tensor_cores": [uses_tensor_cores(timeline, name) for (_, name), _ in rows],
     }

@@ -162,7 +162,7 @@ def _row(timeline: Timeline, device: int, names: Mapping[Any, Any], calls: _Call
     if made is None:
         return row
     span = made.span
-    row |= {"span_start_ns": span.start, "span_ns": span.length, **_account_values(made)}
+    row |= {"span_start_ns": span.start, "span_ns": span.length, **_account_values(timeline, made)}
     if own is not None:
         row |= {"window_start_ns": own.start, "window_ns": own.length}
         if Fact.API_LINKS in timeline.profile.facts and not timeline.clocks_disagree:
@@ -171,7 +171,7 @@ def _row(timeline: Timeline, device: int, names: Mapping[Any, Any], calls: _Call
     return row
 
 
-def _account_values(made: Account) -> Row:
+def _account_values(timeline: Timeline, made: Account) -> Row:
     busy = sum(made.times[name] for name in OPERATION_CLASSES)
     kernels = [
         entry for entry in made.entries if entry.part in ("computation", "communication")
@@ -184,7 +184,7 @@ def _account_values(made: Account) -> Row:
     whole = sum(by_name.values())
     by_use = dict.fromkeys(ANSWERS, 0)
     for name, spent in by_name.items():
-        by_use[uses_tensor_cores(name)] += spent
+        by_use[uses_tensor_cores(timeline, name)] += spent
     return {
         **{
             column: None if name in made.not_recorded else made.times[name]

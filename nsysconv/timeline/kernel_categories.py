@@ -18,10 +18,10 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.names import shorten
-from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import Array, blocks, factorize, take
+from nsysconv.report import MISSING, values_of
+from nsysconv.timeline.arrays import Array, among, blocks, distinct, factorize, take
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.timeline import Timeline, cached, cached_whole
+from nsysconv.timeline.timeline import Timeline, cached, cached_whole, cached_whole_small
 
 COMMUNICATION = "communication"
 OTHER = "other"
@@ -180,20 +180,35 @@ ANSWERS = ("no", "yes", "unknown")
 NO, YES, UNKNOWN = range(3)
 
 _TENSOR_CORES = "tensor_cores.toml"
+# Of a counter: the greatest over executions of the kernel, else its mean.
+_VALUES = ("value_max", "value_avg")
+_ROWS_AT_ONCE = 1 << 16
+
+
+@cache
+def _of_tensor_cores() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(_TENSOR_CORES).read_text(encoding="utf-8"))
 
 
 @cache
 def eligible() -> frozenset[str]:
     """Return the names of the operators whose work could run on Tensor Cores."""
-    text = Path(__file__).with_name(_TENSOR_CORES).read_text(encoding="utf-8")
-    return frozenset(tomllib.loads(text)["operators"]["eligible"])
+    return frozenset(_of_tensor_cores()["operators"]["eligible"])
 
 
 @lru_cache(maxsize=1 << 16)
-def uses_tensor_cores(name: str) -> str:
-    """Return whether a kernel of that name uses Tensor Cores: no, yes, unknown."""
+def tensor_cores_by_name(name: str) -> str:
+    """Return whether a kernel of that name uses Tensor Cores, as the name says: no, yes, unknown."""
     answer = _own_rules(_TENSOR_CORES).category(name)
     return answer if answer in ANSWERS else ANSWERS[NO]
+
+
+def uses_tensor_cores(timeline: Timeline, name: str) -> str:
+    """Return whether kernels of that name use Tensor Cores: no, yes, unknown.
+
+    Hardware counters decide where they were measured in kernels of that name, else the name.
+    """
+    return _measured(timeline).get(name) or tensor_cores_by_name(name)
 
 
 @cached_whole
@@ -202,6 +217,34 @@ def tensor_core_use(timeline: Timeline) -> Array:
     place, ids = kernel_name_ids(timeline)
     texts = timeline.profile.names(ids[ids != MISSING])
     answers = [
-        ANSWERS.index(uses_tensor_cores(texts[i])) if i in texts else UNKNOWN for i in ids.tolist()
+        ANSWERS.index(uses_tensor_cores(timeline, texts[i])) if i in texts else UNKNOWN
+        for i in ids.tolist()
     ]
     return take(np.array(answers, np.int8), place)
+
+
+@cached_whole_small
+def _measured(timeline: Timeline) -> dict[str, str]:
+    # "yes" or "no" by kernels' names, where counters of their use were measured.
+    profile = timeline.profile
+    if not profile.row_count("metric_sample"):
+        return {}
+    columns = profile.columns("metric_sample", ("name_id", "kernel_name_id"))
+    names = profile.names(distinct(columns["name_id"]))
+    counter = re.compile("|".join(_of_tensor_cores()["counters"]["patterns"]), re.IGNORECASE)
+    wanted = np.array([i for i, text in names.items() if counter.fullmatch(text)], np.int64)
+    kernels = columns["kernel_name_id"]
+    rows = np.flatnonzero(among(columns["name_id"], wanted) & (kernels != MISSING))
+    if not len(rows):
+        return {}
+    parts = [
+        [values_of(batch.column(name), np.nan).astype(np.float64) for name in _VALUES]
+        for batch in profile.batches("metric_sample", _ROWS_AT_ONCE, _VALUES)
+    ]
+    largest = np.fmax(*(np.concatenate(column)[rows] for column in zip(*parts, strict=True)))
+    texts = profile.names(distinct(kernels[rows]))
+    result: dict[str, str] = {}
+    for kernel, value in zip(kernels[rows].tolist(), largest.tolist(), strict=True):
+        name = texts[kernel]
+        result[name] = ANSWERS[YES] if value > 0 else result.get(name, ANSWERS[NO])
+    return result

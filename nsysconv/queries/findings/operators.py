@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from nsysconv.timeline.kernel_categories import (
     uses_tensor_cores,
 )
 from nsysconv.timeline.range_names import split_name
+from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import compute_capability
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def tensor_cores_unused(scene: Scene) -> Found | None:
     """Measure products and convolutions of PyTorch's that run without Tensor Cores."""
     if not _has_operators(scene):
         return None
-    mine = _kernels_named(scene, _runs_without)
+    mine = _kernels_named(scene, partial(_runs_without, scene.timeline))
     at_most = _of_kernels(scene, mine)
     if not scene.speaks("tensor_cores_unused", at_most):
         return at_most
@@ -81,9 +83,9 @@ def tensor_cores_unused(scene: Scene) -> Found | None:
     return _of_kernels(scene, mine)
 
 
-def _runs_without(name: str) -> bool:
+def _runs_without(timeline: Timeline, name: str) -> bool:
     return (
-        uses_tensor_cores(name) == ANSWERS[NO]
+        uses_tensor_cores(timeline, name) == ANSWERS[NO]
         and rules().category(name) in _PRODUCTS
         and not _NO_CANDIDATE.search(name)
     )
