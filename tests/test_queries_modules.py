@@ -94,6 +94,18 @@ def test_a_module_that_an_operator_calls_is_inside_both() -> None:
         ("Net_0", 20, 1), ("Net_0 / Linear_0", 30, 0)]  # fmt: skip
 
 
+def test_where_no_module_was_called_there_are_no_rows() -> None:
+    with opened(function(0, 10), Call(2, 4, 1), Kernel(5, 9, 1)) as profile:
+        assert profile.report("modules").rows() == []
+
+
+def test_what_is_cut_is_cut_last() -> None:
+    with opened(*EXAMPLE) as profile:
+        report = profile.report("modules", limit=2)
+    assert [row["name"] for row in report.rows()] == ["Net_0", "Linear_0"]
+    assert report.row_count == 5
+
+
 def test_without_python_functions_there_are_none() -> None:
     with (
         opened(*EXAMPLE, without=[Fact.PYTHON_FUNCTIONS]) as profile,

@@ -373,8 +373,8 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     text = page_of(tmp_path, *hostile())
     page = outline(text)
     assert page.tags.isdisjoint({"img", "b>", "object"})
-    # The data of the time line and of the ranges' flame graph, and the script.
-    assert len(page.inside["script"]) == 3
+    # The data of the time line and of the flame graphs of ranges and operators, and the script.
+    assert len(page.inside["script"]) == 4
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
     for name in INJECTIONS:
         assert any(cell.endswith(escaped(name)) for cell in page.cells)

@@ -337,6 +337,7 @@ def test_each_report_of_a_profile_shows_itself(name: str) -> None:
     sources = {
         "ranges": NSYS / "ranges-3.28.1.sqlite",
         "operators": FIXTURES / "kineto" / "recorded-plain.json.gz",
+        "modules": FIXTURES / "kineto" / "recorded-training.json.gz",
     }
     source = sources.get(name, TWO_GPUS)
     late = (Kernel(0, 90, name="nccl_AllReduce"), Kernel(20, 90, device=1, name="nccl_AllReduce"))

@@ -67,7 +67,15 @@ def test_reports_are_those_of_today(tmp_path: Path, shelf: Shelf, version: int) 
     for found, wanted in zip(
         api.report_on(before, names, limit=0), api.report_on(now, names, limit=0), strict=True
     ):
-        assert found.table == wanted.table
+        assert without_backward(found) == without_backward(wanted)
+
+
+def without_backward(report: api.ShownReport) -> list[dict[str, object]]:
+    """The rows, but for what was not recorded: which operators are of the backward pass."""
+    return [
+        {name: value for name, value in row.items() if not name.startswith("backward_")}
+        for row in report.rows()
+    ]
 
 
 def test_nothing_is_added_to_an_older_store_and_it_can_be_made_anew(tmp_path: Path, shelf: Shelf) -> None:

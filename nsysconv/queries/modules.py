@@ -83,13 +83,16 @@ def compute(timeline: Timeline, request: Request) -> Result:
     weight = (
         values["device_sum_ns"] if work.is_known and work.spent.any() else values["host_sum_ns"]
     )
+    # Of a slice those in which it has a call, and what these lie in.
+    is_there = added_up(paths.parent, values["call_count"], np.arange(count)) > 0
     order = tree_order(paths, weight, request.limit)
-    order = order[values["call_count"][order] > 0]
-    rows = rows_at(values, order)
-    if outside := work.of_no_module():
+    rows = rows_at(values, order[is_there[order]])
+    # Where no module was called all is outside, and no row says more.
+    outside = work.of_no_module() if is_there.any() else {}
+    if outside:
         rows = {name: [*rows[name], outside.get(name)] for name in values}
     shown = {name: list(column)[: request.limit or None] for name, column in rows.items()}
-    return Result(shown, int(np.count_nonzero(values["call_count"])) + bool(outside))
+    return Result(shown, int(np.count_nonzero(is_there)) + bool(outside))
 
 
 class _Work:
@@ -106,7 +109,8 @@ class _Work:
         is_held[held] = True
         launched_in = _of_calls(timeline, calls, modules)
         self._module = np.where(is_held[launched_in], launched_in, -1)
-        self._dur = ops.dur
+        self._timeline = timeline
+        self._dur, self._pid = ops.dur, ops.pid
         self.spent = self._by_path(ops.dur)
         # The backward of an operator is that of the module which it is in.
         linked = backward_of(timeline, calls)
@@ -134,17 +138,18 @@ class _Work:
 
     def of_no_module(self) -> dict[str, Any]:
         """Return the row of what was launched in no module; empty if all was launched in some."""
-        outside = self._module < 0
-        if not self.is_known or not outside.any():
+        outside = np.flatnonzero(self._module < 0)
+        if not self.is_known or not len(outside):
             return {}
         spent = int(self._dur[outside].sum())
         return {
             "name": NO_MODULE,
+            "rank": ranks_by_group(self._timeline, self._pid[outside], outside * 0, 1)[0],
             "path": NO_MODULE,
             "level": 0,
             "device_sum_ns": spent,
             "device_self_sum_ns": spent,
-            "gpu_op_count": int(np.count_nonzero(outside)),
+            "gpu_op_count": len(outside),
         }
 
     def _by_path(self, values: Array) -> Array:
@@ -163,7 +168,7 @@ class _Work:
 
     def _of_nodes(self, timeline: Timeline) -> Array:
         # Durations of the GPU operations launched in each node.
-        node = np.where(timeline.owner >= 0, self._calls.node_of_call[timeline.owner], -1)
+        node = np.append(self._calls.node_of_call, -1)[timeline.owner]
         some = np.flatnonzero(node >= 0)
         own = sums(node[some], self._dur[some], len(self._calls.parent))
         return self._calls.with_nested(own)

@@ -258,6 +258,7 @@ class _Work:
     # -1 for none.
 
     def __init__(self, timeline: Timeline, calls: OperatorCalls, held: Array) -> None:
+        self._timeline = timeline
         self._calls = calls
         self._ops = ops = timeline.ops
         self._node = node_of_ops(timeline, calls, held)
@@ -331,6 +332,7 @@ class _Work:
         spent, on_cores = int(self._ops.dur[mine].sum()), int(self._on_cores[mine].sum())
         return {
             "name": NO_OPERATOR,
+            "rank": ranks_by_group(self._timeline, self._ops.pid[mine], mine * 0, 1)[0],
             "device_sum_ns": spent,
             "device_self_sum_ns": spent,
             "device_self_pct": float(percent(spent, int(self._ops.dur.sum()))),
