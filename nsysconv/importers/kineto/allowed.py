@@ -60,7 +60,12 @@ def _entries(stack: str) -> Iterator[str]:
 
 def has_values(operator: Any) -> bool:
     """Return whether the values of this operator's inputs are kept."""
-    return isinstance(operator, str) and bool(_WITH_VALUES.fullmatch(operator))
+    return isinstance(operator, str) and _has_values(operator)
+
+
+@lru_cache(_CACHED)
+def _has_values(operator: str) -> bool:
+    return _WITH_VALUES.fullmatch(operator) is not None
 
 
 @lru_cache(_CACHED)

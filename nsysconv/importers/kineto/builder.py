@@ -290,19 +290,13 @@ class RowBuilder:
             "sequence_number": pack_integers([a.sequence for a in args]),
             "shapes_id": self._optional_names(shapes, _text_of_raw),
             "types_id": self._optional_names([a.types for a in args], _text_of_raw),
-            "arguments_id": self._allowed_names(
-                [
-                    a.values if has_values(e.name) else None
-                    for a, e in zip(args, events, strict=True)
-                ],
-                allowed_values,
-            ),
+            "arguments_id": self._values(events, [a.values for a in args]),
             # Of Python functions the functions around them say the same.
             "stack_id": pack_constant(MISSING, len(events))
             if kind == PYTHON_FUNCTION
             else self._allowed_names([a.stack for a in args], allowed_stack),
             **_integers(args, forward_thread="forward_thread", op_id="op_id"),
-            "is_open": pack_integers([1 if a.finished is False else None for a in args]),
+            "is_open": _are_open([a.finished for a in args]),
         }
 
     def _ranges(self, events: list[Event], args: list[Args]) -> PackedColumns:
@@ -361,6 +355,14 @@ class RowBuilder:
             return pack_constant(MISSING, len(texts))
         ids = self._name_ids
         return pack_integers([MISSING if text is None else ids[spell(text)] for text in texts])
+
+    def _values(self, events: list[Event], texts: list[Any]) -> bytes:
+        if texts.count(None) < len(texts):
+            texts = [
+                text if has_values(event.name) else None
+                for event, text in zip(events, texts, strict=True)
+            ]
+        return self._allowed_names(texts, allowed_values)
 
     def _allowed_names(self, texts: list[Any], allowed: Callable[[bytes], str | None]) -> bytes:
         if texts[0] is None and texts.count(None) == len(texts):
@@ -429,6 +431,12 @@ def _integers(args: list[Args], **attributes: str) -> PackedColumns:
         column: pack_integers([*map(attrgetter(attribute), args)])
         for column, attribute in attributes.items()
     }
+
+
+def _are_open(finished: list[Any]) -> bytes:
+    if finished.count(None) == len(finished):
+        return pack_constant(MISSING, len(finished))
+    return pack_integers([1 if each is False else None for each in finished])
 
 
 def _constants(events: list[Event], **values: int) -> PackedColumns:
