@@ -47,6 +47,7 @@ from nsysconv.store.address import Url
 from nsysconv.store.location import Location, ask, reading, writing
 from nsysconv.store.postgresql import PostgresqlConnection
 from nsysconv.store.read import find_profile
+from nsysconv.store.user_sql import views
 from nsysconv.store.write import Origin
 
 pytestmark = [
@@ -418,11 +419,34 @@ def test_a_store_of_another_version(url: Url, tmp_path: Path) -> None:
     api.import_files([BASIC], url)
     with PostgresqlConnection(url) as connection:
         connection.execute("UPDATE nsysconv_store SET schema_version = 99")
-    for words in (("runs", url.secret), ("import", OTHER, "-o", url.secret)):
+    known = f"reads {schema.OLDEST_READ} to {schema.SCHEMA_VERSION}", f"writes {schema.SCHEMA_VERSION}"
+    asked = ("runs", url.secret), ("import", OTHER, "-o", url.secret)
+    for words, ours in zip(asked, known, strict=True):
         outcome = command(*words, cwd=tmp_path)
         assert outcome.status == 3
-        assert f"schema version 99, this nsysconv reads {schema.SCHEMA_VERSION}" in outcome.err
+        assert f"schema version 99, this nsysconv {ours}" in outcome.err
         assert "pip install --upgrade" in outcome.err
+
+
+def test_a_store_of_an_older_version_is_read_and_not_added_to(url: Url, tmp_path: Path) -> None:
+    api.import_files([BASIC], url)
+    asked = ("report", url.secret, "kernels", "summary", "-f", "csv", "-o", ".")
+    assert command(*asked, cwd=tmp_path).status == 0
+    wanted = (tmp_path / "kernels.csv").read_bytes()
+    with PostgresqlConnection(url) as connection:
+        for view in views():
+            connection.execute(f"DROP VIEW {view}")
+        for column in schema.columns_since(schema.OLDEST_READ):
+            connection.execute(f'ALTER TABLE "{column.table.name}" DROP COLUMN {column.name}')
+        connection.execute(f"UPDATE nsysconv_store SET schema_version = {schema.OLDEST_READ}")
+    assert command(*asked, cwd=tmp_path).status == 0
+    assert (tmp_path / "kernels.csv").read_bytes() == wanted
+    outcome = command("import", OTHER, "-o", url.secret, cwd=tmp_path)
+    assert outcome.status == 3
+    assert f"nsysconv import {url} -o ANOTHER-DATABASE" in outcome.err
+    # A new store is made of what it holds.
+    assert command("import", url.secret, "-o", "new.db", cwd=tmp_path).status == 0
+    assert labels(tmp_path / "new.db") == labels(url)
 
 
 def test_tables_of_others_are_left_alone(url: Url, tmp_path: Path) -> None:
