@@ -66,9 +66,9 @@ def test_by_hand() -> None:
         rows = profile.report("modules").rows()
     assert [tuple(row[name] for name in COLUMNS) for row in rows] == [
         (0, "Net_0", 1, 0, 1000, 400, 187, 7, 4, 170, 13),
-        (1, "Net_0 / Linear_0", 1, 1, 200, 100, 100, 100, 1, 70, 13),
-        (1, "Net_0 / Block_0", 1, 1, 400, 170, 80, 30, 2, 100, 0),
-        (2, "Net_0 / Block_0 / Linear_0", 1, 1, 200, 160, 50, 50, 1, 100, 0),
+        (1, "Net_0/Linear_0", 1, 1, 200, 100, 100, 100, 1, 70, 13),
+        (1, "Net_0/Block_0", 1, 1, 400, 170, 80, 30, 2, 100, 0),
+        (2, "Net_0/Block_0/Linear_0", 1, 1, 200, 160, 50, 50, 1, 100, 0),
         (0, NO_MODULE, None, None, None, None, 24, 24, 2, None, None),
     ]  # fmt: skip
     assert [row["name"] for row in rows][1:3] == ["Linear_0", "Block_0"]
@@ -78,8 +78,8 @@ def test_operators_by_module() -> None:
     with opened(*EXAMPLE) as profile:
         rows = profile.report("operators:by=module").rows()
     assert {(row["name"], row["module"]): row["host_sum_ns"] for row in rows if row["host_sum_ns"]} == {
-        ("aten::linear", "Net_0 / Linear_0"): 100, ("aten::addmm", "Net_0 / Linear_0"): 80,
-        ("aten::to", "Net_0 / Block_0"): 30, ("aten::linear", "Net_0 / Block_0 / Linear_0"): 40,
+        ("aten::linear", "Net_0/Linear_0"): 100, ("aten::addmm", "Net_0/Linear_0"): 80,
+        ("aten::to", "Net_0/Block_0"): 30, ("aten::linear", "Net_0/Block_0/Linear_0"): 40,
         ("LinearBackward0", None): 100, ("AddmmBackward0", None): 70,
     }  # fmt: skip
 
@@ -91,7 +91,7 @@ def test_a_module_that_an_operator_calls_is_inside_both() -> None:
     with opened(*events) as profile:
         rows = profile.report("modules").rows()
     assert [(row["path"], row["host_self_sum_ns"], row["operator_count"]) for row in rows] == [
-        ("Net_0", 20, 1), ("Net_0 / Linear_0", 30, 0)]  # fmt: skip
+        ("Net_0", 20, 1), ("Net_0/Linear_0", 30, 0)]  # fmt: skip
 
 
 def test_where_no_module_was_called_there_are_no_rows() -> None:
@@ -117,7 +117,7 @@ def test_without_python_functions_there_are_none() -> None:
 
 def in_tree(nodes: list[dict[str, Any]], around: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     for node in nodes:
-        path = f"{around} / {node['name']}" if around else node["name"]
+        path = f"{around}/{node['name']}" if around else node["name"]
         yield path, node
         yield from in_tree(node["children"], path)
 

@@ -63,8 +63,8 @@ class Result:
 
     `row_count` is the number of all rows if `values` has only the first ones (None: it has all).
     `notes` are caveats that computing revealed. `unused` are facts of the query's `uses` on which no
-    value here depends, so that notes on them are not shown. `picture` is drawn in place of the query's,
-    where an option asked for other rows.
+    value here depends, so that notes on them are not shown. `picture` and `title` are in place of the
+    query's, where an option asked for other rows.
     """
 
     values: ColumnValues
@@ -72,6 +72,7 @@ class Result:
     notes: tuple[Note, ...] = ()
     unused: AbstractSet[Fact] = frozenset()
     picture: Picture | None = None
+    title: str = ""
 
 
 class Aggregator(Protocol):

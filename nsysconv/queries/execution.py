@@ -188,8 +188,8 @@ def _header(timeline: Timeline, job: _Job, notes: Sequence[Note], facts: frozens
 def _with_rows(report: Report, declared: Query, result: Result, request: Request) -> Report:
     table = report_table(report.columns, result.values)
     count = table.num_rows if result.row_count is None else result.row_count
-    picture = result.picture or report.picture
-    report = replace(report, table=table, row_count=count, picture=picture)
+    picture, title = result.picture or report.picture, result.title or report.title
+    report = replace(report, title=title, table=table, row_count=count, picture=picture)
     if declared.say:
         # Of all rows: a limit is one of tables.
         report = replace(report, said=declared.say(report.rows()))

@@ -31,13 +31,12 @@ NO_MODULE = "[no module]"
 COLUMNS = (
     PROFILE,
     Column("rank", Unit.ID, "Rank of the only ranked process with such calls.", key=True),
-    TREE[0],
     key_column(
         "name",
         "The module, by its class and which of that class it is; [no module]: GPU operations that were "
         "launched in none.",
     ),
-    TREE[1],
+    *TREE,
     count_column("call_count", "Calls."),
     count_column("operator_count", "Operators directly in it: in no module or operator inside."),
     sum_column("host_sum_ns", "Sum of the calls' durations.", "call_count"),

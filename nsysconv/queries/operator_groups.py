@@ -20,7 +20,11 @@ from nsysconv.timeline.timeline import Timeline
 
 TREE = (
     Column(
-        "path", Unit.TEXT, "Names of all that it lies in, outermost first, and its own.", key=True
+        "path",
+        Unit.TEXT,
+        "Names of all that it lies in, outermost first, and its own.",
+        key=True,
+        brief=False,
     ),
     Column("level", Unit.ID, "How many it lies in."),
 )
@@ -82,7 +86,7 @@ def grouped(
 def tree_keys(paths: Paths, names: Sequence[str]) -> dict[str, Sequence[Any]]:
     """Return the key columns of the rows of a tree, by path, and their levels."""
     last = [names[i] for i in paths.name.tolist()]
-    texts = path_texts(paths.parent, last.__getitem__, np.arange(len(paths)), " / ")
+    texts = path_texts(paths.parent, last.__getitem__, np.arange(len(paths)))
     return {"name": last, "path": texts, "level": paths.level.tolist()}
 
 

@@ -146,6 +146,13 @@ COLUMNS = (
         brief=False,
     ),
 )
+_TITLES = {
+    "shapes": "Operators by shapes of inputs",
+    "stack": "Operators by call stack",
+    "module": "Operators by module",
+    "overload": "Operators by overload",
+    "path": "Operators as a tree",
+}
 _ON_GPU = tuple(
     column.name
     for column in COLUMNS
@@ -211,7 +218,10 @@ def compute(timeline: Timeline, request: Request) -> Result:
         rows = {name: [*rows[name], unlaunched.get(name)] for name in values}
     shown_rows = {name: list(column)[: request.limit or None] for name, column in rows.items()}
     return Result(
-        shown_rows, count + bool(unlaunched), picture=None if groups.paths is None else FLAME
+        shown_rows,
+        count + bool(unlaunched),
+        picture=None if groups.paths is None else FLAME,
+        title=_TITLES.get(options["by"], ""),
     )
 
 
@@ -366,7 +376,7 @@ def _yes_or_no(numbers: Array) -> list[str]:
 
 
 OPERATORS = Query(
-    title="Operators",
+    title="Operators by name",
     any_of={Fact.OPERATORS, Fact.RANGES},
     needs=set(),
     needs_with=_needs_with,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context, Decimal
+from operator import add
 from typing import Any
 
 from nsysconv.names import escaped
@@ -13,6 +14,8 @@ from nsysconv.report import Column, Printed, Report, Unit, Value, scale_for
 
 # As many digits as the largest double has before the point, and then some.
 _CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
+# By which names of a tree are set in, and at most so often.
+_INDENT, _DEEPEST = "  ", 20
 # Every double keeps this many digits of a decimal number.
 _DIGITS = 15
 
@@ -117,7 +120,8 @@ class DisplayTable:
 
 def all_columns(report: Report) -> DisplayTable:
     """Return every declared column that people are to see."""
-    return DisplayTable(tuple(display_column(*shown) for shown in _visible_columns(report)))
+    columns = tuple(display_column(*shown) for shown in _visible_columns(report))
+    return _set_in(DisplayTable(columns), report)
 
 
 def _visible_columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
@@ -137,7 +141,26 @@ def informative_columns(report: Report) -> DisplayTable:
             shown.append(display_column(column, values))
         elif not column.key:
             unrecorded.append(column.name)
-    return DisplayTable(tuple(shown), tuple(unrecorded))
+    return _set_in(DisplayTable(tuple(shown), tuple(unrecorded)), report)
+
+
+def _set_in(table: DisplayTable, report: Report) -> DisplayTable:
+    # Names of a tree by how deep they lie, if the report has not done so.
+    picture = report.picture
+    if picture is None or not picture.level:
+        return table
+    values = dict(zip((c.name for c in report.columns), report.by_column(), strict=True))
+    (label,) = picture.x
+    if any(str(name).startswith(_INDENT) for name in values[label]):
+        return table
+    indents = [_INDENT * min(int(level or 0), _DEEPEST) for level in values[picture.level]]
+    columns = (
+        replace(shown, cells=tuple(map(add, indents, shown.cells)))
+        if shown.column.name == label
+        else shown
+        for shown in table.columns
+    )
+    return replace(table, columns=tuple(columns))
 
 
 def display_column(column: Column, values: Sequence[Value]) -> DisplayColumn:

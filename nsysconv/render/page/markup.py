@@ -9,12 +9,11 @@ import html
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from operator import add
 from typing import Any
 
 from nsysconv.names import escaped, shorten, shorten_kernel
 from nsysconv.render import display
-from nsysconv.render.display import DisplayColumn, DisplayTable, informative_columns
+from nsysconv.render.display import DisplayColumn, informative_columns
 from nsysconv.report import ProfileRef, Report, Unit, human, scale_for
 
 LONGEST = 60
@@ -124,7 +123,6 @@ def row_place(row: dict[str, Any], profiles: Sequence[ProfileRef]) -> str:
 
 _FEW = 8
 """Tables of at most this number of rows have no search field."""
-_INDENT, _DEEPEST = "  ", 20
 
 
 def report_table_html(report: Report) -> Iterator[str]:
@@ -135,7 +133,7 @@ def report_table_html(report: Report) -> Iterator[str]:
     if not report.in_rows:
         yield from (f"<p>{escape(line)}</p>" for line in display.sentences_below(report, ()))
         return
-    display_table = _set_in(informative_columns(report), report)
+    display_table = informative_columns(report)
     ident = f"t{anchor(report.name)[1:]}"
     minor = [i for i, shown in enumerate(display_table.columns, 1) if not shown.column.brief]
     long = any(len(cell) > len(short) for shown in display_table.columns
@@ -155,25 +153,6 @@ def report_table_html(report: Report) -> Iterator[str]:
     yield "</table></div>"
     for line in display.sentences_below(report, display_table.unrecorded):
         yield f'<p class="quiet">{escape(line)}</p>'
-
-
-def _set_in(table: DisplayTable, report: Report) -> DisplayTable:
-    # Names of a tree by how deep they lie, if the report has not done so.
-    picture = report.picture
-    if picture is None or not picture.level:
-        return table
-    values = dict(zip((c.name for c in report.columns), report.by_column(), strict=True))
-    (label,) = picture.x
-    if any(str(name).startswith(_INDENT) for name in values[label]):
-        return table
-    indents = [_INDENT * min(int(level or 0), _DEEPEST) for level in values[picture.level]]
-    columns = (
-        replace(shown, cells=tuple(map(add, indents, shown.cells)))
-        if shown.column.name == label
-        else shown
-        for shown in table.columns
-    )
-    return replace(table, columns=tuple(columns))
 
 
 def _header(shown: DisplayColumn) -> str:
