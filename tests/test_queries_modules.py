@@ -94,6 +94,12 @@ def test_a_module_that_an_operator_calls_is_inside_both() -> None:
         ("Net_0", 20, 1), ("Net_0/Linear_0", 30, 0)]  # fmt: skip
 
 
+def test_a_module_that_crosses_the_end_of_another_is_outside_of_it() -> None:
+    with opened(module(0, 60, "M_0"), module(30, 90, "N_0")) as profile:
+        rows = profile.report("modules").rows()
+    assert {row["path"]: row["host_self_sum_ns"] for row in rows} == {"M_0": 60, "N_0": 60}
+
+
 def test_where_no_module_was_called_there_are_no_rows() -> None:
     with opened(function(0, 10), Call(2, 4, 1), Kernel(5, 9, 1)) as profile:
         assert profile.report("modules").rows() == []

@@ -155,6 +155,46 @@ def test_floating_point_operations_are_those_of_the_innermost() -> None:
     assert rows == {"aten::mm": (96, None), "aten::bmm": (48, None)}
 
 
+def test_sums_beyond_an_integer_are_not_given() -> None:
+    """5·10^15 each: a thousand of them are 5·10^18, two thousand more than 2^62."""
+    shapes = "[[5000000, 5000000], [5000000, 100]]"
+    for count, expected in ((3, 15 * 10**15), (2000, None)):
+        calls = (Operator(10 * i, 10 * i + 5, "aten::mm", shapes=shapes) for i in range(count))
+        (row,) = rows_of(*calls)
+        assert row["flop_sum"] == expected
+
+
+def test_without_api_calls_their_time_is_not_zero() -> None:
+    with opened(Operator(0, 10, "aten::mm"), without=[Fact.API_CALLS, Fact.API_LINKS]) as profile:
+        (row,) = profile.report("operators").rows()
+    assert figures(row, "host_self_sum_ns", "api_sum_ns") == (10, None)
+
+
+def test_work_that_a_slice_has_of_operators_outside_is_said() -> None:
+    events = (Operator(0, 10, "aten::mm"), Call(2, 4, 1), Kernel(50, 60, 1), Kernel(70, 75))
+    with opened(*events) as profile:
+        assert "operators-outside" not in {note.slug for note in profile.report("operators").notes}
+        report = profile.report("operators", slice=Slice(time=(40, 80)))
+    counts = {note.slug: (note.count, note.of) for note in report.notes}
+    assert counts["operators-outside"] == (1, 2)
+    assert [row["name"] for row in report.rows()] == [NO_OPERATOR]
+
+
+@pytest.mark.parametrize("spec", ["operators:stack=2", "operators:by=stack:stack=-1"])
+def test_a_depth_of_stacks_that_means_nothing_is_refused(spec: str) -> None:
+    with pytest.raises(UsageError, match="stack="):
+        rows_of(*STACKS, spec=spec)
+
+
+def test_of_forward_calls_that_begin_together_the_first_to_end_is_linked() -> None:
+    events = (
+        Operator(0, 30, "aten::linear", sequence=5), Operator(0, 8, "aten::t", sequence=5),
+        Operator(50, 90, "TBackward0", tid=12, sequence=5, forward_thread=1),
+    )  # fmt: skip
+    found = {row["name"]: row["backward_host_sum_ns"] for row in rows_of(*events)}
+    assert found == {"aten::linear": None, "aten::t": 40, "TBackward0": None}
+
+
 STACKS = (
     Operator(0, 10, "aten::mm", stack="a.py(1): f;a.py(2): g;a.py(3): h;"),
     Operator(20, 40, "aten::mm", stack="a.py(1): f;a.py(2): g;a.py(9): other;"),

@@ -22,6 +22,7 @@ from nsysconv.report import Column, Unit
 from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.forward_links import backward_of
 from nsysconv.timeline.modules import ModuleCalls, module_calls
+from nsysconv.timeline.nesting import deep_path_notes
 from nsysconv.timeline.operator_calls import API_CALL, OperatorCalls, added_up, operator_calls
 from nsysconv.timeline.timeline import Timeline
 
@@ -91,7 +92,8 @@ def compute(timeline: Timeline, request: Request) -> Result:
     if outside:
         rows = {name: [*rows[name], outside.get(name)] for name in values}
     shown = {name: list(column)[: request.limit or None] for name, column in rows.items()}
-    return Result(shown, int(np.count_nonzero(is_there)) + bool(outside))
+    notes = deep_path_notes([text or "" for text in shown["path"]])
+    return Result(shown, int(np.count_nonzero(is_there)) + bool(outside), notes)
 
 
 class _Work:

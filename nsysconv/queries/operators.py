@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
     PROFILE,
     count_column,
@@ -27,7 +29,7 @@ from nsysconv.timeline.flop import flop_of_calls
 from nsysconv.timeline.forward_links import backward_of
 from nsysconv.timeline.intervals import grouped_measure
 from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
-from nsysconv.timeline.nesting import levels
+from nsysconv.timeline.nesting import deep_path_notes, levels
 from nsysconv.timeline.operator_calls import (
     OperatorCalls,
     may_have_operators,
@@ -146,6 +148,7 @@ COLUMNS = (
         brief=False,
     ),
 )
+_MOST = 1 << 62
 _TITLES = {
     "shapes": "Operators by shapes of inputs",
     "stack": "Operators by call stack",
@@ -169,6 +172,9 @@ def compute(timeline: Timeline, request: Request) -> Result:
     options = request.options
     if not may_have_operators(timeline):
         raise not_recorded(timeline, "operators", Fact.OPERATORS)
+    if options["stack"] < 0 or (options["stack"] and options["by"] != "stack"):
+        text = f"operators:stack={options['stack']}"
+        raise UsageError(text, hint="So many innermost functions, with by=stack: by=stack:stack=3.")
     calls = operator_calls(timeline, options["annotations"], options["functions"])
     nodes = calls.rows
     held = nodes[timeline.holds(calls.spans)[nodes]]
@@ -188,12 +194,13 @@ def compute(timeline: Timeline, request: Request) -> Result:
         "host_sum_ns": sums(group, calls.dur[shown], count),
         "host_self_sum_ns": host_self,
         "host_self_pct": percent(host_self, host_self.sum() + api.sum()),
-        "api_sum_ns": api,
+        "api_sum_ns": api if Fact.API_CALLS in timeline.profile.facts else [None] * count,
         "backward_host_sum_ns": _of_linked(calls.dur, backward, shown, group, count),
         "flop_sum": _flop_sums(calls, flop, shown, group, count),
     }
     spent = host_self * 0
     unlaunched: dict[str, Any] = {}
+    notes: tuple[Note, ...] = ()
     if Fact.API_LINKS in timeline.profile.facts:
         work = _Work(timeline, calls, held)
         values |= work.by_group(shown, group, count)
@@ -201,6 +208,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         values["flop_per_s"] = work.flop_rates(flop, shown, group, count)
         spent = values["device_self_sum_ns"]
         unlaunched = work.of_no_node()
+        notes = work.notes()
     else:
         values |= {name: [None] * count for name in _ON_GPU}
     order: Sequence[int] | Array
@@ -212,6 +220,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         texts = [tuple(map(str, row)) for row in zip(*groups.keys.values(), strict=True)]
         order = sorted(range(count), key=lambda i: (-int(spent[i]), -int(host_self[i]), texts[i]))
     rows = rows_at(values, order)
+    notes = (*notes, *deep_path_notes([text or "" for text in rows["path"]]))
     if unlaunched:
         if groups.paths is not None:
             unlaunched |= {"path": NO_OPERATOR, "level": 0}
@@ -222,6 +231,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         count + bool(unlaunched),
         picture=None if groups.paths is None else FLAME,
         title=_TITLES.get(options["by"], ""),
+        notes=notes,
     )
 
 
@@ -237,10 +247,15 @@ def _flop_sums(
     calls: OperatorCalls, flop: Array, shown: Array, group: Array, count: int
 ) -> list[Any]:
     known = flop != MISSING
-    whole = calls.with_nested(np.where(known, flop, 0))[shown]
     some = sums(group, calls.with_nested(known.astype(np.int64))[shown], count)
+    whole = calls.with_nested(np.where(known, flop, 0))[shown]
+    # As doubles, too: made-up shapes may add up to more than an integer holds.
+    about = np.bincount(group, whole.astype(float), count)
     found = sums(group, whole, count)
-    return [total if n else None for total, n in zip(found.tolist(), some.tolist(), strict=True)]
+    return [
+        total if n and near < _MOST else None
+        for total, n, near in zip(found.tolist(), some.tolist(), about.tolist(), strict=True)
+    ]
 
 
 def _nested(calls: OperatorCalls, shown: Array, group: Array) -> Array:
@@ -328,7 +343,8 @@ class _Work:
         spent = self._union(mine, doing[mine], len(flop))
         timed = (flop != MISSING) & (spent > 0)
         time = sums(group, calls.with_nested(np.where(timed, spent, 0))[shown], count)
-        done = sums(group, calls.with_nested(np.where(timed, flop, 0))[shown], count)
+        each = calls.with_nested(np.where(timed, flop, 0).astype(float))[shown]
+        done = np.bincount(group, each, count)
         return [
             1e9 * flops / ns if ns else None
             for flops, ns in zip(done.tolist(), time.tolist(), strict=True)
@@ -352,6 +368,19 @@ class _Work:
             "tensor_core_self_pct": float(percent(on_cores, spent)),
             "tensor_core_pct": float(percent(on_cores, spent)),
         }
+
+    def notes(self) -> tuple[Note, ...]:
+        """Return what has to be said of work that operators outside of a slice launched."""
+        launched = node_of_ops(self._timeline, self._calls, self._calls.rows) >= 0
+        outside = int(np.count_nonzero(launched & (self._node < 0)))
+        if not outside:
+            return ()
+        text = (
+            f"GPU operations of the slice that operators outside of it launched are in {NO_OPERATOR}; of "
+            "steps and ranges, --projected takes what they launched"
+        )
+        total = len(self._node)
+        return (Note("operators-outside", Severity.INFO, text, outside, of=total),)
 
     def _by_node(self, values: Array) -> Array:
         launched = np.flatnonzero(self._node >= 0)

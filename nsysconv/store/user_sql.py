@@ -155,4 +155,5 @@ def _near(words: str, sql: str) -> list[str]:
 
 def _close(match: re.Match[str], names: Iterable[str]) -> list[str]:
     name = next(group for group in match.groups() if group)
-    return get_close_matches(name.lower(), sorted(set(names)))
+    # What has this very name is of a later version than the store.
+    return get_close_matches(name.lower(), sorted(set(names) - {name.lower()}))

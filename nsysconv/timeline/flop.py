@@ -18,6 +18,8 @@ from nsysconv.timeline.timeline import Timeline
 Shapes = Sequence[Sequence[int]]
 Values = Sequence[Any]
 _CACHED = 1 << 16
+MOST_FLOP = 1 << 53
+"""No call does more: weeks of work of the fastest GPU, and what a double holds exactly."""
 
 
 def flop_of_calls(timeline: Timeline, calls: OperatorCalls) -> Array:
@@ -56,15 +58,20 @@ def flop(name: str, shapes: str, values: str = "[]") -> int | None:
         return None
     try:
         sizes = json.loads(shapes)
-        return formula(sizes, json.loads(values)) if _are_shapes(sizes) else None
+        count = formula(sizes, json.loads(values)) if _are_shapes(sizes) else None
     except (ValueError, IndexError, TypeError, ZeroDivisionError):
         return None
+    return count if count is not None and count <= MOST_FLOP else None
 
 
 def _are_shapes(sizes: Any) -> bool:
     return isinstance(sizes, list) and all(
-        isinstance(shape, list) and all(isinstance(size, int) for size in shape) for shape in sizes
+        isinstance(shape, list) and all(map(_is_size, shape)) for shape in sizes
     )
+
+
+def _is_size(size: Any) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and size >= 0
 
 
 def _matmul(shapes: Shapes, _: Values, *, first: int) -> int:
@@ -145,7 +152,7 @@ def _each(value: Any, count: int) -> list[int]:
     numbers = value if isinstance(value, list) else [value]
     if len(numbers) == 1:
         numbers = numbers * count
-    if len(numbers) != count or not all(isinstance(n, int) for n in numbers):
+    if len(numbers) != count or not all(map(_is_size, numbers)):
         raise ValueError(value)
     return numbers
 

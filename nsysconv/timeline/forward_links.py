@@ -50,7 +50,8 @@ def backward_of(timeline: Timeline, calls: OperatorCalls) -> Array:
     passed = np.cumsum(backward) - backward
     epoch, _ = factorize(group, passed)
     forward = np.flatnonzero(~backward)
-    by_start = forward[np.lexsort((spans.start[numbered[forward]], epoch[forward]))]
+    # Of two that begin together the one that ends first stays.
+    by_start = forward[np.lexsort((-forward, spans.start[numbered[forward]], epoch[forward]))]
     latest = np.full(int(epoch.max()) + 1, -1)
     latest[epoch[by_start]] = numbered[by_start]
     linked = np.flatnonzero(backward & (latest[epoch] >= 0))

@@ -10,7 +10,7 @@ from nsysconv.cache import cached_property
 from nsysconv.timeline.annotations import PYTHON_FUNCTION, operators
 from nsysconv.timeline.arrays import Array, by_group, counts, sums
 from nsysconv.timeline.events import Spans
-from nsysconv.timeline.nesting import Tree, build_tree, levels
+from nsysconv.timeline.nesting import Tree, build_tree, levels, without_crossing
 from nsysconv.timeline.operator_calls import API_CALL, OperatorCalls
 from nsysconv.timeline.timeline import Timeline
 
@@ -73,7 +73,7 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
         name=np.concatenate((modules.name, spans.name + len(modules.names))),
         names=(*modules.names, *spans.names),
     )
-    combined = build_tree(both)
+    combined = without_crossing(build_tree(both))
     is_module = combined.spans.row < count
     # Per place of the combined tree the innermost module that it is in, or is.
     inner = np.where(is_module, np.arange(len(combined)), -1)

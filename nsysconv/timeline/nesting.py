@@ -232,7 +232,7 @@ def deep_path_notes(paths: Sequence[str], level: Array | None = None) -> tuple[N
     if not count:
         return ()
     text = (
-        f"ranges with a path of more than {MAX_PATH_LENGTH:,} characters, the middle of which is "
+        f"rows with a path of more than {MAX_PATH_LENGTH:,} characters, the middle of which is "
         f"left out, or in more than {MAX_INDENT} others, set in no deeper"
     )
     return (Note("path-shortened", Severity.INFO, text, count),)

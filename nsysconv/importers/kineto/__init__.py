@@ -30,7 +30,8 @@ ADVICE: Mapping[Fact, str] = {
     **dict.fromkeys((Fact.RANGES, Fact.OPERATORS), _CPU),
     **dict.fromkeys((Fact.INPUT_SHAPES, Fact.INPUT_TYPES), "Record with `record_shapes=True`."),
     Fact.STACKS: "Record with `with_stack=True` and "
-    "`experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True)`.",
+    "`experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True)`. Where Python functions "
+    "were recorded, operators:by=stack:functions says the same.",
     Fact.FORWARD_LINKS: "Record a backward pass; inference has none.",
     Fact.PYTHON_FUNCTIONS: "Record with `with_stack=True`, and import with "
     "`--include python_functions`.",
