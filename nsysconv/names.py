@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
-from collections.abc import Callable
-from functools import lru_cache
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Literal, TextIO
 
 _STREAM_MODE = r"(?:_ptsz|_ptds)?"
@@ -13,6 +16,8 @@ _STREAM_MODE = r"(?:_ptsz|_ptds)?"
 _RUNTIME_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d{{4,}})?{_STREAM_MODE}$")
 # cuMemAlloc_v2, cuMemcpyHtoDAsync_v2_ptsz: the driver's versions of one documented function.
 _DRIVER_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d+)?{_STREAM_MODE}$")
+# Of groups of names that are cut alike parts may be alike again; and so much is shown before what differs.
+_ROUNDS, _CONTEXT = 6, 4
 # What may be unprintable, at most so much at a time: a damaged name can be as long as its file.
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
 # Names of functions that compilers make have fewer characters.
@@ -41,6 +46,46 @@ def shorten(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - tail :] if tail else ''}"
 
 
+def shorten_apart(
+    names: Mapping[str, str], width: int, plain: Callable[[str], str]
+) -> dict[str, str]:
+    """Return texts of at most `width` characters for names, in place of the given ones where these are equal.
+
+    Of names that have one text the beginning is shown, and what follows from where they begin to differ; in
+    the form that `plain` gives, if they differ there. Names that differ further on than fits are numbered.
+    """
+    result = dict(names)
+    for _ in range(_ROUNDS):
+        alike = list(_alike(result))
+        for group in alike:
+            forms = {name: plain(name) for name in group}
+            if len(set(forms.values())) < len(group):
+                forms = {name: name for name in group}
+            begin = len(os.path.commonprefix(list(forms.values())))
+            result.update((name, _from(forms[name], begin, width)) for name in group)
+        if not alike:
+            return result
+    for group in _alike(result):
+        for number, name in enumerate(group, 1):
+            mark = f"#{number}"
+            result[name] = cut_off(result[name], max(width - len(mark), 0)) + mark
+    return result
+
+
+def _alike(shown: Mapping[str, str]) -> Iterator[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name, text in shown.items():
+        groups.setdefault(text, []).append(name)
+    return (sorted(names) for names in groups.values() if len(names) > 1)
+
+
+def _from(name: str, place: int, width: int) -> str:
+    # The beginning of a name, and what follows from a place on, with a little before it.
+    head = min(width // 3, place)
+    start = max(place - _CONTEXT, head)
+    return cut_off(f"{name[:head]}…{name[start:]}" if start > head else name, width)
+
+
 def cut_off(text: str, width: int) -> str:
     """Return the text in at most `width` characters, its end replaced by `…`."""
     return text if len(text) <= width else f"{text[: max(width - 1, 0)].rstrip()}…"
@@ -51,19 +96,28 @@ def shorten_kernel(name: str, width: int) -> str:
 
     The parts that distinguish kernels are the function's own name and its template arguments. So, in
     this order and only as far as needed: drop a compiler's mark (`[clone .kd]`), the parameter list, the
-    return type, the namespaces; let the template arguments share what is left; cut the middle. A name
-    longer than compilers make is cut before it is parsed.
+    return type, what names.toml calls noise, the namespaces; let the template arguments share what is left;
+    cut the middle. A name longer than compilers make is cut before it is parsed.
     """
     return name if len(name) <= width else _shorten_kernel(shorten(name, _LONGEST), width)
 
 
 @lru_cache(maxsize=1 << 10)
 def _shorten_kernel(name: str, width: int) -> str:
-    for step in (_without_mark, _without_parameters, _without_return_type, _without_namespaces):
+    for step in (*_PLAIN, _without_namespaces):
         if len(name) <= width:
             break
         name = step(name)
     return shorten(_with_short_arguments(name, width), width)
+
+
+@lru_cache(maxsize=1 << 10)
+def plain_kernel(name: str) -> str:
+    """Return a kernel's demangled name without mark, parameters, return type and noise."""
+    name = shorten(name, _LONGEST)
+    for step in _PLAIN:
+        name = step(name)
+    return name
 
 
 def _depths(text: str) -> list[int]:
@@ -97,6 +151,21 @@ def _without_return_type(name: str) -> str:
     # With a comma it is a list of words, no function.
     is_function = not _places(name, ",") and "operator" not in name
     return name[spaces[-1] + 1 :] if spaces and is_function else name
+
+
+def _without_noise(name: str) -> str:
+    for pattern in _noise():
+        name = pattern.sub("", name)
+    return name
+
+
+@cache
+def _noise() -> tuple[re.Pattern[str], ...]:
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return tuple(re.compile("|".join(each["patterns"])) for each in tomllib.loads(text)["noise"])
+
+
+_PLAIN = (_without_mark, _without_parameters, _without_return_type, _without_noise)
 
 
 def _without_namespaces(name: str) -> str:

@@ -308,6 +308,7 @@ def report(
         ),
     ] = None,
     ignore: flags.IgnoreOption = None,
+    wide: flags.WideOption = False,
     strict: Annotated[
         bool,
         run_option(help="Exit with 3 if anything was dropped or approximated."),
@@ -340,7 +341,9 @@ def report(
         include=tuple(include or ()),
         ignore=tuple(ignore or ()),
     )
-    return commands.report(target, options, format, output, strict=strict, jobs=jobs, dask=dask)
+    return commands.report(
+        target, options, format, output, wide=wide, strict=strict, jobs=jobs, dask=dask
+    )
 
 
 @app.command(
@@ -552,6 +555,7 @@ def diff(
         ),
     ] = None,
     range_names: flags.RangeNamesOption = flags.RangeNames.GROUPED,
+    wide: flags.WideOption = False,
     **part: Any,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
@@ -571,7 +575,7 @@ def diff(
         step_range=step_range,
         range_names=range_names.value,
     )
-    return commands.diff(base, other, options, format, output)
+    return commands.diff(base, other, options, format, output, wide=wide)
 
 
 # `profile` has flags of its own; captures.py is all of it.

@@ -125,6 +125,7 @@ def report(
     output: str | None,
     *,
     strict: bool,
+    wide: bool = False,
     jobs: int | None,
     dask: str | None,
 ) -> int:
@@ -151,7 +152,7 @@ def report(
     else:
         wanted = replace(options, names=names, for_people=destination.for_people)
         reports = report_target(target, wanted, dask=dask, jobs=jobs, say=say)
-    write(reports, destination, target)
+    write(reports, destination, target, wide=wide)
     if not is_named and destination.for_people:
         return _strict_status(reports) if strict else 0
     missing = [each for each in reports if each.table is None]
@@ -189,12 +190,19 @@ def show(
     """Make and write the one report of a command such as `nsysconv sql`; return the exit status."""
     destination = parse_destination(format_name, output)
     begin_work()
-    write([make()], destination, source)
+    # Into a pipe all of it, for programs.
+    write([make()], destination, source, wide=not sys.stdout.isatty())
     return 0
 
 
 def diff(
-    base: str, other: str, options: DiffOptions, format_name: str | None, output: str | None
+    base: str,
+    other: str,
+    options: DiffOptions,
+    format_name: str | None,
+    output: str | None,
+    *,
+    wide: bool,
 ) -> int:
     """Run `nsysconv diff`; return the exit status."""
     from nsysconv.api.diffing import DEFAULT, compare_targets
@@ -214,9 +222,9 @@ def diff(
     if render.holds_one(destination.format) and not destination.is_folder:
         say(result.answer)
         reports = list(result.reports)
-    elif for_people and not destination.is_folder:
+    elif for_people and not destination.is_folder and destination.format != "text":
         reports = _with_notes_once(reports)
-    write(reports, destination)
+    write(reports, destination, wide=wide)
     return result.exit_status
 
 
@@ -297,6 +305,8 @@ def _moment(text: str) -> Moment:
 # -- where reports go
 
 _NARROWEST = 40
+# Of text that is read elsewhere: in a log, a mail, a pager.
+_WIDTH = 120
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
 
@@ -348,10 +358,11 @@ def write(
     source: str | None = None,
     *,
     draw: Render | None = None,
+    wide: bool = False,
 ) -> None:
     """Render the reports. Notes go to stderr if the format has no place for them.
 
-    `draw` takes the place of the format's own function.
+    `draw` takes the place of the format's own function; `wide`: no text is shortened to a width.
 
     `source` is the target, if the reports do not name the profiles that they are of: neither it nor they
     are replaced.
@@ -363,15 +374,15 @@ def write(
     with phase("render"):
         if to.path is None:
             with reader_may_go():
-                draw(reports, sys.stdout, _terminal_options())
+                draw(reports, sys.stdout, _terminal_options(wide))
                 sys.stdout.flush()
         elif to.is_folder:
             to.path.mkdir(parents=True, exist_ok=True)
             for each in reports:
                 name = each.name.replace(":", "_") + render.suffix(to.format)
-                _write_file(draw, [each], to.path / name, inputs)
+                _write_file(draw, [each], to.path / name, inputs, wide)
         else:
-            _write_file(draw, reports, to.path, inputs)
+            _write_file(draw, reports, to.path, inputs, wide)
     for shown in [[each] for each in reports] if to.is_folder else [reports]:
         if render.lacks_notes(to.format, shown):
             from nsysconv.render.text import notes_text
@@ -380,10 +391,13 @@ def write(
                 say(notes_text(each).rstrip("\n"))
 
 
-def _write_file(draw: Render, reports: Sequence[Report], path: Path, inputs: Iterable[str]) -> None:
+def _write_file(
+    draw: Render, reports: Sequence[Report], path: Path, inputs: Iterable[str], wide: bool
+) -> None:
     _check_replaceable(path, inputs)
+    options = Options(width=None if wide else _WIDTH)
     try:
-        write_atomically(path, lambda file: draw(reports, file, Options()))
+        write_atomically(path, lambda file: draw(reports, file, options))
     except OSError as error:
         raise refusal_error(error, str(path)) from error
 
@@ -402,10 +416,16 @@ def _check_replaceable(path: Path, inputs: Iterable[str]) -> None:
             raise UsageError(what, where=str(path), hint="Name another file with -o.")
 
 
-def _terminal_options() -> Options:
+def _width_elsewhere() -> int:
+    # As shells say it, whoever reads what is written to a pipe.
+    columns = os.environ.get("COLUMNS", "")
+    return max(int(columns), _NARROWEST) if columns.isdecimal() and int(columns) else _WIDTH
+
+
+def _terminal_options(wide: bool) -> Options:
     if not sys.stdout.isatty():
-        return Options()
-    width = max(shutil.get_terminal_size().columns, _NARROWEST)
+        return Options() if wide else Options(width=_width_elsewhere())
+    width = None if wide else max(shutil.get_terminal_size().columns, _NARROWEST)
     # https://no-color.org; a dumb terminal would show the sequences themselves.
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return Options(width=width, color=not plain)

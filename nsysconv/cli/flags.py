@@ -90,6 +90,14 @@ OutputOption = Annotated[
         help="Write to this file (or, ending in /, folder: one file per report) instead of stdout.",
     ),
 ]
+WideOption = Annotated[
+    bool,
+    shown_option(
+        "--wide",
+        help="In text, whole names and all columns. Else no line is wider than the terminal, or than "
+        "$COLUMNS or 120 where there is no terminal.",
+    ),
+]
 LimitOption = Annotated[
     int | None,
     shown_option(

@@ -16,6 +16,10 @@ from nsysconv.report import Column, Printed, Report, Unit, Value, scale_for
 _CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
 # By which names of a tree are set in, and at most so often.
 _INDENT, _DEEPEST = "  ", 20
+_OF_OWN_UNITS = (Unit.NS, Unit.BYTES, Unit.BYTES_PER_S)
+_NEXT_SCALE = 1000
+# The lower bounds of classes of sizes and times.
+_BUCKET = "bucket_min"
 # Every double keeps this many digits of a decimal number.
 _DIGITS = 15
 
@@ -118,9 +122,10 @@ class DisplayTable:
     unrecorded: tuple[str, ...] = ()
 
 
-def all_columns(report: Report) -> DisplayTable:
-    """Return every declared column that people are to see."""
-    columns = tuple(display_column(*shown) for shown in _visible_columns(report))
+def all_columns(report: Report, *, own_units: bool = False) -> DisplayTable:
+    """Return every declared column that people are to see; the rest as `informative_columns`."""
+    spell = own_unit_column if own_units else display_column
+    columns = tuple(spell(*shown) for shown in _visible_columns(report))
     return _set_in(DisplayTable(columns), report)
 
 
@@ -131,14 +136,18 @@ def _visible_columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
             yield column if report.is_printed else replace(column, printed=None), values
 
 
-def informative_columns(report: Report) -> DisplayTable:
-    """Return the columns that have a value, but for the only profile, which the heading names."""
+def informative_columns(report: Report, *, own_units: bool = False) -> DisplayTable:
+    """Return the columns that have a value, but for the only profile, which the heading names.
+
+    `own_units`: each time and size has a unit of its own, where else a column has one for all.
+    """
+    spell = own_unit_column if own_units else display_column
     shown, unrecorded = [], []
     for column, values in _visible_columns(report):
         if column.name == "profile" and len(report.profiles) == 1:
             continue
         if any(value is not None for value in values):
-            shown.append(display_column(column, values))
+            shown.append(spell(column, values))
         elif not column.key:
             unrecorded.append(column.name)
     return _set_in(DisplayTable(tuple(shown), tuple(unrecorded)), report)
@@ -175,6 +184,43 @@ def display_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
     name = name_without_unit(column)
     cells = (_number(column, v, divisor) if isinstance(v, int | float) else NULL for v in values)
     return DisplayColumn(column, name, unit, tuple(cells))
+
+
+def own_unit_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
+    """Spell each time and size in the unit in which it reads well, with three digits: `1.34 s`, `366 ms`.
+
+    Keys, which are not to be rounded into each other, and other quantities are as in `display_column`.
+    """
+    if column.key and column.name.startswith(_BUCKET) and column.unit in _OF_OWN_UNITS:
+        bounds = (
+            f"≥ {v / d:g} {unit}" if isinstance(v, int | float) else NULL
+            for v in values
+            for d, unit in [scale_for(column.unit, v or 0)]
+        )
+        return DisplayColumn(
+            column, name_without_unit(column).removesuffix("_min"), "", tuple(bounds)
+        )
+    if column.printed or column.key or column.unit not in _OF_OWN_UNITS:
+        return display_column(column, values)
+    spelled = [
+        _three_digits(v, column.unit) if isinstance(v, int | float) else None for v in values
+    ]
+    widest = max((len(unit) for _, unit in filter(None, spelled)), default=0)
+    cells = (NULL if each is None else f"{each[0]} {each[1]:<{widest}}" for each in spelled)
+    return DisplayColumn(column, name_without_unit(column), "", tuple(cells))
+
+
+def _three_digits(value: int | float, unit: Unit) -> tuple[str, str]:
+    if not value:
+        return "0", ""
+    divisor, name = scale_for(unit, value)
+    if abs(round(value / divisor)) >= _NEXT_SCALE:
+        divisor, name = scale_for(unit, divisor * _NEXT_SCALE)
+    scaled = value / divisor
+    if divisor == 1:
+        # Means of a few nanoseconds; whole numbers of these are exact.
+        return (f"{scaled:,.0f}" if isinstance(value, int) else f"{scaled:,.1f}"), name
+    return f"{scaled:,.{2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0}f}", name
 
 
 def name_without_unit(column: Column) -> str:
@@ -287,9 +333,10 @@ def unrecorded_columns(columns: Sequence[str]) -> str:
     return f"Not recorded in any row: {', '.join(columns)}" if columns else ""
 
 
-def note_sentences(report: Report) -> Iterator[tuple[Note, str]]:
-    """Yield each note with its text, worst first: `note unlinked-ops: … (3 of 16: 18.8 %)`."""
-    for note in sorted(report.notes, key=lambda note: (_WEIGHTS[note.severity], -note.share)):
+def note_sentences(reports: Sequence[Report]) -> Iterator[tuple[Note, str]]:
+    """Yield each note of the reports once, gravest first: `note unlinked-ops: … (3 of 16: 18.8 %)`."""
+    notes = dict.fromkeys(note for report in reports for note in report.notes)
+    for note in sorted(notes, key=lambda note: (_WEIGHTS[note.severity], -note.share)):
         word = "note" if note.severity is Severity.INFO else note.severity
         yield note, f"{word} {note.slug}: {escaped(note.text)}{_note_place(note)}"
 

@@ -63,7 +63,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"<ul>{''.join(f'<li>{escape(escaped(line))}</li>' for line in said.lines)}</ul>"
     for sentence in display.sentences_below(report, unrecorded):
         yield f"<p>{escape(sentence)}</p>"
-    notes = [f"<li>{escape(text)}</li>" for _, text in display.note_sentences(report)]
+    notes = [f"<li>{escape(text)}</li>" for _, text in display.note_sentences([report])]
     if notes:
         yield f"<ul>{''.join(notes)}</ul>"
     yield "</div>"

@@ -80,7 +80,7 @@ def _body(report: Report, out: TextIO) -> Iterator[str]:
     for sentence in display.sentences_below(report, unrecorded):
         yield ""
         yield _sentence(sentence, out)
-    notes = [f"* {_sentence(text, out)}" for _, text in display.note_sentences(report)]
+    notes = [f"* {_sentence(text, out)}" for _, text in display.note_sentences([report])]
     yield from ("", *notes) if notes else ()
 
 

@@ -1,8 +1,8 @@
 """Text for people: a heading, a table scaled to readable units, and what has to be said below it.
 
-In a terminal no line is wider than it: names are shortened, columns left out and named. Elsewhere
-everything is there in full. Names are plain text: nothing in them is markup or reaches a terminal
-as a command.
+No line is wider than the terminal, or than 120 characters where there is no terminal: names are shortened
+where they are alike, columns left out and named; what all rows share is said above them. With `--wide`
+everything is there in full. Names are plain text: nothing in them is markup or reaches a terminal as a command.
 
 Rejected for tables: rich's Table. It wraps or crops where there is no room, cannot leave columns out
 by worth, pads the last one, and takes 80 µs per cell (2,000 rows x 10 columns: 1.5 s).
@@ -18,7 +18,14 @@ from typing import TextIO
 
 import numpy as np
 
-from nsysconv.names import cut_off, escaped, shorten, shorten_kernel
+from nsysconv.names import (
+    cut_off,
+    escaped,
+    plain_kernel,
+    shorten,
+    shorten_apart,
+    shorten_kernel,
+)
 from nsysconv.notes import Severity
 from nsysconv.render import display
 from nsysconv.render.contract import Options
@@ -237,6 +244,8 @@ Line = tuple[str, str]
 _NARROWEST = 20
 # Columns are lined up to this; one longer name must not push the others' numbers out of sight.
 _LINED_UP = 100
+# Of fewer rows nothing is said above them.
+_FEW_ROWS = 2
 _INDENT, _HANGING = "    ", "   "
 LAID_OUT = 98
 """The most columns of lines that are laid out."""
@@ -252,16 +261,25 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     write = _painter(out) if options.color else lambda text, style: out.write(text + "\n")
     width = None if options.width is None else max(options.width, _NARROWEST)
     spell = _stream_encoder(out)
-    for i, report in enumerate(reports):
-        if i:
-            write("", "")
-        for text, style in _report(report, width, spell):
+    several = len(reports) > 1
+    # Of several what cannot be answered is said together, and each note once, below them all.
+    shown = [each for each in reports if not several or each.table is not None]
+    parts = [_report(each, width, spell, with_notes=not several) for each in shown]
+    if several:
+        parts.append(_unanswered([each for each in reports if each.table is None], width, spell))
+        parts.append(_notes_of_all(reports, width, spell))
+    is_first = True
+    for part in parts:
+        for place, (text, style) in enumerate(part):
+            if place == 0 and not is_first:
+                write("", "")
+            is_first = False
             write(text.rstrip(), style)
 
 
 def notes_text(report: Report, width: int | None = None) -> str:
     """Return what CSV and TSV cannot hold, for stderr: slice, missing facts, rows cut off, notes."""
-    said = [*_missing(report), *_cut(report), *_notes(report)]
+    said = [*_missing(report), *_cut(report), *_notes([report])]
     part = [] if report.slice is None else [escaped(display.slice_words(report.slice))]
     lines = [f"{report.name}: {text}" for text in (*part, *(text for text, _ in said))]
     return "".join(f"{part}\n" for line in lines for part in _wrapped(line, width))
@@ -300,7 +318,9 @@ def _stream_encoder(out: TextIO) -> Encode:
     return spell
 
 
-def _report(report: Report, width: int | None, spell: Encode) -> Iterator[Line]:
+def _report(
+    report: Report, width: int | None, spell: Encode, *, with_notes: bool
+) -> Iterator[Line]:
     below = _missing(report)
     if report.in_rows or not report.said:
         below += _cut(report)
@@ -315,9 +335,13 @@ def _report(report: Report, width: int | None, spell: Encode) -> Iterator[Line]:
     for said in report.said:
         yield from _said(said, width, spell)
     if report.in_rows:
-        table = all_columns(report) if width is None else informative_columns(report)
+        columns = all_columns if width is None else informative_columns
+        table = columns(report, own_units=not report.is_printed)
         prose = [s for s in table.columns if s.column.prose] if width is not None else []
         table = replace(table, columns=tuple(s for s in table.columns if s not in prose))
+        if width is not None and not report.is_printed:
+            table, same = _without_the_same(table, report)
+            yield from ((part, "dim") for text in same for part in _wrapped(spell(text), width))
         if width is not None:
             for text in strip_lines(report, width, spell):
                 yield from ((part, "") for part in _wrapped(text, width))
@@ -326,7 +350,7 @@ def _report(report: Report, width: int | None, spell: Encode) -> Iterator[Line]:
         yield from lines
         below += _sentences(table, prose)
         below += _left_out_lines(table, left_out, width)
-    for text, style in (*below, *_notes(report)):
+    for text, style in (*below, *(_notes([report]) if with_notes else ())):
         yield from ((part, style) for part in _wrapped(spell(text), width))
 
 
@@ -386,9 +410,46 @@ def _cut(report: Report) -> list[Line]:
     return [(text, "dim")] if text else []
 
 
-def _notes(report: Report) -> list[Line]:
-    numbered = enumerate(display.note_sentences(report), 1)
+def _notes(reports: Sequence[Report]) -> list[Line]:
+    numbered = enumerate(display.note_sentences(reports), 1)
     return [(f"[{number}] {text}", _STYLES[note.severity]) for number, (note, text) in numbered]
+
+
+def _notes_of_all(reports: Sequence[Report], width: int | None, spell: Encode) -> Iterator[Line]:
+    for text, style in _notes(reports):
+        yield from ((part, style) for part in _wrapped(spell(text), width))
+
+
+def _unanswered(reports: Sequence[Report], width: int | None, spell: Encode) -> Iterator[Line]:
+    # By what is missing: the reports that need it, and how to record it.
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for report in reports:
+        groups.setdefault(tuple(display.unrecorded_sentences(report)), []).append(report.name)
+    for (first, *advice), names in groups.items():
+        text = " ".join((f"{', '.join(names)}: {first}", *advice))
+        yield from ((part, "yellow") for part in _wrapped(spell(text), width))
+
+
+def _without_the_same(table: DisplayTable, report: Report) -> tuple[DisplayTable, list[str]]:
+    # What all rows of several share is said once: but for what names them, and one number.
+    if not table.columns or len(table.columns[0].cells) < _FEW_ROWS:
+        return table, []
+    values = dict(zip((c.name for c in report.columns), report.by_column(), strict=True))
+    named = next((s for s in table.columns if s.column.key and not s.right), table.columns[0])
+    counted = next((s for s in table.columns if s.right and not s.column.key), named)
+    same = [
+        s
+        for s in table.columns
+        if s not in (named, counted) and len(set(values[s.column.name])) == 1
+    ]
+    nothing = [s for s in same if s.right and not s.column.key and not values[s.column.name][0]]
+    said = [
+        f"{s.name} {f'{s.cells[0].strip()} {s.unit}'.strip()}" for s in same if s not in nothing
+    ]
+    lines = [f"all rows: {', '.join(said)}"] if said else []
+    if nothing:
+        lines.append(f"0 in all rows: {', '.join(s.name for s in nothing)}")
+    return replace(table, columns=tuple(s for s in table.columns if s not in same)), lines
 
 
 def _left_out_lines(
@@ -396,7 +457,7 @@ def _left_out_lines(
 ) -> Iterator[Line]:
     if left_out:
         names = ", ".join(shown.column.name for shown in left_out)
-        yield f"not shown in {width} columns: {names}; --format json has them", "dim"
+        yield f"not shown in {width} columns: {names}; --wide shows them", "dim"
     if nowhere := display.unrecorded_columns(table.unrecorded):
         yield nowhere, "dim"
 
@@ -415,11 +476,23 @@ def _table(
     lines.append((spell("  ".join("─" * cells for cells in plan.widths)), "dim"))
     columns = []
     for column, cells in zip(kept, plan.widths, strict=True):
-        room = None if width is None else cells
-        cut = shorten_kernel if column.column.name in _KERNEL_COLUMNS else shorten
-        columns.append([_fitted(text, room, cut, spell) for text in column.cells])
+        columns.append(_cells(column, None if width is None else cells, spell))
     lines += [(_joined(kept, row, plan), "") for row in zip(*columns, strict=True)]
     return lines, [column for i, column in enumerate(shown) if i not in plan.kept]
+
+
+def _cells(column: DisplayColumn, width: int | None, spell: Encode) -> list[str]:
+    # Of texts that are too long those that would look alike show where they differ.
+    if width is None or column.right:
+        return list(column.cells)
+    is_kernel = column.column.name in _KERNEL_COLUMNS
+    cut = shorten_kernel if is_kernel else shorten
+    fitted = {text: _fitted(text, width, cut, spell) for text in column.cells}
+    if len(set(fitted.values())) < len(fitted):
+        plain = plain_kernel if is_kernel else str
+        for text, apart in shorten_apart(fitted, width, plain).items():
+            fitted[text] = _fitted(apart, width, shorten, spell)
+    return [fitted[text] for text in column.cells]
 
 
 def _needs(shown: DisplayColumn) -> ColumnNeeds:

@@ -215,9 +215,7 @@ def _report(report: Report, heading: str, numbers: Numbers) -> Iterator[str]:
 
 
 def _numbered(reports: Sequence[Report]) -> Numbers:
-    text_by_note = {
-        note: words for report in reports for note, words in display.note_sentences(report)
-    }
+    text_by_note = dict(display.note_sentences(reports))
     return {note: (number, text_by_note[note]) for number, note in enumerate(text_by_note, 1)}
 
 
