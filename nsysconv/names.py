@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, TextIO
@@ -49,10 +48,11 @@ def shorten(text: str, width: int) -> str:
 def shorten_apart(
     names: Mapping[str, str], width: int, plain: Callable[[str], str]
 ) -> dict[str, str]:
-    """Return texts of at most `width` characters for names, in place of the given ones where these are equal.
+    """Return texts of at most `width` characters for names: the given ones, others where these are equal.
 
-    Of names that have one text the beginning is shown, and what follows from where they begin to differ; in
-    the form that `plain` gives, if they differ there. Names that differ further on than fits are numbered.
+    Of names that have one text the beginning is shown, and what follows from where they begin to
+    differ; in the form that `plain` gives, if they differ there. Names that differ further on than fits
+    are numbered.
     """
     result = dict(names)
     for _ in range(_ROUNDS):
@@ -61,7 +61,7 @@ def shorten_apart(
             forms = {name: plain(name) for name in group}
             if len(set(forms.values())) < len(group):
                 forms = {name: name for name in group}
-            begin = len(os.path.commonprefix(list(forms.values())))
+            begin = _common_length(list(forms.values()))
             result.update((name, _from(forms[name], begin, width)) for name in group)
         if not alike:
             return result
@@ -77,6 +77,13 @@ def _alike(shown: Mapping[str, str]) -> Iterator[list[str]]:
     for name, text in shown.items():
         groups.setdefault(text, []).append(name)
     return (sorted(names) for names in groups.values() if len(names) > 1)
+
+
+def _common_length(texts: Sequence[str]) -> int:
+    # Of texts in order the first and the last share least.
+    first, last = min(texts), max(texts)
+    pairs = zip(first, last, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(last)))
 
 
 def _from(name: str, place: int, width: int) -> str:
@@ -96,8 +103,8 @@ def shorten_kernel(name: str, width: int) -> str:
 
     The parts that distinguish kernels are the function's own name and its template arguments. So, in
     this order and only as far as needed: drop a compiler's mark (`[clone .kd]`), the parameter list, the
-    return type, what names.toml calls noise, the namespaces; let the template arguments share what is left;
-    cut the middle. A name longer than compilers make is cut before it is parsed.
+    return type, what names.toml calls noise, the namespaces; let the template arguments share what is
+    left; cut the middle. A name longer than compilers make is cut before it is parsed.
     """
     return name if len(name) <= width else _shorten_kernel(shorten(name, _LONGEST), width)
 

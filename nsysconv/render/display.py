@@ -192,11 +192,7 @@ def own_unit_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
     Keys, which are not to be rounded into each other, and other quantities are as in `display_column`.
     """
     if column.key and column.name.startswith(_BUCKET) and column.unit in _OF_OWN_UNITS:
-        bounds = (
-            f"≥ {v / d:g} {unit}" if isinstance(v, int | float) else NULL
-            for v in values
-            for d, unit in [scale_for(column.unit, v or 0)]
-        )
+        bounds = (_bound(v, column.unit) if isinstance(v, int | float) else NULL for v in values)
         return DisplayColumn(
             column, name_without_unit(column).removesuffix("_min"), "", tuple(bounds)
         )
@@ -208,6 +204,11 @@ def own_unit_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
     widest = max((len(unit) for _, unit in filter(None, spelled)), default=0)
     cells = (NULL if each is None else f"{each[0]} {each[1]:<{widest}}" for each in spelled)
     return DisplayColumn(column, name_without_unit(column), "", tuple(cells))
+
+
+def _bound(value: int | float, unit: Unit) -> str:
+    divisor, name = scale_for(unit, value)
+    return f"≥ {value / divisor:g} {name}"
 
 
 def _three_digits(value: int | float, unit: Unit) -> tuple[str, str]:

@@ -1,8 +1,9 @@
 """Text for people: a heading, a table scaled to readable units, and what has to be said below it.
 
 No line is wider than the terminal, or than 120 characters where there is no terminal: names are shortened
-where they are alike, columns left out and named; what all rows share is said above them. With `--wide`
-everything is there in full. Names are plain text: nothing in them is markup or reaches a terminal as a command.
+and kept apart, columns left out and named; what all rows share is said above them. With `--wide`
+everything is there in full. Names are plain text: nothing in them is markup or reaches a terminal
+as a command.
 
 Rejected for tables: rich's Table. It wraps or crops where there is no room, cannot leave columns out
 by worth, pads the last one, and takes 80 µs per cell (2,000 rows x 10 columns: 1.5 s).
@@ -339,6 +340,8 @@ def _report(
         table = columns(report, own_units=not report.is_printed)
         prose = [s for s in table.columns if s.column.prose] if width is not None else []
         table = replace(table, columns=tuple(s for s in table.columns if s not in prose))
+        if not report.is_printed:
+            table = _share_first(table)
         if width is not None and not report.is_printed:
             table, same = _without_the_same(table, report)
             yield from ((part, "dim") for text in same for part in _wrapped(spell(text), width))
@@ -428,6 +431,24 @@ def _unanswered(reports: Sequence[Report], width: int | None, spell: Encode) -> 
     for (first, *advice), names in groups.items():
         text = " ".join((f"{', '.join(names)}: {first}", *advice))
         yield from ((part, "yellow") for part in _wrapped(spell(text), width))
+
+
+def _share_first(table: DisplayTable) -> DisplayTable:
+    # Of the first sum its share, itself, and how many it is of; then the others as they are declared.
+    columns = [s for s in table.columns if not s.column.key]
+    added = next((s for s in columns if s.column.brief and s.column.counted_by), None)
+    if added is None:
+        return table
+    share = f"{added.column.name.removesuffix('_ns').removesuffix('_sum')}_pct"
+    first = [
+        shown
+        for name in (share, added.column.name, added.column.counted_by)
+        for shown in columns
+        if shown.column.name == name
+    ]
+    keys = [s for s in table.columns if s.column.key]
+    others = [s for s in columns if s not in first]
+    return replace(table, columns=(*keys, *first, *others))
 
 
 def _without_the_same(table: DisplayTable, report: Report) -> tuple[DisplayTable, list[str]]:
