@@ -31,7 +31,7 @@ FIXTURES = TESTS / "fixtures"
 BASIC = "nsys/basic-3.25.0.sqlite"
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_USAGE_WIDTH = 80
+_USAGE_WIDTH = 120
 
 
 @dataclass(frozen=True)

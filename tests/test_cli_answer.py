@@ -184,7 +184,7 @@ def test_what_is_ignored_is_said(tmp_path: Path) -> None:
 
 def test_plain_signs_where_a_terminal_has_no_others(tmp_path: Path) -> None:
     script = [sys.executable, "-m", "nsysconv", str(BASIC)]
-    environment = {**CHILD_ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
+    environment = {**CHILD_ENVIRONMENT, "PYTHONIOENCODING": "ascii", "COLUMNS": "100"}
     done = subprocess.run(script, capture_output=True, check=True, env=environment, cwd=tmp_path)
     lines = done.stdout.decode("ascii").splitlines()
     assert len(lines) <= MOST_LINES

@@ -239,8 +239,8 @@ def test_a_table_keeps_its_brief_columns_beside_bars() -> None:
     assert wide[1].endswith("  host queue")
     assert wide[3].endswith("  " + "h" * 30 + "q" * 10)
     assert wide[4].endswith("  " + "q" * 20)
-    narrow = rendered("text", report(HISTOGRAM, *rows), options=Options(width=56))
-    assert narrow == rendered("text", report(None, *rows), options=Options(width=56))
+    narrow = rendered("text", report(HISTOGRAM, *rows), options=Options(width=48))
+    assert narrow == rendered("text", report(None, *rows), options=Options(width=48))
 
 
 # -- with matplotlib

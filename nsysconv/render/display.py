@@ -218,6 +218,8 @@ def _three_digits(value: int | float, unit: Unit) -> tuple[str, str]:
     if abs(round(value / divisor)) >= _NEXT_SCALE:
         divisor, name = scale_for(unit, divisor * _NEXT_SCALE)
     scaled = value / divisor
+    if abs(scaled) >= _TOO_LONG:
+        return f"{scaled:.6g}", name
     if divisor == 1:
         # Means of a few nanoseconds; whole numbers of these are exact.
         return (f"{scaled:,.0f}" if isinstance(value, int) else f"{scaled:,.1f}"), name

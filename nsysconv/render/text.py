@@ -252,7 +252,7 @@ LAID_OUT = 98
 """The most columns of lines that are laid out."""
 _NO_BREAK = "\u00a0"
 _KERNEL_COLUMNS = frozenset({"name", "next_op"})
-_PLAIN = {"…": "...", "µ": "u", "─": "-", "→": "->",
+_PLAIN = {"…": "...", "µ": "u", "≥": ">=", "─": "-", "→": "->",
           "█": "#", "▓": "%", "▒": "=", "░": ".", "·": "-"}  # fmt: skip
 _STYLES = {Severity.INFO: "dim", Severity.APPROXIMATED: "yellow", Severity.DROPPED: "yellow"}
 
@@ -461,7 +461,9 @@ def _without_the_same(table: DisplayTable, report: Report) -> tuple[DisplayTable
     same = [
         s
         for s in table.columns
-        if s not in (named, counted) and len(set(values[s.column.name])) == 1
+        if s not in (named, counted)
+        and len(set(values[s.column.name])) == 1
+        and values[s.column.name][0] not in (None, "")
     ]
     nothing = [s for s in same if s.right and not s.column.key and not values[s.column.name][0]]
     said = [
@@ -512,7 +514,7 @@ def _cells(column: DisplayColumn, width: int | None, spell: Encode) -> list[str]
     if len(set(fitted.values())) < len(fitted):
         plain = plain_kernel if is_kernel else str
         for text, apart in shorten_apart(fitted, width, plain).items():
-            fitted[text] = _fitted(apart, width, shorten, spell)
+            fitted[text] = _fitted(spell(apart), width, shorten, spell)
     return [fitted[text] for text in column.cells]
 
 
