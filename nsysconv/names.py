@@ -15,7 +15,7 @@ _STREAM_MODE = r"(?:_ptsz|_ptds)?"
 _RUNTIME_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d{{4,}})?{_STREAM_MODE}$")
 # cuMemAlloc_v2, cuMemcpyHtoDAsync_v2_ptsz: the driver's versions of one documented function.
 _DRIVER_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d+)?{_STREAM_MODE}$")
-# Of groups of names that are cut alike parts may be alike again; and so much is shown before what differs.
+# Of names that are cut alike some may be alike again; and so much is shown before what differs.
 _ROUNDS, _CONTEXT = 6, 4
 # What may be unprintable, at most so much at a time: a damaged name can be as long as its file.
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
@@ -50,19 +50,25 @@ def shorten_apart(
 ) -> dict[str, str]:
     """Return texts of at most `width` characters for names: the given ones, others where these are equal.
 
-    Of names that have one text the beginning is shown, and what follows from where they begin to
-    differ; in the form that `plain` gives, if they differ there. Names that differ further on than fits
-    are numbered.
+    Of names that have one text the beginning is shown, and what follows from each place on where they
+    begin to differ; in the form that `plain` gives, if they differ there. Names that differ in more than
+    fits are numbered.
     """
     result = dict(names)
+    form_of: dict[str, str] = {}
+    places: dict[str, list[int]] = {}
     for _ in range(_ROUNDS):
         alike = list(_alike(result))
         for group in alike:
-            forms = {name: plain(name) for name in group}
+            forms = {name: form_of.get(name) or plain(name) for name in group}
             if len(set(forms.values())) < len(group):
                 forms = {name: name for name in group}
+                places.update((name, []) for name in group)
+            form_of |= forms
             begin = _common_length(list(forms.values()))
-            result.update((name, _from(forms[name], begin, width)) for name in group)
+            for name in group:
+                places.setdefault(name, []).append(begin)
+                result[name] = _parts(forms[name], places[name], width)
         if not alike:
             return result
     for group in _alike(result):
@@ -86,11 +92,18 @@ def _common_length(texts: Sequence[str]) -> int:
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(last)))
 
 
-def _from(name: str, place: int, width: int) -> str:
-    # The beginning of a name, and what follows from a place on, with a little before it.
-    head = min(width // 3, place)
-    start = max(place - _CONTEXT, head)
-    return cut_off(f"{name[:head]}…{name[start:]}" if start > head else name, width)
+def _parts(name: str, places: Sequence[int], width: int) -> str:
+    # The beginning of a name and what follows from some places on, with a little before each, in equal
+    # shares of the width.
+    share = max(width // (len(places) + 1) - 1, 1)
+    text, until = name[:share], share
+    for number, place in enumerate(sorted(places), 1):
+        start = max(place - min(_CONTEXT, share // 3), until)
+        gap = "…" if start > until else ""
+        is_last = number == len(places)
+        until = len(name) if is_last else start + share
+        text += gap + name[start:until]
+    return cut_off(text, width)
 
 
 def cut_off(text: str, width: int) -> str:

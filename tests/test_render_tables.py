@@ -1,0 +1,224 @@
+"""Tables that are read: three digits with their unit, what rows share said once, names kept apart."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import NSYS, REAL_FILES, REAL_TRACES, few, name_of, real
+from golden_cases import run
+from hypothesis import given
+from hypothesis import strategies as st
+from test_render import rendered
+
+import nsysconv
+from nsysconv.names import plain_kernel, shorten, shorten_apart, shorten_kernel
+from nsysconv.notes import Note, Severity
+from nsysconv.queries import CORE
+from nsysconv.render import Options
+from nsysconv.render.display import own_unit_column
+from nsysconv.report import Column, Picture, Report, Unit, build_table
+
+# -- cells
+
+TIMES = {
+    0: "0", 1: "1 ns", 999: "999 ns", 1000: "1.00 µs", 1234: "1.23 µs", 9_994: "9.99 µs",
+    9_996: "10.0 µs", 99_940: "99.9 µs", 99_960: "100 µs", 999_400: "999 µs", 999_600: "1.00 ms",
+    1_340_000_000: "1.34 s",
+    -562_000: "-562 µs", 4_000_000_000_000: "4,000 s",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ns", TIMES)
+def test_a_time_has_three_digits_and_its_unit(ns: int) -> None:
+    shown = own_unit_column(Column("sum_ns", Unit.NS, ""), [ns])
+    assert (shown.header, shown.cells[0].rstrip()) == ("sum", TIMES[ns])
+
+
+def test_units_are_below_each_other() -> None:
+    shown = own_unit_column(Column("sum_ns", Unit.NS, ""), [1_500_000_000, 20_000, 0, None])
+    assert shown.cells == ("1.50 s ", "20.0 µs", "0   ", "-")
+
+
+def test_sizes_and_means() -> None:
+    assert own_unit_column(Column("bytes", Unit.BYTES, ""), [1572]).cells == ("1.57 kB",)
+    assert own_unit_column(Column("avg_ns", Unit.NS, "", real=True), [4.25]).cells == ("4.2 ns",)
+
+
+def test_classes_are_called_by_their_bounds_and_other_keys_are_not_rounded() -> None:
+    bounds = own_unit_column(Column("bucket_min_ns", Unit.NS, "", key=True), [0, 1000, 10_000])
+    assert (bounds.header, bounds.cells) == ("bucket", ("≥ 0 ns", "≥ 1 µs", "≥ 10 µs"))
+    starts = own_unit_column(Column("start_ns", Unit.NS, "", key=True), [1_000_001, 1_000_002])
+    assert len(set(starts.cells)) == 2
+
+
+# -- rows
+
+COLUMNS = (
+    Column("rank", Unit.ID, "", key=True),
+    Column("name", Unit.TEXT, "", key=True),
+    Column("call_count", Unit.COUNT, ""),
+    Column("own_sum_ns", Unit.NS, "", counted_by="call_count"),
+    Column("own_pct", Unit.PCT, ""),
+    Column("copied_ns", Unit.NS, ""),
+    Column("kind", Unit.TEXT, ""),
+)
+
+
+def table_of(*rows: tuple[Any, ...], name: str = "made", notes: tuple[Note, ...] = ()) -> Report:
+    data = {column.name: [row[i] for row in rows] for i, column in enumerate(COLUMNS)}
+    table = build_table(COLUMNS, data)
+    return Report(name, name.title(), COLUMNS, table, row_count=len(rows), notes=notes)
+
+
+def lines_of(*reports: Report, width: int | None = 100) -> list[str]:
+    return rendered("text", *reports, options=Options(width=width)).splitlines()
+
+
+def test_what_all_rows_share_is_said_above_them() -> None:
+    lines = lines_of(table_of((3, "a", 2, 10, 40.0, 0, "x"), (3, "b", 1, 15, 60.0, 0, "x")))
+    assert lines[1:3] == ["all rows: rank 3, kind x", "0 in all rows: copied"]
+    assert lines[3].split() == ["name", "own", "(%)", "own_sum", "call_count"]
+    assert lines[5].split() == ["a", "40.00", "10", "ns", "2"]
+
+
+def test_of_one_row_all_is_shown() -> None:
+    lines = lines_of(table_of((3, "a", 2, 10, 40.0, 0, "x")))
+    assert lines[1].split()[:2] == ["rank", "name"]
+    assert lines[1].split()[-1] == "kind"
+
+
+def test_values_that_only_look_alike_are_not_said_once() -> None:
+    """963.1 ms and 963.2 ms."""
+    rows = ((1, "a", 2, 1, 1.0, 963_100_000, "x"), (1, "b", 1, 1, 1.0, 963_200_000, "y"))
+    assert "copied" in lines_of(table_of(*rows))[2].split()
+
+
+def test_wide_has_all_columns() -> None:
+    lines = lines_of(table_of((3, "a", 2, 10, 40.0, 0, "x"), (3, "b", 1, 15, 60.0, 0, "x")), width=None)
+    assert lines[1].split()[:2] == ["rank", "name"]
+    assert "all rows" not in "".join(lines)
+
+
+# -- notes and what is missing
+
+
+def note(slug: str, severity: Severity, count: int = 1, of: int = 0) -> Note:
+    return Note(slug, severity, f"Of {slug}.", count, of=of)
+
+
+def test_notes_of_several_reports_come_once_and_last_gravest_first() -> None:
+    mild, grave = note("unlinked-ops", Severity.INFO, 1, 4), note("negative-duration", Severity.DROPPED)
+    row = (1, "a", 2, 1, 1.0, 5, "x")
+    lines = lines_of(table_of(row, notes=(mild,)), table_of(row, name="other", notes=(mild, grave)))
+    assert lines[-3:] == [
+        "", "[1] dropped negative-duration: Of negative-duration.",
+        "[2] note unlinked-ops: Of unlinked-ops. (1 of 4: 25.0 %)"]  # fmt: skip
+    assert "\n".join(lines).count("Of unlinked-ops") == 1
+
+
+def test_what_cannot_be_answered_is_said_together() -> None:
+    missing = [
+        Report(name, name.title(), COLUMNS, None, not_recorded=("kernel events",),
+               advice=("Record them.",))
+        for name in ("kernels", "overview")
+    ]
+    lines = lines_of(missing[0], table_of((1, "a", 2, 1, 1.0, 5, "x")), missing[1])
+    assert lines[-2:] == [
+        "", "kernels, overview: Not recorded in this profile: kernel events. Record them."]  # fmt: skip
+    assert "Kernels" not in lines
+    # Alone it has its title.
+    assert lines_of(missing[0])[0] == "Kernels"
+
+
+# -- names
+
+KERNELS = [
+    f"void sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize{size}x8_stage3_warpsize2x2x1_execute_kernel"
+    for size in ("128x128", "64x64", "64x128")
+]
+
+
+@pytest.mark.parametrize("width", [24, 40, 60])
+def test_names_that_are_cut_stay_apart(width: int) -> None:
+    cut = {name: shorten_kernel(name, width) for name in KERNELS}
+    shown = shorten_apart(cut, width, plain_kernel)
+    assert len(set(shown.values())) == 3
+    assert max(map(len, shown.values())) <= width
+    assert "#" not in "".join(shown.values())
+    assert "64x128" in shown[KERNELS[2]]
+
+
+def test_names_that_are_apart_are_left_alone() -> None:
+    cut = {"one": "o", "two": "t"}
+    assert shorten_apart(cut, 1, str) == cut
+
+
+def test_names_that_differ_too_late_are_numbered() -> None:
+    names = {"x" * 50 + "a" * k + "b": "x…" for k in (20, 40)} | {"other": "other"}
+    shown = shorten_apart(names, 6, str)
+    assert len(set(shown.values())) == 3
+    assert max(map(len, shown.values())) <= 6
+
+
+@given(st.sets(st.text("ab_", min_size=1, max_size=60), min_size=1, max_size=12), st.integers(8, 20))
+def test_names_are_never_alike_and_never_too_long(names: set[str], width: int) -> None:
+    shown = shorten_apart({name: shorten(name, width) for name in sorted(names)}, width, str)
+    assert len(set(shown.values())) == len(names)
+    assert all(len(text) <= width for text in shown.values())
+
+
+def test_noise_goes_before_what_distinguishes() -> None:
+    name = "void at::native::elementwise_kernel<(int)128, (int)4, at::native::FillFunctor<float>>(int)"
+    assert shorten_kernel(name, 60) == "elementwise_kernel<128, 4, FillFunctor<float>>"
+    assert shorten_kernel(name, 200) == name
+
+
+def test_what_is_cut_in_a_tree_stays_set_in() -> None:
+    name = Column("name", Unit.TEXT, "", key=True)
+    columns = (name, Column("level", Unit.ID, ""), Column("own_ns", Unit.NS, ""))
+    data = {"name": [f"{'aten::scaled_dot_product' * 6}_{i}" for i in range(3)], "level": [0, 1, 2],
+            "own_ns": [3, 2, 1]}  # fmt: skip
+    picture = Picture("flame", x=("name",), values=("own_ns",), level="level")
+    report = Report("made", "Made", columns, build_table(columns, data), row_count=3, picture=picture)
+    lines = lines_of(report, width=60)[3:6]
+    assert [len(line) - len(line.lstrip()) for line in lines] == [0, 2, 4]
+
+
+# -- widths, of real files
+
+REPORTS = (*CORE, "operators", "operator_kernels", "ranges")
+_NUMBERED = re.compile(r"(?<!Step)#\d+(?=\s|$)")
+
+
+def test_a_pipe_is_as_wide_as_columns_says(tmp_path: Path) -> None:
+    outcome = run("report", NSYS / "basic-3.25.0.sqlite", "kernels", cwd=tmp_path)
+    assert max(map(len, outcome.out.splitlines())) <= 120
+    wide = run("report", NSYS / "basic-3.25.0.sqlite", "kernels", "--wide", cwd=tmp_path)
+    assert "void <unnamed>::saxpy<float, (int)4>(int, T1, const T1 *, T1 *)" in wide.out
+    assert "stddev" in wide.out
+    assert "not shown" not in wide.out
+
+
+@real
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 12), ids=name_of)
+def test_tables_of_real_files(path: Path, width: int) -> None:
+    """No line is wider; no two names of a column are shown alike; few need a number."""
+    rows, numbered = 0, 0
+    with nsysconv.open(path) as profile:
+        for name in REPORTS:
+            try:
+                report = profile.report(name, limit=20)
+            except nsysconv.errors.NsysconvError:
+                continue
+            lines = lines_of(report, width=width)
+            assert max(map(len, lines)) <= width
+            rows += len(report.rows())
+            numbered += sum(bool(_NUMBERED.search(line)) for line in lines)
+            body = [line for line in lines if line[:1] not in "[…"]
+            assert all(count == 1 for line, count in Counter(body).items() if line.strip()), name
+    assert numbered <= max(0.02 * rows, 1)
