@@ -15,6 +15,8 @@ _STREAM_MODE = r"(?:_ptsz|_ptds)?"
 _RUNTIME_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d{{4,}})?{_STREAM_MODE}$")
 # cuMemAlloc_v2, cuMemcpyHtoDAsync_v2_ptsz: the driver's versions of one documented function.
 _DRIVER_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d+)?{_STREAM_MODE}$")
+# Functions of C++ have arguments, of their templates or their own.
+_OF_CODE = re.compile(r"\w[<(]")
 # Of names that are cut alike some may be alike again; and so much is shown before what differs.
 _ROUNDS, _CONTEXT = 6, 4
 # What may be unprintable, at most so much at a time: a damaged name can be as long as its file.
@@ -45,14 +47,20 @@ def shorten(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - tail :] if tail else ''}"
 
 
-def shorten_apart(
-    names: Mapping[str, str], width: int, plain: Callable[[str], str]
-) -> dict[str, str]:
+def shorten_name(text: str, width: int) -> str:
+    """Return a name in at most `width` characters: a kernel's as such, set in as far as it was."""
+    name = text.lstrip(" ")
+    indent = text[: min(len(text) - len(name), width // 2)]
+    cut = shorten_kernel if _OF_CODE.search(name) else shorten
+    return indent + cut(name, width - len(indent))
+
+
+def shorten_apart(names: Mapping[str, str], width: int) -> dict[str, str]:
     """Return texts of at most `width` characters for names: the given ones, others where these are equal.
 
     Of names that have one text the beginning is shown, and what follows from each place on where they
-    begin to differ; in the form that `plain` gives, if they differ there. Names that differ in more than
-    fits are numbered.
+    begin to differ; without what is noise in kernels' names, if they differ there. Names that differ in
+    more than fits are numbered.
     """
     result = dict(names)
     form_of: dict[str, str] = {}
@@ -60,7 +68,7 @@ def shorten_apart(
     for _ in range(_ROUNDS):
         alike = list(_alike(result))
         for group in alike:
-            forms = {name: form_of.get(name) or plain(name) for name in group}
+            forms = {name: form_of.get(name) or _plain(name) for name in group}
             if len(set(forms.values())) < len(group):
                 forms = {name: name for name in group}
                 places.update((name, []) for name in group)
@@ -76,6 +84,10 @@ def shorten_apart(
             mark = f"#{number}"
             result[name] = cut_off(result[name], max(width - len(mark), 0)) + mark
     return result
+
+
+def _plain(name: str) -> str:
+    return plain_kernel(name) if _OF_CODE.search(name) else name
 
 
 def _alike(shown: Mapping[str, str]) -> Iterator[list[str]]:

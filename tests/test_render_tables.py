@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from test_render import rendered
 
 import nsysconv
-from nsysconv.names import plain_kernel, shorten, shorten_apart, shorten_kernel
+from nsysconv.names import shorten, shorten_apart, shorten_kernel
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import CORE
 from nsysconv.render import Options
@@ -145,7 +145,7 @@ KERNELS = [
 @pytest.mark.parametrize("width", [24, 40, 60])
 def test_names_that_are_cut_stay_apart(width: int) -> None:
     cut = {name: shorten_kernel(name, width) for name in KERNELS}
-    shown = shorten_apart(cut, width, plain_kernel)
+    shown = shorten_apart(cut, width)
     assert len(set(shown.values())) == 3
     assert max(map(len, shown.values())) <= width
     assert "#" not in "".join(shown.values())
@@ -154,19 +154,19 @@ def test_names_that_are_cut_stay_apart(width: int) -> None:
 
 def test_names_that_are_apart_are_left_alone() -> None:
     cut = {"one": "o", "two": "t"}
-    assert shorten_apart(cut, 1, str) == cut
+    assert shorten_apart(cut, 1) == cut
 
 
 def test_names_that_differ_too_late_are_numbered() -> None:
     names = {"x" * 50 + "a" * k + "b": "x…" for k in (20, 40)} | {"other": "other"}
-    shown = shorten_apart(names, 6, str)
+    shown = shorten_apart(names, 6)
     assert len(set(shown.values())) == 3
     assert max(map(len, shown.values())) <= 6
 
 
 @given(st.sets(st.text("ab_", min_size=1, max_size=60), min_size=1, max_size=12), st.integers(8, 20))
 def test_names_are_never_alike_and_never_too_long(names: set[str], width: int) -> None:
-    shown = shorten_apart({name: shorten(name, width) for name in sorted(names)}, width, str)
+    shown = shorten_apart({name: shorten(name, width) for name in sorted(names)}, width)
     assert len(set(shown.values())) == len(names)
     assert all(len(text) <= width for text in shown.values())
 

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TextIO
 
-from nsysconv.names import encodable, escaped
+from nsysconv.names import encodable, escaped, shorten_apart, shorten_name
 from nsysconv.render import display
 from nsysconv.render.contract import Options
 from nsysconv.render.display import informative_columns
 from nsysconv.report import Report
 
 SUFFIX = ".md"
+
+# Longer names are cut in tables, and whole below them.
+_LONGEST = 60
 
 # An underscore inside a word means nothing to Markdown: `kernel_count` needs no code span. Beside signs:
 # :emoji:, schemes of addresses, quick actions, %milestones, hosts, ids of commits, and GH-12 or whatever
@@ -74,14 +77,33 @@ def _body(report: Report, out: TextIO) -> Iterator[str]:
         yield ""
         yield _row([_cell(shown.header, out) for shown in table.columns])
         yield _row(["---:" if shown.right else "---" for shown in table.columns])
-        columns = [s.cells if s.right else [_cell(c, out) for c in s.cells] for s in table.columns]
-        for cells in zip(*columns, strict=True):
-            yield _row(cells)
+        cut: dict[str, str] = {}
+        columns = []
+        for shown in table.columns:
+            short = {} if shown.right or shown.column.prose else _short_names(shown.cells)
+            cut |= {name: text for name, text in short.items() if name != text}
+            cells = [short.get(cell, cell) for cell in shown.cells]
+            columns.append(cells if shown.right else [_cell(cell, out) for cell in cells])
+        for row in zip(*columns, strict=True):
+            yield _row(row)
+        if cut:
+            yield from _whole_names(cut, out)
     for sentence in display.sentences_below(report, unrecorded):
         yield ""
         yield _sentence(sentence, out)
     notes = [f"* {_sentence(text, out)}" for _, text in display.note_sentences([report])]
     yield from ("", *notes) if notes else ()
+
+
+def _short_names(names: Sequence[str]) -> dict[str, str]:
+    return shorten_apart({name: shorten_name(name, _LONGEST) for name in names}, _LONGEST)
+
+
+def _whole_names(cut: Mapping[str, str], out: TextIO) -> Iterator[str]:
+    yield from ("", "<details><summary>Whole names</summary>", "")
+    for name, text in cut.items():
+        yield f"* {_code(text, out)}: {_code(name, out)}"
+    yield from ("", "</details>")
 
 
 def _fenced(lines: Sequence[str], out: TextIO) -> Iterator[str]:

@@ -12,7 +12,6 @@ by worth, pads the last one, and takes 80 µs per cell (2,000 rows x 10 columns:
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,14 +19,7 @@ from typing import TextIO
 
 import numpy as np
 
-from nsysconv.names import (
-    cut_off,
-    escaped,
-    plain_kernel,
-    shorten,
-    shorten_apart,
-    shorten_kernel,
-)
+from nsysconv.names import cut_off, escaped, shorten, shorten_apart, shorten_name
 from nsysconv.notes import Severity
 from nsysconv.render import display
 from nsysconv.render.contract import Options
@@ -252,8 +244,6 @@ _INDENT, _HANGING = "    ", "   "
 LAID_OUT = 98
 """The most columns of lines that are laid out."""
 _NO_BREAK = "\u00a0"
-# Names of functions in C++ have arguments, of their templates or their own.
-_OF_CODE = re.compile(r"\w[<(]")
 _PLAIN = {"…": "...", "µ": "u", "≥": ">=", "─": "-", "→": "->",
           "█": "#", "▓": "%", "▒": "=", "░": ".", "·": "-"}  # fmt: skip
 _STYLES = {Severity.INFO: "dim", Severity.APPROXIMATED: "yellow", Severity.DROPPED: "yellow"}
@@ -510,23 +500,11 @@ def _cells(column: DisplayColumn, width: int | None, spell: Encode) -> list[str]
     # Of texts that are too long those that would look alike show where they differ.
     if width is None or column.right:
         return list(column.cells)
-    fitted = {text: _fitted(text, width, _shortened, spell) for text in column.cells}
+    fitted = {text: _fitted(text, width, shorten_name, spell) for text in column.cells}
     if len(set(fitted.values())) < len(fitted):
-        for text, apart in shorten_apart(fitted, width, _plain).items():
+        for text, apart in shorten_apart(fitted, width).items():
             fitted[text] = _fitted(spell(apart), width, shorten, spell)
     return [fitted[text] for text in column.cells]
-
-
-def _shortened(text: str, width: int) -> str:
-    # As far in as it was: names of a tree are set in by their levels.
-    name = text.lstrip(" ")
-    indent = text[: min(len(text) - len(name), width // 2)]
-    cut = shorten_kernel if _OF_CODE.search(name) else shorten
-    return indent + cut(name, width - len(indent))
-
-
-def _plain(text: str) -> str:
-    return plain_kernel(text) if _OF_CODE.search(text) else text
 
 
 def _needs(shown: DisplayColumn) -> ColumnNeeds:
