@@ -146,6 +146,7 @@ def test_a_call_owns_ops_of_every_kind() -> None:
     row = only("api_vs_kernel", *rows)
     assert (row["gpu_op_count"], row["kernel_count"]) == (4, 1)
     assert (row["kernel_sum_ns"], row["memcpy_sum_ns"], row["memset_sum_ns"]) == (10, 30, 7)
+    assert row["gpu_op_sum_ns"] == 10 + 30 + 7 + 39
 
 
 def test_ops_without_a_call_have_a_row_whose_call_figures_are_null() -> None:

@@ -53,6 +53,12 @@ COLUMNS = (
     ),
     per_step("per_step_ns", "api_sum_ns"),
     count_column("gpu_op_count", "GPU operations they launched.", brief=False),
+    sum_column(
+        "gpu_op_sum_ns",
+        "Sum of these operations' durations: kernels, copies, sets, migrations and graphs.",
+        "gpu_op_count",
+        brief=False,
+    ),
     count_column("kernel_count", "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column("memcpy_sum_ns", "Sum of the copies' durations.", adds=True),
@@ -84,7 +90,7 @@ API_VS_KERNEL = Query(
     totals={Fact.API_TOTALS},
     columns=COLUMNS,
     picture=Picture(
-        "bars", x=("layer", "name"), values=("api_sum_ns", "kernel_sum_ns"), by=("rank",)
+        "bars", x=("layer", "name"), values=("api_sum_ns", "gpu_op_sum_ns"), by=("rank",)
     ),
     compute=compute,
 )
@@ -159,6 +165,7 @@ def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
         spent += sums(both, end - start, cells)
     return {
         "gpu_op_count": number_of.reshape(count, kinds).sum(axis=1),
+        "gpu_op_sum_ns": spent.reshape(count, kinds).sum(axis=1),
         "kernel_count": number_of[OpKind.KERNEL :: kinds],
         "kernel_sum_ns": spent[OpKind.KERNEL :: kinds],
         "memcpy_sum_ns": spent[OpKind.MEMCPY :: kinds],
