@@ -78,3 +78,6 @@ TIME_CLASS_COLUMNS = {
     "migration": "exposed_um_ns",
 }
 """The column of each class in reports."""
+
+COMMUNICATION = "communication"
+"""The kind of kernels that communicate; all others are computation."""

@@ -124,7 +124,8 @@ class Picture:
     says. A flame's rows are a tree, each followed by those inside; the column `level` says how many
     rows a row lies in, and its values are times with those inside. Rows that differ in the `by` columns
     are in different pictures; so are those of different profiles. `shared`: these have one x axis, so
-    that equal places are equal times. Null values are not recorded and not drawn.
+    that equal places are equal times. Bars whose `category` is communication have another colour than
+    all others, which are computation. Null values are not recorded and not drawn.
     """
 
     kind: Literal["bars", "stacked", "histogram", "strip", "flame"]
@@ -134,11 +135,13 @@ class Picture:
     width: str = ""
     shared: bool = False
     level: str = ""
+    category: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of all columns that the picture is drawn from."""
-        return (*self.by, *self.x, *self.values, *filter(None, (self.width, self.level)))
+        others = filter(None, (self.width, self.level, self.category))
+        return (*self.by, *self.x, *self.values, *others)
 
     @property
     def needs_all_rows(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import REAL_FILES, REAL_TRACES, few, name_of, real
-from small_store import TOTALS, Graph, Kernel, Memcpy, Row, Total, answers
+from small_store import TOTALS, Graph, Kernel, Memcpy, Row, Total, answers, opened
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
@@ -40,6 +40,21 @@ def test_top_name_is_the_one_with_most_time() -> None:
     rows = (Kernel(0, 10, name="sgemm_a"), Kernel(10, 18, name="sgemm_a"), Kernel(20, 37, name="sgemm_b"))
     row = by_category(*rows)["gemm"]
     assert (row["name_count"], row["top_name"]) == (2, "sgemm_a")
+
+
+def test_each_kernel_says_of_which_kind_it_is() -> None:
+    rows = (Kernel(0, 30, name=GEMM), Kernel(30, 50, name=NORM))
+    assert [row["category"] for row in answers("kernels", *rows)] == ["gemm", "normalisation"]
+    total = Total("kernel", 1, 10, 10, 10, name=GEMM)
+    assert [row["category"] for row in answers("kernels", total, holds=TOTALS)] == ["gemm"]
+
+
+def test_a_short_name_is_of_the_kind_that_all_its_kernels_are_of() -> None:
+    rows = (Kernel(0, 30, name=GEMM, short="k"), Kernel(30, 50, name=NORM, short="k"),
+            Kernel(50, 60, name=GEMM, short="g"))  # fmt: skip
+    with opened(*rows) as profile:
+        found = {row["name"]: row["category"] for row in profile.report("kernels", names="short").rows()}
+    assert found == {"k": None, "g": "gemm"}
 
 
 def test_copies_and_graphs_are_no_kernels() -> None:

@@ -515,10 +515,70 @@ def test_heat_maps_of_ranks(ranks: Path) -> None:
                         text[text.index('class="heat"') :])[:6]  # fmt: skip
     assert [share.replace("\xa0", " ") for _, share in strips] == ["90.0 %"] * 5 + ["50.0 %"]
     kernels = text[text.index('id="r-kernels"') :]
-    row = re.search(r'title="gemm">gemm</th>(.*?)</table>', kernels, re.DOTALL)
+    # 10 is the most of the map, 900 ns: 800 of 900 is 8.9 of 10. Those of the other row are alike.
+    assert heat_row(kernels, "gemm") == ["h9"] * 5 + ["h10"]
+    assert heat_row(kernels, "norm") == [""] * 6
+    assert "coloured are rows whose values differ by more than 10%" in kernels
+    assert re.search(r'<p class="scale">0 .* 900\sns</p>', kernels)
+
+
+def heat_row(text: str, name: str) -> list[str]:
+    """The colour of each cell of a heat map's row."""
+    row = re.search(rf'<th scope="row" class="t"[^>]*>{name}</th>(.*?)(?:<tr>|</table>)', text, re.DOTALL)
     assert row
-    # 800 ns is the least, 900 the most of that row.
-    assert re.findall(r'<td class="(h\d+)">', row[1])[:6] == ["h0"] * 5 + ["h10"]
+    return re.findall(r'<td(?: class="(h\d+)")?>', row[1])
+
+
+def test_a_small_bin_is_not_darker_than_a_large_one(tmp_path: Path) -> None:
+    for rank in range(6):
+        # Of some the larger size is copied twice: 4 of 8 MB is half of the scale.
+        copies = [Memcpy(20 * i, 20 * i + 10, bytes=4_000_000) for i in range(1 + rank % 2)]
+        small = [Memcpy(100, 110, bytes=50 + 50 * rank)]
+        write(tmp_path / "job.db", *copies, *small, ranks={1: rank}, label=f"worker-{rank}")
+    text = rendered(api.page(tmp_path / "job.db", ["transfer_sizes"]))
+    assert heat_row(text, "≥ 1 MB") == ["h5", "h10"] * 3
+    assert heat_row(text, "≥ 0 B") == ["h0"] * 6
+
+
+def test_devices_are_coloured_where_they_differ(tmp_path: Path) -> None:
+    """Kernels of 100 and 95 differ by 5 %, windows of 100 and 200 by half, idle shares are 0 and 52.5 %."""
+    rows = ((Kernel(0, 100),), (Kernel(0, 50), Kernel(155, 200)))
+    for rank, kernels in enumerate(rows):
+        write(tmp_path / "job.db", *kernels, ranks={1: rank}, label=f"worker-{rank}")
+    text = rendered(api.page(tmp_path / "job.db", ["overview"]))
+    matrix = text[text.index("Each device beside the others") :]
+    columns = re.findall(r'<th scope="col">([\w ]+)', matrix[: matrix.index("<tbody>")])
+    found = [heat_row(matrix, f"worker-{rank}, (?:rank {rank}, )?device 0") for rank in range(2)]
+    by_column = dict(zip(columns, zip(*found, strict=True), strict=True))
+    assert by_column == {
+        "window": ("h5", "h10"), "busy": ("", ""), "idle": ("h0", "h5"),
+        "kernel count": ("h5", "h10"), "kernel time": ("", ""),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["kernels", "kernel_categories"])
+def test_communication_has_a_colour_among_kernels(tmp_path: Path, name: str) -> None:
+    nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+    write(tmp_path / "job.db", Kernel(0, 60, name="gemm"), Kernel(60, 100, name=nccl))
+    text = rendered(api.page(tmp_path / "job.db", [name]))
+    bars = text[text.index('<figure class="bars">') : text.index("</figure>")]
+    assert re.findall(r'<i class="(\w+)" style', bars) == [
+        colours.COLOURS["computation"], colours.COLOURS["communication"]]  # fmt: skip
+    assert "computation<li>" in bars and "communication</ul>" in bars
+
+
+def test_bars_of_computation_alone_need_no_legend(tmp_path: Path) -> None:
+    write(tmp_path / "job.db", Kernel(0, 60, name="gemm"))
+    assert "legend" not in rendered(api.page(tmp_path / "job.db", ["kernels"])).partition("<main")[2]
+
+
+def test_calls_are_drawn_beside_all_their_gpu_time(tmp_path: Path) -> None:
+    rows = (Call(0, 10, 1, name="cudaMemcpyAsync"), Memcpy(10, 90, 1))
+    write(tmp_path / "job.db", *rows)
+    text = rendered(api.page(tmp_path / "job.db", ["api_vs_kernel"]))
+    bars = text[text.index('<figure class="bars">') : text.index("</figure>")]
+    lengths = re.findall(r'<span class="vl">(.*?)</span>', bars)
+    assert [length.replace("\xa0", " ") for length in lengths] == ["10 ns", "80 ns"]
 
 
 def test_bins_of_several_profiles_stay_in_order(ranks: Path) -> None:

@@ -90,7 +90,13 @@ KERNEL_CATEGORIES = Query(
     totals={Fact.KERNEL_TOTALS},
     options=(RULES,),
     columns=COLUMNS,
-    picture=Picture("bars", x=("category",), values=("kernel_sum_ns",), by=("rank", "device_id")),
+    picture=Picture(
+        "bars",
+        x=("category",),
+        values=("kernel_sum_ns",),
+        by=("rank", "device_id"),
+        category="category",
+    ),
     compute=compute,
 )
 

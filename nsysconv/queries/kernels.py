@@ -23,7 +23,14 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, percent
-from nsysconv.timeline.kernel_categories import ANSWERS, UNKNOWN, tensor_core_use, uses_tensor_cores
+from nsysconv.timeline.kernel_categories import (
+    ANSWERS,
+    UNKNOWN,
+    categories,
+    rules,
+    tensor_core_use,
+    uses_tensor_cores,
+)
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
@@ -41,6 +48,12 @@ TENSOR_CORES = Column(
     "Whether it uses Tensor Cores, as its name says: yes, no, unknown.",
     brief=False,
 )
+CATEGORY = Column(
+    "category",
+    Unit.TEXT,
+    "Kind of work, as in `kernel_categories`; null: its kernels are of several kinds.",
+    brief=False,
+)
 COLUMNS = (
     *BY_DEVICE,
     key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
@@ -50,6 +63,7 @@ COLUMNS = (
     KERNEL_PCT,
     *statistics_columns(DURATION_DOCS),
     TENSOR_CORES,
+    CATEGORY,
 )
 
 
@@ -66,7 +80,13 @@ KERNELS = Query(
     uses={Fact.DEVICES, *STEP_FACTS},
     totals={Fact.KERNEL_TOTALS},
     columns=COLUMNS,
-    picture=Picture("bars", x=("name",), values=("kernel_sum_ns",), by=("rank", "device_id")),
+    picture=Picture(
+        "bars",
+        x=("name",),
+        values=("kernel_sum_ns",),
+        by=("rank", "device_id"),
+        category="category",
+    ),
     compute=compute,
 )
 
@@ -91,6 +111,7 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
         "kernel_pct": percent(spent, int(spent.sum()) or 1),
         **statistics_values(statistics),
         "tensor_cores": _tensor_cores(timeline, group, names, spelling),
+        "category": _categories(timeline, group, names, spelling),
     }
     order = sorted(range(count), key=lambda i: (-int(spent[i]), names[i], int(devices[i])))
     return rows_at(values, order)
@@ -100,13 +121,28 @@ def _tensor_cores(timeline: Timeline, group: Array, names: list[str], spelling: 
     # Of names that do not say it, as those of all that have it do.
     if spelling == "demangled":
         return [uses_tensor_cores(timeline, name) for name in names]
-    use = tensor_core_use(timeline)[timeline.rows("kernel")]
-    _, (groups, uses) = factorize(group, use)
-    answers = [ANSWERS[UNKNOWN]] * len(names)
-    several = counts(groups, len(names))
-    for place, answer in zip(groups.tolist(), uses.tolist(), strict=True):
-        answers[place] = ANSWERS[answer] if several[place] == 1 else ANSWERS[UNKNOWN]
-    return answers
+    use = _common(tensor_core_use(timeline)[timeline.rows("kernel")], group, len(names))
+    return [ANSWERS[UNKNOWN if answer is None else answer] for answer in use]
+
+
+def _categories(
+    timeline: Timeline, group: Array, names: list[str], spelling: str
+) -> list[str | None]:
+    if spelling == "demangled":
+        return list(map(rules().category, names))
+    numbers, words = categories(timeline)
+    of_groups = _common(numbers[timeline.rows("kernel")], group, len(names))
+    return [None if number is None else words[number] for number in of_groups]
+
+
+def _common(values: Array, group: Array, count: int) -> list[int | None]:
+    # The value that all of a group have; None where they have several.
+    _, (groups, different) = factorize(group, values)
+    several = counts(groups, count)
+    common: list[int | None] = [None] * count
+    for place, value in zip(groups.tolist(), different.tolist(), strict=True):
+        common[place] = value if several[place] == 1 else None
+    return common
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
@@ -129,4 +165,5 @@ def _from_totals(timeline: Timeline) -> ColumnValues:
         "kernel_pct": percent(np.array(spent), sum(spent) or 1),
         **{name: [getattr(total, name) for total in kernels] for name in statistics},
         "tensor_cores": [uses_tensor_cores(timeline, name) for (_, name), _ in rows],
+        "category": [rules().category(name) for (_, name), _ in rows],
     }

@@ -13,6 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
+from nsysconv.codes import COMMUNICATION
 from nsysconv.errors import UsageError
 from nsysconv.names import cut_off, escaped, shorten, shorten_kernel
 from nsysconv.render import display
@@ -32,7 +33,8 @@ class Panel:
     `title` is what they share (`rank 3, device 0`; empty where there is one panel), `labels`
     name each row, `values` are the picture's by column. Of a strip and a histogram `start` is where
     each bin starts, and `width` how long a strip's bins are; of a flame `level` is how deep each row
-    lies. Texts hold no control character.
+    lies; of bars of kernels `communicates` is which of them are communication. Texts hold no control
+    character.
     """
 
     title: str
@@ -41,6 +43,7 @@ class Panel:
     start: tuple[Number, ...] = ()
     width: tuple[Number, ...] = ()
     level: tuple[int, ...] = ()
+    communicates: tuple[bool, ...] = ()
 
     @property
     def end(self) -> int:
@@ -76,6 +79,9 @@ def panels(report: Report) -> list[Panel]:
                 _numbers(values[picture.x[0]], rows) if binned else (),
                 _numbers(values[picture.width], rows) if picture.width else (),
                 _levels(values[picture.level], rows) if picture.level else (),
+                tuple(values[picture.category][i] == COMMUNICATION for i in rows)
+                if picture.category
+                else (),
             )
         )
     return result
@@ -189,7 +195,8 @@ def draw(report: Report) -> Figure:
         ax.set_title(_plain(panel.title), fontsize="small", loc="left")
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize="small")
-    if len(scaled.names) > 1 and report.picture.kind != "flame":
+    has_parts = any(any(panel.communicates) for panel in shown)
+    if (len(scaled.names) > 1 or has_parts) and report.picture.kind != "flame":
         handles, labels = axes[0].get_legend_handles_labels()
         style: dict[str, Any] = {"ncols": 4, "frameon": False, "fontsize": "small"}
         figure.legend(handles, labels, loc="outside lower center", **style)
@@ -240,7 +247,8 @@ def _bars(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
     for i, name in enumerate(scaled.names):
         shift = (i - (len(scaled.names) - 1) / 2) * thick
         values = scaled.of(panel.values[name][:count])
-        ax.barh(place + shift, values, thick, label=_plain(_word(name)))
+        for words, which in _parts(panel, count) or ((_word(name), slice(None)),):
+            ax.barh(place[which] + shift, values[which], thick, label=_plain(words))
     ax.set_yticks(place, [_short(text) for text in panel.labels[:count]])
     # One lonely row is a bar, not a wall.
     ax.set_ylim(max(count, 3) - 0.5, -0.5)
@@ -248,6 +256,13 @@ def _bars(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
     ax.set_xlabel(scaled.label + more, fontsize="small")
     if scaled.top is not None:
         ax.set_xlim(0, scaled.top)
+
+
+def _parts(panel: Panel, count: int) -> list[tuple[str, np.ndarray]]:
+    # Bars of kernels by what they are.
+    communicates = np.array(panel.communicates[:count], bool)
+    classes = {"computation": ~communicates, COMMUNICATION: communicates}
+    return list(classes.items()) if panel.communicates else []
 
 
 def _stacked(ax: Axes, panel: Panel, scaled: _Scaled) -> None:

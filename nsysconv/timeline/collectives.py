@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv import codes
+from nsysconv.codes import COMMUNICATION
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, Columns, by_group, factorize
 from nsysconv.timeline.clock_offsets import ClockOffset, clock_offsets
 from nsysconv.timeline.events import has_time
-from nsysconv.timeline.kernel_categories import COMMUNICATION, categories
+from nsysconv.timeline.kernel_categories import categories
 from nsysconv.timeline.timeline import Timeline
 
 NUMBERED, BY_ORDER, MPI = "numbered", "by order", "mpi"

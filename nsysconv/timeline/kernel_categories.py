@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from nsysconv.codes import COMMUNICATION
 from nsysconv.errors import UsageError
 from nsysconv.names import shorten
 from nsysconv.report import MISSING, values_of
@@ -23,7 +24,6 @@ from nsysconv.timeline.arrays import Array, among, blocks, distinct, factorize, 
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline, cached, cached_whole, cached_whole_small
 
-COMMUNICATION = "communication"
 OTHER = "other"
 """The category of what no rule fits."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nsysconv.codes import COMMUNICATION
 from nsysconv.errors import NotRecorded
 from nsysconv.names import shorten_kernel
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
@@ -14,7 +15,7 @@ from nsysconv.timeline.account import GRAPH_LAUNCH
 from nsysconv.timeline.arrays import Array, factorize, sums
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import measure
-from nsysconv.timeline.kernel_categories import COMMUNICATION, kernel_name_ids, rules
+from nsysconv.timeline.kernel_categories import kernel_name_ids, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, totals
 from nsysconv.timeline.utilization import kernel_fill, sm_count

@@ -7,13 +7,14 @@ time line, and flame graphs (`flame.py`), are data for the page's scripts, which
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from nsysconv.codes import COMMUNICATION
 from nsysconv.names import escaped, shorten
-from nsysconv.render.page.colours import class_words, colours_of
+from nsysconv.render.page.colours import COLOURS, class_words, colours_of
 from nsysconv.render.page.flame import flame_graphs
 from nsysconv.render.page.markup import (
     WHOLE,
@@ -37,6 +38,8 @@ _MOST_STRIPS = 4
 _MOST_MATRIX = 16
 _LEVELS = 10
 _CELLS = 16_000
+_MIN_SPREAD = 0.1
+_KERNEL_CLASSES = ("computation", COMMUNICATION)
 _COMPARED = ("window_ns", "busy_ns", "idle_pct", "kernel_count", "kernel_sum_ns", "memcpy_sum_ns",
              "um_sum_ns")  # fmt: skip
 
@@ -109,10 +112,10 @@ def _titles(shown: Sequence[Panel]) -> list[str]:
     return [", ".join(row) for row in zip(*varying, strict=True)]
 
 
-def _legend(columns: Sequence[Column]) -> str:
+def _legend(words: Iterable[str], colours: Iterable[str]) -> str:
     keys = (
-        f'<li><i class="k {colour}"></i>{escape(_series_words(column))}'
-        for column, colour in zip(columns, _colours(columns), strict=True)
+        f'<li><i class="k {colour}"></i>{escape(each)}'
+        for each, colour in zip(words, colours, strict=True)
     )
     return f'<ul class="legend">{"".join(keys)}</ul>'
 
@@ -123,13 +126,16 @@ def _series_words(column: Column) -> str:
 
 def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) -> Iterator[str]:
     drawn = [c for c in columns if any(panel.values[c.name])] if stacked else list(columns)
+    with_communication = any(panel.communicates)
     count = min(len(panel.labels), _MOST_STACKS if stacked else _MOST_BARS)
     unit, colours = columns[0].unit, _colours(drawn)
     used = [[panel.values[c.name][i] or 0 for c in drawn] for i in range(len(panel.labels))]
     title = panel.title or ("" if len(drawn) > 1 else column_words(drawn[0].name))
     yield f'<figure class="bars"><figcaption>{escape(title)}</figcaption>'
     if len(drawn) > 1:
-        yield _legend(drawn)
+        yield _legend(map(_series_words, drawn), colours)
+    elif with_communication:
+        yield _legend(_KERNEL_CLASSES, (COLOURS[name] for name in _KERNEL_CLASSES))
     yield "<ol>"
     for i in range(count):
         label = panel.labels[i]
@@ -141,6 +147,8 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
             yield f'<span class="tr">{parts}</span><span class="vl">{amount(sum(used[i]), unit)}</span>'
             continue
         for column, colour in zip(drawn, colours, strict=True):
+            if with_communication and panel.communicates[i]:
+                colour = COLOURS[COMMUNICATION]
             value = panel.values[column.name][i]
             yield f'<span class="tr">{_part(colour, value, top)}</span>'
             yield f'<span class="vl">{amount(value, unit)}</span>'
@@ -233,11 +241,23 @@ def _on_one_axis(panel: Panel, shown: Sequence[Panel], column: Column) -> tuple[
 
 def _mean_level(group: Sequence[Number]) -> int | None:
     recorded = [value for value in group if value is not None]
-    return _level(sum(recorded) / len(recorded), 0, 100) if recorded else None
+    return _level(sum(recorded) / len(recorded), 100) if recorded else None
 
 
-def _level(value: float, low: float, high: float) -> int:
-    return round(_LEVELS * (value - low) / (high - low)) if high > low else 0
+def _level(value: float, top: float) -> int:
+    return round(_LEVELS * value / top) if top > 0 else 0
+
+
+def _differ(values: Iterable[float]) -> bool:
+    # Colours are for what to look at.
+    recorded = list(values)
+    return max(recorded) - min(recorded) > _MIN_SPREAD * max(recorded)
+
+
+def _heat_cell(value: Number, unit: Unit, top: float | None) -> str:
+    # Without a colour where there is no top of a scale.
+    level = "" if value is None or top is None else f' class="h{_level(value, top)}"'
+    return f"<td{level}>{amount(value, unit)}"
 
 
 def _scale(low: str, high: str) -> str:
@@ -263,24 +283,21 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
         ranked = sorted(sums, key=lambda label: -sum(sums[label].values()))
     ranked = ranked[:_MOST_MATRIX]
     unit = columns[0].unit
+    # One scale for all rows: what is darker is more.
+    top = max(max(sums[label].values()) for label in ranked)
     what = column_words(main[0].name) if len(main) == 1 else "sum of all parts"
     yield (
         f'<figure class="matrix"><figcaption>{escape(what)}: '
-        "colours from the least to the most of a row"
+        f"coloured are rows whose values differ by more than {_MIN_SPREAD:.0%}"
     )
-    yield f'</figcaption>{_scale("least", "most")}<div class="scroll" role="region" tabindex="0" '
-    yield 'aria-label="heat map"><table><thead><tr><th class="t">'
+    yield f'</figcaption>{_scale("0", amount(top, unit))}<div class="scroll" role="region" '
+    yield 'tabindex="0" aria-label="heat map"><table><thead><tr><th class="t">'
     yield "".join(f'<th scope="col">{escape(title)}' for title in _titles(shown))
     yield "</tr></thead><tbody>"
     for label in ranked:
-        row_sums = sums[label].values()
-        low, high = min(row_sums), max(row_sums)
+        row_top = top if _differ(sums[label].get(i, 0) for i in range(len(shown))) else None
         yield f'<tr><th scope="row" class="t" title="{tooltip(label)}">{escape(shortened(label))}</th>'
-        yield "".join(
-            f'<td class="h{_level(sums[label][i], low, high)}">{amount(sums[label][i], unit)}'
-            if i in sums[label] else "<td>–"
-            for i in range(len(shown))
-        )  # fmt: skip
+        yield "".join(_heat_cell(sums[label].get(i), unit, row_top) for i in range(len(shown)))
     yield "</table></div>"
     if len(sums) > len(ranked):
         yield f'<p class="quiet">The first {len(ranked)} of {len(sums):,}.</p>'
@@ -294,22 +311,21 @@ def device_matrix(overview: Report) -> Iterator[str]:
                and any(row[c.name] for row in devices)]  # fmt: skip
     if len(devices) < 2 or not columns:
         return
-    yield '<figure class="matrix"><figcaption>Each device beside the others: colours from the least to '
-    yield f"the most of a column</figcaption>{_scale('least', 'most')}"
+    yield '<figure class="matrix"><figcaption>Each device beside the others: coloured are columns '
+    yield f"whose values differ by more than {_MIN_SPREAD:.0%}</figcaption>"
+    yield _scale("0", "the most of a column, or 100 %")
     yield '<div class="scroll" role="region" tabindex="0" aria-label="devices beside each other">'
     yield '<table><thead><tr><th class="t">'
     yield "".join(f'<th scope="col">{escape(column_words(column.name))}' for column in columns)
     yield "</tr></thead><tbody>"
-    limits = {}
+    tops: dict[str, float | None] = {}
     for column in columns:
         recorded = [row[column.name] for row in devices if row[column.name] is not None]
-        limits[column.name] = min(recorded), max(recorded)
+        top = 100.0 if column.unit is Unit.PCT else max(recorded)
+        tops[column.name] = top if _differ(recorded) else None
     for row in devices:
         yield f'<tr><th scope="row" class="t">{escape(row_place(row, overview.profiles))}</th>'
-        for column in columns:
-            value = row[column.name]
-            level = "" if value is None else f' class="h{_level(value, *limits[column.name])}"'
-            yield f"<td{level}>{amount(value, column.unit)}"
+        yield from (_heat_cell(row[c.name], c.unit, tops[c.name]) for c in columns)
     yield "</table></div></figure>"
 
 
