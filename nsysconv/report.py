@@ -26,6 +26,7 @@ Value = int | float | str | None
 MISSING = int(np.iinfo(np.int64).min)
 
 _ROWS_AT_ONCE = 4096
+_MOST_SAID = 8
 _EXTREME = re.compile(r"(?:^|_)(?:min|max)(?:_|$)")
 _ORDER_STATISTIC = re.compile(r"(?:^|_)(?:min|max|med|p\d+|stddev)(?:_|$)")
 _ARROW = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
@@ -163,12 +164,14 @@ class ProfileRef:
 class Said:
     """Lines of text for people, and their heading; no heading means the report's title.
 
-    Where they are `laid_out`, their spaces and breaks count; else each line is an item of a list.
+    Where they are `laid_out`, their spaces and breaks count; else each line is an item of a list. Lines
+    that say what no column does have a `slug`: programs read them as notes of it.
     """
 
     head: str
     lines: tuple[str, ...]
     laid_out: bool = False
+    slug: str = ""
 
 
 @dataclass(frozen=True)
@@ -308,8 +311,19 @@ def merged_header(reports: Sequence[Report]) -> Report:
         notes=tuple(merged(notes)),
         not_recorded=missing,
         advice=tuple(dict.fromkeys(line for report in reports for line in report.advice)),
+        said=tuple(_said_of_each(reports)),
         row_count=0,
     )
+
+
+def _said_of_each(reports: Sequence[Report]) -> Iterator[Said]:
+    # Of many profiles the first ones.
+    said = [(report.profiles[0].label, each) for report in reports for each in report.said]
+    for label, each in said[:_MOST_SAID]:
+        yield replace(each, lines=tuple(f"{label}: {line}" for line in each.lines))
+    if len(said) > _MOST_SAID:
+        more = f"and {len(said) - _MOST_SAID:,} more profiles"
+        yield replace(said[-1][1], head="", lines=(more,), laid_out=False)
 
 
 def common_slice(reports: Sequence[Report]) -> Mapping[str, Any] | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from small_store import (
     opened,
     write,
 )
+from test_render import rendered
 
 from nsysconv import api
 from nsysconv.errors import NotRecorded, UsageError
@@ -73,6 +76,90 @@ def test_a_rule_abstains_for_each_fact_that_it_needs(rule: str) -> None:
         with pytest.raises(NotRecorded) as error:
             answers(rule, Kernel(0, 10), without=[fact])
         assert error.value.missing == (fact,)
+
+
+# -- what a rule says above its rows
+
+
+def said(report: str, *rows: Row, **options: Any) -> str:
+    with opened(*rows) as profile:
+        (each,) = profile.report(report, **options).said
+    assert each.slug == "rule-answer"
+    (line,) = each.lines
+    return line
+
+
+@pytest.mark.parametrize(("rule", "rows", "line"), [
+    ("cuda_memcpy_async", ("cudaMemcpyAsync", Memcpy(10, 30, src="Pinned", dst="Device")),
+     "none of 1 asynchronous copy is from or to pageable memory"),
+    ("cuda_memcpy_async", ("cudaMemcpy", Memcpy(10, 30)), "there is no asynchronous copy"),
+    ("cuda_memcpy_sync", ("cudaMemcpy", Memcpy(10, 30, bytes=500), Memcpy(30, 40, bytes=2_000)),
+     "no synchronous copy but 2 to the device of less than 65.54 kB (largest: 2.00 kB)"),
+    ("cuda_memcpy_sync", ("cudaMemcpyAsync", Memcpy(10, 30), Memcpy(30, 40)),
+     "none of 2 copies is synchronous"),
+    ("cuda_memset_sync", ("cudaMemset", Memset(10, 30, memory="Device"), Memset(30, 40, memory="Device")),
+     "none of 2 synchronous sets is of pinned or managed memory"),
+    ("cuda_api_sync", ("cudaMemset", Memset(10, 30)),
+     "none of 1 API call waits for a device or a stream"),
+])  # fmt: skip
+def test_a_rule_without_rows_says_what_it_looked_at(
+    rule: str, rows: tuple[str, *tuple[Memcpy | Memset, ...]], line: str
+) -> None:
+    assert said(rule, *called(*rows)) == f"Nothing found: {line}."
+
+
+def test_a_rule_on_times_without_rows_says_what_came_nearest() -> None:
+    """Gaps of 200 and 300 ns; of the halves of 500 ns 300 and 200 are in use."""
+    rows = (Kernel(0, 300), Kernel(500, 600), Kernel(900, 1000))
+    assert said("gpu_gaps", *rows) == "Nothing found: no gap of 500 ms or more (longest: 300 ns)."
+    assert said("gpu_gaps", Kernel(0, 9)) == "Nothing found: no gap of 500 ms or more (no gap at all)."
+    assert said("gpu_gaps") == "Nothing found: no process used a device."
+    lowest = "no part of 2 of the time in use for less than 40 % (lowest: 40.0 %)"
+    assert said("gpu_time_util:chunks=2:threshold=40", *rows) == f"Nothing found: {lowest}."
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_rule_says_what_its_rows_cost_in_all(limit: int) -> None:
+    """Copies of 20 and 30 ns, and one without a time; calls [0, 10), [0, 50) and [0, 5)."""
+    copies = called("cudaMemcpyAsync", Memcpy(10, 30), Memcpy(50, 80), Memcpy(None, None))
+    assert said("cuda_memcpy_async", *copies, limit=limit).startswith(
+        "3 asynchronous copies of pageable memory: 50 ns in all, their calls 65 ns. Use pinned memory: ")
+    waits = [Call(start, start + 20, name="cudaDeviceSynchronize") for start in (0, 50)]
+    assert said("cuda_api_sync", *waits, limit=limit).startswith("2 calls waited 40 ns in all. ")
+    kernels = (Kernel(0, 100), Kernel(2_000_100, 2_000_200), Kernel(4_000_200, 4_000_400))
+    assert said("gpu_gaps:gap=1", *kernels, limit=limit).startswith(
+        "2 gaps of 1 ms or more: 4.00 ms in all, 100.0 % of the time in which ")
+    # Of [0, 500) 110 ns are in use.
+    sparse = (Kernel(0, 100), Kernel(300, 310), Kernel(500, 1000))
+    assert said("gpu_time_util:chunks=2:threshold=50", *sparse, limit=limit).startswith(
+        "1 stretch of low use: 500 ns in all, the device unused for 390 ns of it. ")
+
+
+def test_a_call_of_several_copies_counts_once() -> None:
+    rows = (Call(0, 10, 1, name="cudaMemcpyAsync"), Memcpy(10, 30, 1), Memcpy(30, 40, 1))
+    assert "2 asynchronous copies of pageable memory: 30 ns in all, their calls 10 ns." in said(
+        "cuda_memcpy_async", *rows)  # fmt: skip
+
+
+def test_what_a_rule_says_is_a_note_for_programs_only() -> None:
+    with opened(Kernel(0, 9)) as profile:
+        report = replace(profile.report("gpu_gaps"), notes=())
+    line = "Nothing found: no gap of 500 ms or more (no gap at all)."
+    (found,) = json.loads(rendered("json", report))["reports"]
+    assert [(note["slug"], note["text"]) for note in found["notes"]] == [("rule-answer", line)]
+    assert line in rendered("text", report) and "rule-answer" not in rendered("text", report)
+    assert line in rendered("markdown", report)
+
+
+def test_each_profile_says_its_own_and_of_many_the_first(tmp_path: Path) -> None:
+    for rank in range(10):
+        rows = (Kernel(0, 9), Kernel(20 + rank, 40))
+        write(tmp_path / "job.db", *rows, ranks={1: rank}, label=f"worker-{rank}", run="job")
+    (report,) = api.report_on(tmp_path / "job.db", ["gpu_gaps"])
+    lines = [line for each in report.said for line in each.lines]
+    assert lines[1] == "worker-1: Nothing found: no gap of 500 ms or more (longest: 12 ns)."
+    assert len(lines) == 9
+    assert lines[-1] == "and 2 more profiles"
 
 
 EVERYTHING = (

@@ -193,7 +193,7 @@ def test_rules_of_nsys_are_tables_below(tmp_path: Path) -> None:
     ).text
     section = text[text.rindex("Rules of nsys analyze") :]
     assert "Times in which a process left a device unused" in section
-    assert "Looked for and not found: " in section
+    assert ": Nothing found: " in section
 
 
 def test_the_numbers_of_the_answer_are_folded_at_the_end(tmp_path: Path) -> None:
@@ -541,7 +541,7 @@ def test_a_small_bin_is_not_darker_than_a_large_one(tmp_path: Path) -> None:
 
 
 def test_devices_are_coloured_where_they_differ(tmp_path: Path) -> None:
-    """Kernels of 100 and 95 differ by 5 %, windows of 100 and 200 by half, idle shares are 0 and 52.5 %."""
+    """Kernels of 100 and 95 differ by 5 %, windows by half; idle shares are 0 and 52.5 %."""
     rows = ((Kernel(0, 100),), (Kernel(0, 50), Kernel(155, 200)))
     for rank, kernels in enumerate(rows):
         write(tmp_path / "job.db", *kernels, ranks={1: rank}, label=f"worker-{rank}")

@@ -64,7 +64,7 @@ class Result:
     `row_count` is the number of all rows if `values` has only the first ones (None: it has all).
     `notes` are caveats that computing revealed. `unused` are facts of the query's `uses` on which no
     value here depends, so that notes on them are not shown. `picture` and `title` are in place of the
-    query's, where an option asked for other rows.
+    query's, where an option asked for other rows; `said` is text for people above the rows.
     """
 
     values: ColumnValues
@@ -73,6 +73,7 @@ class Result:
     unused: AbstractSet[Fact] = frozenset()
     picture: Picture | None = None
     title: str = ""
+    said: tuple[Said, ...] = ()
 
 
 class Aggregator(Protocol):

@@ -189,7 +189,9 @@ def _with_rows(report: Report, declared: Query, result: Result, request: Request
     table = report_table(report.columns, result.values)
     count = table.num_rows if result.row_count is None else result.row_count
     picture, title = result.picture or report.picture, result.title or report.title
-    report = replace(report, title=title, table=table, row_count=count, picture=picture)
+    report = replace(
+        report, title=title, table=table, row_count=count, picture=picture, said=result.said
+    )
     if declared.say:
         # Of all rows: a limit is one of tables.
         report = replace(report, said=declared.say(report.rows()))

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
-from nsysconv.notes import Note
+from nsysconv.notes import Note, Severity
 from nsysconv.render.contract import Options
 from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.render.row_keys import row_keys
@@ -93,7 +93,7 @@ def _pieces(report: Report) -> Iterator[str]:
     yield from _listed(columns)
     yield from _rows(report)
     yield ',\n  "notes": '
-    yield from _listed(map(_note, report.notes))
+    yield from _listed(map(_note, (*_said(report), *report.notes)))
     yield ',\n  "not_recorded": '
     yield from _listed(report.not_recorded)
     yield "}"
@@ -122,6 +122,13 @@ def _keyed_rows(report: Report) -> Iterator[dict[str, Any]]:
     key_of = row_keys(report.columns)
     for row in report.tuples():
         yield dict(zip(names, (key_of(row), *row), strict=True))
+
+
+def _said(report: Report) -> Iterator[Note]:
+    # What people read above the rows, and no column holds.
+    for said in report.said:
+        if said.slug:
+            yield from (Note(said.slug, Severity.INFO, line) for line in said.lines)
 
 
 def _note(note: Note) -> dict[str, Any]:

@@ -22,7 +22,9 @@ from nsysconv.queries.columns import (
     memory_kind_names,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
-from nsysconv.report import MISSING, Column, Unit
+from nsysconv.queries.rules.answers import counted, duration, found, none_of, nothing_found
+from nsysconv.report import MISSING, Column, Said, Unit, human
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.events import OpKind, call_ids
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
@@ -70,7 +72,17 @@ def _waiting_calls(timeline: Timeline, request: Request) -> Result:
         "dur_ns": dur[order],
         "name": [timeline.call_names[i] for i in calls.name_id[shown].tolist()],
     }
-    return Result(values, count)
+    return Result(values, count, said=_waits_in_words(dur, int(timeline.calls_in_slice.sum())))
+
+
+def _waits_in_words(dur: Array, call_count: int) -> tuple[Said, ...]:
+    if not len(dur):
+        return none_of(call_count, "API call", "waits for a device or a stream")
+    return found(
+        f"{counted(len(dur), 'call')} waited {duration(int(dur.sum()))} in all",
+        "Leave out those that guard what the order of a stream guarantees anyway; wait for an event "
+        "instead of for everything: cudaEventSynchronize, cudaStreamWaitEvent.",
+    )
 
 
 CUDA_API_SYNC = Query(
@@ -130,14 +142,27 @@ def _launched_by(
 
 
 def _findings(
-    ops: _LaunchedOps, columns: Sequence[Column], request: Request, notes: Iterable[Note] = ()
+    ops: _LaunchedOps,
+    columns: Sequence[Column],
+    request: Request,
+    said: tuple[Said, ...],
+    notes: Iterable[Note] = (),
 ) -> Result:
     """Return one row per operation, longest first, then in time order; those without a time come last."""
     dur, start = np.maximum(ops.column("dur_ns"), -1), ops.column("start_ns")
     order = np.lexsort((ops.row, start, -dur))
     shown = ops.take(order[: request.limit or None])
     values = {column.name: _values(shown, column.name) for column in columns[1:]}
-    return Result(values, len(ops), tuple(notes))
+    return Result(values, len(ops), tuple(notes), said=said)
+
+
+def _in_all(ops: _LaunchedOps, kind: str) -> str:
+    # One call may launch several.
+    calls, which = ops.timeline.calls, distinct(ops.call)
+    dur = ops.column("dur_ns")
+    spent = duration(int(dur[dur != MISSING].sum()))
+    held = duration(int((calls.end[which] - calls.start[which]).sum()))
+    return f"{counted(len(ops), kind)}: {spent} in all, their calls {held}"
 
 
 def _values(ops: _LaunchedOps, name: str) -> Sequence[Any] | Array:
@@ -217,7 +242,16 @@ def _async_copies(timeline: Timeline, request: Request) -> Result:
     for kind in _COPY_KINDS:
         pageable |= copies.column(kind) == _PAGEABLE
     notes = _unknown_kind_notes("cuda_memcpy_async", copies, _COPY_KINDS, pageable)
-    return _findings(copies.take(pageable), _ASYNC_COLUMNS, request, notes)
+    guilty = copies.take(pageable)
+    said = (
+        found(
+            _in_all(guilty, "asynchronous copy of pageable memory"),
+            "Use pinned memory: cudaMallocHost or cudaHostRegister; in PyTorch pin_memory=True.",
+        )
+        if len(guilty)
+        else none_of(len(copies), "asynchronous copy", "is from or to pageable memory")
+    )
+    return _findings(guilty, _ASYNC_COLUMNS, request, said, notes)
 
 
 CUDA_MEMCPY_ASYNC = Query(
@@ -243,7 +277,28 @@ def _sync_copies(timeline: Timeline, request: Request) -> Result:
     size = copies.column("bytes")
     small = (size != MISSING) & (size < request.options["min_bytes"])
     waiting = ~(small & (copies.column("direction") == _TO_DEVICE))
-    return _findings(copies.take(waiting), _SYNC_COLUMNS, request)
+    guilty = copies.take(waiting)
+    if len(guilty):
+        said = found(
+            _in_all(guilty, "synchronous copy"),
+            "Copy with cudaMemcpyAsync from pinned memory on a stream that is not the default one.",
+        )
+    elif len(copies):
+        smallest, largest = (
+            human(value, Unit.BYTES) for value in (request.options["min_bytes"], int(size.max()))
+        )
+        said = nothing_found(
+            f"no synchronous copy but {len(copies):,} to the device of less than {smallest} "
+            f"(largest: {largest})"
+        )
+    else:
+        said = none_of(_copy_count(timeline), "copy", "is synchronous")
+    return _findings(guilty, _SYNC_COLUMNS, request, said)
+
+
+def _copy_count(timeline: Timeline) -> int:
+    # Those that have a call.
+    return int(np.count_nonzero((timeline.ops.kind == OpKind.MEMCPY) & (timeline.owner >= 0)))
 
 
 CUDA_MEMCPY_SYNC = Query(
@@ -279,7 +334,16 @@ def _sync_sets(timeline: Timeline, request: Request) -> Result:
     sets = _launched_by(timeline, OpKind.MEMSET, _SET_FUNCTION, asynchronous=False)
     waited_for = np.isin(sets.column("memory_kind"), _PINNED_OR_MANAGED)
     notes = _unknown_kind_notes("cuda_memset_sync", sets, ("memory_kind",), waited_for)
-    return _findings(sets.take(waited_for), _SET_COLUMNS, request, notes)
+    guilty = sets.take(waited_for)
+    said = (
+        found(
+            _in_all(guilty, "synchronous set of pinned or managed memory"),
+            "Use cudaMemsetAsync, or set host memory on the host.",
+        )
+        if len(guilty)
+        else none_of(len(sets), "synchronous set", "is of pinned or managed memory")
+    )
+    return _findings(guilty, _SET_COLUMNS, request, said, notes)
 
 
 CUDA_MEMSET_SYNC = Query(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,8 @@ from nsysconv.queries.columns import (
     values_by_column,
 )
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
-from nsysconv.report import MISSING, Column, Unit
+from nsysconv.queries.rules.answers import counted, duration, found, nothing_found
+from nsysconv.report import MISSING, Column, Said, Unit
 from nsysconv.timeline.arrays import distinct, factorize, percent
 from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
@@ -141,13 +142,36 @@ def _gaps(timeline: Timeline, request: Request) -> Result:
         "dur_ns": end - start,
         **neighbours,
     }
-    return Result(values, count)
+    return Result(values, count, said=_gaps_in_words(uses, gaps, shortest))
 
 
 def _long_gaps(use: _DeviceUse, shortest: float) -> Union:
     low, high = use.in_use.gaps(use.window.start, use.window.end)
     long = high - low >= shortest
     return Union(low[long], high[long])
+
+
+def _gaps_in_words(
+    uses: Sequence[_DeviceUse], gaps: Sequence[Union], shortest: float
+) -> tuple[Said, ...]:
+    if not uses:
+        return nothing_found("no process used a device")
+    lengths = np.concatenate([each.ends - each.starts for each in gaps])
+    if not len(lengths):
+        longest = max(int((each.ends - each.starts).max(initial=0)) for each in _all_gaps(uses))
+        nearest = f"longest: {duration(longest)}" if longest else "no gap at all"
+        return nothing_found(f"no gap of {shortest:g} ms or more ({nearest})")
+    spent, span = int(lengths.sum()), sum(use.window.length for use in uses)
+    return found(
+        f"{counted(len(lengths), 'gap')} of {shortest:g} ms or more: {duration(spent)} in all, "
+        f"{percent(spent, span):.1f} % of the time in which processes use devices",
+        "Launch the next work before the device has done the last; `idle_gaps` says what the host did "
+        "in each.",
+    )
+
+
+def _all_gaps(uses: Sequence[_DeviceUse]) -> Iterator[Union]:
+    return (_long_gaps(use, 1) for use in uses)
 
 
 def _neighbours(ops: GpuOps, low: Array, high: Array) -> dict[str, Array]:
@@ -201,22 +225,49 @@ def _low_use(timeline: Timeline, request: Request) -> Result:
         raise UsageError(f"threshold={threshold} of gpu_time_util", hint="Per cent, 0 or more.")
     if not 1 <= chunks <= _MAX_CHUNKS:
         raise UsageError(f"chunks={chunks} of gpu_time_util", hint=f"From 1 to {_MAX_CHUNKS}.")
-    rows = [
-        row
-        for use in _device_uses(timeline)
-        for row in _runs_of_chunks(timeline, use, threshold, chunks)
-    ]
+    uses = list(_device_uses(timeline))
+    rows = [row for use in uses for row in _runs_of_chunks(timeline, use, threshold, chunks)]
     rows.sort(key=lambda row: (row["in_use_pct"], -row["dur_ns"], row["start_ns"]))
-    return Result(values_by_column(rows, _CHUNK_COLUMNS[1:]))
+    said = _low_use_in_words(uses, rows, threshold, chunks)
+    return Result(values_by_column(rows, _CHUNK_COLUMNS[1:]), said=said)
+
+
+def _low_use_in_words(
+    uses: Sequence[_DeviceUse], rows: Sequence[Mapping[str, int]], threshold: float, chunks: int
+) -> tuple[Said, ...]:
+    if not uses:
+        return nothing_found("no process used a device")
+    if not rows:
+        lowest = min(float(_shares_of_chunks(use, chunks).min()) for use in uses)
+        return nothing_found(
+            f"no part of {chunks} of the time in use for less than {threshold:g} % "
+            f"(lowest: {lowest:.1f} %)"
+        )
+    spent = sum(row["dur_ns"] for row in rows)
+    unused = spent - sum(row["in_use_ns"] for row in rows)
+    return found(
+        f"{counted(len(rows), 'stretch of low use')}: {duration(spent)} in all, the device unused for "
+        f"{duration(unused)} of it",
+        "Launch fewer and larger kernels, or use CUDA graphs or more streams; `idle_summary` of that "
+        "time (--time START:END) says why it is idle.",
+    )
+
+
+def _chunks(span: Window, chunks: int) -> tuple[Array, Array]:
+    size = -(-span.length // chunks)
+    low = np.arange(span.start, span.end, size)
+    return low, np.minimum(low + size, span.end)
+
+
+def _shares_of_chunks(use: _DeviceUse, chunks: int) -> Array:
+    low, high = _chunks(use.window, chunks)
+    return percent(use.in_use.covered(low, high), high - low)
 
 
 def _runs_of_chunks(
     timeline: Timeline, use: _DeviceUse, threshold: float, chunks: int
 ) -> Iterator[dict[str, Any]]:
-    span = use.window
-    size = -(-span.length // chunks)
-    low = np.arange(span.start, span.end, size)
-    high = np.minimum(low + size, span.end)
+    low, high = _chunks(use.window, chunks)
     used = use.in_use.covered(low, high)
     is_low = np.concatenate(([False], used * 100 < threshold * (high - low), [False]))
     begins = np.flatnonzero(is_low[1:] & ~is_low[:-1])

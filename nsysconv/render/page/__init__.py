@@ -166,7 +166,7 @@ def _id(section: str) -> str:
 
 def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator[str]:
     yield f'<section id="{_id(name)}"><h2>{escape(name)}</h2>'
-    # A rule without rows is a line, for there are many.
+    # A rule without rows is a line: what it says.
     without = [report for report in members if name == _RULES and not report.row_count]
     each_title = [report.title for report in members]
     for report in members:
@@ -176,9 +176,15 @@ def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator
                 heading += f" <code>{escape(report.name)}</code>"
             yield from _report(report, heading, numbers)
     if without:
-        titles = "; ".join(report.title.partition(", ")[0] for report in without)
-        yield f'<p class="quiet">Looked for and not found: {escape(titles.lower())}.</p>'
+        lines = "".join(f"<li>{line}" for report in without for line in _nothing_found(report))
+        yield f'<ul class="quiet">{lines}</ul>'
     yield "</section>"
+
+
+def _nothing_found(report: Report) -> Iterator[str]:
+    title = escape(report.title.partition(", ")[0])
+    lines = [line for said in report.said for line in said.lines]
+    yield from (f"{title}: {escape(line)}" for line in lines or [display.empty_sentence(report)])
 
 
 def _with_tensor_cores(report: Report) -> Report:

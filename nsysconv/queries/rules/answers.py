@@ -1,0 +1,43 @@
+"""What a rule says above its rows: what these cost in all and what to do, or that it found nothing."""
+
+from __future__ import annotations
+
+from nsysconv.report import Said, Unit, human
+
+
+def found(what: str, advice: str) -> tuple[Said, ...]:
+    """Return what all findings are and cost, `4 copies: 3.42 µs in all`, and what to do about them."""
+    return _said(f"{what}. {advice}")
+
+
+def nothing_found(why: str) -> tuple[Said, ...]:
+    """Return that there is no finding, and the number that shows it: `no gap of 500 ms or more`."""
+    return _said(f"Nothing found: {why}.")
+
+
+def none_of(count: int, kind: str, what: str) -> tuple[Said, ...]:
+    """Return that none of so many things of a kind is what the rule looks for."""
+    return nothing_found(
+        f"none of {counted(count, kind)} {what}" if count else f"there is no {kind}"
+    )
+
+
+def counted(count: int, kind: str) -> str:
+    """Return a number of things of a kind: `1 copy`, `4 copies of pageable memory`."""
+    noun, of, rest = kind.partition(" of ")
+    if count != 1:
+        noun = (
+            f"{noun[:-1]}ies"
+            if noun.endswith("y")
+            else f"{noun}{'es' if noun.endswith('h') else 's'}"
+        )
+    return f"{count:,} {noun}{of}{rest}"
+
+
+def duration(ns: int) -> str:
+    """Return a time in words."""
+    return human(ns, Unit.NS)
+
+
+def _said(line: str) -> tuple[Said, ...]:
+    return (Said("", (line,), slug="rule-answer"),)
