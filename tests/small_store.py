@@ -326,7 +326,7 @@ def _stored(row: Event, names: dict[str, int]) -> dict[str, Any]:
         "start_ns": start, "dur_ns": None if start is None or end is None else end - start}  # fmt: skip
     if isinstance(row, Metric):
         del stored["dur_ns"]
-        stored["value_max"] = row.value
+        stored["value_avg"] = stored["value_max"] = row.value
     for field, value in row._asdict().items():
         if field in _SAME_NAME:
             stored[_SAME_NAME[field]] = value

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import FIXTURES, NSYS
+from golden_cases import run
+from small_store import Metric, opened
+from test_render import rendered
 
-from nsysconv import api
+from nsysconv import api, queries
 from nsysconv.errors import NotRecorded
 from nsysconv.queries.metrics import COLUMNS
 
@@ -91,3 +95,97 @@ def test_no_metrics_are_not_recorded() -> None:
 def test_keys_identify_rows() -> None:
     assert [column.name for column in COLUMNS if column.key] == [
         "profile", "rank", "device_id", "metric", "kernel", "kind", "unit"]  # fmt: skip
+
+
+# -- for people
+
+
+def read(*rows: Metric, limit: int = 0) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows that text and the page show, and what is said above them."""
+    with opened(*rows) as profile:
+        report = queries.for_people(profile.report("metrics"), limit)
+    return report.rows(), [line for said in report.said for line in said.lines]
+
+
+def test_fewer_metrics_than_kernels_go_across() -> None:
+    """`a` measured 0.5 and 0.3, 0.4 on average; nobody measured `ipc` of `c`."""
+    rows, said = read(
+        Metric("ipc", "a", 0.5), Metric("ipc", "a", 0.3), Metric("ipc", "b", 2.0),
+        Metric("warps", "a", 1_234_567.5), Metric("warps", "c", 12),
+    )  # fmt: skip
+    assert rows == [
+        {"kernel": "a", "ipc": "0.400", "warps": "1,234,568"},
+        {"kernel": "b", "ipc": "    2", "warps": "        -"},
+        {"kernel": "c", "ipc": "    -", "warps": "       12"},
+    ]
+    assert said == []
+
+
+def test_more_metrics_than_kernels_go_down() -> None:
+    rows, _ = read(Metric("ipc", "a", 1), Metric("warps", "a", 2))
+    assert rows == [{"metric": "ipc", "a": "1"}, {"metric": "warps", "a": "2"}]
+
+
+def test_metrics_that_are_0_in_every_kernel_are_left_out_and_counted() -> None:
+    rows, said = read(Metric("ipc", "a", 1), Metric("ipc", "b", 0), *(Metric("none", k, 0) for k in "ab"))
+    assert rows == [{"kernel": "a", "ipc": "1"}, {"kernel": "b", "ipc": "0"}]
+    assert said == ["Left out: 1 metrics that are 0 in every kernel."]
+
+
+def test_of_many_kernels_those_with_most_executions_go_across() -> None:
+    """Kernel 9 was measured ten times, kernel 0 once; there are eleven metrics of ten kernels."""
+    times = ((m, k) for k in range(10) for m in range(11) for _ in range(k + 1))
+    measured = [Metric(f"m{m:02}", f"k{k}", 1) for m, k in times]
+    rows, said = read(*measured)
+    assert list(rows[0]) == ["metric", *(f"k{k}" for k in range(9, 1, -1))]
+    assert said == ["The first 8 of 10 kernels, those with most executions; --format csv has all."]
+
+
+def test_devices_have_rows_of_their_own() -> None:
+    rows, _ = read(Metric("ipc", "a", 1), Metric("ipc", "a", 2, device=1))
+    assert rows == [{"device_id": 0, "kernel": "a", "ipc": "1"},
+                    {"device_id": 1, "kernel": "a", "ipc": "2"}]  # fmt: skip
+
+
+def test_kernels_whose_short_names_are_the_same_have_headers_of_their_own() -> None:
+    names = [f"void kernel<{kind}>(int)" for kind in ("a" * 60, "b" * 60)]
+    rows, _ = read(*(Metric(f"m{i}", name, 1) for name in names for i in range(3)))
+    assert len(rows[0]) == 1 + 2
+
+
+def test_a_limit_is_one_of_rows_of_the_pivot() -> None:
+    with opened(*(Metric(f"m{m}", "a", 1) for m in range(30))) as profile:
+        report = queries.for_people(profile.report("metrics", limit=20), 20)
+    assert (report.table.num_rows, report.row_count) == (20, 30)
+
+
+def test_samples_have_a_row_each_and_their_unit() -> None:
+    (report,) = api.report_on(QUERY, ["metrics"], for_people=True)
+    rows = {(row["device_id"], row["metric"]): row for row in report.rows()}
+    assert [rows[0, "clocks.current.sm"][name].strip() for name in ("samples", "mean", "least")] == [
+        "3", "810 MHz", "210 MHz"]  # fmt: skip
+    assert rows[0, "memory.used"]["greatest"] == "314.57 MB"
+    assert rows[0, "power.draw"]["mean"].strip() == "90 W"
+
+
+def test_programs_get_rows(tmp_path: Path) -> None:
+    (report,) = api.report_on(QUERY, ["metrics"])
+    assert report.columns == COLUMNS
+
+
+def test_a_profile_of_metrics_alone_answers_with_them(tmp_path: Path) -> None:
+    path = FIXTURES / "nvprof_log" / "odd-metrics.csv"
+    lines = run(str(path), cwd=tmp_path).out.splitlines()
+    assert lines[0] == "TARGET holds metrics of hardware counters, and no time line of GPU work."
+    assert lines[3].startswith("→ all of it: nsysconv report TARGET metrics; notes: kernels-serialised")
+    assert re.search(r"^achieved_occupancy +0\.500 +0\.500$", "\n".join(lines), re.MULTILINE)
+    last = " ".join("\n".join(lines).rpartition("\n\n")[2].split())
+    assert last.startswith("8 core reports need a time line: overview, api_vs_kernel, kernels, ")
+    assert "`nvprof -o FILE …`" in last
+    assert run("report", str(path), cwd=tmp_path).out.splitlines() == lines
+
+
+def test_metrics_are_on_the_page(tmp_path: Path) -> None:
+    text = rendered("html", *api.page(FIXTURES / "nvprof_log" / "odd-metrics.csv"))
+    assert '<article id="r-metrics">' in text
+    assert ">saxpy</th>" in text

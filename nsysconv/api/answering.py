@@ -19,6 +19,7 @@ from nsysconv.store.location import redacted_target
 
 _WIDTH = 98
 _LONGEST_TARGET = 24
+_MOST_METRICS = 12
 _MOST_CHOICES = 18
 _RULES_NOTED = ("rules-ignored", "rules-cannot-look")
 # What is left of a line beside the number of other notes.
@@ -49,7 +50,10 @@ def answer(
     if options.part is not None and not findings.row_count and not any(map(_has_work, rows)):
         return [_words("nothing", [*caveat, *_without_work_in_part(command)])]
     if not rows and not findings.row_count:
-        return [_words("nothing", [*caveat, *_without_work(target, command, say)])]
+        answered = _answered(target, say)
+        if "metrics" in answered:
+            return _on_metrics(target, options, answered, made, say)
+        return [_words("nothing", [*caveat, *_without_work(command, answered)])]
     shown = [replace(each, notes=(), advice=()) for each in made if each.said]
     if shown:
         said = shown[0].said[0]
@@ -131,9 +135,51 @@ def _without_work_in_part(command: str) -> Iterator[str]:
     yield f"Without the flags that choose a part: nsysconv {command}"
 
 
-def _without_work(target: Target, command: str, say: Say) -> Iterator[str]:
+def _answered(target: Target, say: Say) -> list[str]:
     listed = reports(target, say=say).rows()
-    answered = [row["report"] for row in listed if row["answered"] == "yes"]
+    return [row["report"] for row in listed if row["answered"] == "yes"]
+
+
+def _on_metrics(
+    target: Target,
+    options: ReportOptions,
+    answered: Sequence[str],
+    made: Sequence[Report],
+    say: Say,
+) -> list[ShownReport]:
+    # All there is to say of a profile without a time line.
+    limit = _MOST_METRICS if options.limit is None else options.limit
+    asked = replace(options, names=("metrics",), for_people=True, limit=limit)
+    (metrics,) = report_target(target, asked, say=say)
+    command = _command(target)
+    what = f"{command} holds metrics of hardware counters, and no time line of GPU work."
+    lacking = [name for name in queries.CORE if name not in answered]
+    advice = next((line for each in made for line in each.advice), "")
+    need = f"{len(lacking)} core reports need a time line: {', '.join(lacking)}. {advice}".rstrip()
+    shown = _brief_table(metrics, command)
+    return [_words("nothing", [what]), shown, _words("next", [need])]
+
+
+def _brief_table(report: ShownReport, command: str) -> ShownReport:
+    # As wide as a line, also where there is no terminal; its notes by name.
+    columns, room = [], _WIDTH
+    for column, values in zip(report.columns, report.by_column(), strict=True):
+        room -= max(len(column.name), *(len(str(value)) for value in values)) + len("  ")
+        if column.key or room > 0:
+            columns.append(column)
+    left_out, lines = (
+        len(report.columns) - len(columns),
+        [*report.said[0].lines] if report.said else [],
+    )
+    more = [f"{left_out} columns more"] if left_out else []
+    more += [f"notes: {', '.join(note.slug for note in report.notes)}"] if report.notes else []
+    lines.append(_line(f"→ all of it: nsysconv report {command} metrics", *more))
+    table = None if report.table is None else report.table.select([c.name for c in columns])
+    said = (Said("", tuple(lines), laid_out=True),)
+    return replace(report, columns=tuple(columns), table=table, said=said, notes=())
+
+
+def _without_work(command: str, answered: Sequence[str]) -> Iterator[str]:
     yield f"{command} holds no GPU work that has a time, and no totals of it."
     if answered:
         yield _names_that_fit(f"It answers: nsysconv report {command}", answered)
@@ -155,6 +201,11 @@ def _words(name: str, lines: Iterable[str]) -> ShownReport:
     table = report_table((column,), {"line": lines})
     return shown_report(
         Report(
-            name, "", (column,), table, row_count=len(lines), said=(Said("", lines, laid_out=True),)
+            name,
+            "",
+            (column,),
+            table,
+            row_count=len(lines),
+            said=(Said("", lines, laid_out=True),),
         )
     )

@@ -146,7 +146,8 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         wanted = options.names or tuple(name for name in default if name not in left_out)
         names = options.without_ignored(wanted)
         open_profile.check_by(options.by, names)
-        reports = _reports(profiles, names, options)
+        rows = _ROWS if options.limit is None else options.limit
+        reports = [queries.for_people(r, rows) for r in _reports(profiles, names, options)]
         if left_out:
             text = f"left out of the page of a long recording unless named: {', '.join(left_out)}"
             say(text)
@@ -160,6 +161,8 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
 
 def _default_reports(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
     names = PAGE if len(profiles) == 1 else BESIDE
+    if any(profile.profile.row_count("metric_sample") for profile in profiles):
+        names = (*names, "metrics")
     if any(_has_operators(profile.timeline) for profile in profiles):
         return names
     return tuple(name for name in names if queries.parse_spec(name).name not in ON_OPERATORS)

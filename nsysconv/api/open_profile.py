@@ -252,8 +252,12 @@ class OpenProfile:
             step_range=step_range,
             range_names=range_names,
         )
-        requests = [(name, options.request(options.row_limit(name))) for name in names]
-        return [shown_report(report) for report in self.answers(requests, options.part)]
+        limits = [options.row_limit(name) for name in names]
+        requests = [(n, options.request(limit)) for n, limit in zip(names, limits, strict=True)]
+        reports = self.answers(requests, options.part)
+        if for_people:
+            reports = list(map(queries.for_people, reports, limits))
+        return [shown_report(report) for report in reports]
 
     def answers(
         self, asked: Sequence[tuple[str, Request]], part: Slice | None = None

@@ -124,7 +124,7 @@ def report_target(
             profile = profiles[0]
             _prepare(job, profile)
             requests = job.requests(job.row_limits)
-            return [shown_report(report) for report in profile.answers(requests)]
+            return job.shown(profile.answers(requests))
         for reports in _reports_of_profiles(job.for_profiles(len(profiles)), profiles):
             run.add(reports)
     return run.reports(shown_target(target), options.slice)
@@ -211,6 +211,12 @@ class _ReportJob:
     def merged_reports(self) -> list[_MergedReport]:
         limits = zip(self.names, self.row_limits, strict=True)
         return [_MergedReport(name, self.options, limit) for name, limit in limits]
+
+    def shown(self, reports: Sequence[Report]) -> list[ShownReport]:
+        if self.options.for_people:
+            limits = zip(reports, self.row_limits, strict=True)
+            reports = [queries.for_people(report, limit) for report, limit in limits]
+        return list(map(shown_report, reports))
 
     def for_profiles(self, count: int | None) -> _ReportJob:
         # None: of a folder nobody knows yet how many profiles its files hold.
@@ -334,6 +340,7 @@ def _reports_of_target(job: _ReportJob, target: _Target) -> list[_ProfileReports
 class _Run:
     # The reports of the profiles so far. Of each, no more is kept than its report needs.
     def __init__(self, job: _ReportJob) -> None:
+        self._job = job
         self._merged = job.merged_reports()
         self._members: dict[str, RankProfile] = {}
         self._last_numbers: dict[str, int] = {}
@@ -357,7 +364,7 @@ class _Run:
         if not self._members:
             raise InputError("no profile in it", where=target)
         notes = rank_coverage(self._processes).notes()
-        return [shown_report(each.report(self._members, notes)) for each in self._merged]
+        return self._job.shown([each.report(self._members, notes) for each in self._merged])
 
 
 def _labelled(report: Report | PartialReport, ref: ProfileRef) -> Report | PartialReport:

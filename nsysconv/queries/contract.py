@@ -11,7 +11,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
-from nsysconv.report import Column, Picture, ProfileRef, Said
+from nsysconv.report import Column, Picture, ProfileRef, Report, Said
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -96,7 +96,8 @@ class Query:
     are further facts, whose columns are null, or whose notes apply, where they are missing. `totals`
     answer for a whole profile in place of `needs`, as far as they go. `options` are choices that only
     this report has. `say` returns what people read in place of the `said` columns, by the rows as
-    dictionaries.
+    dictionaries. `for_people` returns the report in another form, which text and the page show: programs
+    get the rows.
 
     A report on all profiles of a run has, in place of `compute`, `partial`, which returns one profile's
     contribution (small, to be pickled), and `aggregator`, which takes these in.
@@ -113,5 +114,6 @@ class Query:
     options: tuple[Option, ...] = ()
     picture: Picture | None = None
     say: Callable[[Sequence[Mapping[str, Any]]], tuple[Said, ...]] | None = None
+    for_people: Callable[[Report], Report] | None = None
     partial: Callable[[Timeline, Request], Any] | None = None
     aggregator: Callable[[Request], Aggregator] | None = None

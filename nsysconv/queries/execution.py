@@ -95,6 +95,15 @@ def compute_reports(wanted: Sequence[tuple[str, Request]], timeline: Timeline) -
     return [_report(timeline, job, results[i]) for i, job in enumerate(jobs)]
 
 
+def for_people(report: Report, limit: int) -> Report:
+    """Return a report in the form in which people read it, with at most `limit` rows of that (0: all)."""
+    declared = query(parse_spec(report.name).name)
+    if declared.for_people is None or report.table is None:
+        return report
+    whole = report if report.uncut is None else replace(report, table=report.uncut, uncut=None)
+    return declared.for_people(whole).limited(limit)
+
+
 def not_recorded_report(error: NotRecorded, timeline: Timeline) -> Report:
     """Return the report that says what is missing, in place of rows."""
     declared = query(parse_spec(error.report).name)

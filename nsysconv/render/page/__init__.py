@@ -26,6 +26,7 @@ _SECTIONS = {
     "Idle time": ("idle_summary", "idle_host", "idle_gaps"),
     "Steps and ranges": ("steps", "ranges", "comm_overlap"),
     "Devices and processes": ("overview", "gpu_utilization", "processes"),
+    "Metrics": ("metrics",),
 }
 # Those after the ones that come under their own title.
 _RULES = "Rules of nsys analyze"
