@@ -39,7 +39,7 @@ class Fact(StrEnum):
     FORWARD_LINKS = "forward_links", "links from backward operators to their forward"
     PYTHON_FUNCTIONS = "python_functions", "Python functions"
     COLLECTIVES = "collectives", "collective communication"
-    MEMORY_EVENTS = "memory_events", "memory taken and given back"
+    MEMORY_EVENTS = "memory_events", "allocations and frees of memory"
     DIRECTIVES = "directives", "constructs of OpenACC and OpenMP"
     LIBRARY_CALLS = "library_calls", "calls of cuBLAS and cuDNN"
     MPI_CALLS = "mpi_calls", "MPI calls"

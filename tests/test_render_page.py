@@ -192,8 +192,8 @@ def test_rules_of_nsys_are_tables_below(tmp_path: Path) -> None:
         page_of(tmp_path, Kernel(0, 10), Memcpy(20, 30), Kernel(600_000_020, 600_000_030))
     ).text
     section = text[text.rindex("Rules of nsys analyze") :]
-    assert "Times in which a process left a device unused" in section
-    assert ": Nothing found: " in section
+    assert "GPU gaps: times in which a process left a device unused" in section
+    assert "Synchronous sets of pinned or managed memory. Nothing found: " in section
 
 
 def test_the_numbers_of_the_answer_are_folded_at_the_end(tmp_path: Path) -> None:

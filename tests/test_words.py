@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from nsysconv import codes, queries
+from nsysconv.facts import Fact
+from nsysconv.queries.findings.contract import words
+
 CODE = ("nsysconv", "scripts", "benchmarks", "fuzz", "faults")
 MODULES = sorted(
     path
@@ -99,3 +103,20 @@ def _forbidden_names(text: str) -> Iterator[str]:
         name = VERDICT.sub("", token.string.replace("_", " ")).replace(" ", "_")
         if token.type == tokenize.NAME and not is_method and IN_NAMES.search(name):
             yield f"line {token.start[0]}: {token.string}"
+
+
+# What the field has a word for: CPU-bound, allocations, notes.
+OWN_WORDS = re.compile(r"given back|had not asked|to mind\b|graphs by\b|ran dry", re.I)
+
+
+def test_people_read_the_words_of_the_field() -> None:
+    declared = [queries.query(name) for name in queries.REPORTS]
+    texts = [
+        *(each.title for each in declared),
+        *(column.doc for each in declared for column in each.columns),
+        *(fact.label for fact in Fact),
+        *codes.TIME_CLASSES.values(),
+        *(text for rule in words().values() for text in (rule.finding, *rule.advice.values())),
+        (ROOT / "nsysconv" / "render" / "page" / "__init__.py").read_text(),
+    ]
+    assert [text for text in texts if OWN_WORDS.search(text)] == []

@@ -342,7 +342,7 @@ def collective(rows: EventColumns, lookup: NameLookup) -> EventArgs:
 
 @reads("device_id memory_kind bytes address allocated_bytes reserved_bytes")
 def memory_event(rows: EventColumns, lookup: NameLookup) -> EventArgs:
-    """Return what is shown of blocks of memory taken and given back."""
+    """Return what is shown of allocations: blocks of memory taken and given back."""
     count, device = len(rows["row"]), rows["device_id"]
     return EventArgs(
         repeat("cpu_instant_event", count),

@@ -74,7 +74,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 COMM_OVERLAP = Query(
-    title="Communication and computation",
+    title="Overlap of communication and computation",
     needs={Fact.KERNELS},
     uses=GPU_OP_FACTS,
     options=(kernel_categories.RULES,),

@@ -86,7 +86,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 
 GPU_UTILIZATION = Query(
-    title="Utilisation of the devices by kernels",
+    title="GPU utilisation, SM efficiency and occupancy",
     needs={Fact.KERNELS},
     uses={Fact.GRAPH_LAUNCHES, Fact.DEVICES, Fact.RANKS, *CALL_FACTS, *STEP_FACTS},
     columns=COLUMNS,

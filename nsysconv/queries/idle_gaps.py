@@ -39,19 +39,20 @@ _HOST_FACTS = {Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.DEVICES, Fact.OVERHE
 
 _KIND = key_column(
     "kind",
-    "no_op: no GPU operation; no_kernel: no kernel or graph; stream: none of one stream. " + WINDOW,
+    "no_op: idle, no GPU operation runs; no_kernel: no kernel or graph; stream: none of one stream. "
+    + WINDOW,
 )
 _STREAM = key_column(
     "stream", "The stream, for kind stream; `@` its process where a device has several."
 )
 _PART_DOCS = {
-    "host": "before the launching call began",
-    "launch": "while that call ran",
-    "queue": "after it had returned",
-    "migration": "ended by a migration of unified memory",
-    "profiler": "while the profiler itself was at work in the process",
-    "unknown": "no API call is recorded for what ended the gap",
-    "end": "nothing of the kind follows in the window",
+    "host": "CPU-bound: the part of it before the launching call began",
+    "launch": "Launch latency: the part of it while that call ran",
+    "queue": "Queued: the part of it after that call had returned",
+    "migration": "Page migration: the part of it that one of unified memory ended",
+    "profiler": "Profiler overhead: the part of it while the profiler was at work in the process",
+    "unknown": "Cause not recorded: the part of it without an API call for what ended the gap",
+    "end": "The part of it after which nothing of the kind follows in the window",
 }
 
 
@@ -75,10 +76,7 @@ COLUMNS = (
     Column("start_ns", Unit.NS, "When the gap began.", key=True),
     duration_column("dur_ns", "How long it was."),
     Column("cause", Unit.TEXT, "The largest of its parts."),
-    *(
-        duration_column(f"{part}_ns", f"Part of it: {_PART_DOCS[part]}.", brief=False)
-        for part in idle.PARTS
-    ),
+    *(duration_column(f"{part}_ns", f"{_PART_DOCS[part]}.", brief=False) for part in idle.PARTS),
     Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),
     Column("during", Unit.TEXT, "What that thread did for the longest time of the host part."),
     Column("during_ns", Unit.NS, "How long it did that.", brief=False),
@@ -214,7 +212,7 @@ _SUMMARY_COLUMNS = (
     *(
         duration_column(
             f"{part}_sum_ns",
-            f"Part of it: {_PART_DOCS[part]}.",
+            f"{_PART_DOCS[part]}.",
             brief=part in ("host", "launch", "queue"),
             adds=True,
         )
@@ -315,7 +313,7 @@ def _host(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 IDLE_HOST = Query(
-    title="What the host did while the device was idle",
+    title="CPU-bound idle time: what the host did meanwhile",
     needs={Fact.KERNELS, Fact.API_LINKS, Fact.THREADS},
     uses=_HOST_FACTS,
     columns=_HOST_COLUMNS,

@@ -115,7 +115,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 QUEUE_LENGTH = Query(
-    title="Launches that wait, by stream",
+    title="Launch queue by stream: launches that wait",
     needs={Fact.API_CALLS, Fact.API_LINKS},
     uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
     options=(

@@ -231,7 +231,7 @@ def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
 
 
 RANK_SUMMARY = Query(
-    title="Ranks beside each other",
+    title="Load balance: ranks beside each other",
     any_of=ANY_OF,
     uses={*GPU_OP_FACTS, *ANY_OF, Fact.THREADS, Fact.RANKS},
     options=(kernel_categories.RULES,),

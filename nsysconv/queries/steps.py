@@ -107,7 +107,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 STEPS = Query(
-    title="Steps and where their time went",
+    title="Step time breakdown: where the time of each step went",
     uses=STEP_FACTS
     | CALL_FACTS
     | {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.RANKS},

@@ -235,7 +235,7 @@ def _lateness(
 
 
 STRAGGLERS = Query(
-    title="Who is late into collectives",
+    title="Stragglers: who is late into collectives",
     any_of=_ANY_OF,
     uses=_USES,
     options=(RULES,),
@@ -301,7 +301,7 @@ def _arrival_values(
 
 
 COLLECTIVE_ARRIVALS = Query(
-    title="Collectives: who came first and who last",
+    title="Arrival skew of collectives: who came first and who last",
     any_of=_ANY_OF,
     uses=_USES,
     options=(RULES,),

@@ -111,7 +111,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 
 TIMELINE_EVENTS = Query(
-    title="Events in the order of time",
+    title="Time line: events in the order of time",
     needs={Fact.KERNELS},
     uses={*(GPU_OP_FACTS - {Fact.DEVICES}), *CALL_FACTS, Fact.RANGES, Fact.OPERATORS, Fact.THREADS},
     columns=COLUMNS,

@@ -1,4 +1,4 @@
-"""Rules on memory: taken and given back while the device waits, and migrated."""
+"""Rules on memory: allocated and freed while the device waits, and migrated."""
 
 from __future__ import annotations
 

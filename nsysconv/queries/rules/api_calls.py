@@ -86,7 +86,7 @@ def _waits_in_words(dur: Array, call_count: int) -> tuple[Said, ...]:
 
 
 CUDA_API_SYNC = Query(
-    title="Calls that wait for a device or a stream, longest first",
+    title="Synchronisation: calls that wait for a device or a stream, longest first",
     needs={Fact.API_CALLS},
     uses={Fact.THREADS},
     columns=_WAIT_COLUMNS,

@@ -187,7 +187,7 @@ def _neighbours(ops: GpuOps, low: Array, high: Array) -> dict[str, Array]:
 
 
 GPU_GAPS = Query(
-    title="Times in which a process left a device unused, longest first",
+    title="GPU gaps: times in which a process left a device unused, longest first",
     needs=_NEEDS,
     uses=_USES,
     options=(Option("gap", 500.0, "Gaps of at least so many milliseconds are listed."),),
@@ -310,7 +310,7 @@ def _ops_inside(
 
 
 GPU_TIME_UTIL = Query(
-    title="Times of low use of a device by a process, lowest first",
+    title="Low GPU utilisation: times in which a process used a device little, lowest first",
     needs=_NEEDS,
     uses=_USES,
     options=(

@@ -112,7 +112,11 @@ def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
     attributes = {
         row["attribute"]: row["value"] for r in reports if r.name == "profile" for row in rows(r)
     }
-    for key, words in (("tool_version", "version "), ("host", "on "), ("graph_mode", "graphs by ")):
+    for key, words in (
+        ("tool_version", "version "),
+        ("host", "on "),
+        ("graph_mode", "CUDA graphs traced by "),
+    ):
         if key in attributes:
             facts.append(words + attributes[key])
     if "zero_utc_ns" in attributes:
@@ -140,7 +144,7 @@ def _first_screen(
         yield from first_screen.profile_screen(by_name, anchors)
     doubts = [note for note in numbers if note.severity is not Severity.INFO]
     if doubts:
-        yield f'<p class="quiet">To mind: {_links(doubts, numbers)}.</p>'
+        yield f'<p class="quiet">Notes: {_links(doubts, numbers)}.</p>'
     yield "</section>"
 
 
@@ -185,7 +189,7 @@ def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator
 def _nothing_found(report: Report) -> Iterator[str]:
     title = escape(report.title.partition(", ")[0])
     lines = [line for said in report.said for line in said.lines]
-    yield from (f"{title}: {escape(line)}" for line in lines or [display.empty_sentence(report)])
+    yield from (f"{title}. {escape(line)}" for line in lines or [display.empty_sentence(report)])
 
 
 def _with_tensor_cores(report: Report) -> Report:
@@ -217,7 +221,7 @@ def _report(report: Report, heading: str, numbers: Numbers) -> Iterator[str]:
         if shut:
             yield "</details>"
     if report.notes:
-        yield f'<p class="quiet">To mind: {_links(report.notes, numbers)}.</p>'
+        yield f'<p class="quiet">Notes: {_links(report.notes, numbers)}.</p>'
     yield "</article>"
 
 

@@ -23,6 +23,7 @@ WHOLE = 4000
 
 _SUFFIXES = ("_bytes_per_s", "_ns", "_bytes", "_pct")
 _KERNEL_COLUMNS = frozenset({"name", "next_op", "top_name"})
+_ACRONYMS = frozenset({"api", "cpu", "gpu", "sm"})
 
 
 def escape(words: object) -> str:
@@ -48,12 +49,13 @@ def shortened(words: str, kernel: bool = True) -> str:
 
 
 def column_words(column: str) -> str:
-    """Return a column's name in words, without its unit: `kernel time`, `busy`."""
+    """Return a column's name in words, without its unit: `kernel time`, `API time`, `busy`."""
     if column.endswith("_sum_ns"):
         column = column.removesuffix("_sum_ns") + "_time"
     for suffix in _SUFFIXES:
         column = column.removesuffix(suffix)
-    return column.replace("_", " ")
+    words = column.split("_")
+    return " ".join(word.upper() if word in _ACRONYMS else word for word in words)
 
 
 def compared_column(report: Report) -> str | None:
