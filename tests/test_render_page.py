@@ -518,7 +518,7 @@ def test_heat_maps_of_ranks(ranks: Path) -> None:
     # 10 is the most of the map, 900 ns: 800 of 900 is 8.9 of 10. Those of the other row are alike.
     assert heat_row(kernels, "gemm") == ["h9"] * 5 + ["h10"]
     assert heat_row(kernels, "norm") == [""] * 6
-    assert "coloured are rows whose values differ by more than 10%" in kernels
+    assert "coloured are rows whose values differ by more than 10 %" in kernels
     assert re.search(r'<p class="scale">0 .* 900\sns</p>', kernels)
 
 

@@ -288,7 +288,7 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
     what = column_words(main[0].name) if len(main) == 1 else "sum of all parts"
     yield (
         f'<figure class="matrix"><figcaption>{escape(what)}: '
-        f"coloured are rows whose values differ by more than {_MIN_SPREAD:.0%}"
+        f"coloured are rows whose values differ by more than {100 * _MIN_SPREAD:.0f} %"
     )
     yield f'</figcaption>{_scale("0", amount(top, unit))}<div class="scroll" role="region" '
     yield 'tabindex="0" aria-label="heat map"><table><thead><tr><th class="t">'
@@ -312,7 +312,7 @@ def device_matrix(overview: Report) -> Iterator[str]:
     if len(devices) < 2 or not columns:
         return
     yield '<figure class="matrix"><figcaption>Each device beside the others: coloured are columns '
-    yield f"whose values differ by more than {_MIN_SPREAD:.0%}</figcaption>"
+    yield f"whose values differ by more than {100 * _MIN_SPREAD:.0f} %</figcaption>"
     yield _scale("0", "the most of a column, or 100 %")
     yield '<div class="scroll" role="region" tabindex="0" aria-label="devices beside each other">'
     yield '<table><thead><tr><th class="t">'
