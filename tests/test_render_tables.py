@@ -48,6 +48,11 @@ def test_sizes_and_means() -> None:
     assert own_unit_column(Column("avg_ns", Unit.NS, "", real=True), [4.25]).cells == ("4.2 ns",)
 
 
+def test_moments_are_not_rounded_into_each_other() -> None:
+    starts = own_unit_column(Column("window_start_ns", Unit.NS, ""), [155_000_000_000, 155_000_762_000])
+    assert (starts.header, starts.cells) == ("window_start (s)", ("155.000", "155.001"))
+
+
 def test_classes_are_called_by_their_bounds_and_other_keys_are_not_rounded() -> None:
     bounds = own_unit_column(Column("bucket_min_ns", Unit.NS, "", key=True), [0, 1000, 10_000])
     assert (bounds.header, bounds.cells) == ("bucket", ("≥ 0 ns", "≥ 1 µs", "≥ 10 µs"))

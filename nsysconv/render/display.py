@@ -20,6 +20,8 @@ _OF_OWN_UNITS = (Unit.NS, Unit.BYTES, Unit.BYTES_PER_S)
 _NEXT_SCALE = 1000
 # The lower bounds of classes of sizes and times.
 _BUCKET = "bucket_min"
+# Moments of a recording, not durations.
+_MOMENT = "start_ns"
 # Every double keeps this many digits of a decimal number.
 _DIGITS = 15
 
@@ -189,14 +191,16 @@ def display_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
 def own_unit_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
     """Spell each time and size in the unit in which it reads well, with three digits: `1.34 s`, `366 ms`.
 
-    Keys, which are not to be rounded into each other, and other quantities are as in `display_column`.
+    Keys and moments, which are not to be rounded into each other, and other quantities are as in
+    `display_column`.
     """
     if column.key and column.name.startswith(_BUCKET) and column.unit in _OF_OWN_UNITS:
         bounds = (_bound(v, column.unit) if isinstance(v, int | float) else NULL for v in values)
         return DisplayColumn(
             column, name_without_unit(column).removesuffix("_min"), "", tuple(bounds)
         )
-    if column.printed or column.key or column.unit not in _OF_OWN_UNITS:
+    is_moment = column.name.endswith(_MOMENT)
+    if column.printed or column.key or is_moment or column.unit not in _OF_OWN_UNITS:
         return display_column(column, values)
     spelled = [
         _three_digits(v, column.unit) if isinstance(v, int | float) else None for v in values

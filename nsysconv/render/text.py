@@ -317,7 +317,7 @@ def _report(
     below = _missing(report)
     if report.in_rows or not report.said:
         below += _cut(report)
-    if empty := display.empty_sentence(report):
+    if (empty := display.empty_sentence(report)) and not report.said:
         below.append((empty, ""))
     if report.title:
         heading = display.heading(report)
