@@ -68,6 +68,7 @@ class Column:
     `adds` columns may be added up over rows, as all counts may; `counted_by` names the column that counts
     the addends of such a sum. `printed` columns belong to a table in another tool's form. People read
     `said` columns as text in place of a column, and see `optional` columns only if a row has a value.
+    `distinct` columns count what several rows may share: they are not added up.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Column:
     printed: Printed | None = None
     said: bool = False
     optional: bool = False
+    distinct: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -106,7 +108,7 @@ class Column:
     def adds_up(self) -> bool:
         """Return whether its values may be added up over rows."""
         sums = self.unit is Unit.COUNT or self.adds or bool(self.counted_by)
-        return sums and not self.is_extreme
+        return sums and not self.is_extreme and not self.distinct
 
 
 @dataclass(frozen=True)

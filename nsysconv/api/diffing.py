@@ -89,6 +89,7 @@ def compare(
     slice: Slice | None = None,  # noqa: A002 - what it is
     step_range: str | None = None,
     range_names: str = "grouped",
+    split: str | None = None,
     say: Say = silent,
 ) -> DiffResult:
     """Compare two sides: what changed from base to other.
@@ -102,7 +103,8 @@ def compare(
     of which nothing can be said makes of the exit status: `fail` (the default) or `pass`.
     `for_people` leaves out what few look at. `slice` says what of both sides to look at; `step_range`
     what steps are called, and `range_names` whether ranges and operators match by the groups of their
-    names (grouped) or by these (exact). `limit` cuts rows (0: none cut, None: 20 for people, else
+    names (grouped) or by these (exact). `split` compares by "device" or "rank" what is compared over
+    devices otherwise. `limit` cuts rows (0: none cut, None: 20 for people, else
     none). Raises UsageError for words that are not known, InputError where a side cannot be read. What
     a side did not record is in the reports.
     """
@@ -118,6 +120,7 @@ def compare(
         slice=slice,
         step_range=step_range,
         range_names=range_names,
+        split=split,
     )
     return compare_targets(base, other, options, say)
 
@@ -137,6 +140,7 @@ class DiffOptions:
     slice: Slice | None = None
     step_range: str | None = None
     range_names: str = "grouped"
+    split: str | None = None
 
 
 def compare_targets(
@@ -154,7 +158,11 @@ def compare_targets(
     limits, run_noise, passes_undecided = _limits(options)
     open_profile.check_word("matching", options.match, names.MATCHES)
     open_profile.check_word("range names", options.range_names, RANGE_NAMES)
-    request = Request(step_range=options.step_range, range_names=options.range_names)
+    in_rows = [name for name in wanted if name in _COMPARABLE]
+    open_profile.check_split(options.split, [*in_rows, *(limit.report for limit in limits)])
+    request = Request(
+        step_range=options.step_range, range_names=options.range_names, split=options.split
+    )
     with ExitStack() as stack, phase("diff"):
         check_existing(place for side in (base, other) for place, _ in files_of(side))
         sides = open_profile.open_side(base, stack, say), open_profile.open_side(other, stack, say)

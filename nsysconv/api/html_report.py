@@ -109,6 +109,7 @@ def page(
     by: str | None = None,
     step_range: str | None = None,
     range_names: str = "grouped",
+    split: str | None = None,
     include: Words = (),
     ignore: Words = (),
     say: Say = silent,
@@ -130,6 +131,7 @@ def page(
         kernel_names=kernel_names,
         step_range=step_range,
         range_names=range_names,
+        split=split,
         include=several(include),
         ignore=several(ignore),
     )
@@ -146,6 +148,7 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         wanted = options.names or tuple(name for name in default if name not in left_out)
         names = options.without_ignored(wanted)
         open_profile.check_by(options.by, names)
+        open_profile.check_split(options.split, names)
         rows = _ROWS if options.limit is None else options.limit
         reports = [queries.for_people(r, rows) for r in _reports(profiles, names, options)]
         if left_out:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 KERNEL_NAMES = ("demangled", "short", "mangled")
 BY = ("step",)
+SPLITS = ("device", "rank")
 
 _MOST_CHOICES = 20
 """The number of profiles that are listed where one of several has to be named."""
@@ -96,6 +97,7 @@ class ReportOptions:
     kernel_names: str = "demangled"
     step_range: str | None = None
     range_names: str = "grouped"
+    split: str | None = None
     include: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
@@ -142,7 +144,12 @@ class ReportOptions:
             self.by == "step",
             step_range,
             self.range_names,
+            self.split or _SPLIT_OF.get(self.by or ""),
         )
+
+
+# Who asks for rows of each physical device, rank or host gets rows that are of one of these.
+_SPLIT_OF = {"device": "device", "rank": "rank", "host": "rank"}
 
 
 class OpenProfile:
@@ -193,6 +200,7 @@ class OpenProfile:
         by: str | None = None,
         step_range: str | None = None,
         range_names: str = "grouped",
+        split: str | None = None,
     ) -> ShownReport:
         """Return one report, by its name and its own options (`cuda_gpu_kern_sum:base`).
 
@@ -202,15 +210,17 @@ class OpenProfile:
         mangled); `by` "step" gives gpu_utilization a row per step; `step_range` names the ranges that are
         steps, `*` standing for anything (None: ProfilerStep#*); `range_names` "grouped" takes ranges and
         operators for one whose names differ only in which of many they are (ProfilerStep#7, op_id = 12),
-        "exact" does not.
+        "exact" does not. `split` gives reports with rows over devices a row for each "device" or "rank".
 
         Raises NotRecorded if the profile lacks what the report needs, UsageError for unknown words and if
         the profile is closed.
         """
         self._check_open()
         check_by(by, (name,))
+        check_split(split, (name,))
         options = ReportOptions(
             by=by,
+            split=split,
             slice=slice,
             idle=several(idle),
             kernel_names=names,
@@ -233,6 +243,7 @@ class OpenProfile:
         by: str | None = None,
         step_range: str | None = None,
         range_names: str = "grouped",
+        split: str | None = None,
     ) -> list[ShownReport]:
         """Return several reports, by default the answer and the core ones; what is not recorded says so.
 
@@ -242,8 +253,10 @@ class OpenProfile:
         self._check_open()
         names = queries.DEFAULT if names is None else several(names)
         check_by(by, names)
+        check_split(split, names)
         options = ReportOptions(
             by=by,
+            split=split,
             for_people=for_people,
             limit=limit,
             slice=slice,
@@ -320,6 +333,16 @@ def check_by(by: str | None, names: Sequence[str]) -> None:
     if not {queries.parse_spec(name).name for name in names} & set(queries.BY_STEP):
         hint = f"Reports that have: {', '.join(queries.BY_STEP)}"
         raise UsageError("none of these reports has rows by step", hint=hint)
+
+
+def check_split(split: str | None, names: Sequence[str]) -> None:
+    """Raise UsageError for a `split` that changes none of these reports."""
+    check_word("split", split, SPLITS)
+    if split is not None and not {queries.parse_spec(name).name for name in names} & set(
+        queries.SPLIT
+    ):
+        hint = f"Reports that have: {', '.join(queries.SPLIT)}"
+        raise UsageError("none of these reports has rows over devices", hint=hint)
 
 
 def check_word(what: str, word: str | None, words: Sequence[str]) -> None:

@@ -62,6 +62,7 @@ def report_on(
     kernel_names: str = "demangled",
     step_range: str | None = None,
     range_names: str = "grouped",
+    split: str | None = None,
     dask: str | None = None,
     workers: int | None = None,
     include: Words = (),
@@ -93,6 +94,7 @@ def report_on(
         kernel_names=kernel_names,
         step_range=step_range,
         range_names=range_names,
+        split=split,
         include=several(include),
         ignore=several(ignore),
     )
@@ -231,6 +233,7 @@ def _report_job(options: ReportOptions) -> _ReportJob:
     open_profile.check_word("rows by", options.by, BY)
     if options.by in open_profile.BY:
         open_profile.check_by(options.by, names)
+    open_profile.check_split(options.split, names)
     for name in names:
         queries.parse_spec(name)
     options.request(0)  # raises for unknown words

@@ -291,6 +291,7 @@ def report(
     ] = None,
     names: Annotated[flags.Names, shown_option(help="Which kernel names.")] = flags.Names.DEMANGLED,
     range_names: flags.RangeNamesOption = flags.RangeNames.GROUPED,
+    split: flags.SplitOption = None,
     by: Annotated[
         flags.By | None,
         shown_option(
@@ -338,6 +339,7 @@ def report(
         kernel_names=names.value,
         step_range=step_range,
         range_names=range_names.value,
+        split=split.value if split else None,
         include=tuple(include or ()),
         ignore=tuple(ignore or ()),
     )
@@ -556,6 +558,7 @@ def diff(
     ] = None,
     range_names: flags.RangeNamesOption = flags.RangeNames.GROUPED,
     wide: flags.WideOption = False,
+    split: flags.SplitOption = None,
     **part: Any,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
@@ -574,6 +577,7 @@ def diff(
         slice=commands.parse_slice(**part),
         step_range=step_range,
         range_names=range_names.value,
+        split=split.value if split else None,
     )
     return commands.diff(base, other, options, format, output, wide=wide)
 

@@ -64,6 +64,7 @@ RangeNames = StrEnum("RangeNames", ["GROUPED", "EXACT"])
 Match = StrEnum("Match", ["EXACT", "SIGNATURE", "NAME"])
 CannotTell = StrEnum("CannotTell", ["FAIL", "PASS"])
 By = StrEnum("By", ["RANK", "HOST", "DEVICE", "STEP"])
+Split = StrEnum("Split", ["DEVICE", "RANK"])
 
 
 def report_names(incomplete: str) -> list[str]:
@@ -111,6 +112,13 @@ RangeNamesOption = Annotated[
     shown_option(
         help="Ranges and operators whose names say which of many they are (ProfilerStep#7; aten::to, "
         "op_id = 12): grouped under one name, or each exact, as recorded."
+    ),
+]
+SplitOption = Annotated[
+    Split | None,
+    shown_option(
+        help="A row for each device, or for each rank of a profile of several, in reports that have "
+        "their rows over devices otherwise, such as kernels."
     ),
 ]
 IgnoreOption = Annotated[

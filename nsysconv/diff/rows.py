@@ -402,9 +402,12 @@ def _by_row_keys(
     samples: Samples, keys: Sequence[str], report: Report, matcher: RowMatcher, side: int
 ) -> Samples:
     # Samples by the keys that rows have; those of one row are added up.
-    ranks = {row["rank"] for row in report.rows()}
+    table = report.rows()
+    ranks = {row["rank"] for row in table}
     rest = dict.fromkeys(matcher.keys) | {"rank": ranks.pop() if len(ranks) == 1 else None}
-    rows = [rest | dict(zip(keys, key, strict=True)) for key in samples.keys]
+    # Samples are by device; rows may be over devices.
+    over = {"device_id": None} if all(row.get("device_id") is None for row in table) else {}
+    rows = [rest | dict(zip(keys, key, strict=True)) | over for key in samples.keys]
     places: dict[Key, int] = {}
     place = [places.setdefault(key, len(places)) for key in matcher.keys_of(side, rows)]
 

@@ -8,25 +8,24 @@ from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
-    RANK,
     call_groups,
     code_name,
     count_column,
     duration_column,
     key_column,
     per_step,
-    ranks_by_group,
     rows_at,
     sum_column,
     with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.queries.split import SPLIT_RANK, place_of_totals, place_values, ranks_of, row_ranks
 from nsysconv.report import MISSING, Picture
-from nsysconv.timeline.arrays import blocks, counts, sums, take
+from nsysconv.timeline.arrays import blocks, counts, distinct, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline, first_ops
-from nsysconv.timeline.totals import API_CALL, combine_by, rank_of, totals
+from nsysconv.timeline.totals import API_CALL, combine_by, totals
 
 LAYER = key_column("layer", "runtime or driver.")
 LAUNCH_LATENCY = duration_column(
@@ -41,7 +40,7 @@ QUEUE_COUNT = count_column(
 )
 COLUMNS = (
     PROFILE,
-    RANK,
+    SPLIT_RANK,
     LAYER,
     key_column(
         "name",
@@ -79,7 +78,7 @@ _OP_COLUMNS = COLUMNS[7:]
 def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per layer and function, most API time first; then operations without a call."""
     recorded = Fact.API_CALLS in timeline.profile.facts
-    values = _from_events(timeline) if recorded else _from_totals(timeline)
+    values = (_from_events if recorded else _from_totals)(timeline, request.split)
     return with_per_step(values, timeline, request, {"per_step_ns": "api_sum_ns"})
 
 
@@ -96,9 +95,10 @@ API_VS_KERNEL = Query(
 )
 
 
-def _from_events(timeline: Timeline) -> ColumnValues:
+def _from_events(timeline: Timeline, split: str | None) -> ColumnValues:
     calls, ops = timeline.calls, timeline.ops
-    group, (layers, names) = call_groups(timeline, calls.layer, calls.name_id)
+    ranks = ranks_of(timeline, split, calls.pid)
+    group, (layers, names, places) = call_groups(timeline, calls.layer, calls.name_id, ranks)
     count = len(layers)
     values: dict[str, Array] = {
         "call_count": np.zeros(count, np.int64),
@@ -112,54 +112,73 @@ def _from_events(timeline: Timeline) -> ColumnValues:
         values["api_sum_ns"] += sums(in_group, dur, count)
     linked = Fact.API_LINKS in timeline.profile.facts
     if linked:
-        # Operations without a call form one more group.
-        values = {name: np.append(values, MISSING) for name, values in values.items()}
-        values.update(_gpu_sums(timeline, group, count + 1))
-        values.update(_latencies(timeline, group, count + 1))
-        values["queue_count"][-1] = MISSING  # without a call nothing waits from its end on
-        layers, names = [*layers, None], [*names, NO_CALL]
+        # Operations without a call form one more group, or one of each rank.
+        ranks = ranks_of(timeline, split, ops.pid)
+        without_call = distinct(ranks)
+        alone = np.broadcast_to(np.int64(count), len(ops))
+        if len(without_call) > 1:
+            alone = count + np.searchsorted(without_call, ranks)
+        more = len(without_call)
+        filled = np.full(more, MISSING)
+        values = {name: np.append(values, filled) for name, values in values.items()}
+        values.update(_gpu_sums(timeline, group, alone, count + more))
+        values.update(_latencies(timeline, group, count + more))
+        values["queue_count"][count:] = MISSING  # without a call nothing waits from its end on
+        layers, names = [*layers, *[None] * more], [*names, *[NO_CALL] * more]
+        places = [*places, *without_call.tolist()]
     else:
         for column in _OP_COLUMNS:
             values[column.name] = np.full(count, np.nan if column.real else MISSING)
     called = timeline.calls_in_slice
-    rank = ranks_by_group(timeline, take(calls.pid, called), take(group, called), count)
-    rank += [timeline.rank_of(ops.pid[timeline.owner < 0])] if linked else []
+    pids, rows = take(calls.pid, called), take(group, called)
+    if linked and timeline.ranks:
+        launched_by_none = timeline.owner < 0
+        pids = np.concatenate((pids, ops.pid[launched_by_none]))
+        rows = np.concatenate((rows, alone[launched_by_none]))
+    rank = row_ranks(timeline, split, pids, rows, len(names))
     spent = values["api_sum_ns"].tolist()
     order = sorted(
         np.flatnonzero((values["call_count"] > 0) | (values["gpu_op_count"] > 0)).tolist(),
-        key=lambda i: (names[i] == NO_CALL, -spent[i], names[i], layers[i] or ""),
+        key=lambda i: (names[i] == NO_CALL, -spent[i], names[i], layers[i] or "", places[i]),
     )
     return rows_at({"rank": rank, "layer": layers, "name": names, **values}, order)
 
 
-def _from_totals(timeline: Timeline) -> ColumnValues:
-    # Totals do not say what a call launched.
+def _from_totals(timeline: Timeline, split: str | None) -> ColumnValues:
+    # Totals do not say what a call launched, nor on which device.
+    place = place_of_totals(timeline, "rank" if split == "rank" else None)
     by_name = combine_by(
-        totals(timeline, API_CALL), lambda total: (code_name(API_LAYERS, total.layer), total.name)
+        totals(timeline, API_CALL),
+        lambda total: (place(total), code_name(API_LAYERS, total.layer), total.name),
     )
     rows = sorted(
-        ((layer, name, calls) for (layer, name), calls in by_name.items()),
-        key=lambda row: (-(row[2].sum_ns or 0), row[1], row[0] or ""),
+        by_name.items(),
+        key=lambda row: (-(row[1].sum_ns or 0), row[0][2], row[0][1] or "", row[0][0]),
     )
+    combined = [calls for _, calls in rows]
     return {
-        "rank": [rank_of(timeline, calls) for _, _, calls in rows],
-        "layer": [layer for layer, _, _ in rows],
-        "name": [name for _, name, _ in rows],
-        "call_count": [calls.count for _, _, calls in rows],
-        "api_sum_ns": [calls.sum_ns for _, _, calls in rows],
+        "rank": place_values(timeline, split, [key[0] for key, _ in rows], combined)["rank"],
+        "layer": [layer for (_, layer, _), _ in rows],
+        "name": [name for (_, _, name), _ in rows],
+        "call_count": [calls.count for calls in combined],
+        "api_sum_ns": [calls.sum_ns for calls in combined],
         **{column.name: [None] * len(rows) for column in _OP_COLUMNS},
     }
 
 
-def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
-    """Return per group the operations that its calls launched; in the last one, those without a call."""
+def _gpu_sums(timeline: Timeline, group: Array, alone: Array, count: int) -> dict[str, Array]:
+    """Return per group the operations that its calls launched; `alone` is the group of each operation
+    if it has no call.
+    """
     ops, kinds = timeline.ops, len(OpKind)
     cells = count * kinds
     number_of, spent = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
     for block in blocks(len(ops)):
         start, end = ops.start[block], ops.end[block]
         owner = timeline.owner[block]
-        group_of = np.where(owner < 0, count - 1, group.take(owner)) if len(group) else count - 1
+        group_of = alone[block]
+        if len(group):
+            group_of = np.where(owner < 0, group_of, group.take(owner))
         both = group_of * kinds + ops.kind[block]
         number_of += counts(both, cells)
         spent += sums(both, end - start, cells)

@@ -21,10 +21,10 @@ from nsysconv.queries.columns import (
     per_step,
     rows_at,
     sum_column,
-    values_by_column,
     with_per_step,
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
+from nsysconv.queries.split import BY_SPLIT, DeviceSums, spread_columns
 from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline import idle
 from nsysconv.timeline.arrays import blocks, counts, decade, distinct, factorize, sums
@@ -197,7 +197,7 @@ class _Names:
 # -- by their length, and whose they were
 
 _SUMMARY_COLUMNS = (
-    *BY_DEVICE,
+    *BY_SPLIT,
     _KIND,
     _STREAM,
     Column(
@@ -218,16 +218,30 @@ _SUMMARY_COLUMNS = (
         )
         for part in idle.PARTS
     ),
+    *spread_columns("gap_sum_ns"),
 )
 
 
 def _summary(timeline: Timeline, request: Request) -> Result:
-    names = [column.name for column in _SUMMARY_COLUMNS[1:] if not column.optional]
-    rows: dict[str, list[Any]] = {name: [] for name in names}
+    """Return one row per kind of idle time, stream and bucket with gaps, by length."""
+    parts = (f"{part}_sum_ns" for part in idle.PARTS)
+    rows = DeviceSums(timeline, request.split, "gap_sum_ns", "gap_count", *parts)
     for kind in request.idle_kinds:
         for device_gaps in idle.gaps(timeline, kind):
             _add_buckets(rows, timeline, device_gaps)
-    return with_per_step(rows, timeline, request, {"per_step_ns": "gap_sum_ns"})
+    keys = [(place, *key) for place, key in rows.keys]
+    values = {
+        "kind": [kind for _, kind, _, _ in keys],
+        "stream": [stream for _, _, stream, _ in keys],
+        "bucket_min_ns": [least for _, _, _, least in keys],
+        **rows.values(),
+    }
+    # Those of one place, kind and stream are together, by length.
+    first: dict[tuple[Any, ...], int] = {}
+    for *together, _ in keys:
+        first.setdefault(tuple(together), len(first))
+    order = sorted(range(len(keys)), key=lambda i: (first[keys[i][:-1]], keys[i][-1]))
+    return with_per_step(rows_at(values, order), timeline, request, {"per_step_ns": "gap_sum_ns"})
 
 
 IDLE_SUMMARY = Query(
@@ -245,26 +259,23 @@ IDLE_SUMMARY = Query(
 )
 
 
-def _add_buckets(rows: dict[str, list[Any]], timeline: Timeline, device_gaps: idle.Gaps) -> None:
+def _add_buckets(rows: DeviceSums, timeline: Timeline, device_gaps: idle.Gaps) -> None:
     group, (bucket,) = factorize(decade(device_gaps.dur))
     count = len(bucket)
-    rows["bucket_min_ns"] += bucket.tolist()
-    rows["gap_count"] += counts(group, count).tolist()
-    rows["gap_sum_ns"] += sums(group, device_gaps.dur, count).tolist()
     in_parts = np.zeros((len(idle.PARTS), count), np.int64)
     for block in blocks(len(device_gaps)):
         for place, spent in enumerate(idle.parts(timeline, device_gaps.take(block))):
             in_parts[place] += sums(group[block], spent, count)
-    for part, spent in zip(idle.PARTS, in_parts.tolist(), strict=True):
-        rows[f"{part}_sum_ns"] += spent
-    for name, value in _gap_keys(timeline, device_gaps).items():
-        rows[name] += [value] * count
+    amounts = (sums(group, device_gaps.dur, count), counts(group, count), *in_parts)
+    keys = _gap_keys(timeline, device_gaps)
+    for least, *of_bucket in zip(*(each.tolist() for each in (bucket, *amounts)), strict=True):
+        rows.add(device_gaps.device, (keys["kind"], keys["stream"], least), of_bucket)
 
 
 # -- what the host did while a device waited for it
 
 _HOST_COLUMNS = (
-    *BY_DEVICE,
+    *BY_SPLIT,
     key_column(
         "activity",
         "What the launching thread was in: its outermost API call (api_call), else its innermost "
@@ -278,13 +289,14 @@ _HOST_COLUMNS = (
         better="less",
     ),
     sum_column("host_sum_ns", "Its share of those host parts.", "gap_count"),
+    *spread_columns("host_sum_ns"),
 )
 
 
 def _host(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per device, activity and name, most time first: all host parts of the gaps."""
+    """Return one row per activity and name, most time first: all host parts of the gaps."""
     activities = idle.host_activity(timeline, request.range_names)
-    rows: list[dict[str, Any]] = []
+    rows = DeviceSums(timeline, request.split, "host_sum_ns", "gap_count")
     for device_gaps in idle.gaps(timeline, "no_op"):
         on_thread = idle.drop_threadless_host_parts(timeline, device_gaps)
         by_label: dict[int, list[int]] = {}
@@ -297,19 +309,21 @@ def _host(timeline: Timeline, request: Request) -> ColumnValues:
             _add_totals(
                 by_label, zip(labels.tolist(), gap_counts.tolist(), times.tolist(), strict=True)
             )
-        keys = _gap_keys(timeline, device_gaps)
         merged: dict[tuple[str, str], list[int]] = {}
         for label, (count, time) in sorted(by_label.items()):
             _add_totals(merged, [(activities.name(label), count, time)])
         merged.update(
             _without_thread(timeline, device_gaps.take(device_gaps.host_end > on_thread.host_end))
         )
-        rows += (
-            {**keys, "activity": kind, "name": name, "gap_count": count, "host_sum_ns": total}
-            for (kind, name), (count, total) in merged.items()
-        )
-    rows.sort(key=lambda row: -row["host_sum_ns"])
-    return values_by_column(rows, _HOST_COLUMNS[1:])
+        for key, (count, total) in merged.items():
+            rows.add(device_gaps.device, key, (total, count))
+    values = {
+        "activity": [kind for _, (kind, _) in rows.keys],
+        "name": [name for _, (_, name) in rows.keys],
+        **rows.values(),
+    }
+    order = sorted(range(len(rows.keys)), key=lambda i: -values["host_sum_ns"][i])
+    return rows_at(values, order)
 
 
 IDLE_HOST = Query(

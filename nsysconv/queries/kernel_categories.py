@@ -8,24 +8,31 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    BY_DEVICE,
     WINDOW,
     count_column,
     duration_column,
     key_column,
-    ranks_by_group,
     rows_at,
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.kernels import KERNEL_PCT
+from nsysconv.queries.split import (
+    BY_SPLIT,
+    SplitRows,
+    place_of_totals,
+    place_values,
+    split_rows,
+    spread_columns,
+    spread_of_totals,
+)
 from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import OTHER, categories, communicates, rules
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
+from nsysconv.timeline.totals import KERNEL, Total, combine_by, totals
 
 RULES = Option(
     "rules", None, "A TOML file of rules for kinds of kernels, tried before those of nsysconv."
@@ -39,7 +46,7 @@ COMMUNICATION = duration_column(
     "Union of the kernels that communicate (category communication of `kernel_categories`).",
 )
 COLUMNS = (
-    *BY_DEVICE,
+    *BY_SPLIT,
     key_column(
         "category",
         f"Kind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
@@ -48,38 +55,44 @@ COLUMNS = (
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     KERNEL_PCT,
     duration_column(
-        "kernel_union_ns", "Union of these kernels inside the window. " + WINDOW, brief=False
+        "kernel_union_ns",
+        "Union of these kernels inside the window of their device; over devices "
+        "these are added up. " + WINDOW,
+        brief=False,
     ),
     count_column("name_count", "How many names they have.", brief=False),
     Column("top_name", Unit.TEXT, "The name with most time among them."),
+    *spread_columns("kernel_sum_ns"),
 )
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per device and category with kernels, most kernel time first."""
+    """Return one row per category with kernels, most kernel time first."""
     path = request.options["rules"]
     if Fact.KERNELS not in timeline.profile.facts:
-        return _from_totals(timeline, path)
+        return _from_totals(timeline, request.split, path)
     kernels = timeline.ops.take(timeline.ops.kind == OpKind.KERNEL)
     category, names = categories(timeline, path)
-    group, (devices, category_numbers) = factorize(kernels.device, category[kernels.row])
-    count = len(devices)
-    spent = sums(group, kernels.dur, count)
+    rows = split_rows(timeline, request.split, kernels.device, kernels.pid, category[kernels.row])
+    (category_numbers,), group, count = rows.keys, rows.row, len(rows)
+    durations = kernels.dur
+    spent = sums(group, durations, count)
     untimed = counts(group[~kernels.timed], count) == counts(group, count)
     name_count, top = _names(timeline, kernels, group, count)
     labels = [names[i] for i in category_numbers.tolist()]
     values = {
-        "rank": ranks_by_group(timeline, kernels.pid, group, count),
-        "device_id": devices,
+        "rank": rows.rank,
+        "device_id": rows.device_id,
         "category": labels,
         "kernel_count": counts(group, count),
         "kernel_sum_ns": np.where(untimed, MISSING, spent),
         "kernel_pct": percent(spent, int(spent.sum()) or 1),
-        "kernel_union_ns": _unions(timeline, kernels, group, devices),
+        "kernel_union_ns": _unions(timeline, kernels, rows),
         "name_count": name_count,
         "top_name": top,
+        **rows.spread(np.where(kernels.timed, durations, MISSING)),
     }
-    order = sorted(range(count), key=lambda i: (-int(spent[i]), labels[i], int(devices[i])))
+    order = sorted(range(count), key=lambda i: (-int(spent[i]), labels[i], int(rows.place[i])))
     return rows_at(values, order)
 
 
@@ -113,14 +126,19 @@ def computes(ops: GpuOps, talks: Array) -> Array:
     return mask
 
 
-def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -> Array:
-    """Return per group the union of its kernels inside its device's window; MISSING: no window."""
-    result = np.full(len(devices), MISSING)
+def _unions(timeline: Timeline, kernels: GpuOps, rows: SplitRows) -> Array:
+    """Return per row the sum, over devices, of the union of its kernels inside a device's window;
+    MISSING: no window.
+    """
+    devices = rows.device_of_cell
+    result = np.full(len(rows), MISSING)
     spans = {d: window(timeline, d, timeline.ops_on(d)) for d in distinct(devices).tolist()}
-    members = by_group(group, len(devices))
-    for row, (device, mine) in enumerate(zip(devices.tolist(), members, strict=True)):
+    members = by_group(rows.cell, len(devices))
+    places = zip(rows.row_of_cell.tolist(), devices.tolist(), members, strict=True)
+    for row, device, mine in places:
         if (span := spans[device]) is not None:
-            result[row] = busy(kernels.start[mine], kernels.end[mine], span)
+            union = busy(kernels.start[mine], kernels.end[mine], span)
+            result[row] = max(result[row], 0) + union
     return result
 
 
@@ -139,20 +157,25 @@ def _names(
     return counts(groups, count), top
 
 
-def _from_totals(timeline: Timeline, path: str | None) -> ColumnValues:
+def _from_totals(timeline: Timeline, split: str | None, path: str | None) -> ColumnValues:
     """Return the values from totals: without a device a row is of all devices; unions are unknown."""
     category_rules = rules(path)
     kernel_totals = totals(timeline, KERNEL)
     category = {total.name: category_rules.category(total.name) for total in kernel_totals}
-    groups = combine_by(kernel_totals, lambda total: (total.device_id, category[total.name]))
+    place = place_of_totals(timeline, split)
+
+    def row_of(total: Total) -> tuple[int, str]:
+        return place(total), category[total.name]
+
+    groups = combine_by(kernel_totals, row_of)
     spent = {key: kernel.sum_ns or 0 for key, kernel in groups.items()}
-    order = sorted(groups, key=lambda key: (-spent[key], key[1], device_order(key[0])))
-    by_name: dict[tuple[int | None, str], Counter[str]] = {key: Counter() for key in groups}
+    order = sorted(groups, key=lambda key: (-spent[key], key[1], key[0]))
+    by_name: dict[tuple[int, str], Counter[str]] = {key: Counter() for key in groups}
     for total in kernel_totals:
-        by_name[total.device_id, category[total.name]][total.name] += total.sum_ns or 0
+        by_name[row_of(total)][total.name] += total.sum_ns or 0
+    places, combined = [place for place, _ in order], [groups[key] for key in order]
     return {
-        "rank": [rank_of(timeline, groups[key]) for key in order],
-        "device_id": [device for device, _ in order],
+        **place_values(timeline, split, places, combined),
         "category": [label for _, label in order],
         "kernel_count": [groups[key].count for key in order],
         "kernel_sum_ns": [groups[key].sum_ns for key in order],
@@ -162,4 +185,5 @@ def _from_totals(timeline: Timeline, path: str | None) -> ColumnValues:
         "top_name": [
             min(by_name[key], key=lambda name: (-by_name[key][name], name)) for key in order
         ],
+        **spread_of_totals(kernel_totals, row_of, order, "sum_ns"),
     }

@@ -6,14 +6,12 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    BY_DEVICE,
     DURATION_DOCS,
     KERNEL_NAME_COLUMNS,
     count_column,
     kernel_name_ids,
     key_column,
     per_step,
-    ranks_by_group,
     rows_at,
     statistics_columns,
     statistics_values,
@@ -21,6 +19,14 @@ from nsysconv.queries.columns import (
     with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.queries.split import (
+    BY_SPLIT,
+    place_of_totals,
+    place_values,
+    split_rows,
+    spread_columns,
+    spread_of_totals,
+)
 from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, percent
 from nsysconv.timeline.kernel_categories import (
@@ -33,7 +39,7 @@ from nsysconv.timeline.kernel_categories import (
 )
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
+from nsysconv.timeline.totals import KERNEL, Total, combine_by, totals
 
 KERNEL_PCT = Column(
     "kernel_pct",
@@ -55,7 +61,7 @@ CATEGORY = Column(
     brief=False,
 )
 COLUMNS = (
-    *BY_DEVICE,
+    *BY_SPLIT,
     key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
     count_column("kernel_count", "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
@@ -64,13 +70,14 @@ COLUMNS = (
     *statistics_columns(DURATION_DOCS),
     TENSOR_CORES,
     CATEGORY,
+    *spread_columns("kernel_sum_ns"),
 )
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """Return one row per device and name, most kernel time first."""
+    """Return one row per name, most kernel time first."""
     recorded = Fact.KERNELS in timeline.profile.facts
-    values = _from_events(timeline, request) if recorded else _from_totals(timeline)
+    values = _from_events(timeline, request) if recorded else _from_totals(timeline, request)
     return with_per_step(values, timeline, request, {"per_step_ns": "kernel_sum_ns"})
 
 
@@ -96,24 +103,31 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
     columns = timeline.columns(
         "kernel", ("dur_ns", "device_id", "pid", "name_id", KERNEL_NAME_COLUMNS[spelling])
     )
-    group, (devices, name_ids) = factorize(columns["device_id"], kernel_name_ids(columns, spelling))
-    count = len(devices)
-    statistics = grouped_statistics(group, columns["dur_ns"], count)
+    rows = split_rows(
+        timeline,
+        request.split,
+        columns["device_id"],
+        columns["pid"],
+        kernel_name_ids(columns, spelling),
+    )
+    (name_ids,), count = rows.keys, len(rows)
+    statistics = grouped_statistics(rows.row, columns["dur_ns"], count)
     texts = timeline.profile.names(name_ids)
     names = [texts[i] for i in name_ids.tolist()]
     spent = np.where(statistics.total == MISSING, 0, statistics.total)
     values = {
-        "rank": ranks_by_group(timeline, columns["pid"], group, count),
-        "device_id": devices,
+        "rank": rows.rank,
+        "device_id": rows.device_id,
         "name": names,
         "kernel_count": statistics.count,
         "kernel_sum_ns": statistics.total,
         "kernel_pct": percent(spent, int(spent.sum()) or 1),
         **statistics_values(statistics),
-        "tensor_cores": _tensor_cores(timeline, group, names, spelling),
-        "category": _categories(timeline, group, names, spelling),
+        "tensor_cores": _tensor_cores(timeline, rows.row, names, spelling),
+        "category": _categories(timeline, rows.row, names, spelling),
+        **rows.spread(columns["dur_ns"]),
     }
-    order = sorted(range(count), key=lambda i: (-int(spent[i]), names[i], int(devices[i])))
+    order = sorted(range(count), key=lambda i: (-int(spent[i]), names[i], int(rows.place[i])))
     return rows_at(values, order)
 
 
@@ -145,25 +159,28 @@ def _common(values: Array, group: Array, count: int) -> list[int | None]:
     return common
 
 
-def _from_totals(timeline: Timeline) -> ColumnValues:
+def _from_totals(timeline: Timeline, request: Request) -> ColumnValues:
     """Return the values from totals: without a device a row is of all devices, and several totals
     have no median together.
     """
-    by_name = combine_by(totals(timeline, KERNEL), lambda total: (total.device_id, total.name))
-    rows = sorted(
-        by_name.items(), key=lambda row: (-(row[1].sum_ns or 0), row[0][1], device_order(row[0][0]))
-    )
-    kernels = [total for _, total in rows]
+    found, place = totals(timeline, KERNEL), place_of_totals(timeline, request.split)
+
+    def row_of(total: Total) -> tuple[int, str]:
+        return place(total), total.name
+
+    by_row = combine_by(found, row_of)
+    rows = sorted(by_row, key=lambda row: (-(by_row[row].sum_ns or 0), row[1], row[0]))
+    kernels = [by_row[row] for row in rows]
     spent = [total.sum_ns or 0 for total in kernels]
     statistics = ("avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
     return {
-        "rank": [rank_of(timeline, total) for total in kernels],
-        "device_id": [device for (device, _), _ in rows],
-        "name": [name for (_, name), _ in rows],
+        **place_values(timeline, request.split, [place for place, _ in rows], kernels),
+        "name": [name for _, name in rows],
         "kernel_count": [total.count for total in kernels],
         "kernel_sum_ns": [total.sum_ns for total in kernels],
         "kernel_pct": percent(np.array(spent), sum(spent) or 1),
         **{name: [getattr(total, name) for total in kernels] for name in statistics},
-        "tensor_cores": [uses_tensor_cores(timeline, name) for (_, name), _ in rows],
-        "category": [rules().category(name) for (_, name), _ in rows],
+        "tensor_cores": [uses_tensor_cores(timeline, name) for _, name in rows],
+        "category": [rules().category(name) for _, name in rows],
+        **spread_of_totals(found, row_of, rows, "sum_ns"),
     }

@@ -7,22 +7,21 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.api_vs_kernel import LAUNCH_LATENCY, LAYER, QUEUE_COUNT
 from nsysconv.queries.columns import (
-    BY_DEVICE,
     call_groups,
     count_column,
     duration_column,
     key_column,
-    ranks_by_group,
     rows_at,
     sum_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.split import BY_SPLIT, split_rows, spread_columns
 from nsysconv.report import MISSING, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics
 from nsysconv.timeline.timeline import Timeline, launches
 
 COLUMNS = (
-    *BY_DEVICE,
+    *BY_SPLIT,
     LAYER,
     key_column("name", "Documented name of the function."),
     count_column("launch_count", "Calls that launched something."),
@@ -52,16 +51,19 @@ COLUMNS = (
     count_column(
         "long_queue_count", "Calls with a queue time above the option long_queue_ns.", better="less"
     ),
+    *spread_columns("api_sum_ns"),
 )
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per device and function that launched something there, most calls' time first."""
+    """Return one row per function that launched something, most calls' time first."""
     launched, calls = launches(timeline), timeline.calls
     api = calls.end[launched.call] - calls.start[launched.call]
     layer, name_id = calls.layer[launched.call], calls.name_id[launched.call]
-    group, (layers, names, devices) = call_groups(timeline, layer, name_id, launched.device)
-    count = len(names)
+    function, (layers, names) = call_groups(timeline, layer, name_id)
+    rows = split_rows(timeline, request.split, launched.device, launched.pid, function)
+    group, count = rows.row, len(rows)
+    layers, names = ([each[i] for i in rows.keys[0].tolist()] for each in (layers, names))
     api_time = grouped_statistics(group, api, count)
     op_time = grouped_statistics(group, launched.op_sum, count)
     latency = grouped_statistics(group, launched.latency, count)
@@ -71,8 +73,8 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     long_queue = launched.queue > max(request.options["long_queue_ns"], -1)
     clocks_disagree = timeline.clocks_disagree
     values = {
-        "rank": ranks_by_group(timeline, launched.pid, group, count),
-        "device_id": devices,
+        "rank": rows.rank,
+        "device_id": rows.device_id,
         "layer": layers,
         "name": names,
         "launch_count": api_time.count,
@@ -91,10 +93,11 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         "short_op_count": counts(group[~long_call & (launched.op_sum < api)], count),
         "long_call_count": counts(group[long_call], count),
         "long_queue_count": _unless(clocks_disagree, counts(group[long_queue], count)),
+        **rows.spread(api),
     }
     order = sorted(
         range(count),
-        key=lambda i: (-int(api_time.total[i]), names[i], layers[i] or "", devices[i]),
+        key=lambda i: (-int(api_time.total[i]), names[i], layers[i] or "", int(rows.place[i])),
     )
     return rows_at(values, order)
 

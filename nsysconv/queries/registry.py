@@ -74,6 +74,18 @@ GROUPS = {
 BY_STEP = ("gpu_utilization",)
 """Reports that can give a row per step."""
 
+SPLIT = (
+    "api_vs_kernel",
+    "kernels",
+    "transfers",
+    "transfer_sizes",
+    "idle_summary",
+    "idle_host",
+    "kernel_categories",
+    "launch_stats",
+)
+"""Reports with rows over devices, which can be split by device or rank."""
+
 IN_TIME = (
     "idle_gaps",
     "utilization_over_time",

@@ -1,4 +1,4 @@
-"""Bytes and time of copies: by device, direction and memory kind at both ends; and by size."""
+"""Bytes and time of copies: by direction and memory kind at both ends; and by size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    BY_DEVICE,
     count_column,
     direction_code,
     direction_codes,
@@ -14,23 +13,29 @@ from nsysconv.queries.columns import (
     key_column,
     memory_kind_names,
     per_step,
-    ranks_by_group,
     rows_at,
     sum_column,
     with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.queries.split import (
+    BY_SPLIT,
+    place_of_totals,
+    place_values,
+    split_rows,
+    spread_columns,
+    spread_of_totals,
+)
 from nsysconv.report import MISSING, Column, Picture, Unit
-from nsysconv.timeline.arrays import decade, factorize, grouped_statistics
+from nsysconv.timeline.arrays import decade, grouped_statistics
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
     MEMCPY,
     MIGRATION,
     CombinedTotal,
+    Total,
     combine_by,
-    device_order,
-    rank_of,
     totals,
 )
 
@@ -38,8 +43,14 @@ _DIRECTION = key_column(
     "direction", "From where to where; `UM ` marks migrations of unified memory."
 )
 COLUMNS = (
-    *BY_DEVICE,
-    Column("peer_device_id", Unit.ID, "The other device of a peer copy.", key=True),
+    *BY_SPLIT,
+    Column(
+        "peer_device_id",
+        Unit.ID,
+        "The other device of a peer copy, with `--split device`; else null.",
+        key=True,
+        optional=True,
+    ),
     _DIRECTION,
     key_column("src_kind", "Kind of memory read; null: not recorded."),
     key_column("dst_kind", "Kind of memory written; null: not recorded."),
@@ -58,13 +69,16 @@ COLUMNS = (
         "Sum of bytes over sum of durations; null where no time passed.",
         better="more",
     ),
+    *spread_columns("bytes_sum", Unit.BYTES),
 )
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """Return one row per device, peer, direction and kinds; most bytes first within a device."""
+    """Return one row per direction and kinds, most bytes first; split by device, also per peer, and by
+    device first.
+    """
     recorded = Fact.MEMCPYS in timeline.profile.facts
-    values = _from_events(timeline) if recorded else _from_totals(timeline)
+    values = (_from_events if recorded else _from_totals)(timeline, request.split)
     sums = {"bytes_per_step": "bytes_sum", "per_step_ns": "memcpy_sum_ns"}
     return with_per_step(values, timeline, request, sums)
 
@@ -98,11 +112,14 @@ def _all_copies(timeline: Timeline) -> dict[str, Array]:
     }
 
 
-def _from_events(timeline: Timeline) -> ColumnValues:
+def _from_events(timeline: Timeline, split: str | None) -> ColumnValues:
     copies = _all_copies(timeline)
-    keys = ("device_id", "peer_device_id", "direction", "src_kind", "dst_kind")
-    group, (device, peer, direction, src, dst) = factorize(*(copies[key] for key in keys))
-    count = len(device)
+    peers = copies["peer_device_id"]
+    if split != "device":
+        peers = np.broadcast_to(np.int64(MISSING), len(peers))
+    kinds = (copies[key] for key in ("direction", "src_kind", "dst_kind"))
+    rows = split_rows(timeline, split, copies["device_id"], copies["pid"], peers, *kinds)
+    (peer, direction, src, dst), group, count = rows.keys, rows.row, len(rows)
     sizes = grouped_statistics(group, copies["bytes"], count)
     times = grouped_statistics(group, copies["dur_ns"], count)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -110,8 +127,8 @@ def _from_events(timeline: Timeline) -> ColumnValues:
             (times.total > 0) & (sizes.total != MISSING), sizes.total * 1e9 / times.total, np.nan
         )
     values = {
-        "rank": ranks_by_group(timeline, copies["pid"], group, count),
-        "device_id": device,
+        "rank": rows.rank,
+        "device_id": rows.device_id,
         "peer_device_id": peer,
         "direction": direction_names(direction),
         "src_kind": memory_kind_names(src),
@@ -124,29 +141,25 @@ def _from_events(timeline: Timeline) -> ColumnValues:
         "bytes_max": sizes.maximum,
         "memcpy_sum_ns": times.total,
         "throughput_bytes_per_s": throughput,
+        **rows.spread(copies["bytes"], Unit.BYTES),
     }
-    return rows_at(values, np.lexsort((direction, -np.maximum(sizes.total, 0), device)))
+    return rows_at(values, np.lexsort((direction, -np.maximum(sizes.total, 0), rows.place)))
 
 
-def _from_totals(timeline: Timeline) -> ColumnValues:
+def _from_totals(timeline: Timeline, split: str | None) -> ColumnValues:
     """Return the values from totals, which have no kinds of memory and, of copies, no bytes."""
-    by_direction = combine_by(
-        totals(timeline, MEMCPY, MIGRATION),
-        lambda total: (
-            device_order(total.device_id),
-            direction_code(total.direction, migration=total.kind == MIGRATION),
-        ),
-    )
-    rows = sorted(
-        by_direction.items(),
-        key=lambda item: (item[0][0], -(item[1].bytes_sum or 0), item[0][1]),
-    )
-    sums = [copies for _, copies in rows]
+    found, place = totals(timeline, MEMCPY, MIGRATION), place_of_totals(timeline, split)
+
+    def row_of(total: Total) -> tuple[int, int]:
+        return place(total), direction_code(total.direction, migration=total.kind == MIGRATION)
+
+    by_row = combine_by(found, row_of)
+    rows = sorted(by_row, key=lambda row: (row[0], -(by_row[row].bytes_sum or 0), row[1]))
+    sums = [by_row[row] for row in rows]
     figures = ("bytes_sum", "bytes_avg", "bytes_min", "bytes_max")
     return {
-        "rank": [rank_of(timeline, copies) for copies in sums],
-        "device_id": [device for (device, _), _ in rows],
-        "direction": direction_names(np.array([code for (_, code), _ in rows], np.int64)),
+        **place_values(timeline, split, [place for place, _ in rows], sums),
+        "direction": direction_names(np.array([code for _, code in rows], np.int64)),
         "memcpy_count": [copies.count for copies in sums],
         **{name: [getattr(copies, name) for copies in sums] for name in figures},
         "memcpy_sum_ns": [copies.sum_ns for copies in sums],
@@ -154,6 +167,7 @@ def _from_totals(timeline: Timeline) -> ColumnValues:
         **dict.fromkeys(
             ("peer_device_id", "src_kind", "dst_kind", "bytes_med"), [None] * len(sums)
         ),
+        **spread_of_totals(found, row_of, rows, "bytes_sum", Unit.BYTES),
     }
 
 
@@ -166,7 +180,7 @@ def _throughput(copies: CombinedTotal) -> float | None:
 # -- by size
 
 _SIZE_COLUMNS = (
-    *BY_DEVICE,
+    *BY_SPLIT,
     _DIRECTION,
     Column(
         "bucket_min_bytes",
@@ -177,26 +191,27 @@ _SIZE_COLUMNS = (
     count_column("memcpy_count", "Copies."),
     sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
     sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
+    *spread_columns("bytes_sum", Unit.BYTES),
 )
 
 
 def _sizes(timeline: Timeline, request: Request) -> ColumnValues:
-    """Return one row per device, direction and bucket with copies, by size."""
+    """Return one row per direction and bucket with copies, by size."""
     copies = _all_copies(timeline)
-    group, (device, direction, bucket) = factorize(
-        copies["device_id"], copies["direction"], decade(copies["bytes"])
-    )
-    count = len(device)
+    keys = copies["direction"], decade(copies["bytes"])
+    rows = split_rows(timeline, request.split, copies["device_id"], copies["pid"], *keys)
+    (direction, bucket), group, count = rows.keys, rows.row, len(rows)
     sizes = grouped_statistics(group, copies["bytes"], count)
     times = grouped_statistics(group, copies["dur_ns"], count)
     return {
-        "rank": ranks_by_group(timeline, copies["pid"], group, count),
-        "device_id": device,
+        "rank": rows.rank,
+        "device_id": rows.device_id,
         "direction": direction_names(direction),
         "bucket_min_bytes": bucket,
         "memcpy_count": sizes.count,
         "bytes_sum": sizes.total,
         "memcpy_sum_ns": times.total,
+        **rows.spread(copies["bytes"], Unit.BYTES),
     }
 
 
