@@ -19,8 +19,8 @@ K = TypeVar("K", bound=Hashable)
 
 SPLIT_RANK = replace(
     RANK,
-    doc="Rank of the only ranked process behind the row; null: none or several, and unless rows are "
-    "split everywhere where the table is over several ranks.",
+    doc="Rank of the only ranked process behind the row; null: none or several, and, unless rows are "
+    "split, in all rows of a profile or slice of several ranks.",
 )
 BY_SPLIT = (
     PROFILE,
@@ -119,17 +119,19 @@ def row_ranks(
     timeline: Timeline, split: str | None, pids: Array, row: Array, count: int
 ) -> list[int | None]:
     """Return the values of SPLIT_RANK for `count` rows, given the process and the row of each event."""
-    if _are_over_ranks(timeline, split, pids):
+    if _are_over_ranks(timeline, split):
         return [None] * count
     return ranks_by_group(timeline, pids, row, count)
 
 
-def _are_over_ranks(timeline: Timeline, split: str | None, pids: Array) -> bool:
-    # A rank in some of the rows only would be another key in a run with other ranks.
-    ranks = timeline.ranks
-    if split is not None or len(set(ranks.values())) < 2:
+def _are_over_ranks(timeline: Timeline, split: str | None) -> bool:
+    # Whether to name no rank: one in some rows only would make other keys in a run of other ranks.
+    if split is not None or not timeline.ranks:
         return False
-    return len({ranks[pid] for pid in distinct(pids).tolist() if pid in ranks}) > 1
+    pids, ranks = (
+        np.array(list(each), np.int64) for each in zip(*timeline.ranks.items(), strict=True)
+    )
+    return len(distinct(ranks[timeline.in_processes(pids)])) > 1
 
 
 def ranks_of(timeline: Timeline, split: str | None, pids: Array) -> Array:
@@ -192,10 +194,7 @@ class DeviceSums:
         return MISSING if rank is None else rank
 
     def _rank_on(self, devices: Iterable[int]) -> int | None:
-        return self._timeline.rank_of(self._pids_on(devices))
-
-    def _pids_on(self, devices: Iterable[int]) -> Array:
-        return np.concatenate([np.empty(0, np.int64), *map(self._timeline.pids_on, devices)])
+        return self._timeline.rank_of(np.concatenate([*map(self._timeline.pids_on, devices)]))
 
     @property
     def keys(self) -> list[tuple[int, Any]]:
@@ -210,7 +209,7 @@ class DeviceSums:
         for number, device in self._cells:
             of_rows[number].append(device)
         ranks = [*map(self._rank_on, of_rows)]
-        if _are_over_ranks(self._timeline, self._split, self._pids_on(set(devices))):
+        if _are_over_ranks(self._timeline, self._split):
             ranks = [None] * len(ranks)
         by_device = self._split == "device"
         spent = np.array(list(self._cells.values()), np.int64)
@@ -245,8 +244,7 @@ def place_values(
 ) -> dict[str, list[int | None]]:
     """Return rank and device of rows of totals, given the place of each."""
     ranks = [rank_of(timeline, total) for total in combined]
-    pids = [pid for total in combined for pid in total.pids if pid is not None]
-    if _are_over_ranks(timeline, split, np.array(pids, np.int64)):
+    if _are_over_ranks(timeline, split):
         ranks = [None] * len(ranks)
     devices = [place if split == "device" and place != MISSING else None for place in places]
     return {"rank": ranks, "device_id": devices}
