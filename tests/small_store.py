@@ -440,6 +440,7 @@ def answers(
     by: str | None = None,
     step_range: str | None = None,
     range_names: str = "grouped",
+    split: str | None = None,
     **options: Any,
 ) -> list[dict[str, Any]]:
     """The rows of a report on these rows."""
@@ -447,7 +448,7 @@ def answers(
         part = api.Slice(time)
     with opened(*rows, **options) as profile:
         found = profile.report(report, slice=part, idle=idle, by=by, step_range=step_range,
-                               range_names=range_names)  # fmt: skip
+                               range_names=range_names, split=split)  # fmt: skip
     return found.rows()
 
 

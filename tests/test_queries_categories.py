@@ -61,8 +61,9 @@ def test_copies_and_graphs_are_no_kernels() -> None:
     assert by_category(Memcpy(0, 10), Graph(10, 20), Kernel(20, 30, name=GEMM)).keys() == {"gemm"}
 
 
-def test_each_device_has_its_own_rows() -> None:
-    rows = answers("kernel_categories", Kernel(0, 10, name=GEMM), Kernel(0, 30, device=1, name=GEMM))
+def test_split_by_device_each_device_has_its_own_rows() -> None:
+    rows = answers("kernel_categories", Kernel(0, 10, name=GEMM), Kernel(0, 30, device=1, name=GEMM),
+                   split="device")  # fmt: skip
     assert [(row["device_id"], row["kernel_sum_ns"], row["kernel_pct"]) for row in rows] == [
         (1, 30, 75.0), (0, 10, 25.0)]  # fmt: skip
 

@@ -197,7 +197,7 @@ def test_a_summary_of_gaps_adds_up_to_the_gaps(
     recorded(profile, Fact.KERNELS)
     summary: Counter[Any] = Counter()
     listing: Counter[Any] = Counter()
-    for row in profile.report("idle_summary", idle=(kind,)).rows():
+    for row in profile.report("idle_summary", idle=(kind,), split="device").rows():
         key = (row["device_id"], row["stream"])
         summary.update({(*key, part): row[f"{part}_sum_ns"] for part in PARTS})
         summary.update({(*key, "dur"): row["gap_sum_ns"], (*key, "count"): row["gap_count"]})

@@ -211,7 +211,7 @@ def test_statistics_leave_out_kernels_without_time_and_count_them() -> None:
 
 def test_kernel_shares_are_of_all_rows_of_the_table() -> None:
     rows = (Kernel(0, 10, name="a"), Kernel(20, 50, name="b"), Kernel(0, 60, device=1, name="a"))
-    found = answers("kernels", *rows)
+    found = answers("kernels", *rows, split="device")
     assert [(r["device_id"], r["name"], r["kernel_pct"]) for r in found] == [
         (1, "a", 60), (0, "b", 30), (0, "a", 10)]  # fmt: skip
 
@@ -250,7 +250,7 @@ def test_transfers_are_grouped_by_direction_and_both_kinds_of_memory() -> None:
 
 def test_a_peer_copy_belongs_to_the_device_that_executed_it_once() -> None:
     rows = (Memcpy(0, 10, device=1, direction="PtoP", src="Device", peer=0), Kernel(0, 1))
-    row = only("transfers", *rows)
+    row = only("transfers", *rows, split="device")
     assert (row["device_id"], row["peer_device_id"], row["memcpy_count"]) == (1, 0, 1)
 
 

@@ -50,13 +50,14 @@ def test_the_example_of_the_documentation() -> None:
     assert list(found) == [COPY, "cudaGraphLaunch", "cudaLaunchKernel"]
     row = found["cudaLaunchKernel"]
     assert row == {
-        "profile": row["profile"], "rank": None, "device_id": 0, "layer": "runtime",
+        "profile": row["profile"], "rank": None, "device_id": None, "layer": "runtime",
         "name": "cudaLaunchKernel", "launch_count": 2,
         "api_sum_ns": 15, "api_med_ns": 7.5, "api_max_ns": 10,
         "gpu_op_sum_ns": 105, "gpu_op_med_ns": 52.5,
         "launch_latency_avg_ns": 17.5, "launch_latency_med_ns": 17.5,
         "queue_count": 2, "queue_sum_ns": 20, "queue_avg_ns": 10.0, "queue_med_ns": 10.0,
         "queue_max_ns": 15, "short_op_count": 1, "long_call_count": 0, "long_queue_count": 0,
+        "device_count": None, "device_min_sum_ns": None, "device_max_sum_ns": None,
     }  # fmt: skip
 
 
@@ -113,12 +114,12 @@ def test_disagreeing_clocks_leave_durations_but_no_waits() -> None:
                   "queue_avg_ns", "queue_max_ns", "long_queue_count") == (None,) * 7  # fmt: skip
 
 
-def test_rows_are_by_device_layer_and_plain_name() -> None:
+def test_split_rows_are_by_device_layer_and_plain_name() -> None:
     rows = (Call(0, 30, 1, name="cudaLaunchKernel_v7000"), Kernel(40, 50, 1),
             Call(100, 120, 2), Kernel(130, 140, 2),
             Call(200, 210, 3), Kernel(220, 230, 3, device=1),
             Call(300, 305, 4, layer="driver", name="cuLaunchKernel"), Kernel(310, 320, 4))  # fmt: skip
-    found = answers("launch_stats", *rows)
+    found = answers("launch_stats", *rows, split="device")
     assert [picked(row, "device_id", "layer", "name", "launch_count", "api_sum_ns") for row in found] == [
         (0, "runtime", "cudaLaunchKernel", 2, 50), (1, "runtime", "cudaLaunchKernel", 1, 10),
         (0, "driver", "cuLaunchKernel", 1, 5)]  # fmt: skip
@@ -134,7 +135,7 @@ def test_a_launch_is_in_a_slice_if_its_first_op_is() -> None:
 
 def test_a_slice_of_a_device_holds_its_launches() -> None:
     rows = (Call(0, 30, 1), Kernel(40, 50, 1), Call(60, 70, 2), Kernel(80, 90, 2, device=1))
-    (row,) = answers("launch_stats", *rows, part=Slice(devices=(1,)))
+    (row,) = answers("launch_stats", *rows, part=Slice(devices=(1,)), split="device")
     assert picked(row, "device_id", "api_sum_ns") == (1, 10)
 
 

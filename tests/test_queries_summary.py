@@ -62,7 +62,7 @@ def check_account(profile: api.OpenProfile, **options: Any) -> None:
     gaps = {
         (row["device_id"], part): 0 for row in rows(profile, "overview", **options) for part in PARTS
     }
-    for row in rows(profile, "idle_summary", **options):
+    for row in rows(profile, "idle_summary", split="device", **options):
         for part in PARTS:
             gaps[row["device_id"], part] += row[f"{part}_sum_ns"] or 0
     for row in rows(profile, "summary", **options):

@@ -80,7 +80,7 @@ def test_a_figure_that_a_part_lacks_is_null() -> None:
 def test_kernels_of_totals_with_devices() -> None:
     rows = (Total("kernel", 1, 10, 10, 10, "k", device=1), Total("kernel", 1, 10, 10, 10, "k"),
             Total("kernel", 1, 10, 10, 10, "k", device=0))  # fmt: skip
-    assert [row["device_id"] for row in told("kernels", *rows)] == [None, 0, 1]
+    assert [row["device_id"] for row in told("kernels", *rows, split="device")] == [None, 0, 1]
 
 
 @pytest.mark.parametrize("names", ["short", "mangled"])
@@ -253,7 +253,7 @@ def test_transfers_of_totals() -> None:
 def test_transfers_by_device_and_of_no_time() -> None:
     rows = (Total("unified_memory", 1, 0, direction="HtoD", device=1, bytes=9),
             Total("unified_memory", 1, None, direction=None, device=0, bytes=5))  # fmt: skip
-    found = told("transfers", *rows, holds=MIGRATIONS)
+    found = told("transfers", *rows, holds=MIGRATIONS, split="device")
     assert [picked(row, "device_id", "direction", "memcpy_sum_ns", "throughput_bytes_per_s")
             for row in found] == [[0, "UM Unknown", None, None], [1, "UM HtoD", 0, None]]  # fmt: skip
 

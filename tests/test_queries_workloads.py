@@ -17,7 +17,7 @@ from scenarios import EXPECTED, WORKLOADS
 from nsysconv import api, codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries import REPORTS
+from nsysconv.queries import REPORTS, SPLIT
 
 Rows = list[dict[str, Any]]
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
@@ -36,13 +36,15 @@ class Told:
         with api.open(target) as profile:
             for report in REPORTS:
                 try:
-                    self.reports[report] = profile.report(report).rows()
+                    split = "device" if report in SPLIT else None
+                    self.reports[report] = profile.report(report, split=split).rows()
                 except NotRecorded:
                     self.reports[report] = None
             self.facts = profile.profile.facts
             self.gpus = {row["device_id"]: self._gpu(row) for row in profile.profile.rows("device")}
             if Fact.KERNELS in self.facts:
-                self.no_kernel = profile.report("idle_summary", idle=("no_kernel",)).rows()
+                self.no_kernel = profile.report(
+                    "idle_summary", idle=("no_kernel",), split="device").rows()
 
     def _gpu(self, device: dict[str, Any]) -> int:
         workload = WORKLOADS[self.name]
