@@ -38,6 +38,7 @@ import nsysconv
 from nsysconv import api, schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
+from nsysconv.queries import SPLIT
 from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
@@ -464,7 +465,7 @@ class ReportRows:
                 continue
             with api.open(store) as profile:
                 zero = profile.profile.attributes["zero_utc_ns"]
-                for row in profile.report(report).rows():
+                for row in _by_device(profile, report):
                     if "device_id" in row:
                         row["gpu"] = process.devices[row["device_id"]].gpu_id
                     for column in ("start_ns", "window_start_ns"):
@@ -479,7 +480,11 @@ def _of_nsys(shelf: Shelf, name: str, report: str) -> list[Row]:
         gpus = {row["device_id"]: row["uuid"] and int(row["uuid"][-1])
                 for row in profile.profile.rows("device")}  # fmt: skip
         return [row | {"gpu": gpus[row["device_id"]]} if "device_id" in row else row
-                for row in profile.report(report).rows()]  # fmt: skip
+                for row in _by_device(profile, report)]  # fmt: skip
+
+
+def _by_device(profile: api.OpenProfile, report: str) -> list[Row]:
+    return profile.report(report, split="device" if report in SPLIT else None).rows()
 
 
 both = pytest.mark.parametrize("age", list(AGES))

@@ -141,19 +141,15 @@ def test_both_recordings_have_the_same_keys(keys: tuple[dict[str, list[str]], ..
 
 def test_keys_are_what_identifies_a_row_for_people(keys: tuple[dict[str, list[str]], ...]) -> None:
     found = keys[0]
-    # By time: 100 ns, 40 ns, 10 ns.
-    assert found["kernels"] == [
-        "rank=0 | device_id=0 | name=saxpy(int, float*)",
-        "rank=0 | device_id=0 | name=gemm",
-        "rank=1 | device_id=1 | name=saxpy(int, float*)",
-    ]
+    # By time over both devices: 100 ns and 10 ns, 40 ns.
+    assert found["kernels"] == ["name=saxpy(int, float*)", "name=gemm"]
     assert found["overview"] == ["rank=0 | device_id=0", "rank=1 | device_id=1"]
     assert found["processes"] == ["rank=0", "rank=1"]
     # 5,000 bytes are in the bucket from 1,000 on, 20,000 in that from 10,000 on. The migration has 1,000.
     assert found["transfer_sizes"] == [
-        "rank=0 | device_id=0 | direction=HtoD | bucket_min=1 kB",
-        "rank=0 | device_id=0 | direction=HtoD | bucket_min=10 kB",
-        "rank=0 | device_id=0 | direction=UM HtoD | bucket_min=1 kB",
+        "direction=HtoD | bucket_min=1 kB",
+        "direction=HtoD | bucket_min=10 kB",
+        "direction=UM HtoD | bucket_min=1 kB",
     ]
     assert found["steps"][:2] == [
         "rank=0 | step=ProfilerStep#1 | occurrence=1",
@@ -181,7 +177,7 @@ def test_addresses_are_in_no_key(keys: tuple[dict[str, list[str]], ...]) -> None
     assert found["um_cpu_page_faults_sum"] == ["#1"]
     functions = [each for each in found["idle_host"] if "python_function" in each]
     assert functions == [
-        "rank=0 | device_id=0 | activity=python_function"
+        "activity=python_function"
         " | name=<built-in method run of type object at 0x…>"
     ]
 
@@ -336,7 +332,7 @@ def test_a_second_profile_has_the_keys_of_the_first_and_a_number(tmp_path: Path)
         write(tmp_path / "a.db", Kernel(10, 20, name="gemm"), label=label, run="job")
     (report,) = document_of(*api.report_on(tmp_path / "a.db", ["kernels"]))
     assert [row["profile"] for row in report["rows"]] == ["first", "second"]
-    assert keys_in(report) == ["device_id=0 | name=gemm", "device_id=0 | name=gemm #2"]
+    assert keys_in(report) == ["name=gemm", "name=gemm #2"]
 
 
 def test_diff_has_the_keys_by_which_it_matched(tmp_path: Path) -> None:
@@ -356,7 +352,7 @@ def test_diff_has_the_keys_by_which_it_matched(tmp_path: Path) -> None:
         "device_id=0 | part=idle: no call is known of what followed",
     ]
     assert keys_in(culprits)[0] == "kind=kernel | name=gemm"
-    assert keys_in(kernels) == ["device_id=0 | name=gemm"]
+    assert keys_in(kernels) == ["name=gemm"]
     assert "key" not in document["answer"]
 
 
@@ -369,7 +365,7 @@ def test_the_documented_comparison_runs(
     monkeypatch.chdir(tmp_path)
     (script,) = blocks(DOCS / "json.md", "python")
     exec(script, {})
-    assert capsys.readouterr().out == "device_id=0 | name=gemm 50\n"
+    assert capsys.readouterr().out == "name=gemm 50\n"
 
 
 # -- at length
