@@ -374,6 +374,20 @@ def test_totals_split_by_rank() -> None:
     assert picked(found, "rank", "kernel_sum_ns") == [(5, 30), (4, 10)]
 
 
+# -- findings
+
+
+@pytest.mark.parametrize(("devices", "part"), [(1, None), (2, "--device 1")])
+def test_a_finding_on_one_of_several_devices_is_in_the_rows_of_this_one(
+    devices: int, part: str | None
+) -> None:
+    rows = [each for device in range(devices) for each in (
+        Memcpy(0, 100_000 * (1 + device), device=device),
+        Kernel(900_000, 1_000_000, device=device))]  # fmt: skip
+    found = {row["rule"]: row for row in answers("findings:copy_bound=0", *rows)}
+    assert (found["copy_bound"]["report"], found["copy_bound"]["slice"]) == ("transfers", part)
+
+
 # -- comparisons
 
 
@@ -395,6 +409,16 @@ def test_diff_matches_a_profile_of_one_rank_with_one_of_two(tmp_path: Path) -> N
     (report,) = api.compare(tmp_path / "one.db", tmp_path / "two.db", "kernels").reports
     assert picked(report.rows(), "name", "where", "base_kernel_sum_ns", "other_kernel_sum_ns") == [
         ("gemm", "both", 100, 120), ("log", "only in other", 0, 1)]  # fmt: skip
+
+
+def test_devices_of_names_that_are_one_are_not_added_up(tmp_path: Path) -> None:
+    rows = [Kernel(0, 10, name=f"void gemm<{number}>(int)", device=device)
+            for number in (1, 2) for device in (0, 1)]  # fmt: skip
+    write(tmp_path / "a.db", *rows)
+    write(tmp_path / "b.db", *rows[:2])
+    (report,) = api.compare(tmp_path / "a.db", tmp_path / "b.db", "kernels", match="name").reports
+    assert picked(report.rows(), "base_kernel_count", "base_device_count", "other_device_count") == [
+        (4, None, 2)]  # fmt: skip
 
 
 def test_diff_split_by_device(tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ from nsysconv.queries.findings.contract import (
     threshold,
     words,
 )
-from nsysconv.report import Column, ProfileRef, Said, Unit, human
+from nsysconv.queries.registry import SPLIT
+from nsysconv.report import MISSING, Column, ProfileRef, Said, Unit, human
 from nsysconv.timeline.account import account_span
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.timeline import Timeline
@@ -384,9 +385,18 @@ class Findings:
             "finding": rule.finding.format(**details),
             "advice": rule.advice.get(candidate.framework, rule.advice["cuda"]),
             "report": rule.report,
-            # A time is one profile's.
-            "slice": found.part if len(self._partials) == 1 and found.part else None,
+            "slice": self._slice(rule.report, found),
         }
+
+    def _slice(self, report: str, found: Found) -> str | None:
+        # A time is one profile's, and so is a device. What is said of a device is in its rows.
+        if len(self._partials) > 1:
+            return None
+        ((_, only),) = self._partials
+        is_of_one = len(only.devices) > 1 and found.device not in (None, MISSING)
+        if not found.part and is_of_one and report in _OVER_DEVICES:
+            return f"--device {found.device}"
+        return found.part or None
 
     def _where(self, candidate: _Candidate) -> str:
         # As far as it is one of several.
@@ -412,6 +422,10 @@ class Findings:
             text = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
             text = f"cannot look: {text}"
             yield Note("rules-cannot-look", Severity.INFO, text)
+
+
+# API calls are made on no device.
+_OVER_DEVICES = frozenset(SPLIT) - {"api_vs_kernel"}
 
 
 def is_minor(row: Mapping[str, Any]) -> bool:
