@@ -136,13 +136,16 @@ def sums(groups: Array, values: Array, count: int) -> Array:
     return result
 
 
-def sort_by_group(groups: Array, values: Array, count: int) -> Array:
-    """Return the values by group number 0..count-1, each group's in the order in which they stand."""
+def sort_by_group(groups: Array, values: Array, count: int, size: Array | None = None) -> Array:
+    """Return the values by group number 0..count-1, each group's in the order in which they stand.
+
+    `size` is how many each group has, where that is known.
+    """
     if count > 1 << 16:
         result: Array = values[np.argsort(groups, kind="stable")]
         return result
     result = np.empty(len(values), values.dtype)
-    size = counts(groups, count)
+    size = counts(groups, count) if size is None else size
     following = np.cumsum(size) - size
     for block in blocks(len(groups)):
         # numpy sorts 16-bit keys by radix: linear, and stable.
@@ -280,11 +283,11 @@ def distinct(values: Array) -> Array:
 
 def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:
     """Return statistics of `values` per group number 0..count-1; MISSING values are counted only."""
-    all_rows = counts(groups, count)
+    size = all_rows = counts(groups, count)
     known = values != MISSING
     if not known.all():
         groups, values = groups[known], values[known]
-    size = counts(groups, count)
+        size = counts(groups, count)
     ordered = _sorted_within(groups, values, size)
     middle = (np.maximum(size - 1, 0) // 2, size // 2)
     return _statistics(all_rows, size, size, sums(groups, values, count), ordered, middle)
@@ -349,7 +352,7 @@ def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
         result: Array = values[np.lexsort((values, groups))]
         return result
     # Many short sorts are quicker than one long.
-    result = sort_by_group(groups, values, len(size))
+    result = sort_by_group(groups, values, len(size), size)
     for low, high in pairwise(np.concatenate(([0], np.cumsum(size))).tolist()):
         result[low:high].sort()
     return result
