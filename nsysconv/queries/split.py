@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, count_column, ranks_by_group
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, ranks_by_group
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, distinct, factorize, sums, take
@@ -20,7 +20,7 @@ K = TypeVar("K", bound=Hashable)
 SPLIT_RANK = replace(
     RANK,
     doc="Rank of the only ranked process behind the row; null: none or several, and, unless rows are "
-    "split, in all rows of a profile or slice of several ranks.",
+    "split (`--split`), in all rows of a profile or slice of several ranks.",
 )
 BY_SPLIT = (
     PROFILE,
@@ -36,18 +36,14 @@ BY_SPLIT = (
 
 def spread_columns(total: str, unit: Unit = Unit.NS) -> tuple[Column, ...]:
     """Return the columns of how a row's devices differ in column `total`."""
-    of_several = "null where no row is of several devices"
+    nulls = "null where no row of the table is of several devices"
     least, greatest = (f"device_{end}_sum_{unit.value}" for end in ("min", "max"))
+    count_doc = f"Devices on which the row's operations ran; {nulls}."
+    of_one = f"`{total}` of one of its devices; {nulls}."
     return (
-        replace(
-            count_column("device_count", f"Devices behind the row; {of_several}.", brief=False),
-            distinct=True,
-            optional=True,
-        ),
-        Column(
-            least, unit, f"Least `{total}` of one of these devices; {of_several}.", optional=True
-        ),
-        Column(greatest, unit, "Greatest.", better="less", optional=True),
+        Column("device_count", Unit.COUNT, count_doc, brief=False, optional=True, distinct=True),
+        Column(least, unit, f"Least {of_one}", optional=True),
+        Column(greatest, unit, f"Greatest {of_one}", better="less", optional=True),
     )
 
 
