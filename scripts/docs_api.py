@@ -82,7 +82,7 @@ mean is in [definitions.md](definitions.md), the columns of reports are in [repo
 >>> with nsysconv.open("report1.sqlite") as profile:
 ...     kernels = profile.report("kernels", limit=1)
 >>> kernels
-<ShownReport kernels, rows: 1 of 5, columns: 15>
+<ShownReport kernels, rows: 1 of 5, columns: 18>
 >>> kernels.rows()[0]["kernel_sum_ns"]
 15000
 >>> try:
