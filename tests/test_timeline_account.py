@@ -375,7 +375,7 @@ def test_real_windows_agree_with_the_reports(path: Path, shelf: Shelf) -> None:
         assert found == Accounts((), None, (Fact.KERNELS,))
         return
     overlap = query("comm_overlap").compute(timeline, Request(options={"rules": None}))
-    idle = query("idle_summary").compute(timeline, Request()).values
+    idle = query("idle_summary").compute(timeline, Request(split="device")).values
     exposed = (f"exposed_{name}_ns" for name in ("communication", "memcpy", "memset", "um"))
     columns = ("device_id", "window_ns", "computation_union_ns", *exposed, "idle_ns")
     expected = [row for row in zip(*(overlap[name] for name in columns), strict=True)
