@@ -15,7 +15,7 @@ LOOSE = Note("unlinked-ops", Severity.INFO, "loose", 3, of=12)
 
 
 def words(*notes: Note) -> list[str]:
-    return [text for _, text in said(Report("made", "Made", (), None, notes=notes))]
+    return [text for _, text in said([Report("made", "Made", (), None, notes=notes)])]
 
 
 @pytest.mark.parametrize(

@@ -461,9 +461,10 @@ def _without_the_same(table: DisplayTable, report: Report) -> tuple[DisplayTable
     said = [
         f"{s.name} {f'{s.cells[0].strip()} {s.unit}'.strip()}" for s in same if s not in nothing
     ]
-    lines = [f"all rows: {', '.join(said)}"] if said else []
+    which = "rows shown" if display.cut_sentence(report) else "all rows"
+    lines = [f"{which}: {', '.join(said)}"] if said else []
     if nothing:
-        lines.append(f"0 in all rows: {', '.join(s.name for s in nothing)}")
+        lines.append(f"0 in {which}: {', '.join(s.name for s in nothing)}")
     return replace(table, columns=tuple(s for s in table.columns if s not in same)), lines
 
 
