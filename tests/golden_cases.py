@@ -164,7 +164,12 @@ CASES: dict[str, Case] = {
         {"smi.csv": "nvidia_smi/odd-words.csv", "noheader.csv": "nvidia_smi/odd-no-header.csv"},
     ),
     "report-devices": Case(
-        ("report two.sqlite overview processes transfers",),
+        (
+            "report two.sqlite overview processes transfers",
+            "report two.sqlite transfers --split device",
+            "report two.sqlite overview --split device",
+            "diff two.sqlite two.sqlite kernels --split rank",
+        ),
         {"two.sqlite": "nsys/two_processes_two_gpus-3.24.7.sqlite"},
     ),
     "report-graphs": Case(
