@@ -227,3 +227,12 @@ def test_tables_of_real_files(path: Path, width: int) -> None:
             body = [line for line in lines if line[:1] not in "[…"]
             assert all(count == 1 for line, count in Counter(body).items() if line.strip()), name
     assert numbered <= max(0.02 * rows, 1)
+
+
+def test_a_table_that_begins_otherwise_keeps_its_order() -> None:
+    """As the overview, which begins with the window."""
+    columns = (COLUMNS[1], Column("window_ns", Unit.NS, ""), *COLUMNS[2:5])
+    rows = [("a", 9, 2, 10, 40.0), ("b", 8, 1, 15, 60.0)]
+    data = {column.name: [row[i] for row in rows] for i, column in enumerate(columns)}
+    lines = lines_of(Report("made", "Made", columns, build_table(columns, data), row_count=2))
+    assert lines[1].split() == ["name", "window", "call_count", "own_sum", "own", "(%)"]

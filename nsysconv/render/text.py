@@ -426,18 +426,16 @@ def _unanswered(reports: Sequence[Report], width: int | None, spell: Encode) -> 
 
 
 def _share_first(table: DisplayTable) -> DisplayTable:
-    # Of the first sum its share, itself, and how many it is of; then the others as they are declared.
+    # Of a table that begins with a count, a sum or its share: the share, the sum, and how many it is of.
     columns = [s for s in table.columns if not s.column.key]
     added = next((s for s in columns if s.column.brief and s.column.counted_by), None)
     if added is None:
         return table
     share = f"{added.column.name.removesuffix('_ns').removesuffix('_sum')}_pct"
-    first = [
-        shown
-        for name in (share, added.column.name, added.column.counted_by)
-        for shown in columns
-        if shown.column.name == name
-    ]
+    names = (share, added.column.name, added.column.counted_by)
+    if columns[0].column.name not in names:
+        return table
+    first = [s for name in names for s in columns if s.column.name == name]
     keys = [s for s in table.columns if s.column.key]
     others = [s for s in columns if s not in first]
     return replace(table, columns=(*keys, *first, *others))
