@@ -224,8 +224,9 @@ def test_tables_of_real_files(path: Path, width: int) -> None:
             assert max(map(len, lines)) <= width
             rows += len(report.rows())
             numbered += sum(bool(_NUMBERED.search(line)) for line in lines)
-            body = [line for line in lines if line[:1] not in "[…"]
-            assert all(count == 1 for line, count in Counter(body).items() if line.strip()), name
+            begin = next((i for i, line in enumerate(lines, 1) if line.startswith("──")), len(lines))
+            body = lines[begin : begin + len(report.rows())]
+            assert all(count == 1 for count in Counter(body).values()), name
     assert numbered <= max(0.02 * rows, 1)
 
 

@@ -445,7 +445,9 @@ def test_idle_time_of_random_profiles(seed: int) -> None:
                 assert sum(row[f"{part}_ns"] for part in PARTS) == row["dur_ns"]
         host = {
             (row["device_id"], row["activity"], row["name"]): row["host_sum_ns"]
-            for row in profile.report("idle_host", slice=choice.slice, range_names="exact").rows()
+            for row in profile.report(
+                "idle_host", slice=choice.slice, range_names="exact", split="device"
+            ).rows()
         }
     instants_of = Counter((gap.device, *did) for gap in slow.gaps("no_op", choice.time)
                           for did in gap.during)  # fmt: skip
