@@ -30,6 +30,7 @@ import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 COLUMNS = {
     "CUPTI_ACTIVITY_KIND_KERNEL": "start, end, globalPid, deviceId, contextId, streamId, correlationId, "
@@ -155,7 +156,7 @@ def msgspec_operators(source: Path) -> None:
     import pandas as pd
 
     event = msgspec.defstruct("Event", [("name", str, ""), ("cat", str, ""), ("dur", float, 0.0)])
-    trace = msgspec.defstruct("Trace", [("traceEvents", list[event])])
+    trace: Any = msgspec.defstruct("Trace", [("traceEvents", list[event])])  # type: ignore[valid-type]
     events = msgspec.json.decode(source.read_bytes(), type=trace).traceEvents
     rows = [(each.name, each.dur) for each in events if each.cat == "cpu_op"]
     sums = pd.DataFrame(rows, columns=["name", "dur"]).groupby("name")["dur"].agg(["count", "sum"])

@@ -108,6 +108,23 @@ def test_wide_has_all_columns() -> None:
     assert "all rows" not in "".join(lines)
 
 
+def test_wide_has_names_without_bounds_last() -> None:
+    """Where nothing is cut what follows a long name would be out of line."""
+    rows = (3, "k" * 300, 2, 10, 40.0, 5, "x"), (3, "b", 1, 15, 60.0, 6, "x")
+    lines = lines_of(table_of(*rows), width=None)
+    assert lines[1].split()[-1] == "name"
+    assert [line.index("ns") for line in lines[3:]] == [lines[3].index("ns")] * 2
+
+
+def test_a_heading_says_over_how_many_devices_its_sums_are() -> None:
+    columns = (*COLUMNS, Column("device_count", Unit.COUNT, "", optional=True))
+    for count, said in ((3, "Made - sums over 3 devices"), (1, "Made"), (None, "Made")):
+        rows = [(1, "a", 2, 1, 1.0, 5, "x", 1), (1, "b", 2, 1, 1.0, 5, "x", count)]
+        data = {column.name: [row[i] for row in rows] for i, column in enumerate(columns)}
+        report = Report("made", "Made", columns, build_table(columns, data), row_count=2)
+        assert lines_of(report)[0] == said
+
+
 # -- notes and what is missing
 
 

@@ -22,6 +22,8 @@ _NEXT_SCALE = 1000
 _BUCKET = "bucket_min"
 # Moments of a recording, not durations.
 _MOMENT = "start_ns"
+# The column that counts the devices over which a row is.
+_DEVICES = "device_count"
 # Every double keeps this many digits of a decimal number.
 _DIGITS = 15
 
@@ -295,14 +297,24 @@ _WORDS = {
 
 
 def heading(report: Report) -> str:
-    """Return the title, the profile where there is one, and the slice."""
+    """Return the title, the profile where there is one, the devices added up, and the slice."""
     parts = [report.title]
     if len(report.profiles) == 1:
         profile = report.profiles[0]
         parts.append(profile.label or profile.path)
+    if (devices := _devices_added_up(report)) > 1:
+        parts.append(f"sums over {devices} devices")
     if report.slice is not None:
         parts.append(slice_words(report.slice))
     return " - ".join(escaped(part) for part in parts if part)
+
+
+def _devices_added_up(report: Report) -> int:
+    names = [column.name for column in report.columns]
+    if report.table is None or _DEVICES not in names:
+        return 0
+    counts = report.by_column()[names.index(_DEVICES)]
+    return max((count for count in counts if isinstance(count, int)), default=0)
 
 
 def unrecorded_sentences(report: Report) -> list[str]:

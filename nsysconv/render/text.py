@@ -483,6 +483,9 @@ def _table(
         DisplayColumn(s.column, s.name, spell(s.unit), tuple(map(spell, s.cells)))
         for s in table.columns
     ]
+    if width is None:
+        # Where all is there in full, names without bounds come last: what follows them is out of line.
+        shown = sorted(shown, key=lambda s: _needs(s).text and _needs(s).cells > _LINED_UP)
     needs = [_needs(column) for column in shown]
     plan = fit_all_columns(needs, _LINED_UP) if width is None else fit_columns(needs, width)
     kept = [shown[i] for i in plan.kept]
