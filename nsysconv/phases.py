@@ -18,7 +18,7 @@ except ImportError:  # pragma: no cover - no nvtx wheel on this platform
 @contextmanager
 def phase(name: str) -> Iterator[None]:
     """Mark the block as an NVTX range of this name: `import`, `read`, `compute`, `render`, …"""
-    if nvtx is None:  # pragma: no cover - as above
+    if nvtx is None:  # pragma: no cover - no nvtx wheel on this platform
         yield
         return
     with nvtx.annotate(name, domain="nsysconv"):

@@ -9,6 +9,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
+    RANK,
     count_column,
     duration_column,
     key_column,
@@ -18,7 +19,6 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
 from nsysconv.queries.operator_groups import FLAME, TREE, tree_keys, tree_order
-from nsysconv.report import Column, Unit
 from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.forward_links import backward_of
 from nsysconv.timeline.modules import ModuleCalls, module_calls
@@ -31,7 +31,7 @@ NO_MODULE = "[no module]"
 
 COLUMNS = (
     PROFILE,
-    Column("rank", Unit.ID, "Rank of the only ranked process with such calls.", key=True),
+    RANK,
     key_column(
         "name",
         "The module, by its class and which of that class it is; [no module]: GPU operations that were "

@@ -13,6 +13,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
     PROFILE,
+    RANK,
     count_column,
     duration_column,
     key_column,
@@ -44,7 +45,7 @@ NO_OPERATOR = "[no operator]"
 _LAUNCHED = "the GPU operations launched in it, and in no operator inside"
 COLUMNS = (
     PROFILE,
-    Column("rank", Unit.ID, "Rank of the only ranked process with such calls.", key=True),
+    RANK,
     key_column(
         "name",
         "The operator, without its overload where these are not asked for; [no operator]: GPU operations "

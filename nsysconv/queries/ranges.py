@@ -7,6 +7,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
+    RANK,
     count_column,
     duration_column,
     ranks_by_group,
@@ -33,7 +34,7 @@ _STATISTICS = {
 _LAUNCHED = "the GPU operations that were launched in it"
 COLUMNS = (
     PROFILE,
-    Column("rank", Unit.ID, "Rank of the only ranked process with such ranges.", key=True),
+    RANK,
     Column(
         "path",
         Unit.TEXT,

@@ -145,14 +145,20 @@ def _findings(
     ops: _LaunchedOps,
     columns: Sequence[Column],
     request: Request,
-    said: tuple[Said, ...],
+    kind: str,
+    advice: str,
+    nothing: tuple[Said, ...],
     notes: Iterable[Note] = (),
 ) -> Result:
-    """Return one row per operation, longest first, then in time order; those without a time come last."""
+    """Return one row per operation, longest first, then in time order; those without a time come last.
+
+    `kind` and `advice` say what they are and what to do about them, `nothing` that there are none.
+    """
     dur, start = np.maximum(ops.column("dur_ns"), -1), ops.column("start_ns")
     order = np.lexsort((ops.row, start, -dur))
     shown = ops.take(order[: request.limit or None])
     values = {column.name: _values(shown, column.name) for column in columns[1:]}
+    said = found(_in_all(ops, kind), advice) if len(ops) else nothing
     return Result(values, len(ops), tuple(notes), said=said)
 
 
@@ -242,16 +248,15 @@ def _async_copies(timeline: Timeline, request: Request) -> Result:
     for kind in _COPY_KINDS:
         pageable |= copies.column(kind) == _PAGEABLE
     notes = _unknown_kind_notes("cuda_memcpy_async", copies, _COPY_KINDS, pageable)
-    guilty = copies.take(pageable)
-    said = (
-        found(
-            _in_all(guilty, "asynchronous copy of pageable memory"),
-            "Use pinned memory: cudaMallocHost or cudaHostRegister; in PyTorch pin_memory=True.",
-        )
-        if len(guilty)
-        else none_of(len(copies), "asynchronous copy", "is from or to pageable memory")
+    return _findings(
+        copies.take(pageable),
+        _ASYNC_COLUMNS,
+        request,
+        "asynchronous copy of pageable memory",
+        "Use pinned memory: cudaMallocHost or cudaHostRegister; in PyTorch pin_memory=True.",
+        none_of(len(copies), "asynchronous copy", "is from or to pageable memory"),
+        notes,
     )
-    return _findings(guilty, _ASYNC_COLUMNS, request, said, notes)
 
 
 CUDA_MEMCPY_ASYNC = Query(
@@ -277,23 +282,24 @@ def _sync_copies(timeline: Timeline, request: Request) -> Result:
     size = copies.column("bytes")
     small = (size != MISSING) & (size < request.options["min_bytes"])
     waiting = ~(small & (copies.column("direction") == _TO_DEVICE))
-    guilty = copies.take(waiting)
-    if len(guilty):
-        said = found(
-            _in_all(guilty, "synchronous copy"),
-            "Copy with cudaMemcpyAsync from pinned memory on a stream that is not the default one.",
-        )
-    elif len(copies):
+    if len(copies):
         smallest, largest = (
             human(value, Unit.BYTES) for value in (request.options["min_bytes"], int(size.max()))
         )
-        said = nothing_found(
+        nothing = nothing_found(
             f"no synchronous copy but {len(copies):,} to the device of less than {smallest} "
             f"(largest: {largest})"
         )
     else:
-        said = none_of(_copy_count(timeline), "copy", "is synchronous")
-    return _findings(guilty, _SYNC_COLUMNS, request, said)
+        nothing = none_of(_copy_count(timeline), "copy", "is synchronous")
+    return _findings(
+        copies.take(waiting),
+        _SYNC_COLUMNS,
+        request,
+        "synchronous copy",
+        "Copy with cudaMemcpyAsync from pinned memory on a stream that is not the default one.",
+        nothing,
+    )
 
 
 def _copy_count(timeline: Timeline) -> int:
@@ -334,16 +340,15 @@ def _sync_sets(timeline: Timeline, request: Request) -> Result:
     sets = _launched_by(timeline, OpKind.MEMSET, _SET_FUNCTION, asynchronous=False)
     waited_for = np.isin(sets.column("memory_kind"), _PINNED_OR_MANAGED)
     notes = _unknown_kind_notes("cuda_memset_sync", sets, ("memory_kind",), waited_for)
-    guilty = sets.take(waited_for)
-    said = (
-        found(
-            _in_all(guilty, "synchronous set of pinned or managed memory"),
-            "Use cudaMemsetAsync, or set host memory on the host.",
-        )
-        if len(guilty)
-        else none_of(len(sets), "synchronous set", "is of pinned or managed memory")
+    return _findings(
+        sets.take(waited_for),
+        _SET_COLUMNS,
+        request,
+        "synchronous set of pinned or managed memory",
+        "Use cudaMemsetAsync, or set host memory on the host.",
+        none_of(len(sets), "synchronous set", "is of pinned or managed memory"),
+        notes,
     )
-    return _findings(guilty, _SET_COLUMNS, request, said, notes)
 
 
 CUDA_MEMSET_SYNC = Query(
