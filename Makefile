@@ -11,6 +11,9 @@ STORE := demo.db
 FUZZ_SECONDS := 300
 FUZZ_JOBS := 1
 
+# Tests start the command again and again: it is compiled once, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 OLDEST := .venv-oldest
 OLDEST_TESTS := golden api cli store_* page_reader* export* render_* importer_kineto_workloads importer_nsys_workloads

@@ -53,8 +53,16 @@ def some(number: int) -> Sequence[str]:
     return REPORTS[number % (len(REPORTS) // ALONE + 1) :: len(REPORTS) // ALONE + 1]
 
 
+@pytest.mark.parametrize(("number", "path"), [*enumerate(EXAMPLES)], ids=name_of)
+def test_a_file_its_store_and_some_reports_alone_say_the_same(
+    number: int, path: Path, tmp_path: Path
+) -> None:
+    check(path, tmp_path, some(number))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
-def test_a_file_its_store_and_each_report_alone_say_the_same(path: Path, tmp_path: Path) -> None:
+def test_so_does_each_report(path: Path, tmp_path: Path) -> None:
     check(path, tmp_path)
 
 

@@ -227,6 +227,7 @@ def test_a_recording_of_operators_has_rows_that_people_can_read() -> None:
 
 
 @real
+@pytest.mark.slow
 def test_two_recordings_of_operators_have_most_rows_in_common() -> None:
     (grouped,) = api.compare(BEFORE, AFTER, "ranges").reports
     (exact,) = api.compare(BEFORE, AFTER, "ranges", range_names="exact").reports

@@ -227,7 +227,7 @@ def test_a_pipe_is_as_wide_as_columns_says(tmp_path: Path) -> None:
 
 @real
 @pytest.mark.parametrize("width", [80, 100, 120, 160])
-@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 12), ids=name_of)
+@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 6), ids=name_of)
 def test_tables_of_real_files(path: Path, width: int) -> None:
     """No line is wider; no two names of a column are shown alike; few need a number."""
     rows, numbered = 0, 0
