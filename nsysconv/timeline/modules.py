@@ -82,9 +82,8 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
         inner[others] = inner[combined.parent[others]]
     outer = np.where(combined.parent >= 0, inner[combined.parent], -1)
     places = np.flatnonzero(is_module)
-    number = np.full(
-        len(combined) + 1, -1
-    )  # of a module by its place; the last, which -1 is, of no module
+    # Of a module by its place; the last, which -1 is, of none.
+    number = np.full(len(combined) + 1, -1)
     number[places] = np.arange(count)
     parent = number[outer[places]]
     tree = Tree(modules.take(combined.spans.row[places]), parent, levels(parent))
