@@ -151,6 +151,8 @@ def _python(block: str, shell: Shell) -> Iterator[str]:
         yield f">>> {first}\n"
         yield from (f"... {line}".rstrip() + "\n" for line in rest)
         yield renewed(example.want, shell.value(example.source))
+    # Doctest takes the end of a block for output where no empty line is before it.
+    yield "\n" if block.endswith("\n\n") else ""
 
 
 @contextlib.contextmanager
@@ -171,6 +173,16 @@ def shell_in(files: Path) -> Iterator[Shell]:
         yield Shell(folder)
 
 
+@contextlib.contextmanager
+def named(page: Path) -> Iterator[None]:
+    """Have errors name the page."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"on {page}")
+        raise
+
+
 def main() -> int:
     """Write or check; returns the exit status."""
     parser = argparse.ArgumentParser(description="write below commands of pages what they print")
@@ -181,7 +193,7 @@ def main() -> int:
     with examples() as files:
         for page in asked.page or pages():
             text = page.read_text("utf-8")
-            with shell_in(files) as shell:
+            with shell_in(files) as shell, named(page):
                 new = with_outputs(text, shell)
             if new != text and asked.check:
                 stale += 1

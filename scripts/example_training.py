@@ -6,7 +6,7 @@ the same arguments give the same events on every machine. What holds the trainin
 
 * the host loads a batch while the GPU waits (`loader_us`);
 * the batch is copied from pageable memory, which nothing overlaps (`pinned`);
-* the optimizer launches a kernel of a few us for each parameter and operation (`fused_optimizer`);
+* the optimizer launches a kernel for each parameter and operation (`fused_optimizer`);
 * of several ranks one loads longer, and the others wait for it in their collectives (`late_rank`).
 
 A host clock launches; streams run what was launched, in order; `item()` waits once a step.
@@ -65,6 +65,7 @@ class Training:
     name: str
     steps: int = 20
     ranks: int = 1
+    start_up_us: int = 2_000
     loader_us: int = 13_000
     pinned: bool = False
     fused_optimizer: bool = False
@@ -138,7 +139,8 @@ class _Rank:
 
     def __init__(self, training: Training, rank: int) -> None:
         self.training, self.rank = training, rank
-        device = training.gpu
+        # Each rank has a GPU of its own, which it calls its first.
+        device = training.gpu if training.ranks == 1 else a100(rank)
         self.process = Process(21_000 + rank, "python", (device,), rank if training.ranks > 1 else None)
         self.main = Thread(self.process, self.process.pid, "python")
         self.back = Thread(self.process, self.process.pid + 55, "pt_autograd_0")
@@ -305,7 +307,7 @@ class _Rank:
             self.launch(self.names.template("at::native", "vectorized_layer_norm_kernel"), 23, TOKENS)
 
     def attention(self) -> None:
-        shapes = f"[[64, 16, 128, 64], [64, 16, 128, 64], [64, 16, 128, 64]]"
+        shapes = "[[64, 16, 128, 64], [64, 16, 128, 64], [64, 16, 128, 64]]"
         with self.operator("aten::scaled_dot_product_attention", shapes), self.operator(
             "aten::_flash_attention_forward", shapes, self.sequence
         ):  # fmt: skip
@@ -385,9 +387,7 @@ class _Rank:
     def run(self) -> Generator[_Arrival, int, None]:
         """Train; yields where a collective begins and is sent when it ends."""
         pytorch = self.training.by_pytorch
-        self.call("cudaMalloc_v3020", 96_000)
-        for _ in range(6):
-            self.call("cudaMalloc_v3020", 240)
+        self.call("cudaMalloc_v3020", self.training.start_up_us)
         for step in range(self.training.steps):
             with self.annotated(f"ProfilerStep#{step}" if pytorch else f"step {step}"):
                 loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -414,8 +414,8 @@ class _Rank:
         return Workload(
             name=training.name,
             title=f"{training.steps} steps of a made-up training",
-            duration_ns=self.now + 40_000 * US,
-            devices=(training.gpu,),
+            duration_ns=self.now + 4_000 * US,
+            devices=self.process.devices,
             processes=(self.process,),
             threads=(self.main, self.back),
             streams=streams,

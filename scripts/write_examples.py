@@ -25,15 +25,17 @@ FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 # Releases that the examples are written as.
 NSYS, PYTORCH, NVPROF = "3.25.0", "2.13", "12"
 
-BEFORE = Training("train")
-AFTER = Training("faster", loader_us=900, pinned=True, fused_optimizer=True, seed=2)
+BEFORE = Training("train", start_up_us=96_000)
+AFTER = Training("faster", start_up_us=96_000, loader_us=900, pinned=True, fused_optimizer=True, seed=2)
 RANKS = Training("ranks", steps=6, ranks=4, loader_us=2_000, pinned=True, fused_optimizer=True,
                  late_rank=2)  # fmt: skip
 TRACED = Training("train", steps=3, by_pytorch=True)
 OLD = Training("old", steps=4, gpu=V100)
 
+Writer = Callable[[Path], None]
 
-def _nsys(training: Training) -> Callable[[Path], None]:
+
+def _nsys(training: Training) -> Writer:
     def write(path: Path) -> None:
         ((workload, _),) = train(training)
         write_nsys(workload, path, NSYS)
@@ -57,7 +59,7 @@ def _database(path: Path) -> None:
     write_nvprof_database(workload, workload.processes[0], path, NVPROF)
 
 
-def _log(kind: str) -> Callable[[Path], None]:
+def _log(kind: str) -> Writer:
     def write(path: Path) -> None:
         ((workload, _),) = train(OLD)
         texts = {"gpu": gpu_trace_csv, "api": api_trace_csv, "summary": summary_text}
@@ -66,14 +68,14 @@ def _log(kind: str) -> Callable[[Path], None]:
     return write
 
 
-def _fixture(name: str) -> Callable[[Path], None]:
+def _fixture(name: str) -> Writer:
     def write(path: Path) -> None:
         shutil.copyfile(FIXTURES / name, path)
 
     return write
 
 
-EXAMPLES: dict[str, Callable[[Path], None]] = {
+EXAMPLES: dict[str, Writer] = {
     "train.sqlite": _nsys(BEFORE),
     "faster.sqlite": _nsys(AFTER),
     "ranks": _ranks,
@@ -98,7 +100,7 @@ def main() -> None:
     """Read the command line and write."""
     parser = argparse.ArgumentParser(description="write example profiles, made up")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("name", nargs="*", choices=[[], *EXAMPLES])
+    parser.add_argument("name", nargs="*", choices=[*EXAMPLES], default=[*EXAMPLES])
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     write_examples(asked.folder, *asked.name)

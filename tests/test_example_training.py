@@ -16,7 +16,7 @@ def findings(training: Training, path: Path) -> dict[str, float]:
     ((workload, _),) = train(training)
     write_nsys(workload, path, "3.25.0")
     with nsysconv.open(path) as profile:
-        return {row["rule"]: row["bound_pct"] for row in profile.report("findings").rows()}
+        return {row["rule"]: row["share_pct"] for row in profile.report("findings").rows()}
 
 
 def test_the_same_arguments_give_the_same_training() -> None:
@@ -28,8 +28,10 @@ def test_what_holds_the_training_back_is_found(tmp_path: Path) -> None:
     found = findings(Training("train", steps=2), tmp_path / "slow.sqlite")
     better = Training("train", steps=2, loader_us=900, pinned=True, fused_optimizer=True)
     left = findings(better, tmp_path / "faster.sqlite")
-    for rule in ("cpu_bound", "pageable_copies", "launch_bound"):
-        assert found[rule] > 2 > left.get(rule, 0), rule
+    for rule in ("host_bound", "pageable_copies"):
+        assert found[rule] > 5 > left.get(rule, 0), rule
+    # It waits once a step, and meanwhile the GPU runs what had been launched.
+    assert "sync_each_kernel" not in found
 
 
 def test_the_late_rank_is_the_one_that_others_wait_for(tmp_path: Path) -> None:
