@@ -71,7 +71,7 @@ PHOTOGRAPHS: dict[str, Photograph] = {
     "page-light": Photograph(_PAGE),
     "page-dark": Photograph(_PAGE, dark=True),
     "page-timeline": Photograph(_PAGE, section="#s-over-time", height=700),
-    "page-ranks": Photograph(("report", "ranks", "-o", "page.html")),
+    "page-ranks": Photograph(("report", "ranks.db", "-o", "page.html")),
     "page-diff": Photograph(_DIFF),
 }
 
@@ -106,6 +106,7 @@ def svg(shown: nsysconv.ShownReport) -> bytes:
 
 def pages(files: Path) -> Iterator[tuple[str, Photograph, bytes]]:
     """Yield the name of each photograph, how it is taken, and the HTML of its page."""
+    run("import", "ranks", "-o", "ranks.db", cwd=files)
     written: dict[tuple[str, ...], bytes] = {}
     for name, photograph in PHOTOGRAPHS.items():
         if photograph.command not in written:
