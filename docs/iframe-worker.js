@@ -4,6 +4,7 @@ if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     constructor(url) {
       super();
+      const worker = new URL(url, document.baseURI);
       const frame = document.createElement("iframe");
       frame.hidden = true;
       document.body.append(frame);
@@ -17,13 +18,13 @@ if (location.protocol === "file:") {
         const script = inside.document.createElement("script");
         script.onload = resolve;
         script.onerror = reject;
-        script.src = new URL(source, url);
+        script.src = new URL(source, worker);
         inside.document.body.append(script);
       });
       inside.importScripts = (...sources) =>
         sources.reduce((before, source) => before.then(() => load(source)), Promise.resolve());
       this.inside = inside;
-      this.loaded = load(url);
+      this.loaded = load(worker);
     }
 
     postMessage(data) {

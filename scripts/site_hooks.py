@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 # Pages of the site that lie beside docs/, and their names there.
 BESIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "README.md": "README.md"}
 
-_LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.M | re.S)
 
 
@@ -57,7 +57,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def led_within_site(markdown: str, page: str) -> str:
-    """Return the text of a page with links out of docs/ to pages of the site, or as text."""
+    """Return the text of a page with links out of docs/ to pages of the site, or as text.
+
+    The README of the project has no page of its own: the home of the site is in its place.
+    """
     folder = posixpath.dirname(page)
 
     def change(found: re.Match[str]) -> str:
