@@ -80,7 +80,7 @@ check: $(STAMP)  ## style, types, import layers, generated pages, outputs and pi
 	$(BIN)/python scripts/generate_docs.py --check
 	$(BIN)/python scripts/docs_console.py --check
 	$(BIN)/python scripts/docs_pictures.py --check
-	$(BIN)/mkdocs build --quiet --site-dir $(SITE)
+	$(BIN)/mkdocs build --site-dir $(SITE)
 	$(BIN)/python scripts/make_fixtures.py --check
 	$(BIN)/python scripts/make_notebook.py --check
 
@@ -109,7 +109,7 @@ screenshots: $(STAMP)  ## photograph the HTML pages for README and docs/ anew; n
 	$(BIN)/python scripts/docs_pictures.py --screenshots
 
 site: $(STAMP)  ## build the site of docs/ into site/; to be opened from there, without a network
-	$(BIN)/mkdocs build --quiet --site-dir $(SITE)
+	$(BIN)/mkdocs build --site-dir $(SITE)
 	@echo "open $(SITE)/index.html"
 
 golden: $(STAMP)  ## rewrite the expected outputs; read the diff before you commit it

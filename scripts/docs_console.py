@@ -4,10 +4,10 @@ python scripts/docs_console.py            run the commands of all pages, and wri
 python scripts/docs_console.py --check    exit 1, and show what is no longer so
 
 A page shows commands in blocks named `console`, each after `$ `, with its output below. They run in a
-folder with the examples of `write_examples.py`, one page after the other in a folder of its own; a command
-that ends with another status than 0 shows its messages, too, and is followed by `$ echo $?`. A line of the
-output that is `…` is in place of any lines: it stays where it is. Blocks named `pycon` are Python, run in
-the same folder.
+folder with the examples of `write_examples.py`, one page after the other in a folder of its own. A
+command that ends with another status than 0 shows its messages, too, and is followed by `$ echo $?`. A
+line of the output that is `…` is in place of any lines: it stays where it is. Blocks named `pycon` are
+Python, run in the same folder.
 """
 
 from __future__ import annotations

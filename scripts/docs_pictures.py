@@ -97,9 +97,8 @@ def drawings(files: Path) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
 def svg(shown: nsysconv.ShownReport) -> bytes:
     """Return the picture of a report as SVG: the same rows give the same bytes."""
     mpl.use("svg")
-    settings = {"svg.hashsalt": "nsysconv", "svg.fonttype": "none", "font.size": 9}
     out = io.BytesIO()
-    with mpl.rc_context(settings):
+    with mpl.rc_context({"svg.hashsalt": "nsysconv", "svg.fonttype": "none", "font.size": 9}):
         shown.plot().savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
     return out.getvalue()
 
@@ -134,7 +133,7 @@ def photograph_all(files: Path, manifest: dict[str, dict[str, str]]) -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         # As root Chromium starts without its sandbox only; no name is looked up.
-        arguments = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND", "--force-color-profile=srgb"]
+        arguments = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND"]
         browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
         for name, how, html in pages(files):
             page = files / "photographed.html"

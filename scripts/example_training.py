@@ -27,8 +27,8 @@ from workload import (
     Events,
     Function,
     Kernel,
-    MemoryKind,
     Memcpy,
+    MemoryKind,
     Process,
     Range,
     Stream,
@@ -331,9 +331,12 @@ class _Rank:
     @contextmanager
     def backward_node(self, name: str, shapes: str = "[]") -> Iterator[None]:
         """Record a node of the backward pass as the autograd engine runs it."""
-        with self.operator(f"autograd::engine::evaluate_function: {name}", "[]", self.sequence):
-            with self.operator(name, shapes, self.sequence):
-                yield
+        engine = f"autograd::engine::evaluate_function: {name}"
+        with (
+            self.operator(engine, "[]", self.sequence),
+            self.operator(name, shapes, self.sequence),
+        ):
+            yield
 
     def backward(self) -> Generator[_Arrival, int, None]:
         self.thread = self.back

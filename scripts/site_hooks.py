@@ -23,6 +23,11 @@ BESIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", 
 
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.M | re.S)
+_AWAY = r"\"(?:https?:)?//[^\"]*\""
+_LOADS = re.compile(
+    rf"<(?:script|img|iframe|source)\b[^>]*\bsrc={_AWAY}"
+    rf"|<link\b[^>]*\brel=\"(?:stylesheet|preconnect|preload)\"[^>]*{_AWAY}"
+)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -66,7 +71,7 @@ def led_within_site(markdown: str, page: str) -> str:
     def change(found: re.Match[str]) -> str:
         text, link, anchor = found[1], found[2], found[3] or ""
         path = posixpath.normpath(posixpath.join("docs", folder, link))
-        if "://" in link or path.startswith("docs/") and (ROOT / path).is_file():
+        if "://" in link or (path.startswith("docs/") and not (ROOT / path).is_dir()):
             return found[0]
         if path in BESIDE:
             return f"[{text}]({posixpath.relpath(BESIDE[path], folder or '.')}{anchor})"
@@ -74,10 +79,6 @@ def led_within_site(markdown: str, page: str) -> str:
         return f"{text} ({name} in the repository)" if text.strip("`") != path else name
 
     return _outside_code(markdown, change)
-
-
-_LOADS = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"(?:https?:)?//[^\"]*\"|"
-                    r"<link\b[^>]*\brel=\"(?:stylesheet|preconnect|preload)\"[^>]*\"(?:https?:)?//[^\"]*\"")  # fmt: skip
 
 
 def on_post_build(config: MkDocsConfig) -> None:

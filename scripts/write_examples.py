@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from example_training import V100, Training, train
+from workload import Process, Workload
 from write_kineto import write_kineto
 from write_nsys import write_nsys
 from write_nvprof_database import write_nvprof_database
@@ -59,11 +60,10 @@ def _database(path: Path) -> None:
     write_nvprof_database(workload, workload.processes[0], path, NVPROF)
 
 
-def _log(kind: str) -> Writer:
+def _log(text_of: Callable[[Workload, Process], str]) -> Writer:
     def write(path: Path) -> None:
         ((workload, _),) = train(OLD)
-        texts = {"gpu": gpu_trace_csv, "api": api_trace_csv, "summary": summary_text}
-        write_log(path, texts[kind](workload, workload.processes[0]))
+        write_log(path, text_of(workload, workload.processes[0]))
 
     return write
 
@@ -81,9 +81,9 @@ EXAMPLES: dict[str, Writer] = {
     "ranks": _ranks,
     "train.pt.trace.json.gz": _trace,
     "old.nvvp": _database,
-    "old-gpu.csv": _log("gpu"),
-    "old-api.csv": _log("api"),
-    "old-summary.txt": _log("summary"),
+    "old-gpu.csv": _log(gpu_trace_csv),
+    "old-api.csv": _log(api_trace_csv),
+    "old-summary.txt": _log(summary_text),
     # Small enough to count by hand.
     "report1.sqlite": _fixture("nsys/basic-3.25.0.sqlite"),
     "run.pt.trace.json": _fixture("kineto/training-2.13.json"),

@@ -29,7 +29,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 _IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-_CODE = re.compile(r"^```.*?^```$|^ {4}.*$|`[^`\n]*`", re.M | re.S)
+_CODE = re.compile(r"^```.*?^```$|^ {4}[^\n]*$|`[^`\n]*`", re.M | re.S)
 
 
 def text_of(name: str) -> str:
@@ -102,9 +102,9 @@ def test_links_out_of_the_site_become_text() -> None:
     pytest.importorskip("mkdocs")
     import site_hooks
 
-    text = "[a](../README.md), [b](definitions.md#gap), [rules](../nsysconv/cli/app.py), `[c](../x)`"
+    text = "[a](../README.md), [b](json.md#x), [it](../LICENSE), ![p](x.png), `[c](y)`"
     assert site_hooks.led_within_site(text, "json.md") == (
-        "[a](README.md), [b](definitions.md#gap), rules (`nsysconv/cli/app.py` in the repository), `[c](../x)`"
+        "[a](README.md), [b](json.md#x), it (`LICENSE` in the repository), ![p](x.png), `[c](y)`"
     )
     assert site_hooks.led_within_site("[a](../../README.md)", "formats/nsys.md") == "[a](../README.md)"
 
