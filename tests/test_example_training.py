@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from example_training import Training, train
+from run_command import run
 from write_nsys import write_nsys
 
 import nsysconv
@@ -37,9 +39,8 @@ def test_what_holds_the_training_back_is_found(tmp_path: Path) -> None:
 def test_the_late_rank_is_the_one_that_others_wait_for(tmp_path: Path) -> None:
     for rank, (workload, _) in enumerate(train(Training("r", steps=2, ranks=3, late_rank=1))):
         write_nsys(workload, tmp_path / f"rank{rank}.sqlite", "3.25.0")
-    nsysconv.import_files(tmp_path, output=tmp_path / "ranks.db")
-    with nsysconv.open(tmp_path / "ranks.db") as ranks:
-        rows = ranks.report("stragglers").rows()
+    outcome = run("report", ".", "stragglers", "-f", "json", cwd=tmp_path)
+    rows = json.loads(outcome.out)["reports"][0]["rows"]
     assert max(rows, key=lambda row: row["late_sum_ns"])["rank"] == 1
 
 
