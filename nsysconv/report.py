@@ -63,12 +63,14 @@ class Column:
     """A column of a report.
 
     `key` columns identify a row (diff aligns by them); `better` is the direction of an improvement;
-    `brief` columns are shown even if there is little room; `real` marks means and other fractions of an
-    integer quantity; `prose` columns hold sentences, which a terminal shows below the table. Values of
-    `adds` columns may be added up over rows, as all counts may; `counted_by` names the column that counts
-    the addends of such a sum. `printed` columns belong to a table in another tool's form. People read
-    `said` columns as text in place of a column, and see `optional` columns only if a row has a value.
-    `distinct` columns count what several rows may share: they are not added up.
+    `brief` columns are shown even if there is little room, and those that rows are ordered by, the
+    greatest first, are the last numbers to go: `leads` is 1 for the first of these, 2 for the next;
+    `real` marks means and other fractions of an integer quantity; `prose` columns hold sentences, which a
+    terminal shows below the table. Values of `adds` columns may be added up over rows, as all counts may;
+    `counted_by` names the column that counts the addends of such a sum. `printed` columns belong to a
+    table in another tool's form. People read `said` columns as text in place of a column, and see
+    `optional` columns only if a row has a value. `distinct` columns count what several rows may share:
+    they are not added up. Texts of `words` are our own: cut, they lose their end, and names their middle.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Column:
     key: bool = False
     better: Better | None = None
     brief: bool = True
+    leads: int = 0
     real: bool = False
     prose: bool = False
     adds: bool = False
@@ -85,6 +88,7 @@ class Column:
     said: bool = False
     optional: bool = False
     distinct: bool = False
+    words: bool = False
 
     @property
     def kind(self) -> Kind:

@@ -92,6 +92,12 @@ def check(profile: api.OpenProfile, name: str) -> None:
     if name not in ROWS_ALIKE and not report.is_printed:  # a printed table has no columns but its own
         ids = [tuple(row[key] for key in keys) for row in report.rows()]
         assert sorted(Counter(ids).values())[-1:] in ([1], [])
+    leading = sorted((c for c in module.columns if c.leads), key=lambda column: column.leads)
+    if leading:
+        # What no call and no operator launched comes last, whatever it took.
+        rows = [row for row in report.rows() if not str(row.get("name")).startswith("[no ")]
+        sizes = [[row[column.name] or 0 for column in leading] for row in rows]
+        assert sizes == sorted(sizes, reverse=True)
 
 
 @every_fixture

@@ -8,13 +8,19 @@ from hypothesis import strategies as st
 from nsysconv.render.text import GAP, ColumnNeeds, Layout, fit_all_columns, fit_columns
 
 
-def number(cells: int, name: int, *, brief: bool = True, key: bool = False) -> ColumnNeeds:
+def number(
+    cells: int, name: int, *, brief: bool = True, key: bool = False, leads: int = 0,
+    part: float | None = None,
+) -> ColumnNeeds:  # fmt: skip
     """A column of numbers; a unit like ` (ms)` adds 5 to its header."""
-    return ColumnNeeds(cells, name + 5, name, text=False, brief=brief, key=key)
+    return ColumnNeeds(
+        cells, name + 5, name, text=False, brief=brief, key=key, leads=leads, part=part)  # fmt: skip
 
 
-def text(cells: int, name: int = 4, *, brief: bool = True, key: bool = True) -> ColumnNeeds:
-    return ColumnNeeds(cells, name, name, text=True, brief=brief, key=key)
+def text(
+    cells: int, name: int = 4, *, brief: bool = True, key: bool = True, words: bool = False
+) -> ColumnNeeds:
+    return ColumnNeeds(cells, name, name, text=True, brief=brief, key=key, words=words)
 
 
 KERNELS = (
@@ -76,6 +82,29 @@ def test_texts_that_are_no_keys_go_before_the_first_number() -> None:
     assert fit_columns(gaps, 41).kept == (0, 1)
 
 
+def test_what_rows_are_ordered_by_is_the_last_number_to_go() -> None:
+    operators = (text(24), number(7, 7), number(7, 7, brief=False, leads=2), number(7, 7, leads=1))
+    # 24 + 7 + 2, and 9 for each of the others
+    assert fit_columns(operators, 51).kept == (0, 1, 2, 3)
+    assert fit_columns(operators, 50).kept == (0, 2, 3)
+    assert fit_columns(operators, 23).kept == (0, 3)
+
+
+def test_of_the_parts_of_a_whole_the_smallest_go_first() -> None:
+    parts = (number(7, 7, part=size) for size in (2, 9, 4))
+    idle = (number(7, 7, key=True), number(7, 7), *parts)
+    # 9 for each, but for the first: 7
+    assert [fit_columns(idle, width).kept for width in (43, 42, 33, 24, 15)] == [
+        (0, 1, 2, 3, 4), (0, 1, 3, 4), (0, 1, 3), (0, 1), (0,)]  # fmt: skip
+
+
+def test_words_give_way_after_names() -> None:
+    why = (text(60), number(7, 7), text(34, key=False, words=True), number(7, 7))
+    # 24 + 7 + 32 + 7 + 3 * 2 = 76
+    assert fit_columns(why, 76).widths == (24, 7, 32, 7)
+    assert fit_columns(why, 75).kept == (0, 1, 2)
+
+
 def test_what_is_left_is_shared_evenly_and_the_modest_are_served_first() -> None:
     # 40 + 40 + 2 = 82; of 30 more, 5 make the first complete
     assert fit_columns((text(45), text(100)), 112).widths == (45, 65)
@@ -88,7 +117,8 @@ def test_unlimited() -> None:
 
 sizes = st.integers(0, 100)
 needs = st.builds(ColumnNeeds, sizes, sizes, sizes, text=st.booleans(), brief=st.booleans(),
-                  key=st.booleans())  # fmt: skip
+                  key=st.booleans(), words=st.booleans(), leads=st.integers(0, 2),
+                  part=st.none() | st.floats(0, 10))  # fmt: skip
 
 
 @given(st.lists(needs, min_size=1, max_size=12), st.integers(1, 200))

@@ -177,26 +177,24 @@ def test_no_strip_where_there_is_no_room_or_nothing_to_show() -> None:
     assert strip_of(*bins(0, 5, 0, 0)) == []
 
 
-def bars_of(picture: Picture, cells: int, *rows: dict[str, Any]) -> tuple[str, list[str]]:
-    return text.bar_cells(report(picture, *rows), cells, str)
+def bars_of(picture: Picture, cells: int, *rows: dict[str, Any]) -> text.Bars | None:
+    return text.histogram_bars(report(picture, *rows), cells, str)
 
 
 def test_bars_are_as_long_as_their_share_of_the_longest() -> None:
-    header, bars = bars_of(ONE_PART, 20, part(0, 40), part(10, 20), part(100, 0), part(1000, 1))
-    assert header == "host_sum_ns"
-    assert bars == ["█" * 20, "█" * 10, "", "█"]
+    bars = bars_of(ONE_PART, 20, part(0, 40), part(10, 20), part(100, 0), part(1000, 1))
+    assert bars == text.Bars("host_sum_ns", "", ("█" * 20, "█" * 10, "", "█"))
 
 
 def test_the_parts_of_a_bar_add_up_to_it() -> None:
     """Of 10 cells 2/3 and 1/3 are 6.67 and 3.33: 7 and 3."""
-    header, bars = bars_of(HISTOGRAM, 10, part(0, 20, 10), part(10, 0, 15), part(100, 1, 14))
-    assert header == "host queue"
-    assert bars == ["hhhhhhhqqq", "qqqqq", "qqqqq"]
+    bars = bars_of(HISTOGRAM, 10, part(0, 20, 10), part(10, 0, 15), part(100, 1, 14))
+    assert bars == text.Bars("", "bars: h host, q queue", ("hhhhhhhqqq", "qqqqq", "qqqqq"))
 
 
 def test_no_bars_of_nothing() -> None:
-    assert bars_of(HISTOGRAM, 10, part(0, 0, 0), part(10, None)) == ("", [])
-    assert bars_of(BARS, 10, part(0, 5, 5)) == ("", [])
+    assert bars_of(HISTOGRAM, 10, part(0, 0, 0), part(10, None)) is None
+    assert bars_of(BARS, 10, part(0, 5, 5)) is None
 
 
 @pytest.mark.parametrize("picture", [HISTOGRAM, ONE_PART, STRIP, BARS])
@@ -236,9 +234,9 @@ def test_signs_that_a_terminal_has() -> None:
 def test_a_table_keeps_its_brief_columns_beside_bars() -> None:
     rows = (part(1000, 30, 10), part(10_000, 0, 20))
     wide = rendered("text", report(HISTOGRAM, *rows), options=Options(width=100)).splitlines()
-    assert wide[1].endswith("  host queue")
-    assert wide[3].endswith("  " + "h" * 30 + "q" * 10)
-    assert wide[4].endswith("  " + "q" * 20)
+    assert wide[1] == "bars: h host, q queue"
+    assert wide[4].endswith("  " + "h" * 30 + "q" * 10)
+    assert wide[5].endswith("  " + "q" * 20)
     narrow = rendered("text", report(HISTOGRAM, *rows), options=Options(width=48))
     assert narrow == rendered("text", report(None, *rows), options=Options(width=48))
 

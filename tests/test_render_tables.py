@@ -90,10 +90,56 @@ def test_what_all_rows_share_is_said_above_them() -> None:
     assert lines[5].split() == ["a", "40.00", "10", "ns", "2"]
 
 
-def test_of_one_row_all_is_shown() -> None:
+def test_of_one_row_all_is_shown_but_zeros() -> None:
     lines = lines_of(table_of((3, "a", 2, 10, 40.0, 0, "x")))
-    assert lines[1].split()[:2] == ["rank", "name"]
-    assert lines[1].split()[-1] == "kind"
+    assert lines[1] == "0: copied"
+    assert lines[2].split() == ["rank", "name", "own", "(%)", "own_sum", "call_count", "kind"]
+
+
+def test_keys_that_all_rows_share_are_said_once_where_another_is_different() -> None:
+    lines = lines_of(table_of((1, "a", 2, 1, 1.0, 5, "x"), (2, "a", 3, 1, 1.0, 6, "x")))
+    assert lines[1].startswith("all rows: name a, ")
+    assert lines[2].split()[0] == "rank"
+
+
+ORDERED = (
+    Column("name", Unit.TEXT, "", key=True),
+    Column("host_sum_ns", Unit.NS, "", leads=2),
+    Column("self_sum_ns", Unit.NS, "", leads=1),
+    Column("self_pct", Unit.PCT, ""),
+)
+
+
+def ordered(*rows: tuple[Any, ...]) -> Report:
+    data = {column.name: [row[i] for row in rows] for i, column in enumerate(ORDERED)}
+    return Report("made", "Made", ORDERED, build_table(ORDERED, data), row_count=len(rows))
+
+
+def test_what_rows_are_ordered_by_comes_first_with_its_share() -> None:
+    lines = lines_of(ordered(("a", 5, 9, 90.0), ("b", 7, 1, 10.0)))
+    assert lines[1].split() == ["name", "self", "(%)", "self_sum", "host_sum"]
+    # Where that is 0 in all rows, the next decides.
+    lines = lines_of(ordered(("a", 7, 0, 0.0), ("b", 5, 0, 0.0)))
+    assert lines[1] == "0 in all rows: self_sum, self"
+    assert lines[2].split() == ["name", "host_sum"]
+
+
+def test_columns_that_would_be_called_the_same_keep_their_units() -> None:
+    columns = (
+        Column("during", Unit.TEXT, ""), Column("during_ns", Unit.NS, ""),
+        Column("idle_ns", Unit.NS, ""), Column("idle_pct", Unit.PCT, ""))  # fmt: skip
+    data = {c.name: ["a", "b"] if c.unit is Unit.TEXT else [1, 2] for c in columns}
+    report = Report("made", "Made", columns, build_table(columns, data), row_count=2)
+    assert lines_of(report)[1].split() == ["during", "during_ns", "idle", "idle", "(%)"]
+    assert "not shown in 20 columns: idle, idle (%);" in " ".join(
+        map(str.strip, lines_of(report, width=20)))  # fmt: skip
+
+
+def test_words_lose_their_end_and_names_their_middle() -> None:
+    columns = (Column("name", Unit.TEXT, "", key=True), Column("why", Unit.TEXT, "", words=True))
+    data = {"name": ["n" * 60, "m"], "why": ["each call 40 % longer, called 11 % less often", "longer"]}
+    report = Report("made", "Made", columns, build_table(columns, data), row_count=2)
+    assert lines_of(report, width=60)[3].split("n  ")[1] == "each call 40 % longer, called 11…"
 
 
 def test_values_that_only_look_alike_are_not_said_once() -> None:

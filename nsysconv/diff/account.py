@@ -12,6 +12,7 @@ from itertools import chain
 from math import floor
 from typing import Any
 
+from nsysconv.codes import TIME_CLASSES
 from nsysconv.diff.names import NameKey
 from nsysconv.diff.rows import Key, RowMatcher, RowPair, row_matcher
 from nsysconv.notes import Note, Severity
@@ -29,23 +30,10 @@ PARTS = tuple(
 )
 """The parts of a change: the classes of an account, computation split in three."""
 
-PART_TITLES = {
-    "before": "before the first GPU operation",
-    BY_COUNT: "kernels: another number of launches",
-    BY_MEAN: "kernels: longer or shorter launches",
-    OVERLAP: "kernels: less or more overlap of kernels",
-    "communication": "communication not hidden by computation",
-    "memcpy": "copies not hidden by kernels",
-    "memset": "memory sets not hidden by kernels and copies",
-    "migration": "migrations of unified memory not hidden",
-    "idle_host": "idle: before the host launched",
-    "idle_launch": "idle: while the host launched",
-    "idle_queue": "idle: launched, and not started",
-    "idle_migration": "idle: before a migration of unified memory",
-    "idle_profiler": "idle: while the profiler was at work",
-    "idle_unknown": "idle: no call is known of what followed",
-    "idle_end": "idle: nothing followed",
-    "after": "after the last GPU operation",
+PART_TITLES = TIME_CLASSES | {
+    BY_COUNT: "kernels: number of launches",
+    BY_MEAN: "kernels: time per launch",
+    OVERLAP: "kernels: overlap of kernels",
 }
 """The parts in words for people."""
 
@@ -281,6 +269,7 @@ ACCOUNT_COLUMNS = (
         "What the time went to; first all of it: the time from step to step, or the window where a "
         "side has no steps. The other rows of a device add up to that.",
         key=True,
+        words=True,
     ),
     Column("change_ns", Unit.NS, "Other less base.", better="less", adds=True),
     Column("change_pct", Unit.PCT, "The change as a share of all of base's time.", better="less"),
@@ -327,7 +316,7 @@ def account_report(
     report_notes = list(notes)
     if change.summed_over:
         keys = ", ".join(change.summed_over)
-        text = f"devices are added up over {keys}, which the sides tell otherwise"
+        text = f"devices are added up over {keys}, in which the sides differ"
         report_notes.append(Note("rows-combined", Severity.INFO, text))
     table, count = None, 0
     if change.devices is not None:
@@ -413,7 +402,7 @@ CULPRIT_COLUMNS = (
         brief=False,
     ),
     Column("change_ns", Unit.NS, "Other less base, of the sums.", better="less"),
-    Column("why", Unit.TEXT, "In words: whether it is the count, or the mean."),
+    Column("why", Unit.TEXT, "In words: whether it is the count, or the mean.", words=True),
     Column("by_count_ns", Unit.NS, "What comes from another count, at base's mean.", brief=False),
     Column("by_mean_ns", Unit.NS, "What comes from another mean.", brief=False),
     Column("base_ns", Unit.NS, "Base's sum.", better="less"),

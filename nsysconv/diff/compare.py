@@ -236,7 +236,7 @@ def _notes_on_sides(
         text = f"rows of names that are one to the matching are added up, such as {first}"
         yield Note("names-merged", Severity.INFO, text, len(merged_rows))
     if matcher.summed_over:
-        text = f"rows are added up over {', '.join(matcher.summed_over)}, which the sides tell otherwise"
+        text = f"rows are added up over {', '.join(matcher.summed_over)}, in which the sides differ"
         yield Note("rows-combined", Severity.INFO, text)
     if unchanged:
         yield Note("rows-unchanged", Severity.INFO, "rows that did not change", unchanged)
@@ -318,12 +318,16 @@ def _columns(
             yield replace(column, brief=True), [row[column.name] for row in spelled]
     where = [row.where for row in rows]
     doc = "both; or only in base, only in other: rows of one side."
-    yield Column("where", Unit.TEXT, doc, brief=any(each != BOTH for each in where)), where
+    is_brief = any(each != BOTH for each in where)
+    yield Column("where", Unit.TEXT, doc, brief=is_brief, words=True), where
     doc = (
         f"better or worse by the declaration of {main.name} (more or less where neither is better); "
         "same: by less than 3 %; ~: noise alone may have made the change."
     )
-    yield Column("verdict", Unit.TEXT, doc, optional=True), [row.verdict(main) for row in rows]
+    yield (
+        Column("verdict", Unit.TEXT, doc, optional=True, words=True),
+        [row.verdict(main) for row in rows],
+    )
     yield from _of_main(columns, main, rows, several=several)
     for column in measures_of(columns):
         if column is not main:
@@ -365,7 +369,7 @@ def _of_main(
     doc = "That as a share of base."
     yield Column("diff_pct", Unit.PCT, doc, real=True), _quotients(shares, base[1])
     doc = "How far noise may have moved that share, at 95 %, and what the interval rests on."
-    interval = Column("interval", Unit.TEXT, doc, optional=True)
+    interval = Column("interval", Unit.TEXT, doc, optional=True, words=True)
     yield interval, [_interval(row, main) for row in rows]
     yield from (base, other, (replace(ratio[0], optional=False), ratio[1]))
     counted_by = _counted_by(main, columns)
@@ -387,7 +391,7 @@ def _of_measure(
     column: Column, rows: Sequence[RowPair], *, several: bool, brief: bool = False
 ) -> tuple[_Cells, _Cells, _Cells, _Cells]:
     # Base, other, their difference and their ratio.
-    plain = replace(column, real=column.real or several, brief=brief)
+    plain = replace(column, real=column.real or several, brief=brief, leads=0)
 
     def named(which: str, words: str) -> Column:
         return replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")

@@ -198,6 +198,7 @@ _COLUMNS = (
         Unit.TEXT,
         "within, exceeded, or cannot tell: the interval holds both, or a value, a row or the whole "
         "report is missing.",
+        words=True,
     ),
     Column(
         "row",
@@ -208,12 +209,19 @@ _COLUMNS = (
     # The change says what these two do, where there is little room.
     Column("base", Unit.TEXT, "Its value before.", brief=False, optional=True),
     Column("other", Unit.TEXT, "Its value after.", brief=False, optional=True),
-    Column("change", Unit.TEXT, "After minus before, and as a share of before.", optional=True),
+    Column(
+        "change",
+        Unit.TEXT,
+        "After minus before, and as a share of before.",
+        optional=True,
+        words=True,
+    ),
     Column(
         "interval",
         Unit.TEXT,
         "How far noise may have moved the change, and what that rests on.",
         optional=True,
+        words=True,
     ),
     Column("reason", Unit.TEXT, "What the state comes from.", prose=True),
 )

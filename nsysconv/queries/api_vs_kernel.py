@@ -48,7 +48,10 @@ COLUMNS = (
     ),
     count_column("call_count", "Calls."),
     sum_column(
-        "api_sum_ns", "Sum of their durations, calls inside other calls included.", "call_count"
+        "api_sum_ns",
+        "Sum of their durations, calls inside other calls included.",
+        "call_count",
+        leads=1,
     ),
     per_step("per_step_ns", "api_sum_ns"),
     count_column("gpu_op_count", "GPU operations they launched.", brief=False),
@@ -71,8 +74,10 @@ COLUMNS = (
 
 NO_CALL = "[no API call]"
 
-# The columns of the operations that calls launched.
+# The columns of the operations that calls launched, ...
 _OP_COLUMNS = COLUMNS[7:]
+# ... and what those of one kind need.
+_OF_KIND = {"kernel": Fact.KERNELS, "memcpy": Fact.MEMCPYS, "memset": Fact.MEMSETS}
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
@@ -110,7 +115,8 @@ def _from_events(timeline: Timeline, split: str | None) -> ColumnValues:
         values["call_count"] += counts(in_group, count)
         dur = take(calls.end[block], called) - take(calls.start[block], called)
         values["api_sum_ns"] += sums(in_group, dur, count)
-    linked = Fact.API_LINKS in timeline.profile.facts
+    facts = timeline.profile.facts
+    linked = Fact.API_LINKS in facts and not facts.isdisjoint(_OF_KIND.values())
     if linked:
         # Operations without a call form one more group, or one of each rank.
         ranks = ranks_of(timeline, split, ops.pid)
@@ -129,6 +135,13 @@ def _from_events(timeline: Timeline, split: str | None) -> ColumnValues:
     else:
         for column in _OP_COLUMNS:
             values[column.name] = np.full(count, np.nan if column.real else MISSING)
+    for prefix, fact in _OF_KIND.items():
+        if fact not in facts:
+            values |= {
+                name: np.full(len(names), MISSING)
+                for name in values
+                if name.startswith(f"{prefix}_")
+            }
     called = timeline.calls_in_slice
     pids, rows = take(calls.pid, called), take(group, called)
     if linked and timeline.ranks:

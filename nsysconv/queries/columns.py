@@ -32,17 +32,29 @@ def count_column(
 
 
 def sum_column(
-    name: str, doc: str, counted_by: str, *, unit: Unit = Unit.NS, brief: bool = True
+    name: str,
+    doc: str,
+    counted_by: str,
+    *,
+    unit: Unit = Unit.NS,
+    brief: bool = True,
+    leads: int = 0,
 ) -> Column:
     """Return the column of a sum, of which less is better; column `counted_by` counts its summands."""
-    return Column(name, unit, doc, better="less", brief=brief, counted_by=counted_by)
+    return Column(name, unit, doc, better="less", brief=brief, leads=leads, counted_by=counted_by)
 
 
 def duration_column(
-    name: str, doc: str, *, real: bool = False, brief: bool = True, adds: bool = False
+    name: str,
+    doc: str,
+    *,
+    real: bool = False,
+    brief: bool = True,
+    leads: int = 0,
+    adds: bool = False,
 ) -> Column:
     """Return the column of a time in ns, of which less is better."""
-    return Column(name, Unit.NS, doc, better="less", real=real, brief=brief, adds=adds)
+    return Column(name, Unit.NS, doc, better="less", real=real, brief=brief, leads=leads, adds=adds)
 
 
 PROFILE = key_column("profile", "Label of the profile.")

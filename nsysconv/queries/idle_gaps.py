@@ -74,7 +74,7 @@ COLUMNS = (
     replace(_KIND, brief=False),
     replace(_STREAM, brief=False),
     Column("start_ns", Unit.NS, "When the gap began.", key=True),
-    duration_column("dur_ns", "How long it was."),
+    duration_column("dur_ns", "How long it was.", leads=1),
     Column("cause", Unit.TEXT, "The largest of its parts."),
     *(duration_column(f"{part}_ns", f"{_PART_DOCS[part]}.", brief=False) for part in idle.PARTS),
     Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),
@@ -213,7 +213,6 @@ _SUMMARY_COLUMNS = (
         duration_column(
             f"{part}_sum_ns",
             f"{_PART_DOCS[part]}.",
-            brief=part in ("host", "launch", "queue"),
             adds=True,
         )
         for part in idle.PARTS
@@ -288,7 +287,7 @@ _HOST_COLUMNS = (
         "Gaps without any GPU operation in whose host part it occurs. " + WINDOW,
         better="less",
     ),
-    sum_column("host_sum_ns", "Its share of those host parts.", "gap_count"),
+    sum_column("host_sum_ns", "Its share of those host parts.", "gap_count", leads=1),
     *spread_columns("host_sum_ns"),
 )
 

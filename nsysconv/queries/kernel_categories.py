@@ -52,7 +52,7 @@ COLUMNS = (
         f"Kind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
     ),
     count_column("kernel_count", "Executions."),
-    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
+    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count", leads=1),
     KERNEL_PCT,
     duration_column(
         "kernel_union_ns",

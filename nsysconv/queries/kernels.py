@@ -64,7 +64,7 @@ COLUMNS = (
     *BY_SPLIT,
     key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
     count_column("kernel_count", "Executions."),
-    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
+    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count", leads=1),
     per_step("per_step_ns", "kernel_sum_ns"),
     KERNEL_PCT,
     *statistics_columns(DURATION_DOCS),

@@ -25,7 +25,7 @@ COLUMNS = (
     LAYER,
     key_column("name", "Documented name of the function."),
     count_column("launch_count", "Calls that launched something."),
-    sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count"),
+    sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count", leads=1),
     duration_column("api_med_ns", "Their median.", real=True),
     duration_column("api_max_ns", "The longest.", brief=False),
     sum_column("gpu_op_sum_ns", "Sum of the durations of what they launched.", "launch_count"),

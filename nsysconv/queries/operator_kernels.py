@@ -48,7 +48,7 @@ COLUMNS = (
     Column("registers_per_thread", Unit.ID, "Registers of a thread.", key=True, brief=False),
     Column("shared_bytes", Unit.BYTES, "Shared memory of a block, in all.", key=True, brief=False),
     count_column("kernel_count", "Executions."),
-    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
+    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count", leads=1),
     KERNEL_PCT,
     *statistics_columns(_STATISTICS),
     replace(TENSOR_CORES, brief=True),

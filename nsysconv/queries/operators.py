@@ -79,7 +79,10 @@ COLUMNS = (
     count_column("nested_count", "Calls that lie in a call of the same row.", brief=False),
     sum_column("host_sum_ns", "Sum of their durations.", "call_count"),
     duration_column(
-        "host_self_sum_ns", "The same without the operators and API calls inside.", adds=True
+        "host_self_sum_ns",
+        "The same without the operators and API calls inside.",
+        leads=2,
+        adds=True,
     ),
     Column(
         "host_self_pct",
@@ -91,7 +94,9 @@ COLUMNS = (
     duration_column(
         "device_sum_ns", "Durations of the GPU operations launched in it, added up.", adds=True
     ),
-    duration_column("device_self_sum_ns", f"Durations of {_LAUNCHED}, added up.", adds=True),
+    duration_column(
+        "device_self_sum_ns", f"Durations of {_LAUNCHED}, added up.", leads=1, adds=True
+    ),
     Column("device_self_pct", Unit.PCT, "Its share of that time of all rows.", better="less"),
     duration_column("device_self_union_ns", f"Union of {_LAUNCHED}, of all calls.", brief=False),
     duration_column(

@@ -42,8 +42,8 @@ def spread_columns(total: str, unit: Unit = Unit.NS) -> tuple[Column, ...]:
     of_one = f"`{total}` of one of its devices; {nulls}."
     return (
         Column("device_count", Unit.COUNT, count_doc, brief=False, optional=True, distinct=True),
-        Column(least, unit, f"Least {of_one}", brief=False, optional=True),
         Column(greatest, unit, f"Greatest {of_one}", better="less", brief=False, optional=True),
+        Column(least, unit, f"Least {of_one}", brief=False, optional=True),
     )
 
 

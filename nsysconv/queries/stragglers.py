@@ -51,7 +51,10 @@ COLUMNS = (
     ),
     Column("last_pct", Unit.PCT, "That as a share of its collectives.", better="less"),
     sum_column(
-        "late_sum_ns", "How much later than the first rank it came, added up.", "collective_count"
+        "late_sum_ns",
+        "How much later than the first rank it came, added up.",
+        "collective_count",
+        leads=1,
     ),
     duration_column("late_avg_ns", "Mean of that.", real=True),
     duration_column("late_med_ns", "Median of that.", real=True),

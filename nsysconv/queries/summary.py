@@ -359,11 +359,12 @@ def _several_devices(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for kind, row in chosen:
         yield f"{_bar(row, _SHORT_BAR)} {kind}{_place(row, short=True)}: {_at_work(row)}"
         top = sorted(_classes(row), key=lambda each: -each.time)[:3]
-        words = (f"{each.share:.1f} % {each.brief}" for each in top)
+        words = (f"{each.sign} {each.share:.1f} % {each.brief}" for each in top)
         yield f"{' ' * _SHORT_BAR} {_while_it_fits(words, _WIDTH - _SHORT_BAR - 1)}"
-    yield _figures_line(_added_up(rows))
+    of_all = f"all {len(rows)} together: "
+    yield of_all + _figures_line(_added_up(rows), _WIDTH - len(of_all))
     if len(rows) < _MOST_BARS:
-        yield _largest_line(_largest_of(rows))
+        yield _largest_line(_largest_of(rows), "largest on one: ")
 
 
 def _while_it_fits(parts: Iterable[str], room: int) -> str:
@@ -433,9 +434,9 @@ def _in_window(row: Mapping[str, Any]) -> str:
     return f"; {share:.1f} % of {length} from first to last operation"
 
 
-def _figures_line(row: Mapping[str, Any]) -> str:
+def _figures_line(row: Mapping[str, Any], room: int = _WIDTH) -> str:
     whole = "; ".join(_figures(row, with_count=True))
-    return whole if len(whole) <= _WIDTH else "; ".join(_figures(row, with_count=False))
+    return whole if len(whole) <= room else "; ".join(_figures(row, with_count=False))
 
 
 def _figures(row: Mapping[str, Any], *, with_count: bool) -> list[str]:
@@ -455,7 +456,7 @@ def _figures(row: Mapping[str, Any], *, with_count: bool) -> list[str]:
     return [part for part in parts if part]
 
 
-def _largest_line(row: Mapping[str, Any]) -> str:
+def _largest_line(row: Mapping[str, Any], head: str = "largest: ") -> str:
     parts = []
     if row["top_call"] is not None:
         parts.append(f"call {row['top_call']} {human(row['top_call_sum_ns'], Unit.NS)}")
@@ -463,9 +464,9 @@ def _largest_line(row: Mapping[str, Any]) -> str:
         parts.append(f"gap {human(row['top_gap_ns'], Unit.NS)}")
     if row["top_kernel"] is not None:
         time = human(row["top_kernel_sum_ns"], Unit.NS)
-        room = _WIDTH - len(f"largest: kernel  {time}, {', '.join(parts)}")
+        room = _WIDTH - len(f"{head}kernel  {time}, {', '.join(parts)}")
         parts.insert(0, f"kernel {shorten_kernel(row['top_kernel'], max(room, _NAME // 2))} {time}")
-    return f"largest: {', '.join(parts)}" if parts else ""
+    return f"{head}{', '.join(parts)}" if parts else ""
 
 
 def _largest_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ COLUMNS = (
     key_column("src_kind", "Kind of memory read; null: not recorded."),
     key_column("dst_kind", "Kind of memory written; null: not recorded."),
     count_column("memcpy_count", "Copies."),
-    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
+    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES, leads=1),
     per_step("bytes_per_step", "bytes_sum"),
     Column("bytes_avg", Unit.BYTES, "Mean size.", real=True, brief=False),
     Column("bytes_med", Unit.BYTES, "Median size.", real=True, brief=False),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Context, Decimal
 from operator import add
 from typing import Any
 
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Column, Printed, Report, Unit, Value, scale_for
+from nsysconv.report import Column, Picture, Printed, Report, Unit, Value, scale_for
 
 # As many digits as the largest double has before the point, and then some.
 _CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
@@ -22,10 +23,10 @@ _NEXT_SCALE = 1000
 _BUCKET = "bucket_min"
 # Moments of a recording, not durations.
 _MOMENT = "start_ns"
-# The column that counts the devices over which a row is.
-_DEVICES = "device_count"
 # Every double keeps this many digits of a decimal number.
 _DIGITS = 15
+DEVICES = "device_count"
+"""The column that counts the devices over which a row is."""
 
 
 def column_headers(report: Report) -> list[str]:
@@ -119,18 +120,20 @@ class DisplayColumn:
 class DisplayTable:
     """The columns to show, and names of those left out because no row has a value of them.
 
-    Keys are not among these: a rank that nobody has is no news.
+    Keys are not among these: a rank that nobody has is no news. `parts`: the sums of those columns that
+    are the parts of a whole, by their names in the report.
     """
 
     columns: tuple[DisplayColumn, ...]
     unrecorded: tuple[str, ...] = ()
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 def all_columns(report: Report, *, own_units: bool = False) -> DisplayTable:
     """Return every declared column that people are to see; the rest as `informative_columns`."""
     spell = own_unit_column if own_units else display_column
     columns = tuple(spell(*shown) for shown in _visible_columns(report))
-    return _set_in(DisplayTable(columns), report)
+    return _finished(DisplayTable(columns), report)
 
 
 def _visible_columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
@@ -153,16 +156,37 @@ def informative_columns(report: Report, *, own_units: bool = False) -> DisplayTa
         if any(value is not None for value in values):
             shown.append(spell(column, values))
         elif not column.key:
-            unrecorded.append(column.name)
-    return _set_in(DisplayTable(tuple(shown), tuple(unrecorded)), report)
+            unrecorded.append(name_without_unit(column))
+    return _finished(DisplayTable(tuple(shown), tuple(dict.fromkeys(unrecorded))), report)
 
 
-def _set_in(table: DisplayTable, report: Report) -> DisplayTable:
-    # Names of a tree by how deep they lie, if the report has not done so.
+def _finished(table: DisplayTable, report: Report) -> DisplayTable:
+    # Names of columns apart, the sums of parts, and names of a tree by how deep they lie.
+    times = Counter(shown.header for shown in table.columns)
+    columns = [
+        shown
+        if shown.column.printed or times[shown.header] == 1
+        else replace(shown, name=shown.column.name)
+        for shown in table.columns
+    ]
+    table = replace(table, columns=tuple(columns))
     picture = report.picture
-    if picture is None or not picture.level:
+    if picture is None:
         return table
     values = dict(zip((c.name for c in report.columns), report.by_column(), strict=True))
+    if picture.kind in ("stacked", "histogram"):
+        parts = {
+            name: float(sum(value for value in values[name] if isinstance(value, int | float)))
+            for name in picture.values
+        }
+        table = replace(table, parts=parts)
+    return _set_in(table, picture, values) if picture.level else table
+
+
+def _set_in(
+    table: DisplayTable, picture: Picture, values: Mapping[str, list[Value]]
+) -> DisplayTable:
+    # If the report has not done so.
     (label,) = picture.x
     if any(str(name).startswith(_INDENT) for name in values[label]):
         return table
@@ -311,9 +335,9 @@ def heading(report: Report) -> str:
 
 def _devices_added_up(report: Report) -> int:
     names = [column.name for column in report.columns]
-    if report.table is None or _DEVICES not in names:
+    if report.table is None or DEVICES not in names:
         return 0
-    counts = report.by_column()[names.index(_DEVICES)]
+    counts = report.by_column()[names.index(DEVICES)]
     return max((count for count in counts if isinstance(count, int)), default=0)
 
 

@@ -12,7 +12,7 @@ by worth, pads the last one, and takes 80 µs per cell (2,000 rows x 10 columns:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TextIO
@@ -39,6 +39,8 @@ GAP = 2
 _COMFORT = 40
 # ... and once only the brief ones are left.
 _SHORTEST = 24
+# Words without their end say less than a name without its middle.
+_MORE_FOR_WORDS = 8
 # Below this a name says nothing; reached only where not even one number fits beside longer ones.
 _LAST_RESORT = 8
 
@@ -47,7 +49,8 @@ _LAST_RESORT = 8
 class ColumnNeeds:
     """The widths of a column's cells, of its header in one line, and in two (`folded`).
 
-    Only text can be shortened.
+    Only text can be shortened, our own `words` less than names. `part`: the sum of the column, if it is
+    one of the parts of a whole.
     """
 
     cells: int
@@ -56,9 +59,13 @@ class ColumnNeeds:
     text: bool
     brief: bool
     key: bool
+    words: bool = False
+    leads: int = 0
+    part: float | None = None
 
     def least(self, fold: bool, room: int) -> int:
-        """Return the width with at most `room` cells for text."""
+        """Return the width with at most `room` cells for what can be shortened."""
+        room += _MORE_FOR_WORDS if self.words else 0
         cells = min(self.cells, room) if self.text else self.cells
         return max(self.folded if fold else self.header, cells)
 
@@ -83,8 +90,8 @@ def fit_columns(needs: Sequence[ColumnNeeds], width: int) -> Layout:
 
     In this order, only as far as needed: units go below the column names, columns that are not
     brief go from the right, names are shortened below what is comfortable, other columns that are
-    no keys go, and at last keys. The first number (what the rows are ordered by, as a rule) is the
-    last to go, but for the first column.
+    no keys go, and at last keys. What rows are ordered by, or else the first number that is brief, is
+    the last to go, but for the first column. Of the parts of a whole the smallest go first.
     """
     kept, room = _leave_out(needs, width)
     fold = _total(needs, kept, fold=False, room=room) > width
@@ -97,19 +104,28 @@ def fit_columns(needs: Sequence[ColumnNeeds], width: int) -> Layout:
 
 def _leave_out(needs: Sequence[ColumnNeeds], width: int) -> tuple[list[int], int]:
     kept = list(range(len(needs)))
-    number = next((i for i in kept if not needs[i].key and not needs[i].text), None)
+    first = sorted((i for i in kept if needs[i].leads), key=lambda i: needs[i].leads)
+    numbers = [i for i in kept if not needs[i].key and not needs[i].text]
+    first = first or sorted(numbers, key=lambda i: not needs[i].brief)[:1]
     steps = (
-        (_COMFORT, [i for i in kept if not needs[i].brief]),
-        (_SHORTEST, [i for i in kept if not needs[i].key and i != number]),
-        (_LAST_RESORT, sorted(kept[1:], key=lambda i: i != number)),
+        (_COMFORT, [i for i in kept if not needs[i].brief and i not in first]),
+        (_SHORTEST, [i for i in kept if not needs[i].key and i not in first]),
+        (_LAST_RESORT, sorted(kept[1:], key=(*first, *kept).index)),
     )
     for room, candidates in steps:
-        for victim in (None, *reversed(candidates)):
+        for victim in (None, *_least_first(needs, candidates)):
             if victim in kept and len(kept) > 1:
                 kept = [i for i in kept if i != victim]
             if _total(needs, kept, fold=True, room=room) <= width:
                 return kept, room
     return kept, _LAST_RESORT
+
+
+def _least_first(needs: Sequence[ColumnNeeds], candidates: Sequence[int]) -> Iterator[int]:
+    # From the right, but the parts of a whole by their size.
+    parts = {i: needs[i].part or 0 for i in candidates if needs[i].part is not None}
+    by_size = iter(sorted(parts, key=lambda i: (parts[i], -i)))
+    return (next(by_size) if i in parts else i for i in reversed(candidates))
 
 
 def _total(needs: Sequence[ColumnNeeds], kept: Sequence[int], *, fold: bool, room: int) -> int:
@@ -188,15 +204,23 @@ def _level(value: float | None, top: float, levels: str) -> str:
     return levels[min(int(np.ceil(share * (len(levels) - 1) - 1e-9)), len(levels) - 1)]
 
 
-def bar_cells(report: Report, cells: int, spell: Encode) -> tuple[str, list[str]]:
-    """Return what a histogram's table has beside it: a header, and a bar per row of at most `cells`.
+@dataclass(frozen=True)
+class Bars:
+    """A bar for each row of a histogram's table, the header above, and the legend of their letters."""
 
-    Several parts have a letter each, which the header explains as far as it has room; a row that is
-    not 0 has a sign at least. Nothing where there is no histogram, or nothing in it.
+    header: str
+    legend: str
+    bars: tuple[str, ...]
+
+
+def histogram_bars(report: Report, cells: int, spell: Encode) -> Bars | None:
+    """Return bars of at most `cells`; None where there is no histogram, or nothing in it.
+
+    Several parts have a letter each; a row that is not 0 has a sign at least.
     """
     picture = report.picture
     if picture is None or picture.kind != "histogram" or report.table is None:
-        return "", []
+        return None
     columns = [column.name for column in report.columns]
     values = dict(zip(columns, report.by_column(), strict=True))
     rows = [
@@ -205,14 +229,16 @@ def bar_cells(report: Report, cells: int, spell: Encode) -> tuple[str, list[str]
     ]
     longest = max(map(sum, rows), default=0)
     if longest <= 0:
-        return "", []
-    if len(picture.values) == 1:
-        sign = _BAR if spell(_BAR) == _BAR else _PLAIN_BAR
-        return picture.values[0], [_bar(row, Fraction(cells, longest), [sign]) for row in rows]
+        return None
     words = [name.partition("_")[0] for name in picture.values]
-    drawn = [_bar(row, Fraction(cells, longest), [word[0] for word in words]) for row in rows]
-    used = " ".join(word for word in words if any(word[0] in bar for bar in drawn))
-    return shorten(used, cells), drawn
+    signs = [word[0] for word in words]
+    if len(words) == 1:
+        signs = [_BAR if spell(_BAR) == _BAR else _PLAIN_BAR]
+    drawn = tuple(_bar(row, Fraction(cells, longest), signs) for row in rows)
+    if len(words) == 1:
+        return Bars(picture.values[0], "", drawn)
+    used = [f"{word[0]} {word}" for word in words if any(word[0] in bar for bar in drawn)]
+    return Bars("", f"bars: {', '.join(used)}", drawn)
 
 
 def _bar(parts: Sequence[int], scale: Fraction, signs: Sequence[str]) -> str:
@@ -238,8 +264,9 @@ Line = tuple[str, str]
 _NARROWEST = 20
 # Columns are lined up to this; one longer name must not push the others' numbers out of sight.
 _LINED_UP = 100
-# Of fewer rows nothing is said above them.
+# Of fewer rows only what is 0 is said above them.
 _FEW_ROWS = 2
+_NOTHING = frozenset({"0", NULL})
 _INDENT, _HANGING = "    ", "   "
 LAID_OUT = 98
 """The most columns of lines that are laid out."""
@@ -334,14 +361,16 @@ def _report(
         table = replace(table, columns=tuple(s for s in table.columns if s not in prose))
         if not report.is_printed:
             table = _share_first(table)
+        above: list[str] = []
         if width is not None and not report.is_printed:
-            table, same = _without_the_same(table, report)
-            yield from ((part, "dim") for text in same for part in _wrapped(spell(text), width))
+            table, above = _without_the_same(table, report)
+        with_bars = _with_bars(report, table, width, spell) if width is not None else None
+        lines, left_out, legend = with_bars or (*_table(table, width, spell), "")
+        above += [legend] if legend else []
+        yield from ((part, "dim") for text in above for part in _wrapped(spell(text), width))
         if width is not None:
             for text in strip_lines(report, width, spell):
                 yield from ((part, "") for part in _wrapped(text, width))
-        with_bars = _with_bars(report, table, width, spell) if width is not None else None
-        lines, left_out = with_bars or _table(table, width, spell)
         yield from lines
         below += _sentences(table, prose)
         below += _left_out_lines(table, left_out, width)
@@ -373,20 +402,20 @@ def _kept_together(text: str) -> str:
 
 def _with_bars(
     report: Report, table: DisplayTable, width: int, spell: Encode
-) -> tuple[list[Line], list[DisplayColumn]] | None:
-    # A bar behind each row of the table; None where there is no room for both.
+) -> tuple[list[Line], list[DisplayColumn], str] | None:
+    # A bar behind each row of the table, and their legend; None where there is no room for both.
     lines, left_out = _table(table, max(width - GAP - ROOM, _NARROWEST), spell)
     room = min(width - max(text_width(text) for text, _ in lines) - GAP, MOST)
     if room < ROOM or any(shown.column.brief for shown in left_out):
         return None
-    header, bars = bar_cells(report, room, spell)
-    if not bars:
+    bars = histogram_bars(report, room, spell)
+    if bars is None:
         return None
-    above = len(lines) - len(bars)
-    beside = [header, *[""] * (above - 2), spell("─" * room), *bars]
+    above = len(lines) - len(bars.bars)
+    beside = [shorten(bars.header, room), *[""] * (above - 2), spell("─" * room), *bars.bars]
     gap = " " * GAP
     pairs = zip(lines, beside, strict=True)
-    return [(text + gap + more, style) for (text, style), more in pairs], left_out
+    return [(text + gap + more, style) for (text, style), more in pairs], left_out, bars.legend
 
 
 def _sentences(table: DisplayTable, prose: Sequence[DisplayColumn]) -> Iterator[Line]:
@@ -425,15 +454,25 @@ def _unanswered(reports: Sequence[Report], width: int | None, spell: Encode) -> 
         yield from ((part, "yellow") for part in _wrapped(spell(text), width))
 
 
+def _leading(table: DisplayTable) -> DisplayColumn | None:
+    # What the rows are ordered by: the first that is not 0 throughout.
+    leads = sorted((s for s in table.columns if s.column.leads), key=lambda s: s.column.leads)
+    known = (s for s in leads if any(cell.strip() not in _NOTHING for cell in s.cells))
+    return next(known, leads[0] if leads else None)
+
+
 def _share_first(table: DisplayTable) -> DisplayTable:
-    # Of a table that begins with a count, a sum or its share: the share, the sum, and how many it is of.
+    # Of a table that is ordered by a number, or begins with a count, a sum or its share: the share, the
+    # sum, and how many it is of.
     columns = [s for s in table.columns if not s.column.key]
-    added = next((s for s in columns if s.column.brief and s.column.counted_by), None)
+    added = _leading(table) or next(
+        (s for s in columns if s.column.brief and s.column.counted_by), None
+    )
     if added is None:
         return table
     share = f"{added.column.name.removesuffix('_ns').removesuffix('_sum')}_pct"
     names = (share, added.column.name, added.column.counted_by)
-    if columns[0].column.name not in names:
+    if not added.column.leads and columns[0].column.name not in names:
         return table
     first = [s for name in names for s in columns if s.column.name == name]
     keys = [s for s in table.columns if s.column.key]
@@ -442,27 +481,37 @@ def _share_first(table: DisplayTable) -> DisplayTable:
 
 
 def _without_the_same(table: DisplayTable, report: Report) -> tuple[DisplayTable, list[str]]:
-    # What all rows of several share is said once: but for what names them, and one number.
-    if not table.columns or len(table.columns[0].cells) < _FEW_ROWS:
+    # What all rows share is said once, but for what names them, and one number; of one row what is 0.
+    count = len(table.columns[0].cells) if table.columns else 0
+    if not count:
         return table, []
     values = dict(zip((c.name for c in report.columns), report.by_column(), strict=True))
-    named = next((s for s in table.columns if s.column.key and not s.right), table.columns[0])
-    counted = next((s for s in table.columns if s.right and not s.column.key), named)
+    different = {s.column.name: len(set(values[s.column.name])) for s in table.columns}
+    keys = sorted((s for s in table.columns if s.column.key), key=lambda s: s.right)
+    named = next((s for s in keys if different[s.column.name] > 1), (keys or table.columns)[0])
+    counted = _leading(table) or next(
+        (s for s in table.columns if s.right and not s.column.key), named
+    )
     same = [
         s
         for s in table.columns
         if s not in (named, counted)
-        and len(set(values[s.column.name])) == 1
+        and different[s.column.name] == 1
         and values[s.column.name][0] not in (None, "")
     ]
     nothing = [s for s in same if s.right and not s.column.key and not values[s.column.name][0]]
+    if count < _FEW_ROWS:
+        same = nothing
     said = [
-        f"{s.name} {f'{s.cells[0].strip()} {s.unit}'.strip()}" for s in same if s not in nothing
+        f"{s.name} {f'{s.cells[0].strip()} {s.unit}'.strip()}"
+        for s in same
+        if s not in nothing and s.column.name != display.DEVICES  # the heading has them
     ]
     which = "rows shown" if display.cut_sentence(report) else "all rows"
     lines = [f"{which}: {', '.join(said)}"] if said else []
     if nothing:
-        lines.append(f"0 in {which}: {', '.join(s.name for s in nothing)}")
+        zero = "0" if count < _FEW_ROWS else f"0 in {which}"
+        lines.append(f"{zero}: {', '.join(s.header for s in nothing)}")
     return replace(table, columns=tuple(s for s in table.columns if s not in same)), lines
 
 
@@ -470,7 +519,7 @@ def _left_out_lines(
     table: DisplayTable, left_out: Sequence[DisplayColumn], width: int | None
 ) -> Iterator[Line]:
     if left_out:
-        names = ", ".join(shown.column.name for shown in left_out)
+        names = ", ".join(shown.header for shown in left_out)
         yield f"not shown in {width} columns: {names}; --wide shows them", "dim"
     if nowhere := display.unrecorded_columns(table.unrecorded):
         yield nowhere, "dim"
@@ -480,13 +529,12 @@ def _table(
     table: DisplayTable, width: int | None, spell: Encode
 ) -> tuple[list[Line], list[DisplayColumn]]:
     shown = [
-        DisplayColumn(s.column, s.name, spell(s.unit), tuple(map(spell, s.cells)))
-        for s in table.columns
+        replace(s, unit=spell(s.unit), cells=tuple(map(spell, s.cells))) for s in table.columns
     ]
     if width is None:
         # Where all is there in full, names without bounds come last: what follows them is out of line.
-        shown = sorted(shown, key=lambda s: _needs(s).text and _needs(s).cells > _LINED_UP)
-    needs = [_needs(column) for column in shown]
+        shown = sorted(shown, key=lambda s: not s.right and _cells_needed(s) > _LINED_UP)
+    needs = [_needs(column, table.parts) for column in shown]
     plan = fit_all_columns(needs, _LINED_UP) if width is None else fit_columns(needs, width)
     kept = [shown[i] for i in plan.kept]
     lines = [(line, "bold") for line in _header(kept, plan, spell)]
@@ -502,6 +550,8 @@ def _cells(column: DisplayColumn, width: int | None, spell: Encode) -> list[str]
     # Of texts that are too long those that would look alike show where they differ.
     if width is None or column.right:
         return list(column.cells)
+    if column.column.words:
+        return [_fitted(text, width, cut_off, spell) for text in column.cells]
     fitted = {text: _fitted(text, width, shorten_name, spell) for text in column.cells}
     if len(set(fitted.values())) < len(fitted):
         for text, apart in shorten_apart(fitted, width).items():
@@ -509,14 +559,21 @@ def _cells(column: DisplayColumn, width: int | None, spell: Encode) -> list[str]
     return [fitted[text] for text in column.cells]
 
 
-def _needs(shown: DisplayColumn) -> ColumnNeeds:
+def _cells_needed(shown: DisplayColumn) -> int:
+    return max(map(text_width, shown.cells), default=0)
+
+
+def _needs(shown: DisplayColumn, parts: Mapping[str, float]) -> ColumnNeeds:
     return ColumnNeeds(
-        cells=max(map(text_width, shown.cells), default=0),
+        cells=_cells_needed(shown),
         header=text_width(shown.header),
         folded=max(text_width(shown.name), text_width(shown.unit)),
         text=not shown.right,
         brief=shown.column.brief,
         key=shown.column.key,
+        words=shown.column.words,
+        leads=shown.column.leads,
+        part=parts.get(shown.column.name),
     )
 
 
