@@ -40,14 +40,14 @@ demo: $(STAMP)  ## write two runs of a made-up training, say where the time went
 	@$(BIN)/python scripts/write_examples.py $(DEMO) train.sqlite faster.sqlite
 	$(BIN)/nsysconv $(DEMO)/train.sqlite
 	@echo
-	$(BIN)/nsysconv diff $(DEMO)/train.sqlite $(DEMO)/faster.sqlite overview
+	$(BIN)/nsysconv diff $(DEMO)/train.sqlite $(DEMO)/faster.sqlite steps --step-range 'step *'
 	@echo
 	@echo "Things to try next:"
 	@echo
 	@echo "  $(BIN)/nsysconv $(DEMO)/train.sqlite --open"
 	@echo "  $(BIN)/nsysconv report $(DEMO)/train.sqlite kernels idle_host"
 	@echo "  $(BIN)/nsysconv report $(DEMO)/train.sqlite --list"
-	@echo "  $(BIN)/nsysconv report $(DEMO)/train.sqlite kernels --step 5"
+	@echo "  $(BIN)/nsysconv report $(DEMO)/train.sqlite kernels --step 5 --step-range 'step *'"
 	@echo "  $(BIN)/nsysconv diff $(DEMO)/train.sqlite $(DEMO)/faster.sqlite -o $(DEMO)/diff.html"
 	@echo "  $(BIN)/nsysconv sql $(DEMO)/train.sqlite 'select kind, count(*) from v_gpu_op group by kind'"
 
