@@ -348,8 +348,8 @@ def test_diff_has_the_keys_by_which_it_matched(tmp_path: Path) -> None:
     # gemm took 50 ns more, and of the window of 210 ns so much less was idle.
     assert keys_in(account)[:3] == [
         "device_id=0 | part=window",
-        "device_id=0 | part=kernels: longer or shorter launches",
-        "device_id=0 | part=idle: no call is known of what followed",
+        "device_id=0 | part=kernels: time per launch",
+        "device_id=0 | part=idle, cause not recorded",
     ]
     assert keys_in(culprits)[0] == "kind=kernel | name=gemm"
     assert keys_in(kernels) == ["name=gemm"]
