@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kineto_framework import Collective, Framework, Operator, PythonFunction
 from machine import a100, stream
@@ -31,7 +31,6 @@ from workload import (
     MemoryKind,
     Process,
     Range,
-    Stream,
     Sync,
     Thread,
     Workload,
@@ -188,13 +187,10 @@ class _Rank:
         self.calls.append(made)
         return made
 
-    def until(self, call: ApiCall, end_ns: int, where: Stream, kind: str) -> None:
-        """Make the last call wait: it ends then, and so does its synchronisation."""
+    def wait(self, end_ns: int) -> None:
+        """Make the last call wait for work that ends then."""
         self.now = max(self.now, end_ns + 3 * US)
-        self.calls[-1] = ApiCall(call.thread, call.correlation_id, call.symbol, call.start_ns, self.now)
-        start = min(call.start_ns + 800, self.now - 400)
-        if kind == "stream":
-            self.syncs.append(Sync(where, call.correlation_id, "stream", start, self.now - 300))
+        self.calls[-1] = replace(self.calls[-1], end_ns=self.now)
 
     @contextmanager
     def annotated(self, text: str) -> Iterator[None]:
@@ -255,7 +251,7 @@ class _Rank:
                                   BATCH_BYTES, start, end))  # fmt: skip
         self.free[self.compute] = end
         if not self.training.pinned:
-            self.until(call, end, self.compute, "copy")
+            self.wait(end)
 
     def item(self) -> None:
         """Copy the loss to the host, and wait for it."""
@@ -266,7 +262,9 @@ class _Rank:
                                       "pageable", 4, start, start + 1_400))  # fmt: skip
             self.free[self.compute] = start + 1_400
             call = self.call("cudaStreamSynchronize_v3020", 2)
-            self.until(call, self.free[self.compute], self.compute, "stream")
+            self.wait(self.free[self.compute])
+            self.syncs.append(Sync(self.compute, call.correlation_id, "stream", call.start_ns + 300,
+                                   self.now - 300))  # fmt: skip
 
     def all_reduce(self) -> Generator[_Arrival, int, None]:
         """Sum up a bucket of gradients over all ranks, beside the backward pass."""
@@ -287,10 +285,10 @@ class _Rank:
 
     # -- the training
 
-    def linear(self, inputs: int, outputs: int, us: float) -> None:
+    def linear(self, number: int, inputs: int, outputs: int, us: float) -> None:
         tile = "128x256_ldg8_f2f_tn" if outputs > WIDTH else "128x128_ldg8_f2f_tn"
         shapes = f"[[{TOKENS}, {inputs}], [{outputs}, {inputs}], [{outputs}]]"
-        with self.module(f"Linear_{len(self.functions)}"), self.operator("aten::linear", shapes):
+        with self.module(f"Linear_{number}"), self.operator("aten::linear", shapes):
             inner = f"[[{outputs}], [{TOKENS}, {inputs}], [{inputs}, {outputs}]]"
             with self.operator("aten::addmm", inner, self.sequence):
                 self.launch(self.names.gemm(tile), us, outputs // 128 * 64, 234)
@@ -317,14 +315,14 @@ class _Rank:
         for block in range(BLOCKS):
             with self.module(f"Block_{block}"):
                 self.layer_norm()
-                self.linear(WIDTH, 3 * WIDTH, 262)
+                self.linear(4 * block, WIDTH, 3 * WIDTH, 262)
                 self.attention()
-                self.linear(WIDTH, WIDTH, 94)
+                self.linear(4 * block + 1, WIDTH, WIDTH, 94)
                 self.elementwise("add", "CUDAFunctor_add", 34)
                 self.layer_norm()
-                self.linear(WIDTH, HIDDEN, 348)
+                self.linear(4 * block + 2, WIDTH, HIDDEN, 348)
                 self.elementwise("gelu", "GeluFunctor", 92, HIDDEN)
-                self.linear(HIDDEN, WIDTH, 340)
+                self.linear(4 * block + 3, HIDDEN, WIDTH, 340)
                 self.elementwise("add", "CUDAFunctor_add", 34)
             self.sequence += 1
 
