@@ -35,7 +35,7 @@ def test_a_row_is_an_event_with_its_name() -> None:
     with opened(Kernel(5, 15, 1, name="void f<int>(int)", short="f"), Kernel(20, None, 2, name="g()")
                 ) as profile:  # fmt: skip
         found = profile.events("kernel", ["dur_ns", "name", "short_name", "start_ns"])
-    assert isinstance(found, pa.Table)
+    assert found.schema.names == ["dur_ns", "name", "short_name", "start_ns"], "as asked for"
     assert found.to_pylist() == [
         {"dur_ns": 10, "name": "void f<int>(int)", "short_name": "f", "start_ns": 5},
         {"dur_ns": None, "name": "g()", "short_name": None, "start_ns": 20},
