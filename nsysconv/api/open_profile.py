@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv import queries, schema
-from nsysconv.api.shown_report import ShownReport, query_report, shown_report
+from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import Say, Target, Words, files_of, several, silent
 from nsysconv.errors import InputError, NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
@@ -375,6 +375,11 @@ def check_limit(limit: int | None) -> None:
     """Raise UsageError for a negative number of rows."""
     if limit is not None and limit < 0:
         raise UsageError(f"limit {limit} is negative", hint="0 stands for all rows.")
+
+
+def shown_report(report: Report) -> ShownReport:
+    """Return the report as a ShownReport."""
+    return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
 
 
 def open(  # noqa: A001 - as gzip.open

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsysconv import queries
@@ -45,8 +45,8 @@ class ShownReport(Report):
 
         Where there is no terminal lines have $COLUMNS characters, else 120. All rows are in `to_pandas`.
         """
-        from nsysconv.render import text
-        from nsysconv.render.contract import Options, width_of
+        from nsysconv.render import text, width_of
+        from nsysconv.render.contract import Options
 
         out = io.StringIO()
         options = Options(width_of(sys.stdout))
@@ -59,11 +59,6 @@ class ShownReport(Report):
             return f"<{type(self).__name__} {self.name}: not recorded>"
         rows = f"{self.table.num_rows} of {self.row_count}"
         return f"<{type(self).__name__} {self.name}, rows: {rows}, columns: {len(self.columns)}>"
-
-
-def shown_report(report: Report) -> ShownReport:
-    """Return the report as a ShownReport."""
-    return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
 
 
 def query_report(place: Location, text: str, notes: Sequence[Note] = ()) -> ShownReport:

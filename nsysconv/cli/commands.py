@@ -20,7 +20,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries import ROWS_FOR_PEOPLE
 from nsysconv.refusals import refusal_error
-from nsysconv.render.contract import WIDTH_ELSEWHERE, Options, Render, width_of
+from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
 from nsysconv.store.filesystem import follow_links, require_folder, write_atomically
 from nsysconv.store.location import split_target
@@ -391,7 +391,7 @@ def _write_file(
     draw: Render, reports: Sequence[Report], path: Path, inputs: Iterable[str], wide: bool
 ) -> None:
     _check_replaceable(path, inputs)
-    options = Options(width=None if wide else WIDTH_ELSEWHERE)
+    options = Options(width=None if wide else render.WIDTH_ELSEWHERE)
     try:
         write_atomically(path, lambda file: draw(reports, file, options))
     except OSError as error:
@@ -413,7 +413,7 @@ def _check_replaceable(path: Path, inputs: Iterable[str]) -> None:
 
 
 def _terminal_options(wide: bool) -> Options:
-    width = None if wide else width_of(sys.stdout)
+    width = None if wide else render.width_of(sys.stdout)
     if not sys.stdout.isatty():
         return Options(width)
     # https://no-color.org; a dumb terminal would show the sequences themselves.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TextIO
@@ -22,23 +20,6 @@ class Options:
 
     width: int | None = None
     color: bool = False
-
-
-NARROWEST = 40
-"""The cells that a line of text has at least."""
-WIDTH_ELSEWHERE = 120
-"""The width of text that is read elsewhere: in a log, a mail, a pager."""
-
-
-def width_of(stream: TextIO) -> int:
-    """Return the width for text on a stream: its terminal's; else $COLUMNS; else WIDTH_ELSEWHERE."""
-    if stream.isatty():
-        return max(shutil.get_terminal_size().columns, NARROWEST)
-    # As shells say it, whoever reads what is written to a pipe.
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns):
-        return max(int(columns), NARROWEST)
-    return WIDTH_ELSEWHERE
 
 
 Render = Callable[[Sequence[Report], TextIO, Options], None]
