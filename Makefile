@@ -5,20 +5,22 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# A profile that the repository brings along, for `make demo`.
-EXAMPLE := tests/fixtures/nsys/basic-3.25.0.sqlite
-STORE := demo.db
+# Where `make demo` writes its profiles, and where the site of docs/ is built.
+DEMO := demo
+SITE := site
 FUZZ_SECONDS := 300
 FUZZ_JOBS := 1
 
 # Tests start the command again and again: it is compiled once, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
+# An advertisement of the theme's for its successor.
+export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 OLDEST := .venv-oldest
 OLDEST_TESTS := golden api cli store_* page_reader* export* render_* importer_kineto_workloads importer_nsys_workloads
 
-.PHONY: help demo test test-slow test-oldest test-system check bench bench-peers findings-score verdict-power fuzz docs golden fixtures notebook clean
+.PHONY: help demo test test-slow test-oldest test-system check bench bench-peers findings-score verdict-power fuzz docs screenshots site golden fixtures notebook clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,20 +35,21 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## import an example profile and say where its time went
-	@rm -f $(STORE)
-	$(BIN)/nsysconv import $(EXAMPLE) -o $(STORE)
+demo: $(STAMP)  ## write two runs of a made-up training, say where the time went and what made one faster
+	@rm -rf $(DEMO)
+	@$(BIN)/python scripts/write_examples.py $(DEMO) train.sqlite faster.sqlite
+	$(BIN)/nsysconv $(DEMO)/train.sqlite
 	@echo
-	$(BIN)/nsysconv $(STORE)
+	$(BIN)/nsysconv diff $(DEMO)/train.sqlite $(DEMO)/faster.sqlite overview
 	@echo
-	@echo "The profile is in $(STORE) now. Things to try next:"
+	@echo "Things to try next:"
 	@echo
-	@echo "  $(BIN)/nsysconv report $(STORE) core"
-	@echo "  $(BIN)/nsysconv report $(STORE) idle_gaps --time 20us:100us"
-	@echo "  $(BIN)/nsysconv report $(STORE) --list"
-	@echo "  $(BIN)/nsysconv report $(STORE) -o page.html"
-	@echo "  $(BIN)/nsysconv info $(STORE)"
-	@echo "  $(BIN)/nsysconv sql $(STORE) 'select kind, name, start_ns, dur_ns from v_gpu_op'"
+	@echo "  $(BIN)/nsysconv $(DEMO)/train.sqlite --open"
+	@echo "  $(BIN)/nsysconv report $(DEMO)/train.sqlite kernels idle_host"
+	@echo "  $(BIN)/nsysconv report $(DEMO)/train.sqlite --list"
+	@echo "  $(BIN)/nsysconv report $(DEMO)/train.sqlite kernels --step 5"
+	@echo "  $(BIN)/nsysconv diff $(DEMO)/train.sqlite $(DEMO)/faster.sqlite -o $(DEMO)/diff.html"
+	@echo "  $(BIN)/nsysconv sql $(DEMO)/train.sqlite 'select kind, count(*) from v_gpu_op group by kind'"
 
 test: $(STAMP)  ## run the tests; no root, no service, no network but the package index
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
@@ -69,12 +72,15 @@ test-system: $(STAMP)  ## run the tests that need a browser, a cluster or a data
 		echo "playwright cannot be installed: the tests that need it are left out." >&2
 	$(BIN)/python -m pytest -m system -rs
 
-check: $(STAMP)  ## style, types, import layers, generated pages and fixtures
+check: $(STAMP)  ## style, types, import layers, generated pages, outputs and pictures, the site, fixtures
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check nsysconv
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_docs.py --check
+	$(BIN)/python scripts/docs_console.py --check
+	$(BIN)/python scripts/docs_pictures.py --check
+	$(BIN)/mkdocs build --quiet --site-dir $(SITE)
 	$(BIN)/python scripts/make_fixtures.py --check
 	$(BIN)/python scripts/make_notebook.py --check
 
@@ -93,8 +99,18 @@ verdict-power: $(STAMP)  ## simulate how often verdicts of diff are right, and w
 fuzz: $(STAMP)  ## damaged and odd profiles for FUZZ_SECONDS, FUZZ_JOBS at a time: what becomes of each
 	$(BIN)/python fuzz/fuzz.py --seconds $(FUZZ_SECONDS) --jobs $(FUZZ_JOBS)
 
-docs: $(STAMP)  ## write the generated pages of docs/
+docs: $(STAMP)  ## write the generated pages of docs/, the outputs that pages show, and pictures of reports
 	$(BIN)/python scripts/generate_docs.py
+	$(BIN)/python scripts/docs_console.py
+	$(BIN)/python scripts/docs_pictures.py
+
+screenshots: $(STAMP)  ## photograph the HTML pages for README and docs/ anew; needs Chromium
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,system]'
+	$(BIN)/python scripts/docs_pictures.py --screenshots
+
+site: $(STAMP)  ## build the site of docs/ into site/; to be opened from there, without a network
+	$(BIN)/mkdocs build --quiet --site-dir $(SITE)
+	@echo "open $(SITE)/index.html"
 
 golden: $(STAMP)  ## rewrite the expected outputs; read the diff before you commit it
 	$(BIN)/python tests/golden_cases.py
@@ -106,6 +122,6 @@ notebook: $(STAMP)  ## run the example notebook of docs/ and write down what it 
 	$(BIN)/python scripts/make_notebook.py
 
 clean:  ## remove what the other targets made, the environment included
-	rm -rf $(VENV) $(OLDEST) .oldest.txt $(STORE) build dist *.egg-info .coverage
+	rm -rf $(VENV) $(OLDEST) .oldest.txt $(DEMO) $(SITE) build dist *.egg-info .coverage
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

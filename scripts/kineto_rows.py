@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -134,6 +135,20 @@ class _TraceRows:
         self.cpu = sorted(cpu, key=lambda item: (item.start_ns, -self._end(item)))
         # The id of an operator is its place.
         self.ids = {id(item): number for number, item in enumerate(self.cpu, 1)}
+        self.calls: dict[int, ApiCall] = {}
+        for call in self.events.calls:
+            self.calls.setdefault(call.correlation_id, call)
+        self.on_thread: dict[int, list[_OnCpu]] = {}
+        for item in self.cpu:
+            self.on_thread.setdefault(item.thread.tid, []).append(item)
+
+    def _innermost(self, call: ApiCall, kinds: tuple[type, ...]) -> _OnCpu | None:
+        """Return the last of these that began before a call on its thread and had not ended."""
+        items = self.on_thread.get(call.thread.tid, [])
+        before = bisect_right(items, call.start_ns, key=lambda item: item.start_ns)
+        around = (item for item in reversed(items[:before])
+                  if isinstance(item, kinds) and call.start_ns < self._end(item))  # fmt: skip
+        return next(around, None)
 
     def _end(self, item: Range | Operator | Collective) -> int:
         return self.end_ns if item.end_ns is None else item.end_ns
@@ -204,9 +219,12 @@ class _TraceRows:
         """Yield GPU work before the call that launched it, as activity buffers hold them."""
         ops: list[GpuOp] = [*self.events.kernels, *self.events.memcpys, *self.events.memsets]
         syncs = self.events.syncs if self.age.syncs else ()
+        launched: dict[int | None, list[GpuOp]] = {}
+        for op in ops:
+            launched.setdefault(op.correlation_id, []).append(op)
         done: set[int] = set()
         for call in self.events.calls:
-            for op in (op for op in ops if op.correlation_id == call.correlation_id):
+            for op in launched.get(call.correlation_id, ()):
                 done.add(id(op))
                 yield from self._op(op)
             for sync in (s for s in syncs if s.correlation_id == call.correlation_id):
@@ -230,15 +248,12 @@ class _TraceRows:
                           overhead.end_ns - overhead.start_ns)  # fmt: skip
 
     def _operator(self, correlation_id: int | None) -> _OnCpu | None:
-        call = next((c for c in self.events.calls if c.correlation_id == correlation_id), None)
+        call = self.calls.get(correlation_id or 0)
         if call is None:
             return None
         # Before 1.10 annotations were operators, too.
         kinds = (Operator, Collective) if self.age.version >= (1, 10) else (Operator, Collective, Range)
-        around = [item for item in self.cpu
-                  if item.thread == call.thread and isinstance(item, kinds)
-                  and item.start_ns <= call.start_ns < self._end(item)]  # fmt: skip
-        return around[-1] if around else None
+        return self._innermost(call, kinds)
 
     def _external(self, correlation_id: int | None) -> int | None:
         operator = self._operator(correlation_id)
@@ -362,17 +377,14 @@ class _TraceRows:
         if self.age.version < (1, 10):
             return
         drawn: dict[tuple[int, int, int], list[GpuOp]] = {}
-        ranges = [item for item in self.cpu if isinstance(item, Range)]
         ops: list[GpuOp] = [*self.events.kernels, *self.events.memcpys, *self.events.memsets]
         for op in ops:
-            call = next((c for c in self.events.calls if c.correlation_id == op.correlation_id),
-                        None)  # fmt: skip
-            around = [r for r in ranges if call and r.thread == call.thread
-                      and r.start_ns <= call.start_ns < self._end(r)]  # fmt: skip
+            call = self.calls.get(op.correlation_id or 0)
+            around = self._innermost(call, (Range,)) if call else None
             if around:
-                key = (self.ids[id(around[-1])], op.stream.ordinal, op.stream.stream_id)
+                key = (self.ids[id(around)], op.stream.ordinal, op.stream.stream_id)
                 drawn.setdefault(key, []).append(op)
-        texts = {self.ids[id(r)]: r.text for r in ranges}
+        texts = {self.ids[id(r)]: r.text for r in self.cpu if isinstance(r, Range)}
         for (number, ordinal, stream), covered in drawn.items():
             start = min(op.start_ns for op in covered) - 1
             yield Row("X", "gpu_user_annotation", texts[number], ordinal, stream, start,

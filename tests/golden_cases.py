@@ -7,78 +7,24 @@ A case runs its commands, one after the other, in a fresh folder that holds the 
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import gc
-import io
-import os
-import re
 import shlex
 import shutil
-import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from unittest import mock
 
-from nsysconv.cli import main
+# pytest has them in its path; as a script this has not.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "scripts"))
+
+from run_command import Outcome as Outcome
+from run_command import run as run
 
 TESTS = Path(__file__).resolve().parent
 GOLDEN = TESTS / "golden"
 FIXTURES = TESTS / "fixtures"
 BASIC = "nsys/basic-3.25.0.sqlite"
-
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_USAGE_WIDTH = 120
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command left: exit status, stdout, stderr."""
-
-    status: int
-    out: str
-    err: str
-
-
-class _Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@contextlib.contextmanager
-def _process_kept() -> Iterator[None]:
-    """What a command changes of its process, for it ends with the command, is put back."""
-    enabled = gc.isenabled()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        if enabled:
-            gc.enable()
-        atexit.unregister(signal.signal)
-
-
-def run(*arguments: str | Path, cwd: Path, width: int | None = None) -> Outcome:
-    """Runs `nsysconv ARGUMENTS…` in this process; `width`: on a terminal so wide, colours removed."""
-    out, err = io.StringIO() if width is None else _Terminal(), io.StringIO()
-    status: object = 0
-    with (
-        _process_kept(),
-        contextlib.chdir(cwd),
-        mock.patch.object(sys, "argv", ["nsysconv", *map(str, arguments)]),
-        mock.patch.dict(os.environ, COLUMNS=str(width or _USAGE_WIDTH)),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code
-    assert isinstance(status, int), status
-    return Outcome(status, _ESCAPE.sub("", out.getvalue()), err.getvalue())
 
 
 @dataclass(frozen=True)

@@ -138,11 +138,13 @@ class GapsAfterWaits:
     """The gaps that began while the host was in one of some calls, as indices, and what each costs.
 
     Without the wait the host would have gone on earlier by as long as it waited, at most: so much of a
-    gap counts.
+    gap counts. `outlasts`: whether the gap ended after the wait; what ended another one had been
+    launched before.
     """
 
     places: Array
     cost: Array
+    outlasts: Array
 
     @property
     def time(self) -> int:
@@ -154,9 +156,10 @@ def gaps_after(scene: Scene, waits: Array) -> GapsAfterWaits:
     """Return the gaps that began while the host was in one of these calls."""
     found = scene.gaps
     if found is None or not len(waits):
-        return GapsAfterWaits(np.empty(0, np.int64), np.empty(0, np.int64))
+        return GapsAfterWaits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
     waiting = scene.calls_at(waits)
     places, cost = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    outlasts = [np.empty(0, np.bool_)]
     for block in blocks(len(found)):
         start = found.start[block]
         place = np.searchsorted(waiting.starts, start, side="right") - 1
@@ -166,15 +169,17 @@ def gaps_after(scene: Scene, waits: Array) -> GapsAfterWaits:
         place = place.take(here)
         waited = waiting.ends.take(place) - waiting.starts.take(place)
         places.append(here + block.start)
-        cost.append(np.minimum(found.end[block].take(here) - start.take(here), waited))
-    return GapsAfterWaits(np.concatenate(places), np.concatenate(cost))
+        end = found.end[block].take(here)
+        cost.append(np.minimum(end - start.take(here), waited))
+        outlasts.append(end >= waiting.ends.take(place))
+    return GapsAfterWaits(np.concatenate(places), np.concatenate(cost), np.concatenate(outlasts))
 
 
 def sync_each_kernel(scene: Scene) -> Found | None:
-    """Measure the gaps that began while the host waited for the device, by kernel."""
+    """Measure the gaps that began while the host waited for the device, and outlasted it, by kernel."""
     waits = scene.calls_named(WAITS.match)
     after = gaps_after(scene, waits)
-    places = after.places
+    places, cost = after.places[after.outlasts], after.cost[after.outlasts]
     kernels = int(np.count_nonzero(scene.ops.kind == OpKind.KERNEL))
     if not kernels or scene.gaps is None:
         return None
@@ -183,8 +188,8 @@ def sync_each_kernel(scene: Scene) -> Found | None:
         "count": counted(len(places), "gap", "gaps"),
         "calls": scene.names_of(waits),
     }
-    where = costliest_gap(scene, scene.gaps.take(places), after.cost)
-    return Found(len(places) / kernels, after.time, details, **where)
+    where = costliest_gap(scene, scene.gaps.take(places), cost)
+    return Found(len(places) / kernels, int(cost.sum()), details, **where)
 
 
 def sync_small_copies(scene: Scene) -> Found | None:

@@ -1,0 +1,110 @@
+"""Write the example profiles that the README, the tutorials and `make demo` look at.
+
+    python scripts/write_examples.py FOLDER               all of them
+    python scripts/write_examples.py FOLDER train.sqlite  this one
+
+They are the made-up training of `example_training.py` as different profilers write it, and the small
+recordings of the tests that the reference pages look at. Nothing of it is kept in the repository: writing
+all takes seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from example_training import V100, Training, train
+from write_kineto import write_kineto
+from write_nsys import write_nsys
+from write_nvprof_database import write_nvprof_database
+from write_nvprof_log import api_trace_csv, gpu_trace_csv, summary_text, write_log
+
+FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
+# Releases that the examples are written as.
+NSYS, PYTORCH, NVPROF = "3.25.0", "2.13", "12"
+
+BEFORE = Training("train", start_up_us=96_000)
+AFTER = Training("faster", start_up_us=96_000, loader_us=900, pinned=True, fused_optimizer=True, seed=2)
+RANKS = Training("ranks", steps=6, ranks=4, loader_us=2_000, pinned=True, fused_optimizer=True,
+                 late_rank=2)  # fmt: skip
+TRACED = Training("train", steps=3, by_pytorch=True)
+OLD = Training("old", steps=4, gpu=V100)
+
+Writer = Callable[[Path], None]
+
+
+def _nsys(training: Training) -> Writer:
+    def write(path: Path) -> None:
+        ((workload, _),) = train(training)
+        write_nsys(workload, path, NSYS)
+
+    return write
+
+
+def _ranks(path: Path) -> None:
+    path.mkdir(exist_ok=True)
+    for number, (workload, _) in enumerate(train(RANKS)):
+        write_nsys(workload, path / f"rank{number}.sqlite", NSYS)
+
+
+def _trace(path: Path) -> None:
+    ((workload, framework),) = train(TRACED)
+    write_kineto(workload, workload.processes[0], path, PYTORCH, framework)
+
+
+def _database(path: Path) -> None:
+    ((workload, _),) = train(OLD)
+    write_nvprof_database(workload, workload.processes[0], path, NVPROF)
+
+
+def _log(kind: str) -> Writer:
+    def write(path: Path) -> None:
+        ((workload, _),) = train(OLD)
+        texts = {"gpu": gpu_trace_csv, "api": api_trace_csv, "summary": summary_text}
+        write_log(path, texts[kind](workload, workload.processes[0]))
+
+    return write
+
+
+def _fixture(name: str) -> Writer:
+    def write(path: Path) -> None:
+        shutil.copyfile(FIXTURES / name, path)
+
+    return write
+
+
+EXAMPLES: dict[str, Writer] = {
+    "train.sqlite": _nsys(BEFORE),
+    "faster.sqlite": _nsys(AFTER),
+    "ranks": _ranks,
+    "train.pt.trace.json.gz": _trace,
+    "old.nvvp": _database,
+    "old-gpu.csv": _log("gpu"),
+    "old-api.csv": _log("api"),
+    "old-summary.txt": _log("summary"),
+    # Small enough to count by hand.
+    "report1.sqlite": _fixture("nsys/basic-3.25.0.sqlite"),
+    "run.pt.trace.json": _fixture("kineto/training-2.13.json"),
+}
+
+
+def write_examples(folder: Path, *names: str) -> None:
+    """Write the examples of these names, or all of them, to a folder that exists."""
+    for name in names or EXAMPLES:
+        EXAMPLES[name](folder / name)
+
+
+def main() -> None:
+    """Read the command line and write."""
+    parser = argparse.ArgumentParser(description="write example profiles, made up")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("name", nargs="*", choices=[*EXAMPLES], default=[*EXAMPLES])
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    write_examples(asked.folder, *asked.name)
+
+
+if __name__ == "__main__":
+    main()

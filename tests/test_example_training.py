@@ -1,0 +1,52 @@
+"""The made-up training of README and tutorials: what was put into it is what the answer names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from example_training import Training, train
+from write_nsys import write_nsys
+
+import nsysconv
+
+
+def findings(training: Training, path: Path) -> dict[str, float]:
+    """Each finding's bound in percent, by rule."""
+    ((workload, _),) = train(training)
+    write_nsys(workload, path, "3.25.0")
+    with nsysconv.open(path) as profile:
+        return {row["rule"]: row["share_pct"] for row in profile.report("findings").rows()}
+
+
+def test_the_same_arguments_give_the_same_training() -> None:
+    training = Training("train", steps=1, ranks=2)
+    assert train(training) == train(training)
+
+
+def test_what_holds_the_training_back_is_found(tmp_path: Path) -> None:
+    found = findings(Training("train", steps=2), tmp_path / "slow.sqlite")
+    better = Training("train", steps=2, loader_us=900, pinned=True, fused_optimizer=True)
+    left = findings(better, tmp_path / "faster.sqlite")
+    for rule in ("host_bound", "pageable_copies"):
+        assert found[rule] > 5 > left.get(rule, 0), rule
+    # It waits once a step, and meanwhile the GPU runs what had been launched.
+    assert "sync_each_kernel" not in found
+
+
+def test_the_late_rank_is_the_one_that_others_wait_for(tmp_path: Path) -> None:
+    for rank, (workload, _) in enumerate(train(Training("r", steps=2, ranks=3, late_rank=1))):
+        write_nsys(workload, tmp_path / f"rank{rank}.sqlite", "3.25.0")
+    with nsysconv.open(tmp_path) as ranks:
+        rows = ranks.report("stragglers").rows()
+    assert max(rows, key=lambda row: row["late_sum_ns"])["rank"] == 1
+
+
+def test_symbols_are_those_of_the_names() -> None:
+    cxxfilt = pytest.importorskip("cxxfilt")
+    ((workload, _),) = train(Training("train", steps=1))
+    functions = {kernel.function for kernel in workload.events.kernels}
+    for function in functions:
+        if function.mangled.startswith("_Z"):
+            demangled = cxxfilt.demangle(function.mangled).replace("> >", ">>")
+            assert demangled == function.itanium.replace("> >", ">>")
