@@ -74,6 +74,10 @@ class DiffResult:
     reports: tuple[ShownReport, ...]
     exit_status: int
 
+    def __repr__(self) -> str:
+        """Return the answer, on one line."""
+        return f"<{type(self).__name__} {self.answer}>"
+
 
 def compare(
     base: Target,
