@@ -16,6 +16,7 @@ with nsysconv.open(sys.argv[1]) as profile:
 # Without this, integers with nulls would become floats. Names become categories.
 kernels = events.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
 by_name = kernels.groupby("name", observed=True)["dur_ns"]
-table = by_name.agg(["count", "sum", "median", "max"]).sort_values("sum", ascending=False)
-table["share"] = table["sum"] / table["sum"].sum()
-print(table.head(10).to_string(float_format="{:.3f}".format))
+table = by_name.agg(times="count", total="sum", median="median", longest="max")
+table["share"] = table["total"] / table["total"].sum()
+for row in table.nlargest(10, "total").itertuples():
+    print(f"{row.share:.1%} {row.times} x {row.median:.0f} ns, at most {row.longest}: {row.Index}")
