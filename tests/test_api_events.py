@@ -197,13 +197,14 @@ def test_a_closed_profile_gives_nothing() -> None:
 
 @pytest.fixture
 def launched(tmp_path: Path) -> Path:
-    """Three kernels and two copies: 1 of 10 ns, 2 of 20 and 40 ns; 100 bytes in 50 ns, 60 in 20 ns."""
+    """Kernels of 10 ns, and of 20 and 40, and one without a time; 100 bytes in 50 ns, 60 in 20 ns."""
     write(
         tmp_path / "small.db",
         Call(0, 4, 1, name="cudaLaunchKernel_v7000"),
         Call(1, 3, 1, name="cuLaunchKernel", layer="driver"),
         Call(10, 12, 2, name="cudaLaunchKernel_v7000"), Call(20, 22, 3, name="cuLaunchKernelEx"),
-        Kernel(7, 17, 1, name="f()"), Kernel(19, 39, 2, name="g()"), Kernel(40, 80, 3, name="g()"),
+        Kernel(7, 17, 1, name="f()"), Kernel(7, None, 9, name="no time()"),
+        Kernel(19, 39, 2, name="g()"), Kernel(40, 80, 3, name="g()"),
         Memcpy(100, 150, 4, bytes=100, direction="HtoD", src="Pageable", dst="Device"),
         Memcpy(150, 170, 5, bytes=60, direction="DtoH", src="Device", dst="Pinned"),
     )  # fmt: skip

@@ -224,6 +224,7 @@ def test_one_word_is_not_its_letters() -> None:
     assert nsysconv.reports(names="kernels").row_count == 1
     found = nsysconv.compare(BASIC, BASIC, "overview", fail_on="overview.kernel_sum_ns:9%")
     assert (found.reports[0].name, found.exit_status) == ("diff_overview", 0)
+    assert repr(found) == f"<DiffResult {found.answer}>"
     with pytest.raises(nsysconv.errors.CaptureError, match="the line is a text"):
         nsysconv.profile("nsys profile -o report true")
     with pytest.raises(nsysconv.errors.CaptureError, match="'letters'"):
