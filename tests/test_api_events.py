@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import FIXTURES, NSYS, ROOT, name_of
+from conftest import FIXTURES, NSYS, ODD, ROOT, name_of
 from small_store import Call, Kernel, Memcpy, Range, opened, write
 
 import nsysconv
@@ -18,6 +18,7 @@ from nsysconv import schema
 from nsysconv.api.exporting import export_profiles
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
+from nsysconv.notes import Severity
 from nsysconv.timeline.slices import Slice
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
@@ -121,6 +122,16 @@ def test_included_rows_are_among_the_events() -> None:
             assert ("train.py(12): main" in names) is there
 
 
+def test_rows_that_cannot_be_read_are_noted() -> None:
+    with nsysconv.open(ODD / "bad-cells.sqlite") as profile:
+        kernels = profile.events("kernel")
+        left_out = sum(note.count for note in profile.notes if note.severity is Severity.DROPPED
+                       and "KERNEL: rows" in note.text)  # fmt: skip
+    with nsysconv.open(BASIC) as profile:
+        assert len(kernels) + left_out == len(profile.events("kernel")) > len(kernels)
+        assert profile.notes == ()
+
+
 def test_of_a_store_an_open_profile_gives_its_own_events(tmp_path: Path) -> None:
     nsysconv.import_files(RANKS, tmp_path / "job.db")
     for number in (1, 2):
@@ -180,8 +191,10 @@ def test_a_query_of_several_profiles_says_so(tmp_path: Path) -> None:
         assert own.rows() == [{"n": profile.events("kernel").num_rows}]
     assert every.rows()[0]["n"] > own.rows()[0]["n"]
     (note,) = every.notes
+    with nsysconv.open(f"{FIXTURES / 'kineto' / 'odd-merged-ranks.json.gz'}@2") as profile:
+        assert profile.sql("select 1 as n").notes == every.notes, "a file may hold several, too"
     assert (note.slug, own.notes) == ("query-of-all-profiles", ())
-    assert "all 2 profiles of the store; this one is profile_id 2" in note.text
+    assert "all 2 profiles; this one is profile_id 2" in note.text
 
 
 def test_a_closed_profile_gives_nothing() -> None:

@@ -160,6 +160,11 @@ class OpenProfile:
         """Return its number in the store, which tables have as `profile_id`."""
         return self.profile.id
 
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Return what was dropped, guessed or approximated in all that was read so far."""
+        return self.profile.notes
+
     def events(
         self,
         kind: str,
@@ -174,7 +179,8 @@ class OpenProfile:
         `name` (and `short_name`, …), beside codes `direction_name` and the like, dictionary-encoded.
         `columns` says which of them, and in which order (None: all): what is not asked for is not read.
         `slice` says which events (None: all). All rows are in memory at once. Python functions are rows
-        of `operator`; those of a file are there if it was opened to include them.
+        of `operator`; those of a file are there if it was opened to include them. `notes` has what was
+        dropped on the way.
 
         Raises NotRecorded if the profile lacks such events, and returns a table without rows where they
         would have been recorded and there were none. Raises UsageError for an unknown kind or column, and
@@ -201,13 +207,12 @@ class OpenProfile:
         at the first query, which is removed when the profile is closed. The rest is as in `sql`.
         """
         self._check_open()
-        if self._file is not None:
-            return query_report(self._file.copy(), text)
+        place = self._place if self._file is None else self._file.copy()
         notes, count = [], self.profile.count_in_store()
         if count > 1 and "profile_id" not in text.lower():
-            whose = f"all {count:,} profiles of the store; this one is profile_id {self.id}"
-            notes.append(Note("query-of-all-profiles", Severity.INFO, f"rows may be of {whose}"))
-        return query_report(self._place, text, notes)
+            words = f"rows may be of all {count:,} profiles; this one is profile_id {self.id}"
+            notes.append(Note("query-of-all-profiles", Severity.INFO, words))
+        return query_report(place, text, notes)
 
     def report(
         self,
