@@ -50,8 +50,8 @@ def store_jobs(kernels: int, runs: int) -> list[Job]:
         found.append(Job(name, kernels / 1e6, "M kernels", in_turn(sides, runs), bars))
 
     for title, flags in (
-        ("Parquet", ["--to", "parquet"]),
-        ("Parquet with names", ["--to", "parquet", "--names"]),
+        ("Parquet", ["--to", "parquet", "--no-names"]),
+        ("Parquet with names", ["--to", "parquet"]),
         ("Arrow", ["--to", "arrow"]),
     ):
         command = [*NSYSCONV, "export", str(store), *flags, "-o", str(folder)]

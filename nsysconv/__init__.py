@@ -81,5 +81,5 @@ if not TYPE_CHECKING:  # or else type checkers would accept any name
 
 
 def __dir__() -> list[str]:
-    """Return all public names, those that are not loaded yet, too, for completion in notebooks."""
-    return sorted({*globals(), *__all__})
+    """Return the public names, those that are not loaded yet, too, and what every module has."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -108,7 +108,9 @@ def _options(command: Any, choices: dict[str, str]) -> Iterator[tuple[str, str]]
         value = option.metavar or choices.get(option.name, "")
         if not value and not getattr(option, "is_flag", False):
             value = option.name.upper()
-        spelled = ", ".join(f"`{flag}`" for flag in option.opts)
+        # What switches off is of interest where it is on by default.
+        flags = (*option.opts, *(option.secondary_opts if option.default is True else ()))
+        spelled = ", ".join(f"`{flag}`" for flag in flags)
         yield f"{spelled} {value}".strip(), option.help
 
 

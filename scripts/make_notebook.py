@@ -1,12 +1,12 @@
 """Make docs/example.ipynb: run its cells, and write them down with what they show.
 
     python scripts/make_notebook.py            run the cells and write the notebook
-    python scripts/make_notebook.py --check    exit 1 if the notebook has other cells
+    python scripts/make_notebook.py --check    exit 1 if other cells, or other outputs, would be written
 
-The cells run in this process, in docs/, as a notebook there would. What a cell's last line gives is
-shown the way notebooks do: as a picture, as HTML and as text. No cell has a number and none leaves a
-path of this machine behind, so that the same cells make the same notebook; pictures depend on the
-release of matplotlib, which is why `--check` leaves outputs alone.
+The cells run in this process, in a folder with the example profiles that they open. What a cell's last
+line gives is shown the way notebooks do: as a picture, as HTML and as text. No cell has a number and none
+leaves a path of this machine behind, so that the same cells make the same notebook; pictures depend on
+the release of matplotlib, which is why `--check` leaves these alone.
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ import argparse
 import ast
 import base64
 import contextlib
+import copy
 import io
 import json
 import re
 import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from write_examples import write_examples
 
 DOCS = Path(__file__).parent.parent / "docs"
 NOTEBOOK = DOCS / "example.ipynb"
@@ -35,69 +40,84 @@ class Cell:
     text: str
 
 
+PROFILES = ("train.sqlite", "faster.sqlite")
+"""The example profiles that the cells open."""
+
 CELLS = (
     Cell(
         "markdown",
         """# nsysconv in a notebook
 
-The profile is a test profile of the repository, a training step that is made up; any profile does:
-a report of Nsight Systems exported to SQLite, a database or a log of nvprof, a trace of PyTorch, or a
-store that `nsysconv import` made.""",
+A training step takes 70 ms, and the GPU is not busy all the time. Why, and what helps?
+
+The profile is an example, a made-up training of 20 steps as Nsight Systems exports it;
+`python ../scripts/write_examples.py . train.sqlite faster.sqlite` writes it beside this notebook. Any
+profile does: a report of Nsight Systems exported to SQLite, a database or a log of nvprof, a trace of
+PyTorch, or a store that `nsysconv import` made.""",
     ),
     Cell(
         "code",
         """import nsysconv
 
-profile = nsysconv.open("../tests/fixtures/kineto/training-2.13.json")
-profile.report("kernels")""",
+profile = nsysconv.open("train.sqlite")
+profile.report("summary")""",
     ),
     Cell(
         "markdown",
-        """A report shows itself. The last line of a cell is enough, and what has to be said with the
-numbers is below them. `.plot()` draws it, where there is something to draw.""",
+        """A report shows itself: the last line of a cell is enough. What has to be said with the numbers
+is below them. A quarter of the time the GPU waits for the host, or does nothing but copy. Why?""",
     ),
-    Cell("code", """profile.report("kernels").plot()"""),
-    Cell("markdown", "When was the GPU busy? With options of a report, as on the command line:"),
-    Cell("code", """profile.report("utilization_over_time:bins=40").plot()"""),
-    Cell("markdown", "Why was it idle? By the length of the gaps, and whose they were:"),
-    Cell("code", """profile.report("idle_summary").plot()"""),
-    Cell("markdown", "Where did the time of the steps go?"),
+    Cell("code", """profile.report("findings")"""),
+    Cell("markdown", "`.plot()` draws a report that has something to draw. When was the GPU busy?"),
+    Cell("code", """profile.report("utilization_over_time:bins=100").plot()"""),
+    Cell("markdown", "With options of a report, as on the command line: the time of each step."),
+    Cell("code", """profile.report("steps", step_range="step *").plot()"""),
+    Cell(
+        "markdown",
+        """Any report can look at less. Inside one step, what did the host do while the GPU was idle?""",
+    ),
     Cell(
         "code",
-        """steps = profile.report("steps")
-steps.plot()""",
+        """step = nsysconv.Slice(step="7", step_range="step *")
+profile.report("idle_host", slice=step, limit=5)""",
     ),
     Cell(
         "markdown",
-        """The rows are there as Arrow (`to_arrow()`), as pandas (`to_pandas()`), and as dictionaries.
-Integers stay integers, nanoseconds and bytes, and what was not recorded is null.""",
+        """So it is the batch, which the training loads itself. For questions that no report has, the
+events are there as an Arrow table, of a file as of a store: times are integers of ns, names are beside
+their ids. How much do small kernels matter?""",
     ),
     Cell(
         "code",
-        """frame = steps.to_pandas()
-frame[["step", "dur_ns", "kernel_ns", "communication_ns", "other_ns"]]""",
+        """kernels = profile.events("kernel", ["name", "dur_ns"]).to_pandas()
+kernels["short"] = kernels["dur_ns"] < 10_000
+kernels.groupby("short")["dur_ns"].agg(["count", "sum"])""",
+    ),
+    Cell(
+        "markdown",
+        """More than half of the kernels are that short, and take 2.5 % of the time of all: their launches
+cost more than they do. And as SQL, on the tables and views of a store: from which memory are copies?""",
     ),
     Cell(
         "code",
-        """for row in profile.report("overview").rows():
-    print(f"device {row['device_id']}: {row['busy_ns']} of {row['window_ns']} ns busy")""",
+        """profile.sql(\"\"\"
+    select direction, src_kind, count(*) as copies, sum(bytes) as bytes, sum(dur_ns) as ns
+    from v_memcpy group by 1, 2
+\"\"\")""",
     ),
-    Cell("markdown", "A part of the profile: any report can look at less."),
+    Cell(
+        "markdown",
+        """Three changes follow: batches loaded by other processes, into pinned memory, and an optimizer
+that launches few kernels in place of many short ones. The same training was profiled with them.""",
+    ),
     Cell(
         "code",
-        """profile.report("kernels", slice=nsysconv.Slice(time=(0, 50_000)))""",
+        """profile.close()
+result = nsysconv.compare("train.sqlite", "faster.sqlite", for_people=True)
+result.reports[0]""",
     ),
-    Cell("markdown", "What a profile did not record is said, and not shown as 0:"),
-    Cell(
-        "code",
-        """from nsysconv.errors import NotRecorded
-
-try:
-    profile.report("osrt_sum")
-except NotRecorded as error:
-    print(error)""",
-    ),
-    Cell("code", "profile.close()"),
+    Cell("markdown", "The answer:"),
+    Cell("code", "print(result.answer)"),
 )
 
 # Objects at a place in memory have another one next time.
@@ -105,7 +125,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def run(cell: Cell, names: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return runs a code cell in these names and gives what a notebook would show below it."""
+    """Run a code cell in these names and return what a notebook would show below it."""
     tree = ast.parse(cell.text)
     last = tree.body[-1]
     tail = None
@@ -113,7 +133,7 @@ def run(cell: Cell, names: dict[str, Any]) -> list[dict[str, Any]]:
         tail = compile(ast.Expression(last.value), "<cell>", "eval")
         del tree.body[-1]
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.chdir(DOCS):
+    with contextlib.redirect_stdout(printed):
         exec(compile(tree, "<cell>", "exec"), names)
         value = eval(tail, names) if tail is not None else None
     shown: list[dict[str, Any]] = []
@@ -143,8 +163,16 @@ def _lines(text: str) -> list[str]:
 
 def notebook() -> dict[str, Any]:
     """Return the notebook in the layout of Jupyter, version 4.5, with all cells run."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        write_examples(Path(folder), *PROFILES)
+        cells = list(_run_cells())
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _run_cells() -> Iterator[dict[str, Any]]:
     names: dict[str, Any] = {"__name__": "__main__"}
-    cells = []
     for number, cell in enumerate(CELLS):
         made: dict[str, Any] = {
             "cell_type": cell.kind,
@@ -154,26 +182,37 @@ def notebook() -> dict[str, Any]:
         }
         if cell.kind == "code":
             made |= {"execution_count": None, "outputs": run(cell, names)}
-        cells.append(dict(sorted(made.items())))
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+        yield dict(sorted(made.items()))
 
 
-def cells_of(path: Path) -> tuple[Cell, ...]:
-    """Return the cells of a notebook, without what they show."""
-    found = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return tuple(Cell(cell["cell_type"], "".join(cell["source"])) for cell in found)
+def difference(stored: dict[str, Any], cells: Sequence[Cell]) -> str | None:
+    """Return what of a stored notebook differs from what these cells make, pictures aside; or None."""
+    found = [Cell(cell["cell_type"], "".join(cell["source"])) for cell in stored["cells"]]
+    if tuple(found) != tuple(cells):
+        return "other cells"
+    pairs = zip(stored["cells"], notebook()["cells"], strict=True)
+    if any(_without_pictures(old) != _without_pictures(new) for old, new in pairs):
+        return "other outputs"
+    return None
+
+
+def _without_pictures(cell: dict[str, Any]) -> list[dict[str, Any]]:
+    outputs: list[dict[str, Any]] = copy.deepcopy(cell.get("outputs", []))
+    for output in outputs:
+        output.get("data", {}).pop("image/png", None)
+    return outputs
 
 
 def main() -> int:
     """Write or check the notebook."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare the cells, write nothing")
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
     if parser.parse_args().check:
-        if NOTEBOOK.exists() and cells_of(NOTEBOOK) == CELLS:
+        stored = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+        has = difference(stored, CELLS)
+        if has is None:
             return 0
-        print(f"{NOTEBOOK.name} has other cells: run `make notebook`", file=sys.stderr)
+        print(f"{NOTEBOOK.name} has {has}: run `make notebook`", file=sys.stderr)
         return 1
     text = json.dumps(notebook(), indent=1, ensure_ascii=False)
     NOTEBOOK.write_text(text + "\n", encoding="utf-8")

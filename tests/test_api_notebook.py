@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ROOT
+from small_store import Kernel, opened
 
 import nsysconv
-from nsysconv.api.open_profile import ShownReport
+from nsysconv.api.shown_report import ShownReport
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 NO_GPU = NSYS / "no_gpu-3.25.0.sqlite"
@@ -49,6 +50,19 @@ def test_names_are_found_before_anything_is_loaded(tmp_path: Path) -> None:
     names, large, _ = json.loads(out)
     assert set(nsysconv.__all__) <= set(names)
     assert large == [], "a notebook waits for what it uses only"
+
+
+def test_nothing_but_public_names_is_offered(tmp_path: Path) -> None:
+    """Before and after the library was used."""
+    code = """
+        import sys
+        import nsysconv
+        before = dir(nsysconv)
+        nsysconv.open(sys.argv[1]).close()
+        nsysconv.errors
+        print([name for name in (*before, *dir(nsysconv)) if name[:2] != "__"])
+        """
+    assert fresh(code, tmp_path).strip() == str([*sorted(nsysconv.__all__)] * 2)
 
 
 def test_help_says_what_a_function_takes(tmp_path: Path) -> None:
@@ -166,6 +180,21 @@ def test_every_report_is_shown(name: str, tmp_path: Path) -> None:
     assert len(repr(report)) < 100
 
 
+@pytest.mark.parametrize("width", [60, 100])
+def test_a_printed_report_fits(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    name = "void at::native::vectorized_elementwise_kernel<4, at::native::Functor<float>>(int, {})"
+    with opened(*(Kernel(i, i + 1, i, name=name.format(i)) for i in range(1, 31))) as profile:
+        report = profile.report("kernels")
+    lines = str(report).splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum("at::native" in line for line in lines) == 20
+    assert any("20 of 30 rows" in line for line in lines)
+    assert report.to_arrow().num_rows == 30
+    monkeypatch.delenv("COLUMNS")
+    assert width < max(map(len, str(report).splitlines())) <= 120
+
+
 def test_a_closed_profile_says_so() -> None:
     with nsysconv.open(BASIC) as profile:
         report = profile.report("kernels")
@@ -195,6 +224,7 @@ def test_one_word_is_not_its_letters() -> None:
     assert nsysconv.reports(names="kernels").row_count == 1
     found = nsysconv.compare(BASIC, BASIC, "overview", fail_on="overview.kernel_sum_ns:9%")
     assert (found.reports[0].name, found.exit_status) == ("diff_overview", 0)
+    assert repr(found) == f"<DiffResult {found.answer}>"
     with pytest.raises(nsysconv.errors.CaptureError, match="the line is a text"):
         nsysconv.profile("nsys profile -o report true")
     with pytest.raises(nsysconv.errors.CaptureError, match="'letters'"):
@@ -243,7 +273,7 @@ def store(path: str) -> nsysconv.ImportResult:
 REVEALED = [
     "nsysconv.api.open_profile.OpenProfile",
     "tuple[str, ...]",
-    "nsysconv.api.open_profile.ShownReport",
+    "nsysconv.api.shown_report.ShownReport",
     "pandas.DataFrame",
     "list[dict[str, Any]]",
     "tuple[nsysconv.errors.NsysconvError, ...]",

@@ -206,9 +206,21 @@ def test_mistakes_are_usage_errors(arguments: list[str], words: list[str], tmp_p
     assert listing(tmp_path) == ["job.sqlite"]
 
 
+def test_names_are_there_unless_refused(tmp_path: Path) -> None:
+    """And the flag that asked for them before they were always there is still understood."""
+    found = {}
+    for flags in ((), ("--names",), ("--no-names",)):
+        made = tmp_path / f"out{''.join(flags)}"
+        outcome = run("export", str(BASIC), "--to", "arrow", *flags, "-o", str(made), cwd=tmp_path)
+        assert outcome.status == 0, outcome.err
+        found[flags] = pa.ipc.open_file(made / "kernel.arrow").schema.names
+    assert found[()] == found[("--names",)]
+    assert set(found[()]) - set(found[("--no-names",)]) == {"name", "short_name", "mangled_name"}
+
+
 def test_an_export_loads_no_pandas(tmp_path: Path) -> None:
     commands = [
-        (to, ["export", str(BASIC), "--to", to, "--names", "--time", "0:90us", "-o", str(tmp_path / to)])
+        (to, ["export", str(BASIC), "--to", to, "--time", "0:90us", "-o", str(tmp_path / to)])
         for to in ("parquet", "arrow")
     ]
     found = loaded([commands], CHILD_ENVIRONMENT)

@@ -110,7 +110,7 @@ def test_an_export_holds_what_the_store_holds(path: Path, tmp_path: Path) -> Non
     store = tmp_path / "job.db"
     if not imported(store, path):
         pytest.skip("no profile: made to be refused")
-    made = export_profiles(store, "parquet", tmp_path / "out")
+    made = export_profiles(store, "parquet", tmp_path / "out", names=False)
     there = stored(store)
     ours = exported(made.path) if len(there["profile"]) == 1 else partitions(made.path)
     assert ours == there
@@ -151,7 +151,7 @@ def summed(folder: Path, table: str, names: list[str]) -> tuple[float, ...]:
 @pytest.mark.parametrize("path", PER_SOURCE, ids=name_of)
 def test_arrow_files_hold_what_the_store_holds(path: Path, tmp_path: Path) -> None:
     assert imported(tmp_path / "job.db", path)
-    export_profiles(tmp_path / "job.db", "arrow", tmp_path / "out")
+    export_profiles(tmp_path / "job.db", "arrow", tmp_path / "out", names=False)
     assert exported(tmp_path / "out", "arrow") == stored(tmp_path / "job.db")
 
 
@@ -205,9 +205,9 @@ def test_a_wrong_cell_in_place_is_left_out_as_in_an_import(
     connection.close()
     assert imported(tmp_path / "job.db", source)
     there = export_profiles(
-        tmp_path / "job.db", "parquet", tmp_path / "there", slice=part, names=True
+        tmp_path / "job.db", "parquet", tmp_path / "there", slice=part
     )
-    here = export_profiles(source, "parquet", tmp_path / "here", slice=part, names=True)
+    here = export_profiles(source, "parquet", tmp_path / "here", slice=part)
     assert here.written.notes == there.written.notes
     assert [note.slug for note in here.written.notes] != []
     for event in ("kernel", "memcpy", "api_call"):
@@ -222,7 +222,7 @@ def test_types_are_the_schema_s(tmp_path: Path) -> None:
     rows = [Range(i, i + 1, f"r{i}") for i in range(3)]
     totals = [Total("range", 1, 5, name="a"), Total("range", 1, 5, name="b", med=1.5, stddev=None)]
     write(tmp_path / "s.db", *rows, *totals)
-    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out")
+    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out", names=False)
     for name, table in every_table(tmp_path / "out").items():
         declared = schema.metadata.tables[name].columns
         assert table.column_names == [column.name for column in declared]
@@ -239,7 +239,7 @@ def test_nulls_and_texts_of_many_batches(tmp_path: Path, monkeypatch: pytest.Mon
     rows = [Operator(1, 2, "a"), Kernel(None, None, None, occupancy=None), Kernel(3, 5, 1, occupancy=7),
             Total("kernel", 1), Total("kernel", 2, med=2.5)]  # fmt: skip
     write(tmp_path / "s.db", *rows, threads={(1, 11): {"name": None}, (1, 12): {"name": "worker"}})
-    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out")
+    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out", names=False)
     assert exported(tmp_path / "out") == stored(tmp_path / "s.db")
     assert pq.ParquetFile(tmp_path / "out" / "kernel.parquet").num_row_groups == 2
 
@@ -250,7 +250,7 @@ def test_text_that_is_no_utf8_keeps_its_readable_part(tmp_path: Path) -> None:
     connection.execute("UPDATE range SET text = CAST(x'62ff64' AS TEXT) WHERE text = 'text'")
     connection.commit()
     connection.close()
-    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out", names=True)
+    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out")
     assert opened(tmp_path / "out", "range").column("text").to_pylist() == ["good", "b�d"]
 
 
@@ -271,7 +271,7 @@ def test_columns_and_tables_say_what_they_are(tmp_path: Path) -> None:
 
 
 def test_every_column_has_its_comment(tmp_path: Path) -> None:
-    export_profiles(NSYS / "cpu_side-3.28.1.sqlite", "parquet", tmp_path / "out", names=True)
+    export_profiles(NSYS / "cpu_side-3.28.1.sqlite", "parquet", tmp_path / "out")
     for name, table in every_table(tmp_path / "out").items():
         for field in table.schema:
             assert field.metadata[b"comment"], f"{name}.{field.name}"
@@ -292,7 +292,7 @@ def test_texts_are_beside_their_numbers(tmp_path: Path) -> None:
         Range(0, 1, "step"),
     )
     for to in ENDINGS:
-        export_profiles(tmp_path / "s.db", to, tmp_path / to, names=True)
+        export_profiles(tmp_path / "s.db", to, tmp_path / to)
 
         def column(table: str, name: str, to: str = to) -> list[Any]:
             values = opened(tmp_path / to, table, to).column(name)
@@ -322,14 +322,14 @@ def test_a_range_has_its_registered_name_or_its_text(tmp_path: Path) -> None:
     connection.execute("UPDATE range SET text = NULL, name_id = 1 WHERE text = 'other'")
     connection.commit()
     connection.close()
-    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out", names=True)
+    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out")
     found = opened(tmp_path / "out", "range")
     assert found.column("name").to_pylist() == ["own", "registered"]
     assert found.column("text").to_pylist() == ["own", None]
 
 
 def test_without_names_there_are_the_schema_s_columns_only(tmp_path: Path) -> None:
-    export_profiles(BASIC, "parquet", tmp_path / "out")
+    export_profiles(BASIC, "parquet", tmp_path / "out", names=False)
     expected = [column.name for column in schema.kernel.columns]
     assert opened(tmp_path / "out", "kernel").column_names == expected
 
@@ -337,7 +337,7 @@ def test_without_names_there_are_the_schema_s_columns_only(tmp_path: Path) -> No
 def test_no_two_columns_of_a_table_have_one_name(tmp_path: Path) -> None:
     for path in (NSYS / "cpu_side-3.28.1.sqlite", FIXTURES / "kineto" / "training-2.13.json"):
         folder = tmp_path / path.name
-        export_profiles(path, "parquet", folder, names=True)
+        export_profiles(path, "parquet", folder)
         for name, table in every_table(folder).items():
             assert len(set(table.column_names)) == table.num_columns, name
 
@@ -346,7 +346,7 @@ def test_many_names_come_back(tmp_path: Path) -> None:
     """More names than a dictionary page of Parquet holds."""
     names = [f"kernel {i} " + "x" * 100 for i in range(20_000)]
     write(tmp_path / "s.db", *(Kernel(i, i + 1, i, name=name) for i, name in enumerate(names)))
-    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out", names=True)
+    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out")
     assert opened(tmp_path / "out", "kernel").column("name").to_pylist() == names
 
 
@@ -361,7 +361,7 @@ def test_a_slice_has_its_rows_only(tmp_path: Path) -> None:
         Call(0, 2, 1), Call(11, 12, 2),
     )  # fmt: skip
     part = Slice(time=(10, 20))
-    made = export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out", slice=part, names=True)
+    made = export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out", slice=part)
     assert opened(made.path, "kernel").column("name").to_pylist() == ["inside", "across"]
     assert opened(made.path, "api_call").column("correlation_id").to_pylist() == [2]
     assert not (made.path / "memcpy.parquet").exists()
@@ -392,7 +392,7 @@ def test_rows_without_place_in_a_slice_are_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", [Slice(time=(20_000, 90_000)), Slice(devices=(0,)), Slice(name="saxpy"),
                                   Slice(range="*", projected=True)], ids=repr)  # fmt: skip
 def test_sums_of_slices_are_the_reports(part: Slice, tmp_path: Path) -> None:
-    export_profiles(BASIC, "parquet", tmp_path / "out", slice=part, names=True)
+    export_profiles(BASIC, "parquet", tmp_path / "out", slice=part)
     with nsysconv.open(BASIC) as profile:
         assert by_name(opened(tmp_path / "out", "kernel")) == kernel_report(profile, part)
 
@@ -433,7 +433,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def partitioned(ranks: Path) -> Path:
     """That store as a folder of Parquet files."""
-    return export_profiles(ranks, "parquet", ranks.with_name("out"), names=True).path
+    return export_profiles(ranks, "parquet", ranks.with_name("out")).path
 
 
 def files_of(folder: Path) -> list[str]:
@@ -452,7 +452,7 @@ def test_several_profiles_are_cut_by_run_and_rank(partitioned: Path) -> None:
 
 
 def test_partitions_hold_what_the_store_holds(ranks: Path, tmp_path: Path) -> None:
-    export_profiles(ranks, "parquet", tmp_path / "out")
+    export_profiles(ranks, "parquet", tmp_path / "out", names=False)
     assert partitions(tmp_path / "out") == stored(ranks)
 
 
@@ -527,7 +527,7 @@ def test_run_of_two_profiles_is_written_once(ranks: Path, tmp_path: Path) -> Non
     connection.execute("UPDATE run SET label = 'job'")
     connection.commit()
     connection.close()
-    export_profiles(store, "parquet", tmp_path / "out")
+    export_profiles(store, "parquet", tmp_path / "out", names=False)
     assert partitions(tmp_path / "out") == stored(store)
     assert files_of(tmp_path / "out" / "kernel") == [
         "run=job/rank=0/part-1.parquet", "run=job/rank=1/part-2.parquet"]  # fmt: skip
@@ -552,7 +552,7 @@ def polars() -> Any:
 
 @pytest.mark.parametrize("path", PER_SOURCE, ids=name_of)
 def test_duckdb_and_polars_find_the_sums_of_the_report(path: Path, tmp_path: Path) -> None:
-    export_profiles(path, "parquet", tmp_path / "out", names=True)
+    export_profiles(path, "parquet", tmp_path / "out")
     with nsysconv.open(path) as profile:
         expected = kernel_report(profile)
     file = tmp_path / "out" / "kernel.parquet"
@@ -591,7 +591,7 @@ def test_duckdb_and_polars_read_odd_labels(odd_labels: tuple[Path, Sums]) -> Non
 
 def test_polars_reads_arrow_files(tmp_path: Path) -> None:
     pl = polars()
-    export_profiles(BASIC, "arrow", tmp_path / "out", names=True)
+    export_profiles(BASIC, "arrow", tmp_path / "out")
     frame = pl.read_ipc(tmp_path / "out" / "kernel.arrow")
     with nsysconv.open(BASIC) as profile:
         expected = kernel_report(profile)
@@ -600,7 +600,9 @@ def test_polars_reads_arrow_files(tmp_path: Path) -> None:
 
 
 PAGE = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
-SNIPPETS = re.findall(r"^```(sql|python)\n(.*?)^```$", PAGE, re.M | re.S)
+# Those that take a profile are files of examples/ and run by test_api_events.py.
+SNIPPETS = [(kind, code) for kind, code in re.findall(r"^```(sql|python)\n(.*?)^```$", PAGE, re.M | re.S)
+            if "sys.argv" not in code]  # fmt: skip
 
 
 def test_the_page_has_examples() -> None:
@@ -615,7 +617,7 @@ def test_examples_of_the_page_run(
     folder = partitioned
     if "kernel/" not in code:
         folder = tmp_path / "out"
-        export_profiles(BASIC, "arrow" if ".arrow" in code else "parquet", folder, names=True)
+        export_profiles(BASIC, "arrow" if ".arrow" in code else "parquet", folder)
     monkeypatch.chdir(folder)
     if kind == "sql":
         assert duckdb_sums(code) != []

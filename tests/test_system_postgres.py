@@ -159,12 +159,17 @@ def test_an_export_is_that_of_a_file(url: Url, tmp_path: Path) -> None:
     source, file = NSYS / "ranges-3.28.1.sqlite", tmp_path / "store.db"
     for place, made in ((url, "one"), (file, "two")):
         api.import_files([source], place)
-        api.export_profiles(place, "parquet", tmp_path / made, names=True)
+        api.export_profiles(place, "parquet", tmp_path / made)
     names = sorted(path.name for path in (tmp_path / "two").iterdir())
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == names != []
     for name in names:
         one, two = (pq.read_table(tmp_path / made / name) for made in ("one", "two"))
         assert one.equals(two, check_metadata=True), name
+    with api.open(url) as profile:
+        kernels = pq.read_table(tmp_path / "two" / "kernel.parquet")
+        assert profile.events("kernel").to_pylist() == kernels.to_pylist()
+        counted = profile.sql("select count(*) as n from kernel")
+        assert counted.rows() == [{"n": kernels.num_rows}]
 
 
 def test_a_store_in_a_schema_of_its_own(url: Url) -> None:

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from nsysconv.api.exporting import Exported, export_profiles
     from nsysconv.api.html_report import page
     from nsysconv.api.importing import ImportResult, import_files
-    from nsysconv.api.open_profile import OpenProfile, ShownReport, open  # noqa: A004 - as gzip.open
+    from nsysconv.api.open_profile import OpenProfile, open  # noqa: A004 - as gzip.open
     from nsysconv.api.profile_file import FileResult
     from nsysconv.api.profile_info import info, reports, runs, sql
     from nsysconv.api.reporting import report_on
+    from nsysconv.api.shown_report import ShownReport
     from nsysconv.capture.stage_out import Captured
     from nsysconv.timeline.slices import Percent, Slice
 
@@ -54,9 +55,10 @@ _MODULES = {
     "nsysconv.api.exporting": ("Exported", "export_profiles"),
     "nsysconv.api.importing": ("ImportResult", "import_files"),
     "nsysconv.api.profile_file": ("FileResult",),
-    "nsysconv.api.open_profile": ("OpenProfile", "ShownReport", "open"),
+    "nsysconv.api.open_profile": ("OpenProfile", "open"),
     "nsysconv.api.html_report": ("page",),
     "nsysconv.api.reporting": ("report_on",),
+    "nsysconv.api.shown_report": ("ShownReport",),
     "nsysconv.capture.stage_out": ("Captured",),
     "nsysconv.timeline.slices": ("Percent", "Slice"),
 }

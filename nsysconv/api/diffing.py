@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile, ShownReport, Side, shown_report
+from nsysconv.api.open_profile import OpenProfile, Side, shown_report
+from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
 from nsysconv.diff import account, change, comparability, gate, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
@@ -72,6 +73,10 @@ class DiffResult:
     headline: ShownReport
     reports: tuple[ShownReport, ...]
     exit_status: int
+
+    def __repr__(self) -> str:
+        """Return the answer, on one line."""
+        return f"<{type(self).__name__} {self.answer}>"
 
 
 def compare(

@@ -36,7 +36,7 @@ def export_profiles(
     path: StrPath | None = None,
     *,
     slice: Slice | None = None,  # noqa: A002 - what it is
-    names: bool = False,
+    names: bool = True,
     say: Say = silent,
 ) -> Exported:
     """Write the profiles of a target to another format.
@@ -44,7 +44,7 @@ def export_profiles(
     `target` is a store (all its profiles; `job.db@LABEL`, `@ID`, `@rank=N` some of them) or a profile
     file, which is read in place. `to` is the format, by default the one that the suffix of `path` names.
     Without `path` it is STEM with the format's usual ending, in the current folder. `slice` says what of
-    each profile is written, None all of it. `names`: ids of names and codes come with their texts.
+    each profile is written, None all of it. `names` puts texts beside ids of names and codes in tables.
     The file or folder appears when it is complete. Raises UsageError where something has its name
     already, where no format is given, and where the format cannot hold what is asked for; InputError
     where the target cannot be read.

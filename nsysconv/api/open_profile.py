@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -11,10 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsysconv import queries
+from nsysconv import queries, schema
+from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import Say, Target, Words, files_of, several, silent
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import InputError, NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
 from nsysconv.store.address import Url
@@ -29,7 +30,7 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, totals
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import pyarrow as pa
 
     from nsysconv.api.profile_file import ProfileFile
 
@@ -39,46 +40,6 @@ SPLITS = ("device", "rank")
 
 _MOST_CHOICES = 20
 """The number of profiles that are listed where one of several has to be named."""
-
-
-@dataclass(frozen=True)
-class ShownReport(Report):
-    """A report that a notebook shows as a table, `print` as text, and that can be drawn.
-
-    `to_pandas`, `to_arrow` and `rows` give its rows; `table` is None, and these have none, if it was
-    not recorded. It holds nothing open.
-    """
-
-    def plot(self) -> Figure:
-        """Draw the report; a notebook shows the figure and `savefig` writes it.
-
-        Needs matplotlib (`pip install 'nsysconv[plot]'`). Raises UsageError without it, or if the report
-        has no picture or was not answered.
-        """
-        from nsysconv.render import pictures
-
-        return pictures.draw(self)
-
-    def _repr_html_(self) -> str:
-        from nsysconv.render import html
-
-        return html.fragment(self)
-
-    def __str__(self) -> str:
-        """Return the report as `nsysconv report` prints it."""
-        from nsysconv.render import text
-        from nsysconv.render.contract import Options
-
-        out = io.StringIO()
-        text.render([self], out, Options())
-        return out.getvalue().rstrip("\n")
-
-    def __repr__(self) -> str:
-        """Return the name and size of the report, on one line."""
-        if self.table is None:
-            return f"<{type(self).__name__} {self.name}: not recorded>"
-        rows = f"{self.table.num_rows} of {self.row_count}"
-        return f"<{type(self).__name__} {self.name}, rows: {rows}, columns: {len(self.columns)}>"
 
 
 @dataclass(frozen=True)
@@ -159,11 +120,16 @@ class OpenProfile:
     """
 
     def __init__(
-        self, profile: Profile, resources: ExitStack, file: ProfileFile | None = None
+        self,
+        profile: Profile,
+        place: Location,
+        resources: ExitStack,
+        file: ProfileFile | None = None,
     ) -> None:
         """Take over `resources`, to be closed with it; `file` is read in place, None for a store."""
         self.timeline = Timeline(profile)
         self.profile = profile
+        self._place = place
         self._resources = resources
         self._is_closed = False
         self._file = file
@@ -188,6 +154,65 @@ class OpenProfile:
         """Close the file; a second call does nothing."""
         self._is_closed = True
         self._resources.close()
+
+    @property
+    def id(self) -> int:
+        """Return its number in the store, which tables have as `profile_id`."""
+        return self.profile.id
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Return what was dropped, guessed or approximated in all that was read so far."""
+        return self.profile.notes
+
+    def events(
+        self,
+        kind: str,
+        columns: Words | None = None,
+        *,
+        slice: Slice | None = None,  # noqa: A002
+    ) -> pa.Table:
+        """Return the events of one kind as an Arrow table, one row each, as `export` writes them.
+
+        `kind` is a table of events in docs/schema.md: kernel, memcpy, api_call, range, operator, …
+        Columns are the table's, times in ns and sizes in bytes as integers; beside ids of names is
+        `name` (and `short_name`, …), beside codes `direction_name` and the like, dictionary-encoded.
+        `columns` says which of them, and in which order (None: all): what is not asked for is not read.
+        `slice` says which events (None: all). All rows are in memory at once. Python functions are rows
+        of `operator`; those of a file are there if it was opened to include them. `notes` has what was
+        dropped on the way.
+
+        Raises NotRecorded if the profile lacks such events, and returns a table without rows where they
+        would have been recorded and there were none. Raises UsageError for an unknown kind or column, and
+        if the profile is closed.
+        """
+        self._check_open()
+        if kind not in schema.EVENT_TABLES:
+            hint = available_hint(kind, list(schema.EVENT_TABLES))
+            raise UsageError(f"no events of kind {kind!r}", hint=hint)
+        from nsysconv.export.tables import event_table
+
+        fact, profile = schema.EVENT_TABLES[kind], self.profile
+        if fact not in profile.facts and not profile.row_count(kind):
+            advice = profile.advice.get(fact)
+            raise NotRecorded(kind, [fact], [advice] if advice else [])
+        wanted = None if columns is None else several(columns)
+        return event_table(_cut(self.timeline, slice), kind, wanted)
+
+    def sql(self, text: str) -> ShownReport:
+        """Return the rows of a query on the tables of the store; docs/schema.md describes them.
+
+        A store's tables hold all of its profiles: `where profile_id = …` chooses this one (`id`), and a
+        note says so where a query of several profiles does not. A file is imported into a private store
+        at the first query, which is removed when the profile is closed. The rest is as in `sql`.
+        """
+        self._check_open()
+        place = self._place if self._file is None else self._file.copy()
+        notes, count = [], self.profile.count_in_store()
+        if count > 1 and "profile_id" not in text.lower():
+            words = f"rows may be of all {count:,} profiles; this one is profile_id {self.id}"
+            notes.append(Note("query-of-all-profiles", Severity.INFO, words))
+        return query_report(place, text, notes)
 
     def report(
         self,
@@ -375,7 +400,7 @@ def open(  # noqa: A001 - as gzip.open
     with ExitStack() as stack:
         store, file = _open_store(place, stack, say, several(include))
         profile = _select_one(store, place, selector)
-        return OpenProfile(profile, stack.pop_all(), file)
+        return OpenProfile(profile, place, stack.pop_all(), file)
     raise AssertionError("unreachable")
 
 
@@ -391,7 +416,7 @@ def open_all(
     """Open what `select_profiles` returns for as long as the stack is open; raise as that and `open`."""
     store, file = _open_store(place, stack, say, include)
     profiles = select_profiles(store, place, selector, one_run=one_run)
-    return [OpenProfile(each, ExitStack(), file) for each in profiles]
+    return [OpenProfile(each, place, ExitStack(), file) for each in profiles]
 
 
 class SeveralChoicesError(UsageError):
@@ -439,8 +464,8 @@ def _open_store(
         return stack.enter_context(reading(place)), None
     from nsysconv.api.profile_file import ProfileFile
 
-    file = stack.enter_context(ProfileFile(path, say))
-    return file.store(frozenset(include)), file
+    file = stack.enter_context(ProfileFile(path, say, include))
+    return file.store(), file
 
 
 def profile_path(place: Location) -> Path | None:

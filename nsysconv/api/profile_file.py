@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -472,9 +472,11 @@ def _identity(sha256: str, importer: Importer, options: ImportOptions) -> str:
 class ProfileFile(AbstractContextManager["ProfileFile"]):
     """Stores over a profile file, open as long as it; `on_request`: facts to be asked for."""
 
-    def __init__(self, path: Path, say: Say) -> None:
-        """Open the file. Raises InputError if it cannot be read."""
+    def __init__(self, path: Path, say: Say, include: Iterable[str] = ()) -> None:
+        """Open the file, `include` in all stores over it. Raises InputError if it cannot be read."""
         self._path = path
+        self._include = frozenset(include)
+        self._copies: dict[frozenset[str], Path] = {}
         self._open = ExitStack()
         with ExitStack() as stack:
             self._probe = stack.enter_context(detection.open_probe(path, say))
@@ -487,17 +489,24 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         """Close the file and the stores over it."""
         self._open.close()
 
-    def store(self, include: frozenset[str]) -> Store:
-        """Return a store over the file, or a copy of its rows if need be, with those to include."""
-        origin, recordings = self._source(include)
+    def store(self, more: frozenset[str] = frozenset()) -> Store:
+        """Return a store over the file, or a copy of its rows if need be, `more` included, too."""
+        origin, recordings = self._source(self._include | more)
         store = self._open.enter_context(open_virtual_store(next(recordings()), origin))
         if store is None:
-            store = self._open.enter_context(reading(self._copy(origin, recordings)))
+            store = self._open.enter_context(reading(self.copy(more)))
         return store
 
-    def copy(self) -> Path:
-        """Make a store in a private folder, with the rows that an import would make; return its path."""
-        return self._copy(*self._source(frozenset()))
+    def copy(self, more: frozenset[str] = frozenset()) -> Path:
+        """Return a store in a private folder, with the rows that an import would make, made once."""
+        include = self._include | more
+        if include not in self._copies:
+            origin, recordings = self._source(include)
+            store = self._open.enter_context(private_folder()) / "store.db"
+            with writing(store) as writer:
+                writer.add(recordings(), lambda: origin, silent)
+            self._copies[include] = store
+        return self._copies[include]
 
     def _source(self, include: frozenset[str]) -> tuple[Origin, Callable[[], Iterator[Recording]]]:
         label = detection.profile_label(self._path)
@@ -510,9 +519,3 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
                 yield with_ranks(recording, claims)
 
         return origin, recordings
-
-    def _copy(self, origin: Origin, recordings: Callable[[], Iterator[Recording]]) -> Path:
-        store = self._open.enter_context(private_folder()) / "store.db"
-        with writing(store) as writer:
-            writer.add(recordings(), lambda: origin, silent)
-        return store

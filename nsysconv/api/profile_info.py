@@ -11,14 +11,15 @@ from typing import Any
 
 from nsysconv import queries
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile, ShownReport, shown_report
+from nsysconv.api.open_profile import OpenProfile, shown_report
+from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
 from nsysconv.report import Column, Said, Unit, human, report_table, utc
 from nsysconv.store import runs as stored_runs
-from nsysconv.store.location import ask, parse_location, reading, split_target
+from nsysconv.store.location import parse_location, reading, split_target
 from nsysconv.store.location import redacted_target as shown_target
 from nsysconv.store.read import Profile
 from nsysconv.store.write import tags_of
@@ -424,12 +425,4 @@ def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
             from nsysconv.api.profile_file import ProfileFile
 
             where = stack.enter_context(ProfileFile(file, say)).copy()
-        table = ask(where, text)
-    kinds = [(field.name, str(field.type)) for field in table.schema]
-    columns = tuple(
-        Column(
-            name, Unit.ID if kind in ("int64", "double") else Unit.TEXT, "", real=kind == "double"
-        )
-        for name, kind in kinds
-    )
-    return ShownReport("sql", "", columns, table, row_count=table.num_rows)
+        return query_report(where, text)

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api import inputs, open_profile
-from nsysconv.api.open_profile import OpenProfile, ReportOptions, ShownReport, shown_report
+from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_report
+from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import Workers
 from nsysconv.api.workers import workers as workers_for
@@ -154,7 +155,7 @@ class _Target:
                 self.place, self.selector, stack, say, include=include, one_run=one_run
             )
         store = stack.enter_context(reading(self.place))
-        return [OpenProfile(store.profile(self.profile), ExitStack())]
+        return [OpenProfile(store.profile(self.profile), self.place, ExitStack())]
 
     def absolute(self) -> _Target:
         return self if isinstance(self.place, Url) else replace(self, place=self.place.absolute())

@@ -425,10 +425,7 @@ def sql(
     epilog=examples(
         ("nsysconv export report1.sqlite --to perfetto", "a trace for ui.perfetto.dev"),
         ("nsysconv export job.db --step 3 -o step3.json.gz", "a step for chrome://tracing"),
-        (
-            "nsysconv export job.db --names -o job-parquet/ --to parquet",
-            "tables for pandas or DuckDB",
-        ),
+        ("nsysconv export job.db --to parquet -o job-parquet/", "tables for pandas or DuckDB"),
     ),
 )
 @takes_slice
@@ -460,8 +457,11 @@ def export(
     ] = None,
     names: Annotated[
         bool,
-        shown_option("--names", help="Write names and words beside the numbers for them."),
-    ] = False,
+        shown_option(
+            "--names/--no-names",
+            help="In tables, names and words beside the numbers for them, or the numbers alone.",
+        ),
+    ] = True,
     **part: Any,
 ) -> int:
     """Write whole profiles, or slices of them, to another format."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -304,9 +303,6 @@ def _moment(text: str) -> Moment:
 
 # -- where reports go
 
-_NARROWEST = 40
-# Of text that is read elsewhere: in a log, a mail, a pager.
-_WIDTH = 120
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
 
@@ -395,7 +391,7 @@ def _write_file(
     draw: Render, reports: Sequence[Report], path: Path, inputs: Iterable[str], wide: bool
 ) -> None:
     _check_replaceable(path, inputs)
-    options = Options(width=None if wide else _WIDTH)
+    options = Options(width=None if wide else render.WIDTH_ELSEWHERE)
     try:
         write_atomically(path, lambda file: draw(reports, file, options))
     except OSError as error:
@@ -416,16 +412,10 @@ def _check_replaceable(path: Path, inputs: Iterable[str]) -> None:
             raise UsageError(what, where=str(path), hint="Name another file with -o.")
 
 
-def _width_elsewhere() -> int:
-    # As shells say it, whoever reads what is written to a pipe.
-    columns = os.environ.get("COLUMNS", "")
-    return max(int(columns), _NARROWEST) if columns.isdecimal() and int(columns) else _WIDTH
-
-
 def _terminal_options(wide: bool) -> Options:
+    width = None if wide else render.width_of(sys.stdout)
     if not sys.stdout.isatty():
-        return Options() if wide else Options(width=_width_elsewhere())
-    width = None if wide else max(shutil.get_terminal_size().columns, _NARROWEST)
+        return Options(width)
     # https://no-color.org; a dumb terminal would show the sequences themselves.
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return Options(width=width, color=not plain)
+    return Options(width, color=not plain)

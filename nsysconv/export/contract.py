@@ -15,7 +15,7 @@ from nsysconv.timeline.timeline import Timeline
 class Options:
     """Options of an export: `names` beside ids and codes; `compressed`, for a name in `.gz`."""
 
-    names: bool = False
+    names: bool = True
     compressed: bool = False
 
 

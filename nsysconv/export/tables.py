@@ -7,8 +7,9 @@ has a rank, by rank, in the way of Hive: `kernel/run=LABEL/rank=0/part-1.parquet
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nsysconv import schema
+from nsysconv.errors import UsageError, available_hint
 from nsysconv.export.contract import Options, Written
 from nsysconv.notes import Severity, merged
 from nsysconv.phases import phase
@@ -88,28 +90,58 @@ def write(
 def _write_table(
     timeline: Timeline, table: str, options: Options, path: Path, open_file: OpenFile
 ) -> int:
-    columns = list(_columns(timeline.profile, table, names=options.names))
+    rows_schema, batches = _rows(timeline, table, names=options.names)
+    count, writer = 0, None
+    with ExitStack() as stack:
+        for batch in stack.enter_context(closing(batches)):
+            if writer is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                writer = stack.enter_context(open_file(path, rows_schema))
+            writer.write_batch(batch)
+            count += len(batch)
+    return count
+
+
+def event_table(timeline: Timeline, table: str, wanted: Sequence[str] | None) -> pa.Table:
+    """Return the rows of an event table that belong to the slice, as `write` puts them into files.
+
+    `wanted` are columns, None for all. Raises UsageError for one that is not there.
+    """
+    if wanted is not None:
+        known = _column_names(table, names=True)
+        if unknown := next((name for name in wanted if name not in known), None):
+            what, every = f"no column {unknown!r} of {table}", "docs/schema.md has them."
+            raise UsageError(what, hint=available_hint(unknown, known, every))
+    rows_schema, batches = _rows(timeline, table, names=True, wanted=wanted)
+    with closing(batches), phase(f"read {table}"):
+        found = pa.Table.from_batches(batches, rows_schema)
+    return found if wanted is None else found.select(list(wanted))
+
+
+def _rows(
+    timeline: Timeline, table: str, *, names: bool, wanted: Sequence[str] | None = None
+) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
+    # The schema of a table's rows, and the rows of the slice, ROWS_AT_ONCE or fewer at a time.
+    columns = list(_columns(timeline.profile, table, names=names, wanted=wanted))
     comment = schema.metadata.tables[table].comment or ""
     metadata = {"comment": comment, "schema_version": str(schema.SCHEMA_VERSION)}
     ids = None
     if table in schema.EVENT_TABLES and not timeline.is_whole:
         metadata["slice"] = json.dumps(timeline.slice_description)
         ids = timeline.columns(table, ("id",))["id"]
-    file_schema = pa.schema([field for field, _ in columns], metadata=metadata)
-    count, writer = 0, None
-    with ExitStack() as stack:
-        batches = prefetched(timeline.profile.batches(table, ROWS_AT_ONCE))
-        for batch in stack.enter_context(closing(batches)):
-            rows = batch if ids is None else _with_ids(batch, ids)
-            if not len(rows):
-                continue
-            if writer is None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                writer = stack.enter_context(open_file(path, file_schema))
-            arrays = [values(rows) for _, values in columns]
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=file_schema))
-            count += len(rows)
-    return count
+    rows_schema = pa.schema([column.field for column in columns], metadata=metadata)
+    needed = {"id", *(source for column in columns for source in column.sources)}
+    sources = [each.name for each in schema.metadata.tables[table].c if each.name in needed]
+
+    def batches() -> Generator[pa.RecordBatch]:
+        with closing(prefetched(timeline.profile.batches(table, ROWS_AT_ONCE, sources))) as read:
+            for batch in read:
+                rows = batch if ids is None else _with_ids(batch, ids)
+                if len(rows):
+                    arrays = [column.values(rows) for column in columns]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=rows_schema)
+
+    return rows_schema, batches()
 
 
 def _partition(timeline: Timeline, table: str, has_ranks: bool) -> str:
@@ -121,8 +153,12 @@ def _partition(timeline: Timeline, table: str, has_ranks: bool) -> str:
     return f"{folder}/rank={next(iter(ranks)) if len(ranks) == 1 else _NO_RANK}"
 
 
-# A column of a file: its field, and the function that makes its values from a batch of the table.
-_Column = tuple[pa.Field, Callable[[pa.RecordBatch], pa.Array]]
+@dataclass(frozen=True)
+class _Column:
+    # A column of a file, and the function that makes its values from a batch with the `sources`.
+    field: pa.Field
+    sources: tuple[str, ...]
+    values: Callable[[pa.RecordBatch], pa.Array]
 
 
 def _with_ids(batch: pa.RecordBatch, ids: np.ndarray) -> pa.RecordBatch:
@@ -132,20 +168,47 @@ def _with_ids(batch: pa.RecordBatch, ids: np.ndarray) -> pa.RecordBatch:
     return batch.filter(pc.is_in(column, value_set=array_of(ids, "int")))
 
 
-def _columns(profile: Profile, table: str, *, names: bool) -> Iterator[_Column]:
+def _columns(
+    profile: Profile, table: str, *, names: bool, wanted: Sequence[str] | None
+) -> Iterator[_Column]:
+    # Those of `wanted` in the table's order, None: all of them.
     columns = schema.metadata.tables[table].columns
-    ids = [column.name for column in columns if names and schema.is_name_id(column)]
+    beside = _texts_beside(table) if names else {}
+    shown = set(_column_names(table, names=names) if wanted is None else wanted)
+    ids = [
+        column.name
+        for column in columns
+        if schema.is_name_id(column) and beside.get(column.name) in shown
+    ]
     used = profile.distinct(table, ids) if ids else {}
     for column in columns:
-        yield arrow_field(column), methodcaller("column", column.name)
-        # Behind ids and codes a column of their texts.
-        if names and column.info.get("codes"):
+        name = column.name
+        if name in shown:
+            yield _Column(arrow_field(column), (name,), methodcaller("column", name))
+        if beside.get(name) not in shown:
+            continue
+        if name in used:
+            texts = profile.names(used[name], plain=table == schema.api_call.name)
+        else:
             texts = dict(enumerate(column.info["codes"]))
-            yield _resolved(f"{column.name}_name", column.name, texts)
-        elif column.name in used:
-            texts = profile.names(used[column.name], plain=table == schema.api_call.name)
-            resolved = _resolved(column.name.removesuffix("_id"), column.name, texts)
-            yield _or_own_text(resolved) if table == schema.range_.name else resolved
+        resolved = _resolved(beside[name], name, texts)
+        yield _or_own_text(resolved) if table == schema.range_.name and name in used else resolved
+
+
+def _column_names(table: str, *, names: bool) -> list[str]:
+    beside = _texts_beside(table) if names else {}
+    return [*schema.metadata.tables[table].c.keys(), *beside.values()]
+
+
+def _texts_beside(table: str) -> dict[str, str]:
+    # By columns of ids and codes, what the columns of their texts are called.
+    found = {}
+    for column in schema.metadata.tables[table].columns:
+        if column.info.get("codes"):
+            found[column.name] = f"{column.name}_name"
+        elif schema.is_name_id(column):
+            found[column.name] = column.name.removesuffix("_id")
+    return found
 
 
 def _resolved(name: str, source: str, texts: dict[int, str]) -> _Column:
@@ -157,15 +220,15 @@ def _resolved(name: str, source: str, texts: dict[int, str]) -> _Column:
         indices = pc.index_in(batch.column(source), value_set=numbers)
         return pa.DictionaryArray.from_arrays(indices, dictionary)
 
-    return pa.field(name, kind, True, metadata), values
+    return _Column(pa.field(name, kind, True, metadata), (source,), values)
 
 
 def _or_own_text(registered: _Column) -> _Column:
-    field, registered_names = registered
     # No dictionary: each row may have another text.
     metadata = {"comment": "Its message: what `name_id` stands for, or `text`."}
 
     def values(batch: pa.RecordBatch) -> pa.Array:
-        return pc.coalesce(registered_names(batch).dictionary_decode(), batch.column("text"))
+        return pc.coalesce(registered.values(batch).dictionary_decode(), batch.column("text"))
 
-    return pa.field(field.name, pa.string(), True, metadata), values
+    field = pa.field(registered.field.name, pa.string(), True, metadata)
+    return _Column(field, (*registered.sources, "text"), values)

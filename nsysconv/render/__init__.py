@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import TextIO, cast
 
 from nsysconv.errors import UsageError
 from nsysconv.render.contract import Options, Render, RendererModule, check_single
@@ -13,6 +15,7 @@ from nsysconv.report import Report
 
 __all__ = [
     "FORMATS",
+    "WIDTH_ELSEWHERE",
     "Options",
     "Render",
     "check_count",
@@ -21,6 +24,7 @@ __all__ = [
     "lacks_notes",
     "renderer",
     "suffix",
+    "width_of",
 ]
 
 # Each is the name of a module of this package.
@@ -28,6 +32,22 @@ FORMATS = ("text", "csv", "tsv", "json", "markdown", "html", "column")
 
 _ONE_REPORT = ("csv", "tsv")
 _NO_ROOM_FOR_NOTES = (*_ONE_REPORT, "column")
+
+NARROWEST = 40
+"""The cells that a line of text has at least."""
+WIDTH_ELSEWHERE = 120
+"""The width of text that is read elsewhere: in a log, a mail, a pager."""
+
+
+def width_of(stream: TextIO) -> int:
+    """Return the width for text on a stream: its terminal's; else $COLUMNS; else WIDTH_ELSEWHERE."""
+    if stream.isatty():
+        return max(shutil.get_terminal_size().columns, NARROWEST)
+    # As shells say it, whoever reads what is written to a pipe.
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return max(int(columns), NARROWEST)
+    return WIDTH_ELSEWHERE
 
 
 def renderer(name: str) -> Render:

@@ -96,6 +96,12 @@ class Profile:
         # Of two threads that ask for columns of a table the second finds what the first has read.
         self._locks = {table: Lock() for table in schema.metadata.tables}
 
+    def count_in_store(self) -> int:
+        """Return how many profiles its store holds."""
+        count = sa.select(sa.func.count().label("count")).select_from(schema.profile)
+        (row,) = self._store.rows(count)
+        return int(row["count"])
+
     @property
     def notes(self) -> tuple[Note, ...]:
         """Return the notes of the import, and those that reading has added since."""

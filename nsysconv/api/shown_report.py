@@ -1,0 +1,74 @@
+"""Reports as callers of the library see them: in a notebook, printed, drawn; rows of a query as one."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nsysconv import queries
+from nsysconv.notes import Note
+from nsysconv.report import Column, Report, Unit
+from nsysconv.store.location import Location, ask
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class ShownReport(Report):
+    """A report that a notebook shows as a table, `print` as text, and that can be drawn.
+
+    `to_pandas`, `to_arrow` and `rows` give its rows; `table` is None, and these have none, if it was
+    not recorded. It holds nothing open.
+    """
+
+    def plot(self) -> Figure:
+        """Draw the report; a notebook shows the figure and `savefig` writes it.
+
+        Needs matplotlib (`pip install 'nsysconv[plot]'`). Raises UsageError without it, or if the report
+        has no picture or was not answered.
+        """
+        from nsysconv.render import pictures
+
+        return pictures.draw(self)
+
+    def _repr_html_(self) -> str:
+        from nsysconv.render import html
+
+        return html.fragment(self)
+
+    def __str__(self) -> str:
+        """Return the report as `nsysconv report` prints it: 20 rows, no line wider than the terminal.
+
+        Where there is no terminal lines have $COLUMNS characters, else 120. All rows are in `to_pandas`.
+        """
+        from nsysconv.render import text, width_of
+        from nsysconv.render.contract import Options
+
+        out = io.StringIO()
+        options = Options(width_of(sys.stdout))
+        text.render([self.limited(queries.ROWS_FOR_PEOPLE)], out, options)
+        return out.getvalue().rstrip("\n")
+
+    def __repr__(self) -> str:
+        """Return the name and size of the report, on one line."""
+        if self.table is None:
+            return f"<{type(self).__name__} {self.name}: not recorded>"
+        rows = f"{self.table.num_rows} of {self.row_count}"
+        return f"<{type(self).__name__} {self.name}, rows: {rows}, columns: {len(self.columns)}>"
+
+
+def query_report(place: Location, text: str, notes: Sequence[Note] = ()) -> ShownReport:
+    """Return the rows of a query on a store. Raises as `ask`."""
+    table = ask(place, text)
+    kinds = [(field.name, str(field.type)) for field in table.schema]
+    columns = tuple(
+        Column(
+            name, Unit.ID if kind in ("int64", "double") else Unit.TEXT, "", real=kind == "double"
+        )
+        for name, kind in kinds
+    )
+    return ShownReport("sql", "", columns, table, notes=tuple(notes), row_count=table.num_rows)
