@@ -268,9 +268,9 @@ def report(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A store of one run (of several: STORE@RUN, STORE@LABEL, STORE@ID, STORE@rank=N), a "
-            "profile file, which is read in place and stands for a store of its profiles, or a folder of "
-            "these, taken as one run."
+            help="A store of one run (of several: STORE@RUN, STORE@LABEL, STORE@ID, STORE@rank=N, "
+            "STORE@KEY=VALUE), a profile file, which is read in place and stands for a store of its "
+            "profiles, or a folder of these, taken as one run."
         ),
     ] = None,
     reports: Annotated[
@@ -436,8 +436,8 @@ def export(
     target: Annotated[
         str,
         typer.Argument(
-            help="A store, all profiles of it (STORE@LABEL, STORE@ID, STORE@rank=N: some), or a "
-            "profile file, which is read in place."
+            help="A store, all profiles of it (STORE@LABEL, STORE@ID, STORE@rank=N, "
+            "STORE@KEY=VALUE: some), or a profile file, which is read in place."
         ),
     ],
     to: Annotated[
@@ -502,8 +502,8 @@ def diff(
     base: Annotated[
         str,
         typer.Argument(
-            help="A store (STORE, STORE@LABEL), a profile file, a folder or a quoted glob. Profiles of "
-            "one run are its ranks, all others repeats."
+            help="A store (STORE, STORE@LABEL, STORE@KEY=VALUE), a profile file, a folder or a quoted "
+            "glob. Profiles of one run are its ranks, all others repeats."
         ),
     ],
     other: Annotated[str, typer.Argument(help="The same, to be compared with it.")],
