@@ -492,8 +492,8 @@ def export(
             "for CI: exit with 1 if worse",
         ),
         (
-            "nsysconv diff 'main-*.sqlite' 'new-*.sqlite' --limits limits.toml -f markdown",
-            "for a comment: limits that are kept with the code",
+            "nsysconv diff 'main-*.sqlite' 'new-*.sqlite' --limits limits.toml -f markdown --brief",
+            "a comment of 12 lines: limits that are kept with the code",
         ),
     ),
 )
@@ -557,6 +557,7 @@ def diff(
         ),
     ] = None,
     range_names: flags.RangeNamesOption = flags.RangeNames.GROUPED,
+    brief: flags.CommentOption = False,
     wide: flags.WideOption = False,
     split: flags.SplitOption = None,
     **part: Any,
@@ -579,7 +580,7 @@ def diff(
         range_names=range_names.value,
         split=split.value if split else None,
     )
-    return commands.diff(base, other, options, format, output, wide=wide)
+    return commands.diff(base, other, options, format, output, brief=brief, wide=wide)
 
 
 # `profile` has flags of its own; captures.py is all of it.
