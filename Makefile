@@ -20,7 +20,7 @@ export NO_MKDOCS_2_WARNING := 1
 OLDEST := .venv-oldest
 OLDEST_TESTS := golden api cli store_* page_reader* export* render_* importer_kineto_workloads importer_nsys_workloads
 
-.PHONY: help demo test test-slow test-oldest test-system check bench bench-peers findings-score verdict-power fuzz docs screenshots site golden fixtures notebook clean
+.PHONY: help demo test test-slow test-oldest test-system check bench bench-peers findings-score verdict-power fuzz docs screenshots site golden fixtures notebook dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,7 @@ check: $(STAMP)  ## style, types, import layers, generated pages, outputs and pi
 	$(BIN)/mkdocs build --site-dir $(SITE)
 	$(BIN)/python scripts/make_fixtures.py --check
 	$(BIN)/python scripts/make_notebook.py --check
+	$(BIN)/python scripts/make_man_page.py --check
 
 bench: $(STAMP)  ## measure all jobs beside baselines and peers, and write docs/performance.md: about an hour
 	$(BIN)/python benchmarks/run.py $(if $(REAL),--real $(REAL))
@@ -99,10 +100,11 @@ verdict-power: $(STAMP)  ## simulate how often verdicts of diff are right, and w
 fuzz: $(STAMP)  ## damaged and odd profiles for FUZZ_SECONDS, FUZZ_JOBS at a time: what becomes of each
 	$(BIN)/python fuzz/fuzz.py --seconds $(FUZZ_SECONDS) --jobs $(FUZZ_JOBS)
 
-docs: $(STAMP)  ## write the generated pages of docs/, the outputs that pages show, and pictures of reports
+docs: $(STAMP)  ## write the generated pages of docs/, the outputs that pages show, pictures, and the manual page
 	$(BIN)/python scripts/generate_docs.py
 	$(BIN)/python scripts/docs_console.py
 	$(BIN)/python scripts/docs_pictures.py
+	$(BIN)/python scripts/make_man_page.py
 
 screenshots: $(STAMP)  ## photograph the HTML pages for README and docs/ anew; needs Chromium
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,system]'
@@ -120,6 +122,9 @@ fixtures: $(STAMP)  ## rewrite the test profiles from their scripts
 
 notebook: $(STAMP)  ## run the example notebook of docs/ and write down what it shows
 	$(BIN)/python scripts/make_notebook.py
+
+dist: $(STAMP)  ## build wheel and sdist, check them, and use the wheel in an empty environment
+	$(BIN)/python scripts/make_dist.py
 
 clean:  ## remove what the other targets made, the environment included
 	rm -rf $(VENV) $(OLDEST) .oldest.txt $(DEMO) $(SITE) build dist *.egg-info .coverage

@@ -65,6 +65,7 @@ def cli_page() -> Iterator[str]:
             ("`job.db@report1`", "the profile of that label; `nsysconv runs job.db` lists them"),
             ("`job.db@2`", "the profile of that number"),
             ("`job.db@rank=3`", "the profile that holds the process of that rank"),
+            ("`job.db@commit=1f3a9c`", "the profiles with that tag (`import --tag commit=1f3a9c`)"),
         ),
     )
     yield ""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from docs_api import api_page
+from docs_ci import comment_block
 from docs_cli import cli_page
 from docs_messages import messages_page
 from docs_reports import reports_page
@@ -29,6 +30,11 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "messages.md": messages_page,
 }
 
+# Parts of pages that people write, by page and name: what lies between two marks.
+PARTS: dict[tuple[str, str], Callable[[], Iterator[str]]] = {
+    ("ci.md", "comment"): comment_block,
+}
+
 _MARK = "<!-- Written by scripts/generate_docs.py from the code. Do not edit; run `make docs`. -->"
 
 
@@ -38,13 +44,30 @@ def text_of(page: str) -> str:
     return "\n".join([title, "", _MARK, *rest]) + "\n"
 
 
+def with_part(page: str, name: str) -> str:
+    """Return the text of a page with one of its generated parts made anew. Raises ValueError without."""
+    begin, end = f"<!-- Written by `make docs`: {name}. -->\n", "<!-- End. -->\n"
+    text = (DOCS / page).read_text("utf-8")
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"docs/{page} has no place for the part {name}")
+    return "".join([before, begin, *(f"{line}\n" for line in PARTS[page, name]()), end, after])
+
+
 def stale() -> list[str]:
     """Return the pages that are missing or out of date."""
-    return [
+    pages = [
         page
         for page in PAGES
         if not (DOCS / page).exists() or (DOCS / page).read_text("utf-8") != text_of(page)
     ]
+    parts = [
+        page
+        for page, name in PARTS
+        if (DOCS / page).read_text("utf-8") != with_part(page, name)
+    ]
+    return pages + parts
 
 
 def main() -> int:
@@ -54,6 +77,8 @@ def main() -> int:
     if not parser.parse_args().check:
         for page in PAGES:
             (DOCS / page).write_text(text_of(page), "utf-8")
+        for page, name in PARTS:
+            (DOCS / page).write_text(with_part(page, name), "utf-8")
         return 0
     old = stale()
     for page in old:

@@ -1,4 +1,4 @@
-"""The jobs of docs/ci.md do what the page says: their lines are run, with a stand-in for nsys alone."""
+"""The scripts of docs/ci.md do what the page says: they are run, with a stand-in for nsys alone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 from conftest import CHILD_ENVIRONMENT, ROOT
 from diff_workloads import Copy, Launch, run_of
+from docs_ci import LIMITS
 from machine import REDUCE, SAXPY
 from write_nsys import write_nsys
 
@@ -49,70 +50,9 @@ def block(kind: str, first: str = "") -> str:
     return found
 
 
-# -- the lines of YAML that a shell gets
-
-
-def scripts(text: str) -> dict[str, str]:
-    """Shell scripts by the name of their step or job, of the little YAML that the page keeps to."""
-    lines, found, name = text.splitlines(), dict[str, str](), ""
-    place = 0
-    while place < len(lines):
-        line = lines[place]
-        place += 1
-        if match := re.fullmatch(r" *- name: (.+)|([\w.-]+):", line):
-            name = match[1] or match[2]
-        elif match := re.fullmatch(r"( *)run: \|", line):
-            found[name], place = indented(lines, place, len(match[1]))
-        elif line == "  script:":
-            parts = []
-            while place < len(lines) and lines[place].startswith("    - "):
-                part = lines[place].removeprefix("    - ")
-                place += 1
-                if part == "|":
-                    part, place = indented(lines, place, 4)
-                elif re.search(r"""^[^\w]|: | #|:$""", part):
-                    raise ValueError(f"not a plain text of YAML: {part}")
-                parts.append(part.rstrip("\n"))
-            found[name] = "\n".join(parts) + "\n"
-        elif re.match(r"\s*(- )?(run|script|before_script|after_script)\b", line):
-            raise ValueError(f"not how this page writes scripts: {line}")
-    return found
-
-
-def indented(lines: list[str], place: int, indent: int) -> tuple[str, int]:
-    """The lines from there on that are indented more, and the number of the first that is not."""
-    end = place
-    while end < len(lines) and (not lines[end].strip() or lines[end].startswith(" " * (indent + 1))):
-        end += 1
-    return textwrap.dedent("\n".join(lines[place:end])) + "\n", end
-
-
-def test_scripts_are_extracted_from_yaml_as_written() -> None:
-    yaml = pytest.importorskip("yaml")
-    github = yaml.safe_load(block("yaml", "# .github"))
-    (job,) = github["jobs"].values()
-    expected = {step["name"]: step["run"] for step in job["steps"] if "run" in step}
-    assert scripts(block("yaml", "# .github")) == expected
-    gitlab = yaml.safe_load(block("yaml", "# .gitlab"))
-    expected = {name: "\n".join(line.rstrip("\n") for line in job["script"]) + "\n"
-                for name, job in gitlab.items() if "script" in job}  # fmt: skip
-    assert scripts(block("yaml", "# .gitlab")) == expected
-    assert gitlab["gpu-speed"]["allow_failure"] == {"exit_codes": [4]}
-    assert gitlab["gpu-speed"]["artifacts"]["when"] == "always"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a:\n  script: make\n", "- name: a\n  run: make\n", "a:\n  script:\n    - echo a: b\n",
-     "a:\n  script:\n    - 'make'\n", "a:\n  before_script:\n    - make\n"],
-)  # fmt: skip
-def test_scripts_in_another_yaml_style_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"YAML|page"):
-        scripts(text)
-
-
 def test_every_script_of_the_page_is_run() -> None:
-    assert sorted(kind for kind, _ in BLOCKS) == ["bash", "toml", "yaml", "yaml"]
+    # Those of YAML are played by test_ci_gate.py, with what the jobs bring along.
+    assert sorted(kind for kind, _ in BLOCKS) == ["bash", "bash", "markdown", "toml", "yaml", "yaml"]
 
 
 # -- a runner
@@ -123,7 +63,7 @@ class Runner:
 
     def __init__(self, folder: Path) -> None:
         self.work, self.programs = folder / "work", folder / "programs"
-        self.recordings, self.summary = folder / "recordings", folder / "summary.md"
+        self.recordings = folder / "recordings"
         for each in (self.work, self.programs, self.recordings):
             each.mkdir()
         for name, text in (("nsys", NSYS), ("nsysconv", NSYSCONV)):
@@ -154,17 +94,9 @@ class Runner:
             cwd=self.work, capture_output=True, text=True, check=False,
             env=CHILD_ENVIRONMENT | {
                 "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
-                "RECORDINGS": str(self.recordings), "GITHUB_STEP_SUMMARY": str(self.summary),
-                "GITHUB_SHA": "1f3a9c", "CI_COMMIT_SHA": "1f3a9c",
+                "RECORDINGS": str(self.recordings),
             },
         )  # fmt: skip
-
-    @property
-    def shown(self) -> str:
-        """What the summary of the jobs so far shows, which is then empty."""
-        text = self.summary.read_text()
-        self.summary.unlink()
-        return text
 
 
 @pytest.fixture
@@ -175,7 +107,7 @@ def runner(tmp_path: Path) -> Runner:
 def test_the_limits_of_the_page_are_read(runner: Runner) -> None:
     found = read_limits_file(runner.work / "limits.toml")
     lines = block("toml").splitlines()
-    assert len(found.limits) == 4
+    assert [text for text, _ in found.limits] == tomllib.loads(LIMITS)["limits"], "the comment's"
     for text, place in found.limits:
         assert f'"{text}"' in lines[int(place.removeprefix("limits.toml:")) - 1]
     # What the comments say can be said.
@@ -185,78 +117,58 @@ def test_the_limits_of_the_page_are_read(runner: Runner) -> None:
     assert (both.run_noise, both.cannot_tell) == ("0.3%", "pass")
 
 
-def test_github_job_passes_and_fails_as_the_page_says(runner: Runner) -> None:
-    found = scripts(block("yaml", "# .github"))
-    compare, record = found.pop("Record and compare"), found.pop("Record a baseline")
-    assert not found
+def test_jobs_record_five_runs_and_hand_them_to_the_gate(runner: Runner) -> None:
+    yaml = pytest.importorskip("yaml")
+    github = yaml.safe_load(block("yaml", "# .github"))["jobs"]["gpu-speed"]["steps"]
+    (record,) = [step["run"] for step in github if "run" in step]
+    (gate,) = [step for step in github if step.get("uses", "").startswith("./")]
+    gitlab = yaml.safe_load(block("yaml", "# .gitlab"))["gpu-speed"]
+    for script in (record, "\n".join(gitlab["before_script"])):
+        runner.record(QUIET)
+        done = runner.run(script, "-e")
+        assert (done.returncode, runner.left()) == (0, 0), done.stderr
+    action = yaml.safe_load((ROOT / gate["uses"] / "action.yml").read_text())
+    assert set(gate["with"]) <= set(action["inputs"])
+    assert gate["with"]["profiles"] == gitlab["variables"]["GATE_PROFILES"] == "new/*.sqlite"
+    (included,) = yaml.safe_load(block("yaml", "# .gitlab"))["include"]
+    assert gitlab["extends"] in yaml.safe_load((ROOT / included["local"]).read_text())
 
-    done = runner.run(compare, "-e")
-    assert (done.returncode, runner.shown) == (
-        0, "There is no baseline yet: the main branch records it.\n")  # fmt: skip
 
-    runner.record(QUIET)
-    done = runner.run(record, "-e")
-    assert (done.returncode, runner.left()) == (0, 0), done.stderr
-    assert "commit=1f3a9c" in runner.run("nsysconv runs baseline.db").stdout
-
-    for per_mille, status, state, unused in (
-        (QUIET, 0, "within", 2),
+@pytest.mark.parametrize(
+    ("per_mille", "status", "shown", "unused"),
+    [
+        (QUIET, 0, "within: 4 of 4 limits", 2),
         # 10 % longer: three runs are enough to see it.
-        ([100 + each for each in QUIET], 1, "exceeded", 2),
-        (NOISY, 4, "cannot tell", 0),
-    ):
-        runner.record(per_mille)
-        done = runner.run(compare, "-e")
-        assert done.returncode == status, done.stderr
-        assert runner.left() == unused
-        shown = runner.shown
-        assert f"| {state} |" in shown
-        assert "limits.toml:3" in shown
-        assert ("| exceeded |" in shown) == (status == 1)
-
-    (runner.work / "limits.toml").write_text(f'cannot_tell = "pass"\n{block("toml")}')
-    runner.record(NOISY)
-    assert runner.run(compare, "-e").returncode == 0
-    assert runner.left() == 6
-    assert "| cannot tell |" in runner.shown
-
-
-def test_a_mistake_in_the_limits_fails_the_job(runner: Runner) -> None:
-    found = scripts(block("yaml", "# .github"))
+        pytest.param([100 + each for each in QUIET], 1, "**exceeded**: `steps.avg_ns:3%`", 2,
+                     marks=pytest.mark.slow),
+        pytest.param(NOISY, 4, "**cannot tell**: `steps.avg_ns:3%`", 0, marks=pytest.mark.slow),
+    ],
+    ids=["quiet", "slower", "noisy"],
+)  # fmt: skip
+def test_looking_again_ends_with_the_first_answer(
+    runner: Runner, per_mille: Sequence[int], status: int, shown: str, unused: int
+) -> None:
     runner.record(QUIET)
-    runner.run(found["Record a baseline"], "-e")
-    runner.left()
+    done = runner.run('nsysconv import "$RECORDINGS"/*.sqlite -o baseline.db')
+    assert (done.returncode, runner.left()) == (0, len(QUIET)), done.stderr
+    runner.record(per_mille)
+    done = runner.run(block("bash", "# baseline.db"), "-e")
+    assert done.returncode == status, done.stderr
+    assert runner.left() == unused
+    assert shown in (runner.work / "changes.md").read_text()
+
+
+def test_a_mistake_in_the_limits_ends_it(runner: Runner) -> None:
+    runner.record(QUIET)
+    (runner.recordings / "00.sqlite").rename(runner.work / "baseline.db")
     (runner.work / "limits.toml").write_text('limits = ["steps.avg:3%"]')
-    runner.record(QUIET)
-    done = runner.run(found["Record and compare"], "-e")
+    done = runner.run(block("bash", "# baseline.db"), "-e")
     assert done.returncode == 2
     assert "limits.toml:1" in done.stderr
 
 
-def test_gitlab_job_passes_and_fails_as_the_page_says(runner: Runner) -> None:
-    found = scripts(block("yaml", "# .gitlab"))
-    assert [*found] == ["baseline", "gpu-speed"]
-    options = ("-e", "-o", "pipefail")
-
-    done = runner.run(found["gpu-speed"], *options)
-    assert (done.returncode, "no baseline yet" in done.stdout) == (0, True)
-
-    runner.record(QUIET)
-    done = runner.run(found["baseline"], *options)
-    assert (done.returncode, runner.left()) == (0, 0), done.stderr
-
-    for per_mille, copies, status, state in (
-        (QUIET, 1, 0, "within"), ([100 + each for each in QUIET], 1, 1, "exceeded"),
-        (QUIET, 2, 1, "exceeded"), (NOISY[:5], 1, 4, "cannot tell"),
-    ):  # fmt: skip
-        runner.record(per_mille, copies)
-        done = runner.run(found["gpu-speed"], *options)
-        assert (done.returncode, runner.left()) == (status, 0), done.stderr
-        assert f"| {state} |" in (runner.work / "changes.md").read_text()
-
-
 def test_limits_and_a_baseline_work_in_one_job(runner: Runner) -> None:
-    script = block("bash")
+    script = block("bash", "# base/ and other/")
     for side in ("base", "other"):
         (runner.work / side).mkdir()
     (runner.work / "limits.toml").rename(runner.work / "other" / "limits.toml")

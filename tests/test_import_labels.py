@@ -125,6 +125,33 @@ def test_tags_are_shown(folder: Path) -> None:
     assert attributes["host"] == "node01", "the profile's own"
 
 
+def test_a_tag_chooses_profiles(tmp_path: Path) -> None:
+    store = tmp_path / "job.db"
+    runs = [NSYS / "basic-3.25.0.sqlite", NSYS / "basic-3.0.0.sqlite"]
+    nsysconv.import_files(runs, store, tags={"commit": "abc", "host": "n1"})
+    nsysconv.import_files([OTHER], store, tags={"commit": "a=b c"})
+    with nsysconv.open(f"{store}@commit=a=b c") as profile:
+        assert profile.profile.ref.label == OTHER.stem
+    # As a side of a comparison they are repeats; a report is on one run, and says which there are.
+    answer = nsysconv.compare(f"{store}@commit=abc", f"{store}@commit=abc", "kernels").answer
+    assert "2 runs against 2 runs" in answer
+    with pytest.raises(UsageError, match="holds 2 runs: name one"):
+        nsysconv.report_on(f"{store}@host=n1", ["kernels"])
+    with pytest.raises(UsageError, match="2 profiles with host=n1"):
+        nsysconv.open(f"{store}@host=n1")
+    for word in ("commit=ab", "host=abc", "nobody=abc"):
+        with pytest.raises(UsageError, match=f"no profile '{word}' in the store"):
+            nsysconv.open(f"{store}@{word}")
+
+
+def test_a_label_comes_before_a_tag_that_is_spelled_like_it(tmp_path: Path) -> None:
+    store = tmp_path / "job.db"
+    nsysconv.import_files([NSYS / "basic-3.25.0.sqlite"], store, label="k=v")
+    nsysconv.import_files([OTHER], store, label="other", tags={"k": "v"})
+    with nsysconv.open(f"{store}@k=v") as profile:
+        assert profile.profile.ref.label == "k=v"
+
+
 def test_every_profile_of_an_import_is_tagged(tmp_path: Path) -> None:
     store = tmp_path / "job.db"
     nsysconv.import_files([NSYS / "basic-3.25.0.sqlite"], store)

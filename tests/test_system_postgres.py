@@ -224,15 +224,18 @@ def test_names_that_a_database_could_trip_over(url: Url, tmp_path: Path) -> None
 
 
 def test_a_store_goes_into_a_database_and_back(url: Url, tmp_path: Path) -> None:
-    """Merging: a store is an input like any other."""
+    """Merging: a store is an input like any other, and each of its profiles comes with its own rows."""
     first, last = tmp_path / "first.db", tmp_path / "last.db"
-    api.import_files([BASIC], first, tags={"commit": "1f3a"})
+    api.import_files([BASIC, NSYS / "graphs-3.28.1.sqlite"], first, tags={"commit": "1f3a"})
     api.import_files([first], url)
     api.import_files([url], last)
-    with reading(first) as expected, reading(last) as found:
-        (one,), (two,) = expected.profiles(), found.profiles()
-        assert contents(two) == contents(one)
-        assert two.attributes == one.attributes
+    with reading(first) as expected, reading(url) as between, reading(last) as found:
+        profiles = [store.profiles() for store in (expected, between, found)]
+        assert [*map(len, profiles)] == [2, 2, 2]
+        for one, *others in zip(*profiles, strict=True):
+            for other in others:
+                assert contents(other) == contents(one)
+                assert other.attributes == one.attributes
 
 
 # -- runs of imports

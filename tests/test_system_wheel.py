@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import shutil
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
+import make_dist
 import pytest
 from conftest import NSYS, ROOT
 
@@ -17,51 +18,30 @@ MOST_BYTES = 450 * 10**6
 FILE = NSYS / "basic-3.25.0.sqlite"
 
 
-def done(*command: str | Path, cwd: Path) -> str:
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    outcome = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert outcome.returncode == 0, outcome.stderr[-2000:]
-    return outcome.stdout
-
-
-def tracked(*names: str) -> list[str]:
-    """The files of the tree below these names that git does not ignore."""
-    files = done("git", "ls-files", "-zco", "--exclude-standard", *names, cwd=ROOT)
-    return [name for name in files.split("\0") if name]
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A wheel and an sdist of this tree."""
+    return make_dist.build(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an environment that holds a wheel of this tree and what it needs, nothing else."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    source.mkdir()
-    # What is built must not lie in the tree, nor what lies in the tree be in what is built.
-    for name in tracked("nsysconv", "pyproject.toml", "README.md", "LICENSE"):
-        target = source / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes((ROOT / name).read_bytes())
-    done(sys.executable, "-m", "venv", folder / "env", cwd=folder)
-    pip = folder / "env" / "bin" / "pip"
-    done(pip, "wheel", "-q", "--no-deps", "-w", folder, source, cwd=folder)
-    (wheel,) = folder.glob("nsysconv-*.whl")
-    done(pip, "install", "-q", wheel, cwd=folder)
-    return folder / "env"
+def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an environment that holds the wheel and what it needs, nothing else."""
+    environment = tmp_path_factory.mktemp("wheel") / "env"
+    make_dist.install(built[0], environment)
+    return environment
 
 
 def packages(environment: Path) -> set[str]:
-    listed = done(environment / "bin" / "pip", "list", "--format=freeze", cwd=environment)
+    listed = make_dist.run(environment / "bin" / "pip", "list", "--format=freeze", cwd=environment)
     return {line.partition("==")[0].lower().replace("_", "-") for line in listed.splitlines()}
 
 
 def test_the_command_imports_and_reports(installed: Path, tmp_path: Path) -> None:
     command = installed / "bin" / "nsysconv"
-    assert done(command, "import", FILE, "-o", "job.db", cwd=tmp_path).startswith("job.db@")
-    assert "saxpy" in done(command, "report", "job.db", "kernels", cwd=tmp_path)
-    done(command, "report", "job.db", "-o", "page.html", cwd=tmp_path)
+    assert make_dist.run(command, "import", FILE, "-o", "job.db", cwd=tmp_path).startswith("job.db@")
+    assert "saxpy" in make_dist.run(command, "report", "job.db", "kernels", cwd=tmp_path)
+    make_dist.run(command, "report", "job.db", "-o", "page.html", cwd=tmp_path)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<style>" in page
     assert "<script>" in page
@@ -76,14 +56,37 @@ def test_a_script_uses_the_library(installed: Path, tmp_path: Path) -> None:
         "print(frame['kernel_count'].sum(), type(frame).__name__)\n"
     )
     (tmp_path / "script.py").write_text(script, encoding="utf-8")
-    count, kind = done(installed / "bin" / "python", "script.py", cwd=tmp_path).split()
+    count, kind = make_dist.run(installed / "bin" / "python", "script.py", cwd=tmp_path).split()
     assert int(count) > 0
     assert kind == "DataFrame"
 
 
-def test_the_wheel_holds_every_file_of_the_package(installed: Path) -> None:
-    (packages,) = installed.glob("lib/python*/site-packages")
-    assert [name for name in tracked("nsysconv") if not (packages / name).exists()] == []
+def test_the_wheel_and_the_sdist_hold_what_they_should(
+    built: tuple[Path, Path], installed: Path, tmp_path: Path
+) -> None:
+    wheel, sdist = built
+    assert [*make_dist.wrong_in_wheel(wheel), *make_dist.wrong_in_sdist(sdist)] == []
+    assert [*make_dist.wrong_when_installed(installed / "bin" / "nsysconv", tmp_path)] == []
+
+
+def test_what_is_wrong_in_a_wheel_and_an_sdist_is_named(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    wheel, sdist = (Path(shutil.copy2(path, tmp_path)) for path in built)
+    packed = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(built[0]) as file, zipfile.ZipFile(wheel, "w", packed) as damaged:
+        for name in file.namelist():
+            if name != "nsysconv/notes.toml":
+                damaged.writestr(name, file.read(name))
+        damaged.writestr("tests/fixtures/large.sqlite", b"")
+    assert [*make_dist.wrong_in_wheel(wheel)] == [
+        "the wheel lacks nsysconv/notes.toml", "the wheel has tests/fixtures/large.sqlite"
+    ]  # fmt: skip
+    with tarfile.open(sdist, "w:gz") as damaged_sdist:
+        damaged_sdist.add(__file__, f"nsysconv-{make_dist.version()}/tests/test_system_wheel.py")
+    wrong = [*make_dist.wrong_in_sdist(sdist)]
+    assert "the sdist lacks man/nsysconv.1" in wrong
+    assert wrong[-1] == "the sdist has tests/test_system_wheel.py"
 
 
 def test_the_wheel_installs_no_extras(installed: Path) -> None:

@@ -16,7 +16,7 @@ from nsysconv import codes, queries
 from nsysconv.facts import Fact
 from nsysconv.queries.findings.contract import words
 
-CODE = ("nsysconv", "scripts", "benchmarks", "fuzz", "faults")
+CODE = ("nsysconv", "scripts", "benchmarks", "fuzz", "faults", "ci")
 MODULES = sorted(
     path
     for folder in CODE

@@ -21,7 +21,7 @@ from nsysconv.report import Report
 from nsysconv.store.address import Url
 from nsysconv.store.location import Location, is_store, reading, split_target
 from nsysconv.store.location import redacted_target as shown_target
-from nsysconv.store.read import Profile, Store, find_profile
+from nsysconv.store.read import Profile, Store, find_profile, tagged_profiles
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.range_names import RANGE_NAMES
 from nsysconv.timeline.sliced import sliced
@@ -38,6 +38,8 @@ KERNEL_NAMES = ("demangled", "short", "mangled")
 BY = ("step",)
 SPLITS = ("device", "rank")
 
+# What begins a selector that is a rank.
+_RANK = "rank="
 _MOST_CHOICES = 20
 """The number of profiles that are listed where one of several has to be named."""
 
@@ -390,7 +392,7 @@ def shown_report(report: Report) -> ShownReport:
 def open(  # noqa: A001 - as gzip.open
     target: Target, *, include: Words = (), say: Say = silent
 ) -> OpenProfile:
-    """Open a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`) or a profile file's.
+    """Open a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`, `@KEY=VALUE`) or a file's.
 
     A file is read in place and nothing is left behind; `include` names rows of it that are left out
     unless asked for, such as python_functions. Raises UsageError where there are several profiles and
@@ -430,8 +432,8 @@ def select_profiles(
 ) -> list[Profile]:
     """Return profiles of a store in the order of ranks, at least one.
 
-    `selector` is the label of a run, or names one profile; None means all. Raises UsageError if they are
-    to be of one run, and are of several.
+    `selector` is the label of a run, names one profile, or is a tag KEY=VALUE that any number may have;
+    None means all. Raises UsageError if they are to be of one run, and are of several.
     """
     profiles = store.profiles()
     if len(profiles) > 1:
@@ -439,7 +441,9 @@ def select_profiles(
     if selector is not None:
         runs = {row["id"] for row in store.runs() if row["label"] == selector}
         of_run = [p for p in profiles if p.attributes["run_id"] in runs]
-        return of_run or [_select_one(store, place, selector)]
+        if of_run:
+            return of_run
+        profiles = _tagged(store, profiles, selector) or [_select_one(store, place, selector)]
     if one_run:
         labels = {row["id"]: row["label"] for row in store.runs()}
         by_run: dict[str, list[Profile]] = {}
@@ -482,21 +486,33 @@ def profile_path(place: Location) -> Path | None:
 
 def _select_one(store: Store, place: Location, selector: str | None) -> Profile:
     profiles = store.profiles()
-    if selector is not None and selector.startswith("rank="):
-        rank = selector.removeprefix("rank=")
-        ranked = [p for p in profiles if rank in {str(row["rank"]) for row in p.rows("process")}]
-        if len(ranked) == 1:
-            return ranked[0]
-        hint = "`nsysconv runs STORE` lists the profiles."
-        raise UsageError(f"{len(ranked)} profiles with {selector}", where=str(place), hint=hint)
     if selector is not None:
-        return find_profile(store, selector)
+        if selector.startswith(_RANK):
+            rank = selector.removeprefix(_RANK)
+            chosen = [
+                p for p in profiles if rank in {str(row["rank"]) for row in p.rows("process")}
+            ]
+        else:
+            chosen = _tagged(store, profiles, selector) or [find_profile(store, selector)]
+        if len(chosen) == 1:
+            return chosen[0]
+        hint = "`nsysconv runs STORE` lists the profiles."
+        raise UsageError(f"{len(chosen)} profiles with {selector}", where=str(place), hint=hint)
     if len(profiles) == 1:
         return profiles[0]
     if not profiles:
         hint = f"Import one: nsysconv import FILE -o {place}"
         raise UsageError("the store holds no profile", where=str(place), hint=hint)
     raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
+
+
+def _tagged(store: Store, profiles: Sequence[Profile], selector: str) -> list[Profile]:
+    # A label may look like a tag: then it is the label that is meant.
+    key, sign, value = selector.partition("=")
+    if not sign or selector.startswith(_RANK) or selector in {p.ref.label for p in profiles}:
+        return []
+    ids = tagged_profiles(store, key, value)
+    return [profile for profile in profiles if profile.id in ids]
 
 
 def _ambiguous(

@@ -268,9 +268,9 @@ def report(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A store of one run (of several: STORE@RUN, STORE@LABEL, STORE@ID, STORE@rank=N), a "
-            "profile file, which is read in place and stands for a store of its profiles, or a folder of "
-            "these, taken as one run."
+            help="A store of one run (of several: STORE@RUN, STORE@LABEL, STORE@ID, STORE@rank=N, "
+            "STORE@KEY=VALUE), a profile file, which is read in place and stands for a store of its "
+            "profiles, or a folder of these, taken as one run."
         ),
     ] = None,
     reports: Annotated[
@@ -433,8 +433,8 @@ def export(
     target: Annotated[
         str,
         typer.Argument(
-            help="A store, all profiles of it (STORE@LABEL, STORE@ID, STORE@rank=N: some), or a "
-            "profile file, which is read in place."
+            help="A store, all profiles of it (STORE@LABEL, STORE@ID, STORE@rank=N, "
+            "STORE@KEY=VALUE: some), or a profile file, which is read in place."
         ),
     ],
     to: Annotated[
@@ -492,8 +492,8 @@ def export(
             "for CI: exit with 1 if worse",
         ),
         (
-            "nsysconv diff 'main-*.sqlite' 'new-*.sqlite' --limits limits.toml -f markdown",
-            "for a comment: limits that are kept with the code",
+            "nsysconv diff 'main-*.sqlite' 'new-*.sqlite' --limits limits.toml -f markdown --brief",
+            "a comment of 12 lines: limits that are kept with the code",
         ),
     ),
 )
@@ -502,8 +502,8 @@ def diff(
     base: Annotated[
         str,
         typer.Argument(
-            help="A store (STORE, STORE@LABEL), a profile file, a folder or a quoted glob. Profiles of "
-            "one run are its ranks, all others repeats."
+            help="A store (STORE, STORE@LABEL, STORE@KEY=VALUE), a profile file, a folder or a quoted "
+            "glob. Profiles of one run are its ranks, all others repeats."
         ),
     ],
     other: Annotated[str, typer.Argument(help="The same, to be compared with it.")],
@@ -557,6 +557,7 @@ def diff(
         ),
     ] = None,
     range_names: flags.RangeNamesOption = flags.RangeNames.GROUPED,
+    brief: flags.CommentOption = False,
     wide: flags.WideOption = False,
     split: flags.SplitOption = None,
     **part: Any,
@@ -579,7 +580,7 @@ def diff(
         range_names=range_names.value,
         split=split.value if split else None,
     )
-    return commands.diff(base, other, options, format, output, wide=wide)
+    return commands.diff(base, other, options, format, output, brief=brief, wide=wide)
 
 
 # `profile` has flags of its own; captures.py is all of it.

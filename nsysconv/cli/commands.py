@@ -201,6 +201,7 @@ def diff(
     format_name: str | None,
     output: str | None,
     *,
+    brief: bool,
     wide: bool,
 ) -> int:
     """Run `nsysconv diff`; return the exit status."""
@@ -211,6 +212,8 @@ def diff(
     if options.fail_on or options.limits:
         names.append("limits")
     destination = parse_destination(format_name, output, names)
+    if brief and (destination.format != "markdown" or destination.is_folder):
+        raise UsageError("--brief is a form of Markdown here", hint="Add -f markdown.")
     for_people = destination.format in _DIFF_FORMATS_FOR_PEOPLE
     begin_work()
     result = compare_targets(base, other, replace(options, for_people=for_people), say)
@@ -223,7 +226,12 @@ def diff(
         reports = list(result.reports)
     elif for_people and not destination.is_folder and destination.format != "text":
         reports = _with_notes_once(reports)
-    write(reports, destination, wide=wide)
+    if brief:
+        from nsysconv.render import comment
+
+        write(reports, destination, draw=comment.render)
+    else:
+        write(reports, destination, wide=wide)
     return result.exit_status
 
 

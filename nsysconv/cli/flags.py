@@ -99,6 +99,12 @@ WideOption = Annotated[
         "$COLUMNS or 120 where there is no terminal.",
     ),
 ]
+CommentOption = Annotated[
+    bool,
+    shown_option(
+        "--brief", help="With -f markdown: a comment of at most 12 lines, its tables folded."
+    ),
+]
 LimitOption = Annotated[
     int | None,
     shown_option(

@@ -42,20 +42,20 @@ _FENCES = re.compile("`+")
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the reports, each under a heading of the second level."""
     for i, report in enumerate(reports):
-        lines = _lines(report, out) if i == 0 else ("", *_lines(report, out))
-        for line in lines:
+        for line in lines(report, out) if i == 0 else ("", *lines(report, out)):
             out.write(encodable(line, out, "xmlcharrefreplace") + "\n")
 
 
-def _lines(report: Report, out: TextIO) -> Iterator[str]:
+def lines(report: Report, out: TextIO) -> Iterator[str]:
+    """Yield the lines of a report under a heading of the second level, or folded."""
     if not report.folded:
-        yield f"## {_sentence(display.heading(report), out)}"
+        yield f"## {sentence(display.heading(report), out)}"
         yield from _body(report, out)
         return
     # An empty line below the summary: what follows is Markdown again.
     yield f"<details><summary>{html.escape(report.title)}</summary>"
     heading = display.heading(report)
-    yield from ("", _sentence(heading, out)) if heading != report.title else ()
+    yield from ("", sentence(heading, out)) if heading != report.title else ()
     yield from _body(report, out)
     yield from ("", "</details>")
 
@@ -63,14 +63,14 @@ def _lines(report: Report, out: TextIO) -> Iterator[str]:
 def _body(report: Report, out: TextIO) -> Iterator[str]:
     unrecorded: tuple[str, ...] = ()
     for said in report.said:
-        yield from ("", _sentence(said.head, out)) if said.head else ()
+        yield from ("", sentence(said.head, out)) if said.head else ()
         if said.laid_out:
             yield from (
                 "",
                 *_fenced([escaped(line) for line in said.lines], out),
             )
         else:
-            yield from ("", *(f"* {_sentence(escaped(line), out)}" for line in said.lines))
+            yield from ("", *(f"* {sentence(escaped(line), out)}" for line in said.lines))
     if report.in_rows:
         table = informative_columns(report)
         unrecorded = table.unrecorded
@@ -88,10 +88,10 @@ def _body(report: Report, out: TextIO) -> Iterator[str]:
             yield _row(row)
         if cut:
             yield from _whole_names(cut, out)
-    for sentence in display.sentences_below(report, unrecorded):
+    for text in display.sentences_below(report, unrecorded):
         yield ""
-        yield _sentence(sentence, out)
-    notes = [f"* {_sentence(text, out)}" for _, text in display.note_sentences([report])]
+        yield sentence(text, out)
+    notes = [f"* {sentence(text, out)}" for _, text in display.note_sentences([report])]
     yield from ("", *notes) if notes else ()
 
 
@@ -102,7 +102,7 @@ def _short_names(names: Sequence[str]) -> dict[str, str]:
 def _whole_names(cut: Mapping[str, str], out: TextIO) -> Iterator[str]:
     yield from ("", "<details><summary>Whole names</summary>", "")
     for name, text in cut.items():
-        yield f"* {_code(text, out)}: {_code(name, out)}"
+        yield f"* {code(text, out)}: {code(name, out)}"
     yield from ("", "</details>")
 
 
@@ -121,23 +121,25 @@ def _row(cells: Sequence[str]) -> str:
 
 def _cell(text: str, out: TextIO) -> str:
     # A bar ends a table's cell even in code.
-    return _code(text, out).replace("|", r"\|") if _MORE_THAN_WORDS.search(text) else text
+    return code(text, out).replace("|", r"\|") if _MORE_THAN_WORDS.search(text) else text
 
 
-def _sentence(text: str, out: TextIO) -> str:
+def sentence(text: str, out: TextIO) -> str:
+    """Return a text of one line as Markdown: what could be more than words is a code span."""
     words = text.strip().split(" ")
     first = bool(_OF_A_LINE.match(words[0]))
     coded = [bool(_MORE_THAN_WORDS.search(word)) for word in words]
     coded[0] = coded[0] or first
     parts = []
-    for code, group in groupby(zip(coded, words, strict=True), itemgetter(0)):
+    for is_code, group in groupby(zip(coded, words, strict=True), itemgetter(0)):
         part = " ".join(word for _, word in group)
         name = part.rstrip(",.;")
-        parts.append(_code(name, out) + part[len(name) :] if code else part)
+        parts.append(code(name, out) + part[len(name) :] if is_code else part)
     return " ".join(parts)
 
 
-def _code(text: str, out: TextIO) -> str:
+def code(text: str, out: TextIO) -> str:
+    """Return a text of one line as a code span."""
     # The fence is longer than any in the text.
     text = encodable(text, out, "backslashreplace")  # a character reference would be none here
     fence = "`" * (max(map(len, _FENCES.findall(text)), default=0) + 1)

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -435,7 +436,9 @@ class _PostgresqlRows(ProfileRows):
     def _stream(self, batch: SourceRows, progress: Progress) -> None:
         assert self._source is not None
         table, columns = schema.metadata.tables[batch.table], schema.event_columns
-        self._source.lay(table.name, [batch], self._profile_id)
+        # A store's table holds the rows of other profiles, too.
+        own = batch.select.where(batch.row_id.between(batch.first, batch.last))
+        self._source.lay(table.name, [replace(batch, select=own)], self._profile_id)
         parts = self._source.batches(select_columns(table.columns), _ROWS_READ)
         with closing(prefetched(_in_groups(parts))) as several:
             for some in several:

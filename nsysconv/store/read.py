@@ -388,6 +388,13 @@ def find_profile(store: Store, selector: str) -> Profile:
     )
 
 
+def tagged_profiles(store: Store, key: str, value: str) -> set[int]:
+    """Return the ids of the profiles that have this tag."""
+    tag = schema.profile_tag.c
+    chosen = sa.select(tag.profile_id).where(tag.key == key, tag.value == value)
+    return {row["profile_id"] for row in store.rows(chosen)}
+
+
 Array = np.ndarray
 
 

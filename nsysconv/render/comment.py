@@ -1,0 +1,114 @@
+"""A comparison as a comment of at most 12 lines, in Markdown: the answer, limits, causes, doubts.
+
+All tables are folded below it. GitHub takes comments of 65,536 characters and refuses longer ones:
+tables that have no room are left out from the end, and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TextIO
+
+from nsysconv.names import encodable, escaped, shorten, shorten_name
+from nsysconv.notes import Severity
+from nsysconv.render import markdown
+from nsysconv.render.contract import Options
+from nsysconv.render.display import note_sentences
+from nsysconv.report import Report, Unit, human
+
+MOST_LINES = 12
+MOST_BYTES = 60_000
+_MOST_LIMITS, _MOST_CULPRITS, _MOST_NOTES = 3, 2, 2
+_HEADING, _SENTENCE, _LIMIT, _NAME = 400, 240, 80, 60
+_EXCEEDED, _CANNOT_TELL = "exceeded", "cannot tell"
+_SAME = "same"
+_NO_NAME = "[no name]"
+# What changed by less than that share of the largest change is not named.
+_SMALL_SHARE = 0.1
+# Of the fold, and of the line on tables that have no room.
+_ROOM_FOR_ENDS = 200
+
+
+def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+    """Write the comment on the reports of a comparison, of which the first is the headline."""
+    headline, *tables = reports
+    by_name = {report.name: report for report in tables}
+    (answer,) = headline.rows()
+    items = [*_on_limits(by_name.get("limits"), out)]
+    if answer["answer"] != _SAME:
+        items += _on_culprits(by_name.get("culprits"), out)
+    items += _on_doubts(reports, out)
+    title = markdown.sentence(shorten(escaped(headline.title), _HEADING), out)
+    lines = [f"### {title}", "", *(f"* {item}" for item in items), *([""] if items else [])]
+    lines += [*_folded(headline, tables, out, MOST_BYTES - _size(lines))]
+    for line in lines:
+        out.write(encodable(line, out, "xmlcharrefreplace") + "\n")
+
+
+def _on_limits(limits: Report | None, out: TextIO) -> Iterator[str]:
+    # Those that do not hold, and how many do.
+    rows = limits.rows() if limits else []
+    broken = [row for state in (_EXCEEDED, _CANNOT_TELL) for row in rows if row["state"] == state]
+    for row in broken[:_MOST_LIMITS]:
+        yield f"**{row['state']}**: {_limit(row, out)}"
+    if rows:
+        rest = Counter(row["state"] for row in broken[_MOST_LIMITS:])
+        more = [f"{count} more: {state}" for state, count in rest.items()]
+        yield ", ".join([*more, f"within: {len(rows) - len(broken)} of {len(rows)} limits"])
+
+
+def _limit(row: Mapping[str, Any], out: TextIO) -> str:
+    name = _code(shorten(escaped(row["limit"]), _LIMIT), out)
+    key = f", {_code(shorten_name(escaped(row['row']), _NAME), out)}" if row["row"] else ""
+    if row["state"] == _CANNOT_TELL or not row["change"]:
+        return f"{name}{key}: {_shown(row['reason'], out)}"
+    # Numbers and our own words need no care.
+    return f"{name}{key}: {', '.join(filter(None, (row['change'], row['interval'])))}"
+
+
+def _on_culprits(culprits: Report | None, out: TextIO) -> Iterator[str]:
+    rows = culprits.rows() if culprits else []
+    least = max((abs(row["change_ns"]) for row in rows), default=0) * _SMALL_SHARE
+    for row in [row for row in rows if abs(row["change_ns"]) >= least][:_MOST_CULPRITS]:
+        name = _code(shorten_name(escaped(row["name"]), _NAME), out)
+        sign = "+" if row["change_ns"] > 0 else ""
+        change = f"{sign}{human(row['change_ns'], Unit.NS)}"
+        yield f"{row['kind']} {name}: {change}, {row['why']}"
+
+
+def _on_doubts(reports: Sequence[Report], out: TextIO) -> Iterator[str]:
+    # What was dropped or is not exact; all notes are below the tables.
+    said = [text for note, text in note_sentences(reports) if note.severity is not Severity.INFO]
+    more = f" (and {len(said) - _MOST_NOTES} more below)" if len(said) > _MOST_NOTES else ""
+    for i, text in enumerate(said[:_MOST_NOTES], start=1):
+        yield _shown(text, out) + (more if i == _MOST_NOTES else "")
+
+
+def _code(text: str, out: TextIO) -> str:
+    return markdown.code(text or _NO_NAME, out)
+
+
+def _shown(text: str, out: TextIO) -> str:
+    return markdown.sentence(shorten(escaped(text), _SENTENCE), out)
+
+
+def _folded(headline: Report, tables: Sequence[Report], out: TextIO, room: int) -> Iterator[str]:
+    yield "<details><summary>All tables</summary>"
+    notes = [f"* {markdown.sentence(text, out)}" for _, text in note_sentences([headline])]
+    yield from ("", *notes) if notes else ()
+    room -= _ROOM_FOR_ENDS + _size(notes)
+    for number, table in enumerate(tables):
+        lines = ["", *markdown.lines(table, out)]
+        room -= _size(lines)
+        if room < 0:
+            yield ""
+            yield f"Without room here: {len(tables) - number} of {len(tables)} tables of `nsysconv diff`."
+            break
+        yield from lines
+    yield ""
+    yield "</details>"
+
+
+def _size(lines: Sequence[str]) -> int:
+    return sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in lines)

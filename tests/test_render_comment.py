@@ -1,0 +1,146 @@
+"""`diff -f markdown --brief`: a comment of at most 12 lines, whatever the names in it hold."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import NSYS
+from golden_cases import run
+from markdown_it import MarkdownIt
+from nasty import LONG_WORD, NAMES, nasty_report
+
+from nsysconv.diff.account import CULPRIT_COLUMNS
+from nsysconv.diff.change import STEP, Answer, Change
+from nsysconv.diff.gate import limits_report
+from nsysconv.notes import Note, Severity
+from nsysconv.render import comment
+from nsysconv.render.contract import Options
+from nsysconv.report import Report, report_table
+
+BASIC = NSYS / "basic-3.25.0.sqlite"
+RUNS = (1_000_000, 999_000, 1_001_000)
+SLOWER = Answer(STEP, Change(RUNS, tuple(ns + 100_000 for ns in RUNS), "repeats"), (3, 3))
+SAME = replace(SLOWER, change=Change(RUNS, RUNS, "repeats"))
+
+
+REASON = "3 runs a side would show it"
+
+
+def limits(*states: str, row: str | None = "saxpy", reason: str = REASON) -> Report:
+    """Verdicts of these states, on limits that are numbered, and on rows of that name."""
+    empty = limits_report([])
+    data = {
+        "limit": [f"kernels.per_step_ns:{i}%" for i, _ in enumerate(states)],
+        "where": [None] * len(states), "state": states, "row": [row] * len(states),
+        "base": ["1 ms"] * len(states), "other": ["2 ms"] * len(states),
+        "change": ["+1.00 ms (+100 %)"] * len(states), "interval": ["+99 … +101 %"] * len(states),
+        "reason": [reason] * len(states),
+    }  # fmt: skip
+    table = report_table(empty.columns, {name: list(cells) for name, cells in data.items()})
+    return replace(empty, table=table, row_count=len(states))
+
+
+def culprits(*rows: tuple[str, int]) -> Report:
+    """Names, and by how many ns they changed."""
+    cells: dict[str, list[object]] = {column.name: [None] * len(rows) for column in CULPRIT_COLUMNS}
+    cells["kind"] = ["kernel"] * len(rows)
+    cells["why"] = ["each launch 18 % longer"] * len(rows)
+    cells["name"], cells["change_ns"] = [name for name, _ in rows], [change for _, change in rows]
+    table = report_table(CULPRIT_COLUMNS, cells)
+    return Report("culprits", "The largest parts", CULPRIT_COLUMNS, table, row_count=len(rows))
+
+
+def written(*reports: Report) -> tuple[list[str], str]:
+    """The lines before the fold is opened, that of the fold among them, and the whole."""
+    out = io.StringIO()
+    comment.render(reports, out, Options())
+    head, fold, _ = out.getvalue().partition("<details><summary>All tables</summary>")
+    return [*head.splitlines(), fold], out.getvalue()
+
+
+def test_what_does_not_hold_comes_first_and_the_causes_follow() -> None:
+    states = limits("within", "cannot tell", "exceeded", row=None)
+    causes = culprits(("gemm", 90_000), ("norm", -9_000), ("copy", 8_999))
+    (title, *lines), text = written(SLOWER.report(), states, causes)
+    assert title.startswith("### slower: time from step to step 1.00 ms → 1.10 ms (+10.0 %); 3 runs")
+    assert lines == [
+        "",
+        "* **exceeded**: `kernels.per_step_ns:2%`: +1.00 ms (+100 %), +99 … +101 %",
+        "* **cannot tell**: `kernels.per_step_ns:1%`: 3 runs a side would show it",
+        "* within: 1 of 3 limits",
+        "* kernel `gemm`: +90.00 µs, each launch 18 % longer",
+        "* kernel `norm`: -9.00 µs, each launch 18 % longer",
+        "",
+        "<details><summary>All tables</summary>",
+    ]
+    assert text.endswith("\n\n</details>\n")
+    assert "## The largest parts" in text
+
+
+def test_small_changes_are_no_causes_and_nothing_causes_that_it_is_the_same() -> None:
+    causes = culprits(("gemm", 90_000), ("copy", 8_999))
+    lines, _ = written(SLOWER.report(), causes)
+    assert [line for line in lines if "copy" in line] == []
+    lines, _ = written(SAME.report(), causes)
+    assert lines[0].startswith("### same: ")
+    assert lines[1:] == ["", "<details><summary>All tables</summary>"]
+
+
+def test_it_has_twelve_lines_at_most() -> None:
+    notes = [Note("processes-differ", Severity.DROPPED, f"{LONG_WORD} {i}") for i in range(5)]
+    table = replace(nasty_report(), notes=tuple(notes), name="kernels")
+    states = limits(*["exceeded"] * 2, *["cannot tell"] * 5, "within", row=LONG_WORD)
+    causes = culprits(*[(LONG_WORD, 9_000 - i) for i in range(5)])
+    lines, _ = written(SLOWER.report(), states, causes, table)
+    assert len(lines) == comment.MOST_LINES
+    assert lines[5] == "* 4 more: cannot tell, within: 1 of 8 limits"
+    assert lines[-3].endswith("(and 3 more below)")
+    assert max(map(len, lines)) < 400
+
+
+@pytest.mark.parametrize("name", NAMES, ids=[str(i) for i, _ in enumerate(NAMES)])
+def test_names_are_text(name: str | None) -> None:
+    unlike = (f"kernels: {name}",)
+    answer = replace(SLOWER, unlike=unlike).report()
+    note = Note("processes-differ", Severity.DROPPED, f"a note on {name}")
+    verdicts = limits("exceeded", "cannot tell", row=name, reason=f"without a value (first: {name})")
+    causes = replace(culprits((name or "", 9_000)), notes=(note,))
+    lines, _ = written(answer, verdicts, causes)
+    assert len(lines) == 9
+    kinds = {"text", "code_inline", "text_special", "strong_open", "strong_close"}
+    for token in MarkdownIt("gfm-like", {"linkify": False}).parse("\n".join(lines[:-1])):
+        assert token.type != "html_block"
+        assert {child.type for child in token.children or ()} <= kinds, token.content
+        plain = "".join(child.content for child in token.children or () if child.type == "text")
+        assert "@" not in plain
+
+
+def test_notes_on_the_answer_are_in_the_fold() -> None:
+    note = Note("run-outlier", Severity.INFO, "base: runs far from the others, 3 by +9.0 %")
+    _, text = written(replace(SLOWER, notes=(note,)).report(), culprits(("gemm", 9_000)))
+    fold = text.partition("<details><summary>All tables</summary>\n")[2]
+    assert fold.startswith("\n* note run-outlier: base: runs far from the others, 3 by +9.0 %\n\n## ")
+
+
+def test_tables_without_room_are_counted() -> None:
+    large = replace(nasty_report(), name="kernels")
+    _, one = written(SLOWER.report(), large)
+    assert "Without room" not in one
+    _, text = written(SLOWER.report(), *[large] * 40)
+    assert 0.7 * comment.MOST_BYTES < len(text.encode("utf-8", "surrogatepass")) <= comment.MOST_BYTES
+    shown = text.count("\n## ")
+    assert f"Without room here: {40 - shown} of 40 tables of `nsysconv diff`." in text
+    assert text.endswith("\n\n</details>\n")
+
+
+def test_diff_writes_it(tmp_path: Path) -> None:
+    done = run("diff", BASIC, BASIC, "kernels", "-f", "markdown", "--brief", cwd=tmp_path)
+    assert done.status == 0
+    assert done.out.startswith("### cannot tell: ")
+    assert "<details><summary>All tables</summary>\n\n<details>" in done.out
+    refused = run("diff", BASIC, BASIC, "kernels", "--brief", cwd=tmp_path)
+    assert (refused.status, refused.out) == (2, "")
+    assert "--brief is a form of Markdown here" in refused.err
