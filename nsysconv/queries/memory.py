@@ -192,7 +192,8 @@ def compute(timeline: Timeline, request: Request) -> Result:
         raise UsageError(f"memory:by={by}", hint=f"There are: {', '.join(VIEWS)}")
     found = parts(timeline)
     rows, notes = _COMPUTE[by](timeline, request, found), _notes(timeline, found)
-    return Result(values_by_column(rows, VIEWS[by].columns[1:]), notes=notes)
+    count = sum(len(part.blocks) for part in found) if by == "block" else None
+    return Result(values_by_column(rows, VIEWS[by].columns[1:]), count, notes)
 
 
 def _keys(timeline: Timeline, pool: Pool) -> dict[str, Any]:
@@ -379,18 +380,19 @@ def _other_rows(
 def _by_block(timeline: Timeline, request: Request, found: list[Part]) -> list[dict[str, Any]]:
     has_operators = may_have_operators(timeline)
     calls = _operator_calls(timeline, request) if has_operators else None
-    rows = [
-        row for part in found for row in _block_rows(timeline, calls, part, step_pattern(request))
-    ]
+    rows = [row for part in found for row in _block_rows(timeline, calls, part, request)]
     rows.sort(key=lambda row: (-row["bytes"], row["start_ns"] or 0))
     return rows
 
 
 def _block_rows(
-    timeline: Timeline, calls: OperatorCalls | None, part: Part, pattern: str
+    timeline: Timeline, calls: OperatorCalls | None, part: Part, request: Request
 ) -> list[dict[str, Any]]:
     pool, blocks = part.pool, part.pool.blocks
-    shown = np.isin(blocks.taken, part.places) | np.isin(blocks.ended, part.places)
+    # There may be millions: only those that will be shown are described.
+    shown = part.blocks
+    largest = np.lexsort((blocks.taken[shown], -blocks.size[shown]))
+    shown = shown[largest[: request.limit or None]]
     taken, ended = blocks.taken[shown], blocks.ended[shown]
     is_taken, is_ended = taken >= 0, ended >= 0
     names: list[str | None] = [None] * len(taken)
@@ -404,7 +406,7 @@ def _block_rows(
     held = np.where(is_taken & is_ended, pool.start[ended] - pool.start[taken], MISSING)
     address = pool.address[np.where(is_taken, taken, ended)]
     states = np.select([blocks.lost[shown], ~is_taken, ~is_ended], [0, 1, 2], 3)
-    step = _steps_at(timeline, pattern, pool.pid, starts)
+    step = _steps_at(timeline, step_pattern(request), pool.pid, starts)
     keys = _keys(timeline, pool)
     columns = zip(
         names, address.tolist(), starts.tolist(), blocks.size[shown].tolist(), held.tolist(), step,

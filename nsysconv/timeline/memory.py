@@ -114,6 +114,13 @@ class Part:
     events: Pool
 
     @property
+    def blocks(self) -> Array:
+        """Return the blocks of the whole pool that one of the events allocated or freed, by number."""
+        blocks = self.pool.blocks
+        mine = np.isin(blocks.taken, self.places) | np.isin(blocks.ended, self.places)
+        return np.flatnonzero(mine)
+
+    @property
     def held_at_peak(self) -> Array:
         """Return which blocks of the whole pool were held at the peak of the events, as a mask."""
         place = self.events.peak_place
