@@ -8,7 +8,7 @@ from docs_markdown import NO_UNIT, labels, markdown_table
 
 from nsysconv import queries
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Option, Query
+from nsysconv.queries.contract import Option, Query, View
 from nsysconv.report import Column
 
 
@@ -64,11 +64,19 @@ def _report(name: str, query: Query) -> Iterator[str]:
         yield ""
         rows = ((f"`{name}:{_spelled(o)}`", _default(o), o.doc) for o in query.options)
         yield from markdown_table(("option", "default", "what it does"), rows)
+    if not query.views:
+        yield from _view(View(query.title, query.columns, query.picture))
+    for by, view in query.views.items():
+        yield from ("", f"`by={by}`: {view.title}.")
+        yield from _view(view)
+
+
+def _view(view: View) -> Iterator[str]:
     yield ""
     yield from markdown_table(
-        ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in query.columns)
+        ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in view.columns)
     )
-    if picture := query.picture:
+    if picture := view.picture:
         yield ""
         kind, what = _PICTURES[picture.kind], _named(picture.values)
         yield f"`.plot()` draws {kind}: {what} by {_named(picture.x)}."

@@ -252,6 +252,21 @@ class Total(NamedTuple):
     stddev: float | None = None
 
 
+class Memory(NamedTuple):
+    """A block of memory that was taken, or with a negative size freed; `device` None: the host's."""
+
+    start: int | None
+    bytes: int | None
+    address: int | None = None
+    allocated: int | None = None
+    reserved: int | None = None
+    tid: int | None = TID
+    pid: int = PID
+    device: int | None = 0
+    memory: str | None = None
+    end: None = None
+
+
 class Metric(NamedTuple):
     """A hardware counter, measured over executions of a kernel."""
 
@@ -265,7 +280,8 @@ class Metric(NamedTuple):
 
 
 Op = Kernel | Memcpy | Memset | Migration | Graph
-Event = Op | Call | Range | Operator | OsrtCall | MpiCall | Collective | Fault | Overhead | Sync | Metric
+Event = (Op | Call | Range | Operator | OsrtCall | MpiCall | Collective | Fault | Overhead | Sync
+         | Memory | Metric)  # fmt: skip
 Row = Event | Total
 TOTALS = frozenset(fact for fact in Fact if fact.value.endswith("_totals"))
 EVENTS = frozenset(Fact) - TOTALS
@@ -273,13 +289,14 @@ _TABLES: dict[type, str] = {
     Kernel: "kernel", Memcpy: "memcpy", Memset: "memset", Migration: "unified_memory_event",
     Graph: "graph_launch", Call: "api_call", Range: "range", Operator: "operator",
     Overhead: "overhead", Sync: "sync", OsrtCall: "osrt_call", MpiCall: "mpi_call",
-    Collective: "collective", Fault: "page_fault", Metric: "metric_sample",
+    Collective: "collective", Fault: "page_fault", Memory: "memory_event", Metric: "metric_sample",
 }  # fmt: skip
 _SAME_NAME = {"forward_thread": "forward_thread", "correlation": "correlation_id",
               "stream": "stream_id", "device": "device_id",
               "peer": "peer_device_id", "pid": "pid", "tid": "tid", "bytes": "bytes",
               "registers": "registers_per_thread", "static": "static_shared_bytes",
               "dynamic": "dynamic_shared_bytes", "shared": "shared_bytes",
+              "allocated": "allocated_bytes", "reserved": "reserved_bytes",
               "occupancy": "occupancy_pct", "address": "address", "domain": "domain_id",
               "graph": "graph_exec_id",
               "end_tid": "end_tid", "tag": "tag", "remote": "remote_rank", "root": "root_rank",
@@ -324,8 +341,9 @@ def _stored(row: Event, names: dict[str, int]) -> dict[str, Any]:
     start, end = row.start, row.end
     stored: dict[str, Any] = {
         "start_ns": start, "dur_ns": None if start is None or end is None else end - start}  # fmt: skip
-    if isinstance(row, Metric):
+    if isinstance(row, Memory | Metric):
         del stored["dur_ns"]
+    if isinstance(row, Metric):
         stored["value_avg"] = stored["value_max"] = row.value
     for field, value in row._asdict().items():
         if field in _SAME_NAME:

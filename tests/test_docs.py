@@ -183,7 +183,7 @@ def test_reports_are_documented() -> None:
     for name in REPORTS:
         assert f"\n## {name}\n" in page, "run: make docs"
         assert f"`{name}`" in definitions, f"definitions.md does not name {name}"
-        for column in query(name).columns:
+        for column in query(name).every_column:
             assert f"| `{column.name}` |" in page, "run: make docs"
 
 
@@ -230,7 +230,7 @@ _TABLE_ROW = re.compile(r"^\| [^|]* \| ([^|]*) \|$", re.M)
 
 def unknown_names(page: str) -> Iterator[str]:
     """What the second column of tables names that is no report, option, column, command or flag."""
-    known = {column.name for name in REPORTS for column in query(name).columns}
+    known = {column.name for name in REPORTS for column in query(name).every_column}
     known |= {*REPORTS, ""}
     known |= {f"{name}:{option.name}" for name in REPORTS for option in query(name).options}
     known |= {f"nsysconv {command}" for command in commands()}

@@ -43,7 +43,7 @@ STAYS = {
     "direction", "src_kind", "dst_kind", "bucket_min_bytes", "bucket_min_ns", "bin",
     "step", "occurrence", "group", "index", "repeat", "over_ranks", "metric", "kernel", "unit",
     "grid", "block", "source", "source_file", "source_line",
-    "operator", "shapes", "stack", "module", "registers_per_thread", "shared_bytes",
+    "operator", "shapes", "stack", "module", "registers_per_thread", "shared_bytes", "memory",
 }  # fmt: skip
 CHANGES = {
     "profile", "pid", "tid", "start_ns", "api_start_ns",
@@ -73,14 +73,14 @@ def key(name: str, unit: Unit = Unit.TEXT) -> Column:
 
 def test_every_key_column_was_decided_about() -> None:
     """A new one belongs to one of the two: see docs/json.md, and `_OF_A_RECORDING`."""
-    names = {c.name: c for report in REPORTS for c in query(report).columns if c.key}
+    names = {c.name: c for report in REPORTS for c in query(report).every_column if c.key}
     assert names.keys() == STAYS | CHANGES
     assert {name for name, column in names.items() if row_keys.is_of_key(column)} == STAYS
 
 
 def test_no_report_has_a_column_that_is_called_as_the_key() -> None:
     for report in REPORTS:
-        assert "key" not in {column.name for column in query(report).columns}
+        assert "key" not in {column.name for column in query(report).every_column}
 
 
 # -- two recordings of one program

@@ -44,7 +44,7 @@ def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
 @pytest.mark.parametrize("report", REPORTS)
 def test_columns_of_quantities_have_their_unit_in_their_name(report: str) -> None:
     units = {Unit.NS: "_ns", Unit.BYTES: "bytes", Unit.PCT: "_pct"}
-    for column in query(report).columns:
+    for column in query(report).every_column:
         unit = units.get(column.unit, "")
         assert unit in column.name, f"call it {column.name}{unit} (CONTRIBUTING.md, Rules for names)"
 

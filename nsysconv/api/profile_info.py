@@ -351,7 +351,7 @@ _QUESTIONS = {
     "overview": ("overview", "processes", "gpu_utilization", "utilization_over_time"),
     "kernels": ("kernels", "kernel_categories", "metrics"),
     "idle time": ("idle_summary", "idle_host", "idle_gaps"),
-    "transfers": ("transfers", "transfer_sizes"),
+    "transfers and memory": ("transfers", "transfer_sizes", "memory"),
     "host": ("api_vs_kernel", "launch_stats", "queue_length", "timeline_events"),
     "ranges, operators, modules and steps": (
         "ranges",

@@ -89,6 +89,15 @@ class Aggregator(Protocol):
         """Return the values of all columns, `profile` included. Called once, after the last `add`."""
 
 
+@dataclass(frozen=True)
+class View:
+    """What a report shows with one value of its option `by`."""
+
+    title: str
+    columns: tuple[Column, ...]
+    picture: Picture | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Query:
     """A report: what it shows, which facts it needs, its columns, and how they are computed.
@@ -102,6 +111,9 @@ class Query:
     dictionaries. `for_people` returns the report in another form, which text and the page show: programs
     get the rows.
 
+    A report with `views` has another title, columns and picture by the value of its option `by`; the
+    first are its own.
+
     A report on all profiles of a run has, in place of `compute`, `partial`, which returns one profile's
     contribution (small, to be pickled), and `aggregator`, which takes these in.
     """
@@ -110,6 +122,7 @@ class Query:
     columns: tuple[Column, ...]
     compute: Callable[[Timeline, Request], ColumnValues | Result] | None = None
     needs: AbstractSet[Fact] = frozenset()
+    views: Mapping[str, View] = field(default_factory=dict)
     any_of: AbstractSet[Fact] = frozenset()
     needs_with: Callable[[Mapping[str, Any]], AbstractSet[Fact]] | None = None
     uses: AbstractSet[Fact] = frozenset()
@@ -120,3 +133,9 @@ class Query:
     for_people: Callable[[Report], Report] | None = None
     partial: Callable[[Timeline, Request], Any] | None = None
     aggregator: Callable[[Request], Aggregator] | None = None
+
+    @property
+    def every_column(self) -> tuple[Column, ...]:
+        """Return the columns of all views, each name once."""
+        shown = [self.columns, *(view.columns for view in self.views.values())]
+        return tuple({column.name: column for columns in shown for column in columns}.values())

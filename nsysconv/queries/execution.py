@@ -14,7 +14,7 @@ from nsysconv.launch import cores
 from nsysconv.notes import Note, merged
 from nsysconv.phases import phase
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
-from nsysconv.queries.registry import ReportSpec, parse_spec, query
+from nsysconv.queries.registry import ReportSpec, parse_spec, query, view
 from nsysconv.report import Report, merged_header, report_table
 from nsysconv.timeline.timeline import Timeline
 
@@ -106,7 +106,7 @@ def for_people(report: Report, limit: int) -> Report:
 
 def not_recorded_report(error: NotRecorded, timeline: Timeline) -> Report:
     """Return the report that says what is missing, in place of rows."""
-    declared = query(parse_spec(error.report).name)
+    declared = view(parse_spec(error.report))
     return Report(
         name=error.report,
         title=declared.title,
@@ -182,15 +182,16 @@ def _header(timeline: Timeline, job: _Job, notes: Sequence[Note], facts: frozens
         every += timeline.op_notes
     if Fact.API_LINKS in facts:
         every += timeline.notes
+    shown = view(job.spec)
     return Report(
         name=job.spec.text,
-        title=job.query.title,
-        columns=job.query.columns,
+        title=shown.title,
+        columns=shown.columns,
         table=None,
         profiles=(timeline.profile.ref,),
         slice=timeline.slice_description,
         notes=tuple(note for note in merged(dict.fromkeys(every)) if note.touches(facts)),
-        picture=job.query.picture,
+        picture=shown.picture,
     )
 
 

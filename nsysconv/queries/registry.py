@@ -11,7 +11,7 @@ from typing import Any
 
 from nsysconv.errors import UsageError
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Option, Query
+from nsysconv.queries.contract import Option, Query, View
 
 CORE = (
     "overview",
@@ -52,6 +52,7 @@ OWN = (
     "operators",
     "operator_kernels",
     "modules",
+    "memory",
     "comm_overlap",
     "kernel_categories",
     "launch_stats",
@@ -168,6 +169,13 @@ def parse_spec(text: str) -> ReportSpec:
     values = {key: _option_value(name, options[key], value) for key, value in texts.items()}
     defaults = {option.name: option.default for option in options.values()}
     return ReportSpec(name, {**defaults, **values}, ":".join((name, *pieces)))
+
+
+def view(spec: ReportSpec) -> View:
+    """Return what a report shows with its options."""
+    declared = query(spec.name)
+    own = View(declared.title, declared.columns, declared.picture)
+    return declared.views.get(spec.options.get("by", ""), own)
 
 
 def _option_value(name: str, option: Option, text: str | None) -> Any:

@@ -1,0 +1,510 @@
+"""Memory that a program allocated and freed: its peak, who held it, and what was never freed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nsysconv import codes
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.queries.columns import (
+    DEVICE,
+    PID,
+    PROCESS_RANK,
+    PROFILE,
+    code_name,
+    count_column,
+    key_column,
+    rows_at,
+    step_pattern,
+    values_by_column,
+)
+from nsysconv.queries.contract import Array, Option, Query, Request, Result, View
+from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.timeline.arrays import counts, sums
+from nsysconv.timeline.intervals import equal_parts
+from nsysconv.timeline.memory import Part, Pool, any_thread_sizes, left_out, node_of_events, parts
+from nsysconv.timeline.operator_calls import OperatorCalls, may_have_operators, operator_calls
+from nsysconv.timeline.steps import STEP_FACTS, steps
+from nsysconv.timeline.timeline import Timeline
+
+NO_OPERATOR = "[no operator]"
+"""The row of what was taken and freed in no operator."""
+BEFORE = "[before the recording]"
+"""The row of what was in use before the events, and has not been seen to be freed."""
+
+_MAX_BINS = 100_000
+
+
+def _bytes(
+    name: str, doc: str, *, brief: bool = True, leads: int = 0, adds: bool = False
+) -> Column:
+    return Column(name, Unit.BYTES, doc, better="less", brief=brief, leads=leads, adds=adds)
+
+
+_KEYS = (
+    PROFILE,
+    PROCESS_RANK,
+    PID,
+    replace(DEVICE, doc="The device whose memory it is; null: the host's."),
+    key_column("memory", "Kind of memory; Host or Device where only that is known."),
+)
+_NAME = key_column(
+    "name",
+    "The operator in which it was allocated or freed, the innermost on its thread; "
+    f"{NO_OPERATOR}: none. {BEFORE}: what had been allocated before the first event.",
+)
+_START = Column("start_ns", Unit.NS, "When the bin begins, or the block was allocated.", key=True)
+_DUR = Column(
+    "dur_ns",
+    Unit.NS,
+    "How long the bin is, or the block was held; null: it was not freed.",
+)
+_OF_POOLS = (
+    _bytes(
+        "peak_bytes",
+        "The most that was in use at a time: what the framework's allocator had handed out, or where "
+        "that is not recorded, what was allocated less what was freed.",
+        leads=1,
+    ),
+    Column("peak_start_ns", Unit.NS, "When that was first reached; null: before the first event."),
+    _bytes(
+        "peak_reserved_bytes",
+        "The most that the framework's allocator held at a time; null: not recorded.",
+    ),
+    Column(
+        "device_pct",
+        Unit.PCT,
+        "That, or the peak where it is not recorded, as a share of the device's memory; null: its size "
+        "is not recorded.",
+        better="less",
+    ),
+    _bytes("before_bytes", "In use before the first event."),
+    _bytes("end_bytes", "In use after the last event."),
+    _bytes("reserved_at_peak_bytes", "Held at the peak; null: not recorded.", brief=False),
+    Column(
+        "fragmented_pct",
+        Unit.PCT,
+        "The share of what was held at the peak that was not in use: kept for later, or too small.",
+        better="less",
+        brief=False,
+    ),
+    count_column("allocation_count", "Blocks that were allocated."),
+    _bytes("allocation_bytes", "Their sizes.", adds=True),
+    count_column("open_count", "Blocks of those that were never freed.", brief=False),
+    _bytes("open_bytes", "Their sizes.", brief=False, adds=True),
+)
+_OF_OPERATORS = (
+    count_column("call_count", "Calls of the operator."),
+    _bytes(
+        "live_at_peak_bytes",
+        "Blocks that it took, and that were held at the peak; null: no addresses are recorded.",
+        leads=1,
+        adds=True,
+    ),
+    count_column("self_allocation_count", "Blocks allocated in it, and in no operator inside."),
+    _bytes("self_allocation_bytes", "Their sizes.", leads=2, adds=True),
+    _bytes(
+        "self_increase_bytes",
+        "The same less what was freed in it, and in no operator inside.",
+        adds=True,
+    ),
+    count_column(
+        "allocation_count", "Blocks allocated in it and the operators inside.", brief=False
+    ),
+    _bytes("allocation_bytes", "Their sizes.", brief=False, adds=True),
+    _bytes("increase_bytes", "The same less what was freed there.", brief=False, adds=True),
+    _bytes(
+        "any_thread_bytes",
+        "What was allocated less what was freed by any thread while a call ran, added up over calls: "
+        "the memory columns of `key_averages()`.",
+        brief=False,
+        adds=True,
+    ),
+    _bytes(
+        "any_thread_self_bytes",
+        "The same without that of the calls directly inside, API calls among them.",
+        brief=False,
+        adds=True,
+    ),
+)
+_OF_BLOCKS = (
+    replace(_NAME, doc=_NAME.doc, key=False),
+    Column("address", Unit.ID, "Where it began.", key=True, brief=False),
+    _START,
+    _bytes("bytes", "Its size.", leads=1),
+    _DUR,
+    Column("step", Unit.TEXT, "The step in which it was allocated; null: none."),
+    Column(
+        "state",
+        Unit.TEXT,
+        "freed; open: it never was; before: it was allocated before the first event; lost: another was "
+        "allocated at its address.",
+        words=True,
+    ),
+)
+_OVER_TIME = (
+    Column("bin", Unit.ID, "Number of the bin, from 0.", key=True),
+    replace(_START, key=False),
+    replace(_DUR, brief=False),
+    _bytes("max_bytes", "The most in use in the bin."),
+    _bytes("end_bytes", "In use at its end."),
+    _bytes("max_reserved_bytes", "The most held in the bin; null: not recorded."),
+)
+
+_BY_POOL = ("rank", "pid", "device_id", "memory")
+VIEWS = {
+    "device": View(
+        "Memory by device",
+        (*_KEYS, *_OF_POOLS),
+        Picture("bars", x=_BY_POOL, values=("peak_bytes", "peak_reserved_bytes")),
+    ),
+    "operator": View(
+        "Memory by operator, what was held at the peak first",
+        (*_KEYS, _NAME, *_OF_OPERATORS),
+        Picture("bars", x=("name",), values=("live_at_peak_bytes",), by=_BY_POOL),
+    ),
+    "block": View("Blocks of memory, largest first", (*_KEYS, *_OF_BLOCKS)),
+    "time": View(
+        "Memory over time",
+        (*_KEYS, *_OVER_TIME),
+        Picture(
+            "strip",
+            x=("start_ns",),
+            width="dur_ns",
+            values=("max_bytes",),
+            by=_BY_POOL,
+            shared=True,
+        ),
+    ),
+}
+
+
+def compute(timeline: Timeline, request: Request) -> Result:
+    """Return one row per pool of memory, or per operator, block or bin of time and pool."""
+    by = request.options["by"]
+    if by not in VIEWS:
+        raise UsageError(f"memory:by={by}", hint=f"There are: {', '.join(VIEWS)}")
+    found = parts(timeline)
+    rows, notes = _COMPUTE[by](timeline, request, found), _notes(timeline, found)
+    count = sum(len(part.blocks) for part in found) if by == "block" else None
+    return Result(values_by_column(rows, VIEWS[by].columns[1:]), count, notes)
+
+
+def _keys(timeline: Timeline, pool: Pool) -> dict[str, Any]:
+    on_host = pool.device == MISSING
+    kind = code_name(codes.MEMORY_KINDS, pool.kind)
+    return {
+        "rank": timeline.ranks.get(pool.pid),
+        "pid": pool.pid,
+        "device_id": None if on_host else pool.device,
+        "memory": kind or ("Host" if on_host else "Device"),
+    }
+
+
+def _notes(timeline: Timeline, found: Iterable[Part]) -> tuple[Note, ...]:
+    notes = []
+    if untimed := left_out(timeline):
+        text = "allocations and frees without a time or a size are left out of memory"
+        notes.append(Note("memory-events-incomplete", Severity.DROPPED, text, untimed))
+    pools = [part.pool for part in found]
+    if unseen := sum(pool.unseen for pool in pools):
+        text = (
+            "between two events more or less memory came into use than they say: something was taken or "
+            "freed that is not recorded"
+        )
+        of = sum(map(len, pools))
+        notes.append(Note("memory-events-unseen", Severity.APPROXIMATED, text, unseen, of=of))
+    lost = sum(int(np.count_nonzero(pool.blocks.lost)) for pool in pools)
+    if lost:
+        text = "blocks were allocated where one was held: what freed that one is not recorded"
+        notes.append(Note("memory-blocks-lost", Severity.APPROXIMATED, text, lost))
+    return tuple(notes)
+
+
+# -- by device
+
+
+def _by_device(timeline: Timeline, request: Request, found: list[Part]) -> list[dict[str, Any]]:
+    sizes = {row["device_id"]: row["memory_bytes"] for row in timeline.profile.rows("device")}
+    return [_pool_row(timeline, part, sizes.get(part.pool.device)) for part in found]
+
+
+def _pool_row(timeline: Timeline, part: Part, device_bytes: int | None) -> dict[str, Any]:
+    events = part.events
+    place, taken = events.peak_place, events.size > 0
+    held = events.reserved != MISSING
+    most_reserved = int(events.reserved.max()) if held.any() and events.reserved.any() else None
+    # What was held before the first event is not recorded.
+    at_peak = int(events.reserved[place]) if place >= 0 and most_reserved is not None else None
+    row = {
+        **_keys(timeline, part.pool),
+        "peak_bytes": events.peak,
+        "peak_start_ns": int(events.start[place]) if place >= 0 else None,
+        "peak_reserved_bytes": most_reserved,
+        "before_bytes": events.before,
+        "end_bytes": int(events.in_use[-1]),
+        "reserved_at_peak_bytes": at_peak,
+        "allocation_count": int(np.count_nonzero(taken)),
+        "allocation_bytes": int(events.size[taken].sum()),
+    }
+    if at_peak:
+        row["fragmented_pct"] = 100 * (at_peak - events.peak) / at_peak
+    if device_bytes:
+        row["device_pct"] = 100 * (most_reserved or events.peak) / device_bytes
+    if (events.address != MISSING).all():
+        blocks = part.pool.blocks
+        still = (blocks.ended < 0) & np.isin(blocks.taken, part.places)
+        row["open_count"] = int(np.count_nonzero(still))
+        row["open_bytes"] = int(blocks.size[still].sum())
+    return row
+
+
+# -- by operator
+
+
+def _by_operator(timeline: Timeline, request: Request, found: list[Part]) -> list[dict[str, Any]]:
+    calls = _operator_calls(timeline, request)
+    rows = [row for part in found for row in _operator_rows(timeline, calls, part)]
+    rows.sort(
+        key=lambda row: (
+            -(row["live_at_peak_bytes"] or 0),
+            -(row["self_allocation_bytes"] or 0),
+            row["name"],
+        )
+    )
+    return rows
+
+
+def _operator_calls(timeline: Timeline, request: Request) -> OperatorCalls:
+    if not may_have_operators(timeline):
+        advice = timeline.profile.advice.get(Fact.OPERATORS)
+        raise NotRecorded("memory:by=operator", [Fact.OPERATORS], [advice] if advice else [])
+    return operator_calls(timeline, request.options["annotations"], request.options["functions"])
+
+
+def _operator_rows(timeline: Timeline, calls: OperatorCalls, part: Part) -> list[dict[str, Any]]:
+    spans, events = calls.spans, part.events
+    of_event = node_of_events(timeline, calls, part.pool)
+    node = of_event[part.places]
+    own, nested = _taken_by_node(calls, node, events.size)
+    any_thread, any_thread_self = any_thread_sizes(calls, events)
+    nodes = calls.rows
+    nodes = nodes[timeline.holds(spans)[nodes]]
+    group, count = spans.name[nodes], len(spans.names)
+    live = _live_at_peak(part, of_event, spans.name, count)
+    values = {
+        "call_count": counts(group, count),
+        **{f"self_{name}": sums(group, each[nodes], count) for name, each in own.items()},
+        **{name: sums(group, each[nodes], count) for name, each in nested.items()},
+        "any_thread_bytes": sums(group, any_thread[nodes], count),
+        "any_thread_self_bytes": sums(group, any_thread_self[nodes], count),
+        **({} if live is None else {"live_at_peak_bytes": live[:-1]}),
+    }
+    # Calls in whose time other threads took memory have a row of their own only if they took some.
+    some = [np.asarray(each) for name, each in values.items() if name != "call_count"]
+    shown = np.flatnonzero(np.any(np.stack(some) != 0, axis=0))
+    keys = _keys(timeline, part.pool)
+    listed = rows_at(values, shown)
+    rows = [
+        {
+            **keys,
+            "name": spans.names[number],
+            **{name: int(each[i]) for name, each in listed.items()},
+        }
+        for i, number in enumerate(shown.tolist())
+    ]
+    rows = [{"live_at_peak_bytes": None, **row} for row in rows]
+    return [*rows, *_other_rows(part, keys, node, None if live is None else int(live[-1]))]
+
+
+def _taken_by_node(
+    calls: OperatorCalls, node: Array, size: Array
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    # Per node what was taken in it, and with what was taken in the nodes inside.
+    in_one, taken = node >= 0, (node >= 0) & (size > 0)
+    count = len(calls.parent)
+    own = {
+        "allocation_count": counts(node[taken], count),
+        "allocation_bytes": sums(node[taken], size[taken], count),
+        "increase_bytes": sums(node[in_one], size[in_one], count),
+    }
+    return own, {name: calls.with_nested(each) for name, each in own.items()}
+
+
+def _live_at_peak(part: Part, of_event: Array, names: Array, count: int) -> Array | None:
+    # By name, and last of what no operator took; None without addresses.
+    blocks = part.pool.blocks
+    if (part.pool.address == MISSING).any():
+        return None
+    held = part.held_at_peak
+    node = of_event[blocks.taken[held]]
+    return sums(np.where(node < 0, count, names[node]), blocks.size[held], count + 1)
+
+
+def _other_rows(
+    part: Part, keys: Mapping[str, Any], node: Array, live: int | None
+) -> list[dict[str, Any]]:
+    # What was taken in no operator, and what had been allocated before the first event.
+    events, outside = part.events, node < 0
+    taken = outside & (events.size > 0)
+    rows: list[dict[str, Any]] = []
+    if outside.any() or live:
+        rows.append(
+            {
+                **keys,
+                "name": NO_OPERATOR,
+                "live_at_peak_bytes": live,
+                "self_allocation_count": int(np.count_nonzero(taken)),
+                "self_allocation_bytes": int(events.size[taken].sum()),
+                "self_increase_bytes": int(events.size[outside].sum()),
+            }
+        )
+    if live is not None:
+        blocks = part.pool.blocks
+        unknown = events.peak - int(blocks.size[part.held_at_peak].sum())
+        if unknown:
+            empty = {"self_allocation_bytes": None}
+            rows.append({**keys, **empty, "name": BEFORE, "live_at_peak_bytes": unknown})
+    return rows
+
+
+# -- by block
+
+
+def _by_block(timeline: Timeline, request: Request, found: list[Part]) -> list[dict[str, Any]]:
+    has_operators = may_have_operators(timeline)
+    calls = _operator_calls(timeline, request) if has_operators else None
+    rows = [row for part in found for row in _block_rows(timeline, calls, part, request)]
+    rows.sort(key=lambda row: (-row["bytes"], row["start_ns"] or 0))
+    return rows
+
+
+def _block_rows(
+    timeline: Timeline, calls: OperatorCalls | None, part: Part, request: Request
+) -> list[dict[str, Any]]:
+    pool, blocks = part.pool, part.pool.blocks
+    # There may be millions: only those that will be shown are described.
+    shown = part.blocks
+    largest = np.lexsort((blocks.taken[shown], -blocks.size[shown]))
+    shown = shown[largest[: request.limit or None]]
+    taken, ended = blocks.taken[shown], blocks.ended[shown]
+    is_taken, is_ended = taken >= 0, ended >= 0
+    names: list[str | None] = [None] * len(taken)
+    if calls is not None:
+        node = node_of_events(timeline, calls, pool)[taken]
+        names = [
+            calls.spans.names[calls.spans.name[i]] if i >= 0 else NO_OPERATOR
+            for i in np.where(is_taken, node, -1).tolist()
+        ]
+    starts = np.where(is_taken, pool.start[taken], MISSING)
+    held = np.where(is_taken & is_ended, pool.start[ended] - pool.start[taken], MISSING)
+    address = pool.address[np.where(is_taken, taken, ended)]
+    states = np.select([blocks.lost[shown], ~is_taken, ~is_ended], [0, 1, 2], 3)
+    step = _steps_at(timeline, step_pattern(request), pool.pid, starts)
+    keys = _keys(timeline, pool)
+    columns = zip(
+        names, address.tolist(), starts.tolist(), blocks.size[shown].tolist(), held.tolist(), step,
+        states.tolist(), strict=True,
+    )  # fmt: skip
+    return [
+        {
+            **keys,
+            "name": name if start != MISSING else BEFORE,
+            "address": at,
+            "start_ns": None if start == MISSING else start,
+            "bytes": size,
+            "dur_ns": None if dur == MISSING else dur,
+            "step": in_step,
+            "state": _STATES[state],
+        }
+        for name, at, start, size, dur, in_step, state in columns
+    ]
+
+
+_STATES = ("lost", "before", "open", "freed")
+
+
+def _steps_at(timeline: Timeline, pattern: str, pid: int, moments: Array) -> list[str | None]:
+    # The step of its process in which each moment lies.
+    mine = next((each for each in steps(timeline.whole, pattern) if each.pid == pid), None)
+    if mine is None or not len(mine):
+        return [None] * len(moments)
+    place = np.searchsorted(mine.start, moments, side="right") - 1
+    inside = (place >= 0) & (moments < mine.end[place])
+    return [
+        mine.name[i] if ok else None for i, ok in zip(place.tolist(), inside.tolist(), strict=True)
+    ]
+
+
+# -- over time
+
+
+def _over_time(timeline: Timeline, request: Request, found: list[Part]) -> list[dict[str, Any]]:
+    bins = request.options["bins"]
+    if not 1 <= bins <= _MAX_BINS:
+        raise UsageError(f"memory:bins={bins}", hint=f"There are 1 to {_MAX_BINS} bins.")
+    return [row for part in found for row in _bin_rows(timeline, part, bins)]
+
+
+def _bin_rows(timeline: Timeline, part: Part, bins: int) -> list[dict[str, Any]]:
+    events = part.events
+    first, last = int(events.start[0]), int(events.start[-1])
+    edges = equal_parts(first, last + 1, bins)
+    low, high = edges[:-1], edges[1:]
+    # In use after the last event before each edge.
+    levels = np.append(events.before, events.in_use)
+    before = np.searchsorted(events.start, low, side="left")
+    after = np.searchsorted(events.start, high, side="left")
+    is_reserved = bool((events.reserved != MISSING).all() and events.reserved.any())
+    keys = _keys(timeline, part.pool)
+    return [
+        {
+            **keys,
+            "bin": number,
+            "start_ns": start,
+            "dur_ns": end - start,
+            "max_bytes": int(levels[one : other + 1].max()),
+            "end_bytes": int(levels[other]),
+            # Before the first event what is held is not recorded.
+            "max_reserved_bytes": int(events.reserved[max(one - 1, 0) : max(other, 1)].max())
+            if is_reserved
+            else None,
+        }
+        for number, (start, end, one, other) in enumerate(
+            zip(low.tolist(), high.tolist(), before.tolist(), after.tolist(), strict=True)
+        )
+    ]
+
+
+_COMPUTE = {
+    "device": _by_device,
+    "operator": _by_operator,
+    "block": _by_block,
+    "time": _over_time,
+}
+MEMORY = Query(
+    title=VIEWS["device"].title,
+    needs={Fact.MEMORY_EVENTS},
+    uses={Fact.OPERATORS, Fact.THREADS, Fact.RANKS, Fact.DEVICES, *STEP_FACTS},
+    options=(
+        Option(
+            "by",
+            "device",
+            "A row per process and device; per operator, with what each held at the peak; per block; or "
+            "per bin of time: device, operator, block, time.",
+        ),
+        Option("bins", 60, f"With by=time: in how many bins time is cut, {_MAX_BINS} at most."),
+        Option("annotations", False, "With by=operator: other ranges take part, too."),
+        Option("functions", False, "With by=operator: Python functions do, where imported."),
+    ),
+    columns=VIEWS["device"].columns,
+    picture=VIEWS["device"].picture,
+    views=VIEWS,
+    compute=compute,
+)
