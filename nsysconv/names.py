@@ -266,3 +266,12 @@ def encodable(
     except UnicodeEncodeError:
         return text.encode(encoding, errors).decode(encoding)
     return text
+
+
+def text_width(text: str) -> int:
+    """Return how many cells of a terminal the text takes; East-Asian characters and emoji take two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # other formats do without
+
+    return cell_len(text)

@@ -32,6 +32,8 @@ from typing import Any
 from run_command import run
 from write_examples import write_examples
 
+from nsysconv.errors import NsysconvError
+
 ROOT = Path(__file__).parent.parent
 TERMINAL = 110
 CUT = "…"
@@ -117,10 +119,16 @@ class Shell:
         return re.sub(r"[ \t]+$", "", text, flags=re.M)
 
     def value(self, source: str) -> str:
-        """Return what Python shows after a statement."""
+        """Return what Python shows after a statement, of an error its last lines."""
         printed = io.StringIO()
+        code = compile(ast.Interactive(ast.parse(source).body), "<page>", "single")
         with contextlib.redirect_stdout(printed), contextlib.chdir(self.folder):
-            exec(compile(ast.Interactive(ast.parse(source).body), "<page>", "single"), self.names)
+            try:
+                exec(code, self.names)
+            except NsysconvError as error:
+                kind = type(error)
+                print("Traceback (most recent call last):", "...", sep="\n")
+                print(f"{kind.__module__}.{kind.__qualname__}: {error}")
         return printed.getvalue()
 
 

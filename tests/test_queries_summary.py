@@ -233,7 +233,7 @@ def test_of_several_devices_the_largest_of_each_is_said() -> None:
     rows = (Kernel(0, 80), Kernel(90, 100), Kernel(0, 20, device=1), Kernel(80, 100, device=1))
     with opened(*rows) as profile:
         (said,) = profile.report("summary").said
-    assert said.lines[-1] == "largest: kernel kernel 90 ns, gap 60 ns"
+    assert said.lines[-1] == "largest on one: kernel kernel 90 ns, gap 60 ns"
 
 
 def test_a_recording_of_one_moment() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsysconv.render.layout import GAP, ColumnNeeds, Layout, fit_all_columns, fit_columns
+from nsysconv.render.text import GAP, ColumnNeeds, Layout, fit_all_columns, fit_columns
 
 
 def number(

@@ -152,7 +152,7 @@ def test_markdown_of_a_small_report() -> None:
         "\n"
         "… 3 of 312 rows, --limit 0 shows all\n"
         "\n"
-        "Not recorded in any row: queue_avg_ns\n"
+        "Not recorded in any row: queue_avg\n"
         "\n"
         "* note graph-intervals: Graphs are intervals. (3 times, first at row 7)\n"
     )

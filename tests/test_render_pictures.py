@@ -18,7 +18,7 @@ from test_render import rendered
 import nsysconv
 from nsysconv.errors import UsageError
 from nsysconv.queries import REPORTS, query
-from nsysconv.render import Options, pictures, text
+from nsysconv.render import Options, pictures
 from nsysconv.render.pictures import panels
 from nsysconv.report import Column, Picture, ProfileRef, Report, Unit, build_table
 
@@ -146,7 +146,7 @@ def test_what_is_cut_off_is_still_in_a_strip_and_not_in_bars() -> None:
 
 
 def strip_of(*rows: dict[str, Any], width: int = 80) -> list[str]:
-    return list(text.strip_lines(report(STRIP, *rows), width, str))
+    return list(pictures.strip_lines(report(STRIP, *rows), width, str))
 
 
 def test_a_strip_of_all_levels() -> None:
@@ -177,19 +177,19 @@ def test_no_strip_where_there_is_no_room_or_nothing_to_show() -> None:
     assert strip_of(*bins(0, 5, 0, 0)) == []
 
 
-def bars_of(picture: Picture, cells: int, *rows: dict[str, Any]) -> text.Bars | None:
-    return text.histogram_bars(report(picture, *rows), cells, str)
+def bars_of(picture: Picture, cells: int, *rows: dict[str, Any]) -> pictures.Bars | None:
+    return pictures.histogram_bars(report(picture, *rows), cells, str)
 
 
 def test_bars_are_as_long_as_their_share_of_the_longest() -> None:
     bars = bars_of(ONE_PART, 20, part(0, 40), part(10, 20), part(100, 0), part(1000, 1))
-    assert bars == text.Bars("host_sum_ns", "", ("█" * 20, "█" * 10, "", "█"))
+    assert bars == pictures.Bars("host_sum_ns", "", ("█" * 20, "█" * 10, "", "█"))
 
 
 def test_the_parts_of_a_bar_add_up_to_it() -> None:
     """Of 10 cells 2/3 and 1/3 are 6.67 and 3.33: 7 and 3."""
     bars = bars_of(HISTOGRAM, 10, part(0, 20, 10), part(10, 0, 15), part(100, 1, 14))
-    assert bars == text.Bars("", "bars: h host, q queue", ("hhhhhhhqqq", "qqqqq", "qqqqq"))
+    assert bars == pictures.Bars("", "bars: h host, q queue", ("hhhhhhhqqq", "qqqqq", "qqqqq"))
 
 
 def test_no_bars_of_nothing() -> None:

@@ -120,7 +120,7 @@ def test_what_rows_are_ordered_by_comes_first_with_its_share() -> None:
     assert lines[1].split() == ["name", "self", "(%)", "self_sum", "host_sum"]
     # Where that is 0 in all rows, the next decides.
     lines = lines_of(ordered(("a", 7, 0, 0.0), ("b", 5, 0, 0.0)))
-    assert lines[1] == "0 in all rows: self_sum, self"
+    assert lines[1] == "0 in all rows: self_sum, self (%)"
     assert lines[2].split() == ["name", "host_sum"]
 
 

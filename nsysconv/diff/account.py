@@ -30,7 +30,7 @@ PARTS = tuple(
 )
 """The parts of a change: the classes of an account, computation split in three."""
 
-PART_TITLES = TIME_CLASSES | {
+PART_TITLES = {name: words for name, words in TIME_CLASSES.items() if name in PARTS} | {
     BY_COUNT: "kernels: number of launches",
     BY_MEAN: "kernels: time per launch",
     OVERLAP: "kernels: overlap of kernels",

@@ -57,6 +57,13 @@ def duration_column(
     return Column(name, Unit.NS, doc, better="less", real=real, brief=brief, leads=leads, adds=adds)
 
 
+def bytes_column(
+    name: str, doc: str, *, brief: bool = True, leads: int = 0, adds: bool = False
+) -> Column:
+    """Return the column of an amount of memory, of which less is better."""
+    return Column(name, Unit.BYTES, doc, better="less", brief=brief, leads=leads, adds=adds)
+
+
 PROFILE = key_column("profile", "Label of the profile.")
 RANK = Column(
     "rank",

@@ -17,6 +17,7 @@ from nsysconv.queries.columns import (
     PID,
     PROCESS_RANK,
     PROFILE,
+    bytes_column,
     code_name,
     count_column,
     key_column,
@@ -41,12 +42,6 @@ BEFORE = "[before the recording]"
 _MAX_BINS = 100_000
 
 
-def _bytes(
-    name: str, doc: str, *, brief: bool = True, leads: int = 0, adds: bool = False
-) -> Column:
-    return Column(name, Unit.BYTES, doc, better="less", brief=brief, leads=leads, adds=adds)
-
-
 _KEYS = (
     PROFILE,
     PROCESS_RANK,
@@ -66,14 +61,14 @@ _DUR = Column(
     "How long the bin is, or the block was held; null: it was not freed.",
 )
 _OF_POOLS = (
-    _bytes(
+    bytes_column(
         "peak_bytes",
         "The most that was in use at a time: what the framework's allocator had handed out, or where "
         "that is not recorded, what was allocated less what was freed.",
         leads=1,
     ),
     Column("peak_start_ns", Unit.NS, "When that was first reached; null: before the first event."),
-    _bytes(
+    bytes_column(
         "peak_reserved_bytes",
         "The most that the framework's allocator held at a time; null: not recorded.",
     ),
@@ -84,9 +79,9 @@ _OF_POOLS = (
         "is not recorded.",
         better="less",
     ),
-    _bytes("before_bytes", "In use before the first event."),
-    _bytes("end_bytes", "In use after the last event."),
-    _bytes("reserved_at_peak_bytes", "Held at the peak; null: not recorded.", brief=False),
+    bytes_column("before_bytes", "In use before the first event."),
+    bytes_column("end_bytes", "In use after the last event."),
+    bytes_column("reserved_at_peak_bytes", "Held at the peak; null: not recorded.", brief=False),
     Column(
         "fragmented_pct",
         Unit.PCT,
@@ -95,21 +90,21 @@ _OF_POOLS = (
         brief=False,
     ),
     count_column("allocation_count", "Blocks that were allocated."),
-    _bytes("allocation_bytes", "Their sizes.", adds=True),
+    bytes_column("allocation_bytes", "Their sizes.", adds=True),
     count_column("open_count", "Blocks of those that were never freed.", brief=False),
-    _bytes("open_bytes", "Their sizes.", brief=False, adds=True),
+    bytes_column("open_bytes", "Their sizes.", brief=False, adds=True),
 )
 _OF_OPERATORS = (
     count_column("call_count", "Calls of the operator."),
-    _bytes(
+    bytes_column(
         "live_at_peak_bytes",
         "Blocks that it took, and that were held at the peak; null: no addresses are recorded.",
         leads=1,
         adds=True,
     ),
     count_column("self_allocation_count", "Blocks allocated in it, and in no operator inside."),
-    _bytes("self_allocation_bytes", "Their sizes.", leads=2, adds=True),
-    _bytes(
+    bytes_column("self_allocation_bytes", "Their sizes.", leads=2, adds=True),
+    bytes_column(
         "self_increase_bytes",
         "The same less what was freed in it, and in no operator inside.",
         adds=True,
@@ -117,16 +112,16 @@ _OF_OPERATORS = (
     count_column(
         "allocation_count", "Blocks allocated in it and the operators inside.", brief=False
     ),
-    _bytes("allocation_bytes", "Their sizes.", brief=False, adds=True),
-    _bytes("increase_bytes", "The same less what was freed there.", brief=False, adds=True),
-    _bytes(
+    bytes_column("allocation_bytes", "Their sizes.", brief=False, adds=True),
+    bytes_column("increase_bytes", "The same less what was freed there.", brief=False, adds=True),
+    bytes_column(
         "any_thread_bytes",
         "What was allocated less what was freed by any thread while a call ran, added up over calls: "
         "the memory columns of `key_averages()`.",
         brief=False,
         adds=True,
     ),
-    _bytes(
+    bytes_column(
         "any_thread_self_bytes",
         "The same without that of the calls directly inside, API calls among them.",
         brief=False,
@@ -137,7 +132,7 @@ _OF_BLOCKS = (
     replace(_NAME, doc=_NAME.doc, key=False),
     Column("address", Unit.ID, "Where it began.", key=True, brief=False),
     _START,
-    _bytes("bytes", "Its size.", leads=1),
+    bytes_column("bytes", "Its size.", leads=1),
     _DUR,
     Column("step", Unit.TEXT, "The step in which it was allocated; null: none."),
     Column(
@@ -152,9 +147,9 @@ _OVER_TIME = (
     Column("bin", Unit.ID, "Number of the bin, from 0.", key=True),
     replace(_START, key=False),
     replace(_DUR, brief=False),
-    _bytes("max_bytes", "The most in use in the bin."),
-    _bytes("end_bytes", "In use at its end."),
-    _bytes("max_reserved_bytes", "The most held in the bin; null: not recorded."),
+    bytes_column("max_bytes", "The most in use in the bin."),
+    bytes_column("end_bytes", "In use at its end."),
+    bytes_column("max_reserved_bytes", "The most held in the bin; null: not recorded."),
 )
 
 _BY_POOL = ("rank", "pid", "device_id", "memory")

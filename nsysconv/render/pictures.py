@@ -1,4 +1,4 @@
-"""Pictures of reports: their rows sorted into panels for whoever draws them, and drawn with matplotlib.
+"""Pictures of reports: rows sorted into panels for whoever draws them, in characters and with matplotlib.
 
 Matplotlib is imported only here, and only when asked.
 """
@@ -6,8 +6,9 @@ Matplotlib is imported only here, and only when asked.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from nsysconv.codes import COMMUNICATION
 from nsysconv.errors import UsageError
-from nsysconv.names import cut_off, escaped, shorten, shorten_kernel
+from nsysconv.names import cut_off, escaped, shorten, shorten_kernel, text_width
 from nsysconv.render import display
 from nsysconv.report import Column, Picture, Report, Unit, Value, scale_for
 
@@ -380,3 +381,119 @@ def _plain(text: str) -> str:
 
 _PAINTERS = {"bars": _bars, "stacked": _stacked, "histogram": _stacked, "strip": _strip,
              "flame": _flame}  # fmt: skip
+
+
+# -- in characters
+
+Encode = Callable[[str], str]
+
+# The first is nothing, the others equal shares of the largest.
+_LEVELS, _PLAIN_LEVELS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
+_BAR, _PLAIN_BAR = "█", "#"
+# A strip of fewer cells shows nothing.
+_FEWEST_CELLS = 12
+BAR_ROOM, LONGEST_BAR = 24, 40
+"""The cells for which a table gives up columns that are not brief, to show bars; and the longest bar."""
+
+_LONGEST_TITLE = 30
+
+
+def strip_lines(report: Report, width: int, spell: Encode) -> Iterator[str]:
+    """Yield a line per panel of a strip: its value over time, on one time axis; then what it is."""
+    picture, shown = report.picture, panels(report)
+    if picture is None or picture.kind != "strip" or not shown:
+        return
+    titles = [spell(shorten(panel.title, _LONGEST_TITLE)) for panel in shown]
+    beside = max(map(text_width, titles)) + 2
+    room = min(width - beside, max(len(panel.start) for panel in shown))
+    begin = min(t for panel in shown for t in panel.start if t is not None)
+    end = max(panel.end for panel in shown)
+    if width - beside < _FEWEST_CELLS or end <= begin:
+        return
+    name = picture.values[0]
+    unit = next(column.unit for column in report.columns if column.name == name)
+    top = 100.0 if unit is Unit.PCT else float(largest_value(shown, name))
+    levels = _LEVELS if spell(_LEVELS) == _LEVELS else _PLAIN_LEVELS
+    edges = begin + (end - begin) * np.arange(room + 1) / room
+    for title, panel in zip(titles, shown, strict=True):
+        cells = (_level(value, top, levels) for value in _means(panel, name, edges))
+        yield f"{title}{' ' * (beside - text_width(title))}{''.join(cells)}"
+    scale = f"{levels[0]} 0, {levels[-1]} {with_unit(top, unit)}"
+    yield spell(
+        f"{name} from {with_unit(begin, Unit.NS)} to {with_unit(end, Unit.NS)}, "
+        f"{with_unit(float(edges[1] - edges[0]), Unit.NS)} each: {scale}"
+    )
+
+
+def _means(panel: Panel, name: str, edges: np.ndarray) -> Iterator[float | None]:
+    # Per cell between two edges the time-weighted mean of the bins in it, or None.
+    rows = zip(panel.start, panel.width, panel.values[name], strict=True)
+    complete = [row for row in rows if None not in row]
+    start, width, value = np.array(complete, float).reshape(-1, 3).T
+    moments = np.stack((start, start + width), axis=1).ravel()
+    nothing = np.zeros(len(width))
+    covered, spent = (
+        np.interp(edges, moments, np.cumsum(np.stack((nothing, area), axis=1)))
+        for area in (width, width * value)
+    )
+    for time, value in zip(np.diff(covered).tolist(), np.diff(spent).tolist(), strict=True):
+        yield value / time if time > 0 else None
+
+
+def _level(value: float | None, top: float, levels: str) -> str:
+    if value is None:
+        return " "
+    share = value / top if top else 0.0
+    # Just above a step is rounding; what is not nothing has a level of its own.
+    return levels[min(int(np.ceil(share * (len(levels) - 1) - 1e-9)), len(levels) - 1)]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A bar for each row of a histogram's table, the header above, and the legend of their letters."""
+
+    header: str
+    legend: str
+    bars: tuple[str, ...]
+
+
+def histogram_bars(report: Report, cells: int, spell: Encode) -> Bars | None:
+    """Return bars of at most `cells`; None where there is no histogram, or nothing in it.
+
+    Several parts have a letter each; a row that is not 0 has a sign at least.
+    """
+    picture = report.picture
+    if picture is None or picture.kind != "histogram" or report.table is None:
+        return None
+    columns = [column.name for column in report.columns]
+    values = dict(zip(columns, report.by_column(), strict=True))
+    rows = [
+        [value if isinstance(value, int) else 0 for value in row]
+        for row in zip(*(values[name] for name in picture.values), strict=True)
+    ]
+    longest = max(map(sum, rows), default=0)
+    if longest <= 0:
+        return None
+    words = [name.partition("_")[0] for name in picture.values]
+    signs = [word[0] for word in words]
+    if len(words) == 1:
+        signs = [_BAR if spell(_BAR) == _BAR else _PLAIN_BAR]
+    drawn = tuple(_bar(row, Fraction(cells, longest), signs) for row in rows)
+    if len(words) == 1:
+        return Bars(picture.values[0], "", drawn)
+    used = [f"{word[0]} {word}" for word in words if any(word[0] in bar for bar in drawn)]
+    return Bars("", f"bars: {', '.join(used)}", drawn)
+
+
+def _bar(parts: Sequence[int], scale: Fraction, signs: Sequence[str]) -> str:
+    # The parts end to end, as long as their sum; what rounding takes goes to the largest.
+    total = sum(parts)
+    length = max(round(total * scale), 1 if total else 0)
+    if not length:
+        return ""
+    shares = [Fraction(part * length, total) for part in parts]
+    counts = [int(share) for share in shares]
+    rest = sorted(range(len(parts)), key=lambda i: counts[i] - shares[i])
+    for i in rest[: length - sum(counts)]:
+        counts[i] += 1
+    return "".join(sign * count for sign, count in zip(signs, counts, strict=True))

@@ -14,12 +14,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TextIO
 
-import numpy as np
-
-from nsysconv.names import cut_off, escaped, shorten, shorten_apart, shorten_name
+from nsysconv.names import cut_off, escaped, shorten, shorten_apart, shorten_name, text_width
 from nsysconv.notes import Severity
 from nsysconv.render import display
 from nsysconv.render.contract import Options
@@ -30,122 +27,121 @@ from nsysconv.render.display import (
     all_columns,
     informative_columns,
 )
-from nsysconv.render.layout import GAP, ColumnNeeds, Layout, fit_all_columns, fit_columns
-from nsysconv.render.pictures import Panel, largest_value, panels, with_unit
-from nsysconv.report import Report, Said, Unit
+from nsysconv.render.pictures import (
+    BAR_ROOM,
+    LONGEST_BAR,
+    Encode,
+    histogram_bars,
+    strip_lines,
+)
+from nsysconv.report import Report, Said
 
-Encode = Callable[[str], str]
+GAP = 2
 
-# The first is nothing, the others equal shares of the largest.
-_LEVELS, _PLAIN_LEVELS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
-_BAR, _PLAIN_BAR = "█", "#"
-# A strip of fewer cells shows nothing.
-_FEWEST_CELLS = 12
-ROOM, MOST = 24, 40
-"""The cells for which a table gives up columns that are not brief, to show bars; and the longest bar."""
-
-_LONGEST_TITLE = 30
-
-
-def strip_lines(report: Report, width: int, spell: Encode) -> Iterator[str]:
-    """Yield a line per panel of a strip: its value over time, on one time axis; then what it is."""
-    picture, shown = report.picture, panels(report)
-    if picture is None or picture.kind != "strip" or not shown:
-        return
-    titles = [spell(shorten(panel.title, _LONGEST_TITLE)) for panel in shown]
-    beside = max(map(text_width, titles)) + 2
-    room = min(width - beside, max(len(panel.start) for panel in shown))
-    begin = min(t for panel in shown for t in panel.start if t is not None)
-    end = max(panel.end for panel in shown)
-    if width - beside < _FEWEST_CELLS or end <= begin:
-        return
-    name = picture.values[0]
-    unit = next(column.unit for column in report.columns if column.name == name)
-    top = 100.0 if unit is Unit.PCT else float(largest_value(shown, name))
-    levels = _LEVELS if spell(_LEVELS) == _LEVELS else _PLAIN_LEVELS
-    edges = begin + (end - begin) * np.arange(room + 1) / room
-    for title, panel in zip(titles, shown, strict=True):
-        cells = (_level(value, top, levels) for value in _means(panel, name, edges))
-        yield f"{title}{' ' * (beside - text_width(title))}{''.join(cells)}"
-    scale = f"{levels[0]} 0, {levels[-1]} {with_unit(top, unit)}"
-    yield spell(
-        f"{name} from {with_unit(begin, Unit.NS)} to {with_unit(end, Unit.NS)}, "
-        f"{with_unit(float(edges[1] - edges[0]), Unit.NS)} each: {scale}"
-    )
-
-
-def _means(panel: Panel, name: str, edges: np.ndarray) -> Iterator[float | None]:
-    # Per cell between two edges the time-weighted mean of the bins in it, or None.
-    rows = zip(panel.start, panel.width, panel.values[name], strict=True)
-    complete = [row for row in rows if None not in row]
-    start, width, value = np.array(complete, float).reshape(-1, 3).T
-    moments = np.stack((start, start + width), axis=1).ravel()
-    nothing = np.zeros(len(width))
-    covered, spent = (
-        np.interp(edges, moments, np.cumsum(np.stack((nothing, area), axis=1)))
-        for area in (width, width * value)
-    )
-    for time, value in zip(np.diff(covered).tolist(), np.diff(spent).tolist(), strict=True):
-        yield value / time if time > 0 else None
-
-
-def _level(value: float | None, top: float, levels: str) -> str:
-    if value is None:
-        return " "
-    share = value / top if top else 0.0
-    # Just above a step is rounding; what is not nothing has a level of its own.
-    return levels[min(int(np.ceil(share * (len(levels) - 1) - 1e-9)), len(levels) - 1)]
+# The room that a long name is given before columns are left out for it, ...
+_COMFORT = 40
+# ... and once only the brief ones are left.
+_SHORTEST = 24
+# Words without their end say less than a name without its middle.
+_MORE_FOR_WORDS = 8
+# Below this a name says nothing; reached only where not even one number fits beside longer ones.
+_LAST_RESORT = 8
 
 
 @dataclass(frozen=True)
-class Bars:
-    """A bar for each row of a histogram's table, the header above, and the legend of their letters."""
+class ColumnNeeds:
+    """The widths of a column's cells, of its header in one line, and in two (`folded`).
 
-    header: str
-    legend: str
-    bars: tuple[str, ...]
-
-
-def histogram_bars(report: Report, cells: int, spell: Encode) -> Bars | None:
-    """Return bars of at most `cells`; None where there is no histogram, or nothing in it.
-
-    Several parts have a letter each; a row that is not 0 has a sign at least.
+    Only text can be shortened, our own `words` less than names. `part`: the sum of the column, if it is
+    one of the parts of a whole.
     """
-    picture = report.picture
-    if picture is None or picture.kind != "histogram" or report.table is None:
-        return None
-    columns = [column.name for column in report.columns]
-    values = dict(zip(columns, report.by_column(), strict=True))
-    rows = [
-        [value if isinstance(value, int) else 0 for value in row]
-        for row in zip(*(values[name] for name in picture.values), strict=True)
-    ]
-    longest = max(map(sum, rows), default=0)
-    if longest <= 0:
-        return None
-    words = [name.partition("_")[0] for name in picture.values]
-    signs = [word[0] for word in words]
-    if len(words) == 1:
-        signs = [_BAR if spell(_BAR) == _BAR else _PLAIN_BAR]
-    drawn = tuple(_bar(row, Fraction(cells, longest), signs) for row in rows)
-    if len(words) == 1:
-        return Bars(picture.values[0], "", drawn)
-    used = [f"{word[0]} {word}" for word in words if any(word[0] in bar for bar in drawn)]
-    return Bars("", f"bars: {', '.join(used)}", drawn)
+
+    cells: int
+    header: int
+    folded: int
+    text: bool
+    brief: bool
+    key: bool
+    words: bool = False
+    leads: int = 0
+    part: float | None = None
+
+    def least(self, fold: bool, room: int) -> int:
+        """Return the width with at most `room` cells for what can be shortened."""
+        room += _MORE_FOR_WORDS if self.words else 0
+        cells = min(self.cells, room) if self.text else self.cells
+        return max(self.folded if fold else self.header, cells)
 
 
-def _bar(parts: Sequence[int], scale: Fraction, signs: Sequence[str]) -> str:
-    # The parts end to end, as long as their sum; what rounding takes goes to the largest.
-    total = sum(parts)
-    length = max(round(total * scale), 1 if total else 0)
-    if not length:
-        return ""
-    shares = [Fraction(part * length, total) for part in parts]
-    counts = [int(share) for share in shares]
-    rest = sorted(range(len(parts)), key=lambda i: counts[i] - shares[i])
-    for i in rest[: length - sum(counts)]:
-        counts[i] += 1
-    return "".join(sign * count for sign, count in zip(signs, counts, strict=True))
+@dataclass(frozen=True)
+class Layout:
+    """The positions of the columns to show, their widths, whether units stand below names."""
+
+    kept: tuple[int, ...]
+    widths: tuple[int, ...]
+    fold: bool
+
+
+def fit_all_columns(needs: Sequence[ColumnNeeds], longest: int) -> Layout:
+    """Lay out all columns at the width of their cells; longer text than `longest` is not padded for."""
+    widths = tuple(need.least(False, longest) for need in needs)
+    return Layout(tuple(range(len(needs))), widths, fold=False)
+
+
+def fit_columns(needs: Sequence[ColumnNeeds], width: int) -> Layout:
+    """Return the layout that loses least, never wider than `width`.
+
+    In this order, only as far as needed: units go below the column names, columns that are not
+    brief go from the right, names are shortened below what is comfortable, other columns that are
+    no keys go, and at last keys. What rows are ordered by, or else the first number that is brief, is
+    the last to go, but for the first column. Of the parts of a whole the smallest go first.
+    """
+    kept, room = _leave_out(needs, width)
+    fold = _total(needs, kept, fold=False, room=room) > width
+    widths = {i: needs[i].least(fold, room) for i in kept}
+    if len(kept) == 1:
+        widths = {i: min(widest, width) for i, widest in widths.items()}
+    _spread(needs, widths, width - sum(widths.values()) - GAP * (len(kept) - 1))
+    return Layout(tuple(kept), tuple(widths[i] for i in kept), fold)
+
+
+def _leave_out(needs: Sequence[ColumnNeeds], width: int) -> tuple[list[int], int]:
+    kept = list(range(len(needs)))
+    first = sorted((i for i in kept if needs[i].leads), key=lambda i: needs[i].leads)
+    numbers = [i for i in kept if not needs[i].key and not needs[i].text]
+    first = first or sorted(numbers, key=lambda i: not needs[i].brief)[:1]
+    steps = (
+        (_COMFORT, [i for i in kept if not needs[i].brief and i not in first]),
+        (_SHORTEST, [i for i in kept if not needs[i].key and i not in first]),
+        (_LAST_RESORT, sorted(kept[1:], key=(*first, *kept).index)),
+    )
+    for room, candidates in steps:
+        for victim in (None, *_least_first(needs, candidates)):
+            if victim in kept and len(kept) > 1:
+                kept = [i for i in kept if i != victim]
+            if _total(needs, kept, fold=True, room=room) <= width:
+                return kept, room
+    return kept, _LAST_RESORT
+
+
+def _least_first(needs: Sequence[ColumnNeeds], candidates: Sequence[int]) -> Iterator[int]:
+    # From the right, but the parts of a whole by their size.
+    parts = {i: needs[i].part or 0 for i in candidates if needs[i].part is not None}
+    by_size = iter(sorted(parts, key=lambda i: (parts[i], -i)))
+    return (next(by_size) if i in parts else i for i in reversed(candidates))
+
+
+def _total(needs: Sequence[ColumnNeeds], kept: Sequence[int], *, fold: bool, room: int) -> int:
+    return sum(needs[i].least(fold, room) for i in kept) + GAP * (len(kept) - 1)
+
+
+def _spread(needs: Sequence[ColumnNeeds], widths: dict[int, int], spare: int) -> None:
+    hungry = sorted((i for i in widths if needs[i].cells > widths[i]), key=lambda i: needs[i].cells)
+    for served, i in enumerate(hungry):
+        more = min(spare // (len(hungry) - served), needs[i].cells - widths[i])
+        if more > 0:
+            widths[i] += more
+            spare -= more
 
 
 SUFFIX = ".txt"
@@ -297,9 +293,9 @@ def _with_bars(
     report: Report, table: DisplayTable, width: int, spell: Encode
 ) -> tuple[list[Line], list[DisplayColumn], str] | None:
     # A bar behind each row of the table, and their legend; None where there is no room for both.
-    lines, left_out = _table(table, max(width - GAP - ROOM, _NARROWEST), spell)
-    room = min(width - max(text_width(text) for text, _ in lines) - GAP, MOST)
-    if room < ROOM or any(shown.column.brief for shown in left_out):
+    lines, left_out = _table(table, max(width - GAP - BAR_ROOM, _NARROWEST), spell)
+    room = min(width - max(text_width(text) for text, _ in lines) - GAP, LONGEST_BAR)
+    if room < BAR_ROOM or any(shown.column.brief for shown in left_out):
         return None
     bars = histogram_bars(report, room, spell)
     if bars is None:
@@ -525,12 +521,3 @@ def _chopped(word: str, width: int) -> list[str]:
             pieces.append("")
         pieces[-1] += sign
     return pieces
-
-
-def text_width(text: str) -> int:
-    """Return how many cells of a terminal the text takes; East-Asian characters and emoji take two."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len  # other formats do without
-
-    return cell_len(text)
