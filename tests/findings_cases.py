@@ -2,14 +2,15 @@
 
     session [0, 1000)                             when the profiler's session was; else none is known
     without api_links                             a fact that is not recorded
-    gpu sms=10 major=8 minor=0                    what is known of the devices
+    gpu sms=10 major=8 minor=0 memory=4096        what is known of the devices
     rank 1                                        what follows is a profile of its own, of this rank
     call cudaLaunchKernel [0, 5) #1 thread=2      a call, with its correlation
     kernel gemm [5, 20) #1 ×10 every 20 device=1  ten kernels, of correlations 1 to 10
     copy HtoD kind=Pageable bytes=64 [0, 5)       kind: of the host's memory
     set [0, 5)      graph [0, 5)      migration bytes=4096 [0, 5)      profiler [0, 5)
     range NAME [0, 5)      operator NAME [0, 5) shapes=[[2,3]] types=["float"]
-    → copy_bound saves 5                          or: costs 5; says nothing; cannot look
+    memory 64 [5, 5) used=164 held=512 at=7       allocated (freed: -64), in use and held then, address
+    → copy_bound saves 5                          or: costs 5; warns 90; says nothing; cannot look
 
 Times are in µs. docs/definitions.md and tests/findings/cases.toml are written so.
 """
@@ -46,7 +47,8 @@ class Part:
 
 @dataclass
 class Case:
-    """A made-up run, and what a rule says of it: `verb` saves or costs `time` µs, nothing, cannot."""
+    """A made-up run, and what a rule says of it: `verb` saves or costs `time` µs, warns with a value of
+    so much, nothing, cannot."""
 
     parts: list[Part]
     rule: str
@@ -70,7 +72,8 @@ def parse(text: str) -> Case:
         elif word == "without":
             case.without |= frozenset(map(Fact, rest.split()))
         elif word == "gpu":
-            names = {"sms": "sm_count", "major": "compute_major", "minor": "compute_minor"}
+            names = {"sms": "sm_count", "major": "compute_major", "minor": "compute_minor",
+                     "memory": "memory_bytes"}  # fmt: skip
             case.gpu |= {names[key]: int(value) for key, value in _OPTION.findall(rest)}
         elif word == "rank":
             if case.parts[-1].rank is None and not case.parts[-1].rows:
@@ -82,7 +85,7 @@ def parse(text: str) -> Case:
 
 
 def _conclude(case: Case, text: str) -> None:
-    if match := re.fullmatch(r"(\w+) (saves|costs) (\d+)", text):
+    if match := re.fullmatch(r"(\w+) (saves|costs|warns) (\d+)", text):
         case.rule, case.verb, case.time = match[1], match[2], int(match[3])
     elif match := re.fullmatch(r"(\w+) (says nothing|cannot look)", text):
         case.rule, case.verb = match[1], match[2].split()[0]
@@ -110,6 +113,8 @@ def _event(
     word: str, name: str, at: tuple[int, int], correlation: int, given: dict[str, str]
 ) -> small.Row:
     numbers = {key: int(value) for key, value in given.items() if value.isdigit()}
+    if word == "memory":
+        return small.Memory(at[0], int(name), numbers.get("at"), numbers.get("used"), numbers.get("held"))
     pid = numbers.get("pid", small.PID)
     where = {"pid": pid, "device": numbers.get("device", 0)}
     stream = numbers.get("stream", small.STREAM)

@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 DEFINITIONS = (HERE.parent / "docs" / "definitions.md").read_text(encoding="utf-8")
 EXAMPLES = [
     block for block in re.findall(r"(?:^    .*\n)+", DEFINITIONS, re.MULTILINE)
-    if re.search(r"^    → \w+ (?:saves|costs) \d+$", block, re.MULTILINE)
+    if re.search(r"^    → \w+ (?:saves|costs|warns) \d+$", block, re.MULTILINE)
 ]  # fmt: skip
 CASES = tomllib.loads((HERE / "findings" / "cases.toml").read_text(encoding="utf-8"))["case"]
 LABELS = tomllib.loads((HERE / "findings" / "labels.toml").read_text(encoding="utf-8"))["file"]
