@@ -29,7 +29,7 @@ from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.queries.findings import report as findings
-from nsysconv.queries.findings.contract import COST, SAVING, words
+from nsysconv.queries.findings.contract import COST, RISK, SAVING, words
 from nsysconv.report import Report
 from nsysconv.timeline.slices import Slice
 
@@ -62,10 +62,11 @@ def test_an_example_of_the_documentation(lines: str) -> None:
     case = parse(lines)
     row = row_of(ask(case), case.rule)
     assert row is not None
-    column, other = ("saving_ns", "cost_ns") if case.verb == "saves" else ("cost_ns", "saving_ns")
-    assert row[column] == case.time * 1000
-    assert row[other] is None
-    assert row["kind"] == {"saves": SAVING, "costs": COST}[case.verb]
+    times = {"saves": (case.time * 1000, None), "costs": (None, case.time * 1000)}
+    assert (row["saving_ns"], row["cost_ns"]) == times.get(case.verb, (None, None))
+    assert row["kind"] == {"saves": SAVING, "costs": COST, "warns": RISK}[case.verb]
+    if case.verb == "warns":
+        assert (round(row["value"]), row["share_pct"]) == (case.time, None)
     assert row["value"] > row["threshold"]
 
 
@@ -90,7 +91,7 @@ def test_words_name_reports_and_details() -> None:
 
     for rule, each in words().items():
         parse_spec(each.report)
-        assert each.kind in (SAVING, COST), rule
+        assert each.kind in (SAVING, COST, RISK), rule
         assert "cuda" in each.advice, rule
         assert set(each.advice) <= {"cuda", "hip", "pytorch"}, rule
         assert len(max(each.advice.values(), key=len)) <= 100, rule
@@ -380,8 +381,8 @@ def check_savings(profile: nsysconv.OpenProfile) -> None:
 
 
 def test_the_classes_of_every_rule_are_known() -> None:
-    costs = {rule for rule, each in words().items() if each.kind == COST}
-    assert CLASSES_OF.keys() == words().keys() - costs - {"rank_imbalance", "stragglers"}
+    savings = {rule for rule, each in words().items() if each.kind == SAVING}
+    assert CLASSES_OF.keys() == savings - {"rank_imbalance", "stragglers"}
 
 
 @pytest.mark.parametrize("path", [*oldest_and_newest(NSYS_FILES), *SOURCES], ids=name_of)

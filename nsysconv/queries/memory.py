@@ -233,10 +233,7 @@ def _by_device(timeline: Timeline, request: Request, found: list[Part]) -> list[
 def _pool_row(timeline: Timeline, part: Part, device_bytes: int | None) -> dict[str, Any]:
     events = part.events
     place, taken = events.peak_place, events.size > 0
-    held = events.reserved != MISSING
-    most_reserved = int(events.reserved.max()) if held.any() and events.reserved.any() else None
-    # What was held before the first event is not recorded.
-    at_peak = int(events.reserved[place]) if place >= 0 and most_reserved is not None else None
+    most_reserved, at_peak = events.most_reserved, events.reserved_at_peak
     row = {
         **_keys(timeline, part.pool),
         "peak_bytes": events.peak,
@@ -456,7 +453,7 @@ def _bin_rows(timeline: Timeline, part: Part, bins: int) -> list[dict[str, Any]]
     levels = np.append(events.before, events.in_use)
     before = np.searchsorted(events.start, low, side="left")
     after = np.searchsorted(events.start, high, side="left")
-    is_reserved = bool((events.reserved != MISSING).all() and events.reserved.any())
+    is_reserved = events.most_reserved is not None
     keys = _keys(timeline, part.pool)
     return [
         {

@@ -63,6 +63,17 @@ class Pool:
         """Return the first event after which the peak was in use, -1 if it was before them all."""
         return -1 if self.peak == self.before else int(self.in_use.argmax())
 
+    @property
+    def most_reserved(self) -> int | None:
+        """Return the most bytes that the allocator held at a time, None where that is not recorded."""
+        return int(self.reserved.max()) if (self.reserved > 0).any() else None
+
+    @property
+    def reserved_at_peak(self) -> int | None:
+        """Return the bytes that the allocator held at the peak, None where that is not recorded."""
+        place = self.peak_place
+        return None if place < 0 or self.most_reserved is None else int(self.reserved[place])
+
     def take(self, which: Array) -> Pool:
         """Return the events at these places."""
         return replace(

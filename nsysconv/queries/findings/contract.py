@@ -25,8 +25,8 @@ from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.kernel_categories import kernel_name_ids
 from nsysconv.timeline.timeline import Timeline
 
-SAVING, COST = "saving", "cost"
-"""The kinds of findings: what could go, and where time goes."""
+SAVING, COST, RISK = "saving", "cost", "risk"
+"""The kinds of findings: what could go, where time goes, and what may end a run."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class Found:
     """What a rule measured on one device, whether or not its value is above the threshold.
 
     `time_ns` is the saving of a rule of the kind saving, else the cost: a union clipped to the time of
-    the account. `details` are the values of the finding's words, which a rule may leave out where it does
-    not speak. `before` and `after` name the operations around the gap that costs most. `part`: the slice
+    the account; a risk has none. `details` are the values of the finding's words, which a rule may leave
+    out where it does not speak. `before` and `after` name the operations around the gap that costs most. `part`: the slice
     to look at, as flags.
     """
 
     value: float
-    time_ns: int
+    time_ns: int = 0
     details: Mapping[str, Any] = field(default_factory=dict)
     device: int | None = None
     rank: int | None = None

@@ -1,4 +1,4 @@
-"""Rules on memory: allocated and freed while the device waits, and migrated."""
+"""Rules on memory: allocated and freed while the device waits, migrated, and running out."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nsysconv.errors import NotRecorded
+from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
-from nsysconv.report import Unit, human
+from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.arrays import blocks
 from nsysconv.timeline.events import ApiCalls, OpKind
 from nsysconv.timeline.intervals import union
+from nsysconv.timeline.memory import Pool, parts
+from nsysconv.timeline.steps import steps
 
 _ALLOCATION = re.compile(
     r"cuda(?:Malloc|Free|HostAlloc|HostRegister|HostUnregister)"
@@ -77,4 +81,84 @@ def page_migration(scene: Scene) -> Found | None:
     return Found(scene.of_span(time), time, details)
 
 
-RULES: dict[str, Measure] = {"allocation": allocation, "page_migration": page_migration}
+# -- running out
+
+# Below this share of the device's memory nobody lacks what an allocator keeps.
+_MUCH_PCT = 50
+_FEWEST_STEPS = 4
+
+
+def memory_limit(scene: Scene) -> Found | None:
+    """Measure how much of the device's memory an allocator held at most, or had in use."""
+    pool = _largest_pool(scene)
+    if pool is None:
+        return None
+    size, held = _device_bytes(scene), max(pool.peak, pool.most_reserved or 0)
+    details = {"held": human(held, Unit.BYTES), "size": human(size, Unit.BYTES)}
+    return Found(100 * held / size, details=details)
+
+
+def memory_fragmentation(scene: Scene) -> Found | None:
+    """Measure how much of what an allocator held at its peak was not in use."""
+    pool = _largest_pool(scene)
+    if pool is None:
+        return None
+    if pool.most_reserved is None:
+        raise NotRecorded("findings", ["what allocators hold"])
+    held = pool.reserved_at_peak or 0
+    if not held or 100 * held < _MUCH_PCT * _device_bytes(scene):
+        return None
+    unused = held - pool.peak
+    details = {"unused": human(unused, Unit.BYTES), "held": human(held, Unit.BYTES)}
+    return Found(100 * unused / held, details=details)
+
+
+def memory_growth(scene: Scene) -> Found | None:
+    """Measure how much more is in use after the last step than after the first, if it grows with each."""
+    pool = _largest_pool(scene)
+    if pool is None:
+        return None
+    pattern = step_pattern(scene.request)
+    mine = next((s for s in steps(scene.timeline, pattern) if s.pid == pool.pid), None)
+    if mine is None or len(mine) < _FEWEST_STEPS:
+        return None
+    if (pool.address == MISSING).any():
+        raise NotRecorded("findings", ["addresses of memory"])
+    place = np.searchsorted(pool.start, mine.end, side="left") - 1
+    in_use = np.where(place < 0, pool.before, pool.in_use[place])
+    begin = np.searchsorted(pool.start, mine.start, side="left")
+    taken = pool.blocks.taken[pool.blocks.ended < 0]
+    left = [
+        ((taken >= low) & (taken <= high)).any() for low, high in zip(begin, place, strict=True)
+    ]
+    if not (np.diff(in_use) > 0).all() or not all(left[:-1]):
+        return None
+    growth = int(in_use[-1] - in_use[0])
+    details = {
+        "growth": human(growth, Unit.BYTES),
+        "steps": counted(len(mine), "step", "steps"),
+        "per_step": human(growth // (len(mine) - 1), Unit.BYTES),
+    }
+    return Found(100 * growth / pool.peak, details=details)
+
+
+def _largest_pool(scene: Scene) -> Pool | None:
+    mine = (part.events for part in parts(scene.timeline) if part.pool.device == scene.device)
+    return next(mine, None)
+
+
+def _device_bytes(scene: Scene) -> int:
+    sizes = {row["device_id"]: row["memory_bytes"] for row in scene.timeline.profile.rows("device")}
+    size = sizes.get(scene.device)
+    if not size:
+        raise NotRecorded("findings", ["sizes of GPUs' memories"])
+    return int(size)
+
+
+RULES: dict[str, Measure] = {
+    "allocation": allocation,
+    "page_migration": page_migration,
+    "memory_limit": memory_limit,
+    "memory_fragmentation": memory_fragmentation,
+    "memory_growth": memory_growth,
+}

@@ -32,6 +32,7 @@ from nsysconv.queries.findings import (
 )
 from nsysconv.queries.findings.contract import (
     COST,
+    RISK,
     SAVING,
     Found,
     Measure,
@@ -76,10 +77,18 @@ _COLUMNS = (
     Column("rank", Unit.ID, "Rank on which it costs most; null: none known."),
     Column("device_id", Unit.ID, "Device on which it costs most; null: of all."),
     Column("rule", Unit.TEXT, "The rule, see docs/definitions.md.", key=True),
-    Column("kind", Unit.TEXT, "saving: what could go; cost: where time goes."),
-    Column("saving_ns", Unit.NS, "An upper bound of what could be won; null for costs."),
-    Column("cost_ns", Unit.NS, "What it takes; null for savings."),
-    Column("share_pct", Unit.PCT, "The saving or the cost as a share of the time of the account."),
+    Column(
+        "kind",
+        Unit.TEXT,
+        "saving: what could go; cost: where time goes; risk: what may end a run.",
+    ),
+    Column("saving_ns", Unit.NS, "An upper bound of what could be won; null for others."),
+    Column("cost_ns", Unit.NS, "What it takes; null for others."),
+    Column(
+        "share_pct",
+        Unit.PCT,
+        "The saving or the cost as a share of the time of the account; null for risks.",
+    ),
     Column("value", Unit.REAL, "What the rule measured, in `unit`."),
     Column("threshold", Unit.REAL, "Above which value there is a finding."),
     Column("unit", Unit.TEXT, "Of value and threshold.", brief=False),
@@ -268,10 +277,11 @@ class Findings:
         left_out = ignored(self._request)
         for name, candidate in self._candidates():
             limit = None if name in left_out else threshold(self._request, name)
-            if limit is not None and candidate.found.value > limit and candidate.found.time_ns:
+            has_time = candidate.found.time_ns or words()[name].kind == RISK
+            if limit is not None and candidate.found.value > limit and has_time:
                 by_rule.setdefault(name, []).append(candidate)
         best = {
-            name: max(candidates, key=lambda each: each.share_pct or 0.0)
+            name: max(candidates, key=lambda each: (each.share_pct or 0.0, each.found.value))
             for name, candidates in by_rule.items()
         }
         rows = [self._row(name, each, len(by_rule[name])) for name, each in best.items()]
@@ -354,6 +364,7 @@ class Findings:
         place = {name: number for number, name in enumerate(words())}
         return lambda row: (
             is_minor(row),
+            row["kind"] == RISK,
             row["kind"] != first,
             row["rule"] not in (RANK_IMBALANCE, STRAGGLERS),
             -(row["share_pct"] or 0.0),
@@ -372,7 +383,7 @@ class Findings:
             "kind": rule.kind,
             "saving_ns": found.time_ns if rule.kind == SAVING else None,
             "cost_ns": found.time_ns if rule.kind == COST else None,
-            "share_pct": candidate.share_pct,
+            "share_pct": candidate.share_pct if rule.kind != RISK else None,
             "value": found.value,
             "threshold": threshold(self._request, name),
             "unit": rule.unit,

@@ -48,12 +48,12 @@ def _is_small(row: Mapping[str, Any]) -> bool:
 def _item(
     row: dict[str, Any], findings: Report, anchors: Mapping[str, str], device_count: int
 ) -> Iterator[str]:
-    is_saving = row["kind"] == "saving"
-    time = amount(row["saving_ns"] if is_saving else row["cost_ns"], Unit.NS)
-    if row["share_pct"] is not None:
-        time += f" ({amount(row['share_pct'], Unit.PCT)})"
-    yield f'<li><b>{escape(row["rule"])}</b> <span class="up">{"at most" if is_saving else "takes"} '
-    yield f"<b>{time}</b></span>"
+    yield f"<li><b>{escape(row['rule'])}</b>"
+    for column, verb in (("saving_ns", "at most"), ("cost_ns", "takes")):
+        if row[column] is not None:
+            share = row["share_pct"]
+            part = "" if share is None else f" ({amount(share, Unit.PCT)})"
+            yield f' <span class="up">{verb} <b>{amount(row[column], Unit.NS)}{part}</b></span>'
     if device_count > 1:
         where = row_place(row, findings.profiles)
         count = f"; on {row['device_count']:,} devices" if row["device_count"] > 1 else ""
