@@ -77,6 +77,10 @@ SLOW = (
 )
 """Those that take longest; if none is named they are left out of the page of a long recording."""
 
+OF_MEMORY = ("memory", f"memory:by=time:bins={_BINS}")
+HELD_BY_OPERATORS = "memory:by=operator"
+"""Reports on memory: if none is named they are on the page where memory was recorded."""
+
 ON_OPERATORS = ("operators", "operator_kernels", "modules")
 """The reports on operators, with any options: if none is named they are on the page where any ran."""
 
@@ -167,8 +171,11 @@ def _default_reports(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
     names = PAGE if len(profiles) == 1 else BESIDE
     if any(profile.profile.row_count("metric_sample") for profile in profiles):
         names = (*names, "metrics")
+    has_memory = any(profile.profile.row_count("memory_event") for profile in profiles)
+    if has_memory:
+        names = (*names, *OF_MEMORY)
     if any(_has_operators(profile.timeline) for profile in profiles):
-        return names
+        return (*names, HELD_BY_OPERATORS) if has_memory else names
     return tuple(name for name in names if queries.parse_spec(name).name not in ON_OPERATORS)
 
 

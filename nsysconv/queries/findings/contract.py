@@ -62,8 +62,8 @@ class Found:
 
     `time_ns` is the saving of a rule of the kind saving, else the cost: a union clipped to the time of
     the account; a risk has none. `details` are the values of the finding's words, which a rule may leave
-    out where it does not speak. `before` and `after` name the operations around the gap that costs most. `part`: the slice
-    to look at, as flags.
+    out where it does not speak. `before` and `after` name the operations around the gap that costs most.
+    `part`: the slice to look at, as flags.
     """
 
     value: float

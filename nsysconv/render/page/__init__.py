@@ -23,6 +23,7 @@ _SECTIONS = {
     "Operators": ("operators", "modules", "operator_kernels"),
     "API against GPU": ("api_vs_kernel", "launch_stats", "queue_length"),
     "Transfers": ("transfers", "transfer_sizes"),
+    "Memory": ("memory",),
     "Idle time": ("idle_summary", "idle_host", "idle_gaps"),
     "Steps and ranges": ("steps", "ranges", "comm_overlap"),
     "Devices and processes": ("overview", "gpu_utilization", "processes"),
@@ -47,8 +48,6 @@ Numbers = Mapping[Note, tuple[int, str]]
 
 _ANSWER = _LAST_SECTIONS["The answer in numbers"]
 """The reports that the first screen draws, all of them."""
-_SHUT = ("utilization_over_time", *_ANSWER)
-"""Reports whose rows few read: a picture says it."""
 
 
 def document(reports: Sequence[Report]) -> Iterator[str]:
@@ -214,7 +213,9 @@ def _report(report: Report, heading: str, numbers: Numbers) -> Iterator[str]:
             # All in rows: the words for people are the first screen's.
             columns = tuple(replace(column, said=False) for column in report.columns)
             report = replace(report, columns=columns, said=())
-        shut = base_name(report.name) in _SHUT
+        # Rows that few read: a picture says it.
+        is_strip = report.picture is not None and report.picture.kind == "strip"
+        shut = is_strip or base_name(report.name) in _ANSWER
         if shut:
             yield "<details><summary>The numbers</summary>"
         yield from report_table_html(report)
