@@ -117,6 +117,13 @@ def test_over_time() -> None:
         (0, 160, 277, 1256, 1256), (1, 437, 277, 1320, 1320), (2, 714, 277, 1832, 1064)]  # fmt: skip
 
 
+def test_the_bins_of_all_pools_are_the_same() -> None:
+    events = (Memory(0, 100, A, 100, 512), Memory(30, 300, A, 300, 512, device=1))
+    rows = rows_of(*events, spec="memory:by=time:bins=2")
+    assert figures(rows, "device_id", "start_ns", "max_bytes", "end_bytes") == [
+        (1, 0, 0, 0), (1, 15, 300, 300), (0, 0, 100, 100), (0, 15, 100, 100)]  # fmt: skip
+
+
 def test_a_slice_begins_with_what_was_in_use() -> None:
     """From 600 to 780: 1192 before, 1832 at 715, and still so at the end."""
     part = Slice(time=(600, 780))

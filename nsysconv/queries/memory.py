@@ -144,7 +144,7 @@ _OF_BLOCKS = (
     ),
 )
 _OVER_TIME = (
-    Column("bin", Unit.ID, "Number of the bin, from 0.", key=True),
+    Column("bin", Unit.ID, "Number of the bin, from 0, the same time for all.", key=True),
     replace(_START, key=False),
     replace(_DUR, brief=False),
     bytes_column("max_bytes", "The most in use in the bin."),
@@ -441,13 +441,16 @@ def _over_time(timeline: Timeline, request: Request, found: list[Part]) -> list[
     bins = request.options["bins"]
     if not 1 <= bins <= _MAX_BINS:
         raise UsageError(f"memory:bins={bins}", hint=f"There are 1 to {_MAX_BINS} bins.")
-    return [row for part in found for row in _bin_rows(timeline, part, bins)]
-
-
-def _bin_rows(timeline: Timeline, part: Part, bins: int) -> list[dict[str, Any]]:
-    events = part.events
-    first, last = int(events.start[0]), int(events.start[-1])
+    if not found:
+        return []
+    first = min(int(part.events.start[0]) for part in found)
+    last = max(int(part.events.start[-1]) for part in found)
     edges = equal_parts(first, last + 1, bins)
+    return [row for part in found for row in _bin_rows(timeline, part, edges)]
+
+
+def _bin_rows(timeline: Timeline, part: Part, edges: Array) -> list[dict[str, Any]]:
+    events = part.events
     low, high = edges[:-1], edges[1:]
     # In use after the last event before each edge.
     levels = np.append(events.before, events.in_use)
