@@ -28,7 +28,7 @@ from small_store import (
     Range,
     write,
 )
-from test_docs import DOCS, blocks
+from test_docs import text_of
 from test_render import rendered
 
 from nsysconv import api
@@ -363,7 +363,7 @@ def test_the_documented_comparison_runs(
         write(tmp_path / f"{label}.db", Kernel(0, end, name="gemm", pid=pid))
         run("report", f"{label}.db", "kernels", "-o", f"{label}.json", cwd=tmp_path)
     monkeypatch.chdir(tmp_path)
-    (script,) = blocks(DOCS / "json.md", "python")
+    (script,) = re.findall(r"^```python\n(.*?)^```$", text_of("json.md"), re.M | re.S)
     exec(script, {})
     assert capsys.readouterr().out == "name=gemm 50\n"
 
