@@ -67,7 +67,8 @@ class Result:
     `row_count` is the number of all rows if `values` has only the first ones (None: it has all).
     `notes` are caveats that computing revealed. `unused` are facts of the query's `uses` on which no
     value here depends, so that notes on them are not shown. `picture` and `title` are in place of the
-    query's, where an option asked for other rows; `said` is text for people above the rows.
+    query's, where an option asked for other rows, and so are `brief`, the names of the columns that are
+    shown even if there is little room (none: as declared); `said` is text for people above the rows.
     """
 
     values: ColumnValues
@@ -76,6 +77,7 @@ class Result:
     unused: AbstractSet[Fact] = frozenset()
     picture: Picture | None = None
     title: str = ""
+    brief: AbstractSet[str] = frozenset()
     said: tuple[Said, ...] = ()
 
 

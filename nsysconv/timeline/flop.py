@@ -16,6 +16,7 @@ import numpy as np
 
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, factorize
+from nsysconv.timeline.kernel_categories import eligible
 from nsysconv.timeline.operator_calls import CALLED, OperatorCalls, added_up
 from nsysconv.timeline.timeline import Timeline
 
@@ -72,6 +73,18 @@ def _of_calls(
     result = np.full(len(spans), MISSING)
     result[known] = np.array([MISSING if each is None else each for each in found], np.int64)[place]
     return result
+
+
+def without_formula(calls: OperatorCalls, flop: Array) -> Array:
+    """Return which calls do such work as has formulas, and have no operations, as a mask.
+
+    Of calls inside each other only the innermost, and none that holds, or lies in, one with operations.
+    """
+    known = flop != MISSING
+    lacking = calls.named(eligible() | _FORMULAS.keys()) & calls.kept & (calls.innermost(known) < 0)
+    some = (lacking | known).astype(np.int64)
+    without: Array = lacking & (calls.with_nested(some) == 1)
+    return without
 
 
 @lru_cache(_CACHED)
