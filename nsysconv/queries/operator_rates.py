@@ -14,7 +14,7 @@ from nsysconv.queries.columns import count_column, duration_column
 from nsysconv.queries.contract import Array, Option
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, percent, sums
-from nsysconv.timeline.flop import operand_bytes_of_calls, without_formula
+from nsysconv.timeline.flop import operand_bytes_of_calls, uncounted
 from nsysconv.timeline.operator_calls import OperatorCalls
 from nsysconv.timeline.timeline import Timeline
 
@@ -38,9 +38,53 @@ OPTIONS = (
         "Bytes per second that the GPU's memory can move (3.35e12), for shares of it; 0: no shares.",
     ),
 )
-"""What can be asked of rates. No peak is known here: it depends on types, clocks and the model's form."""
+"""The options of rates. No peak is known here: it depends on types, clocks and the model's form."""
 
-FLOP = (
+
+def _asked(name: str, unit: Unit, doc: str) -> Column:
+    return Column(name, unit, doc, better="more", brief=False, optional=True)
+
+
+_ASKED = (
+    replace(
+        duration_column(
+            "device_union_sum_ns",
+            "Union of the GPU operations launched in it and in operators inside, by call, added up: the "
+            "time of its rates.",
+            leads=3,
+            adds=True,
+        ),
+        optional=True,
+    ),
+    _asked("peak_flop_pct", Unit.PCT, "`flop_per_s` of the peak that was given."),
+    Column(
+        "flop_per_byte",
+        Unit.REAL,
+        "Arithmetic intensity: operations for each byte of the operands.",
+        brief=False,
+        optional=True,
+    ),
+    _asked(
+        "operand_throughput_bytes_per_s",
+        Unit.BYTES_PER_S,
+        "Bytes of the operands for each second of that time.",
+    ),
+    _asked(
+        "peak_bytes_pct",
+        Unit.PCT,
+        "`operand_throughput_bytes_per_s` of the peak that was given.",
+    ),
+    Column(
+        "operand_bytes_sum",
+        Unit.BYTES,
+        "Inputs and outputs of the calls, each once; null: not known.",
+        adds=True,
+        brief=False,
+        optional=True,
+    ),
+    _asked("flop_per_s_med", Unit.FLOP_PER_S, "Median of the calls' own rates."),
+)
+COLUMNS = (
     count_column(
         "flop_sum",
         "Floating-point operations of the calls, and of those inside, from the shapes of inputs; null: "
@@ -54,69 +98,10 @@ FLOP = (
         better="more",
         brief=False,
     ),
+    *_ASKED,
 )
-"""Columns of operators that are there without rates, too."""
+"""Columns of operators: two that are always there, and those that are only there with rates."""
 
-_ASKED = (
-    replace(
-        duration_column(
-            "device_union_sum_ns",
-            "Union of the GPU operations launched in it and in operators inside, by call, added up: the "
-            "time of its rates.",
-            leads=3,
-            adds=True,
-        ),
-        optional=True,
-    ),
-    Column(
-        "peak_flop_pct",
-        Unit.PCT,
-        "`flop_per_s` of the peak that was given.",
-        better="more",
-        brief=False,
-        optional=True,
-    ),
-    Column(
-        "flop_per_byte",
-        Unit.REAL,
-        "Arithmetic intensity: operations for each of these bytes.",
-        brief=False,
-        optional=True,
-    ),
-    Column(
-        "operand_throughput_bytes_per_s",
-        Unit.BYTES_PER_S,
-        "These, for each second of that time.",
-        better="more",
-        brief=False,
-        optional=True,
-    ),
-    Column(
-        "peak_bytes_pct",
-        Unit.PCT,
-        "`operand_throughput_bytes_per_s` of the peak that was given.",
-        better="more",
-        brief=False,
-        optional=True,
-    ),
-    Column(
-        "operand_bytes_sum",
-        Unit.BYTES,
-        "Inputs and outputs of the calls, each once; null: not known.",
-        adds=True,
-        brief=False,
-        optional=True,
-    ),
-    Column(
-        "flop_per_s_med",
-        Unit.FLOP_PER_S,
-        "Median of the calls' own rates.",
-        better="more",
-        brief=False,
-        optional=True,
-    ),
-)
-COLUMNS = (*FLOP, *_ASKED)
 BRIEF = frozenset(
     {
         *("rank", "name", "shapes", "types", "stack", "module", "call_count"),
@@ -125,7 +110,8 @@ BRIEF = frozenset(
 ) - {"flop_sum", "operand_bytes_sum", "flop_per_s_med"}
 """The columns that people see of rates where there is little room."""
 
-_MOST = 1 << 62
+MOST_SUM = 1 << 62
+"""Sums above this are not given: they may be more than an integer holds."""
 
 
 def check(options: Mapping[str, Any]) -> None:
@@ -196,7 +182,7 @@ def rates(
         "flop_per_byte": _ratio(_total(group, np.where(known, done, 0), count),
                                 _total(group, in_bytes, count)),
     }  # fmt: skip
-    notes = [_without_rates(timeline, calls, flop)]
+    notes = [uncounted_note(uncounted(timeline, calls, flop)[1])]
     if spent is not None:
         time = spent[shown]
         timed = time > 0
@@ -229,15 +215,14 @@ def _above(shares: Sequence[float | None], peak: str) -> Note:
     return Note("rate-above-peak", Severity.INFO, text, above, of=len(known))
 
 
-def _without_rates(timeline: Timeline, calls: OperatorCalls, flop: Array) -> Note:
+def uncounted_note(which: Array) -> Note:
+    """Return the note on kernels that no formula counts, of those that do such work; `which` are they."""
     text = (
-        "matrix products, convolutions or attention without a rate: there is no formula, or shapes or "
-        "values of inputs are not recorded"
+        "kernels of matrix products, convolutions or attention are in no sum of operations: what launched"
+        " them is not known, has no formula, or does not say shapes and values of its inputs"
     )
-    lacking = without_formula(calls, flop) & timeline.holds(calls.spans)
-    total = int(np.count_nonzero((flop != MISSING) & timeline.holds(calls.spans)))
-    count = int(np.count_nonzero(lacking))
-    return Note("operators-without-rates", Severity.INFO, text, count, of=count + total)
+    count = int(np.count_nonzero(which))
+    return Note("operations-unknown", Severity.INFO, text, count, of=len(which))
 
 
 def _medians(group: Array, values: Array, count: int) -> Array:
@@ -256,7 +241,7 @@ def _known_sums(values: Array, known: Array, group: Array, count: int) -> list[i
     # than an integer holds.
     some, found = sums(group, known, count), sums(group, values, count)
     return [
-        total if n and near < _MOST else None
+        total if n and near < MOST_SUM else None
         for total, n, near in zip(
             found.tolist(), some.tolist(), _total(group, values, count).tolist(), strict=True
         )

@@ -16,8 +16,9 @@ import numpy as np
 
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, factorize
-from nsysconv.timeline.kernel_categories import eligible
-from nsysconv.timeline.operator_calls import CALLED, OperatorCalls, added_up
+from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.kernel_categories import categories
+from nsysconv.timeline.operator_calls import CALLED, OperatorCalls, added_up, node_of_ops
 from nsysconv.timeline.timeline import Timeline
 
 Shapes = Sequence[Sequence[int]]
@@ -75,16 +76,20 @@ def _of_calls(
     return result
 
 
-def without_formula(calls: OperatorCalls, flop: Array) -> Array:
-    """Return which calls do such work as has formulas, and have no operations, as a mask.
+def uncounted(timeline: Timeline, calls: OperatorCalls, flop: Array) -> tuple[Array, Array]:
+    """Return the kernels that do such work as has formulas, and which of them no formula counts.
 
-    Of calls inside each other only the innermost, and none that holds, or lies in, one with operations.
+    The first are GPU operations by index, matrix products, convolutions and attention by their names; the
+    second is a mask of these: no call with operations launched them.
     """
-    known = flop != MISSING
-    lacking = calls.named(eligible() | _FORMULAS.keys()) & calls.kept & (calls.innermost(known) < 0)
-    some = (lacking | known).astype(np.int64)
-    without: Array = lacking & (calls.with_nested(some) == 1)
-    return without
+    category, names = categories(timeline)
+    wanted = [number for number, name in enumerate(names) if name in _COUNTED]
+    ops = timeline.ops
+    kernels = np.flatnonzero(ops.kind == OpKind.KERNEL)
+    kernels = kernels[np.isin(category[ops.row[kernels]], wanted)]
+    node = node_of_ops(timeline, calls, calls.rows)[kernels]
+    without: Array = np.append(calls.innermost(flop != MISSING), -1)[node] < 0
+    return kernels, without
 
 
 @lru_cache(_CACHED)
@@ -124,6 +129,7 @@ def operand_bytes(name: str, shapes: str, values: str, types: str) -> int | None
     return total if operands and total <= MOST_FLOP else None
 
 
+_COUNTED = frozenset(("gemm", "convolution", "attention"))
 # What formulas raise for inputs that do not fit them.
 _NO_INPUTS = (ValueError, LookupError, TypeError, ZeroDivisionError)
 
