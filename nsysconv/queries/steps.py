@@ -72,8 +72,8 @@ COLUMNS = (
     Column(
         "mfu_pct",
         Unit.PCT,
-        "Model FLOP utilisation: `flop_per_s` of the peak that was given; null: not of all kernels that do "
-        "such work the operations are known.",
+        "Model FLOP utilisation: `flop_per_s` of the peak that was given; null: not of all kernels that "
+        "do such work the operations are known.",
         better="more",
         optional=True,
     ),
