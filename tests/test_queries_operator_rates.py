@@ -110,8 +110,11 @@ def test_types_are_apart() -> None:
 
 
 def test_rows_are_ordered_by_the_time_of_rates() -> None:
-    rows, _ = asked(*calls(10), *calls(5, 30, name="aten::mul")[3:])
+    """Also where an operator inside launched the work."""
+    rows, _ = asked(*calls(10), *calls(5, 30, name="aten::mul")[3:],
+                    Operator(2002, 2015, "aten::copy_"))  # fmt: skip
     assert [row["name"] for row in rows] == ["aten::mul", "aten::add"]
+    assert [row["device_self_sum_ns"] for row in rows] == [0, 10]
 
 
 def test_kernels_that_no_rate_counts_are_noted() -> None:
