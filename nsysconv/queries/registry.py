@@ -55,6 +55,7 @@ OWN = (
     "memory",
     "comm_overlap",
     "kernel_categories",
+    "kernel_sequences",
     "launch_stats",
     "queue_length",
     "metrics",
