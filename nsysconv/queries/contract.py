@@ -67,8 +67,7 @@ class Result:
     `row_count` is the number of all rows if `values` has only the first ones (None: it has all).
     `notes` are caveats that computing revealed. `unused` are facts of the query's `uses` on which no
     value here depends, so that notes on them are not shown. `picture` and `title` are in place of the
-    query's, where an option asked for other rows, and so are `brief`, the names of the columns that are
-    shown even if there is little room (none: as declared); `said` is text for people above the rows.
+    query's, where an option asked for other rows; `said` is text for people above the rows.
     """
 
     values: ColumnValues
@@ -77,7 +76,6 @@ class Result:
     unused: AbstractSet[Fact] = frozenset()
     picture: Picture | None = None
     title: str = ""
-    brief: AbstractSet[str] = frozenset()
     said: tuple[Said, ...] = ()
 
 
@@ -93,7 +91,7 @@ class Aggregator(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """What a report shows with one value of its option `by`."""
+    """What a report shows with one value of its option `by`, or with another option that is on."""
 
     title: str
     columns: tuple[Column, ...]
@@ -113,8 +111,8 @@ class Query:
     dictionaries. `for_people` returns the report in another form, which text and the page show: programs
     get the rows.
 
-    A report with `views` has another title, columns and picture by the value of its option `by`; the
-    first are its own.
+    A report with `views` has another title, columns and picture by the value of its option `by`, or
+    where an option of the view's name is on; the first are its own.
 
     A report on all profiles of a run has, in place of `compute`, `partial`, which returns one profile's
     contribution (small, to be pickled), and `aggregator`, which takes these in.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +15,7 @@ from nsysconv.notes import Note, merged
 from nsysconv.phases import phase
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.queries.registry import ReportSpec, parse_spec, query, view
-from nsysconv.report import Column, Report, merged_header, report_table
+from nsysconv.report import Report, merged_header, report_table
 from nsysconv.timeline.timeline import Timeline
 
 # Each report takes memory of its own, and more of them would wait for the same cached columns.
@@ -200,28 +199,13 @@ def _with_rows(report: Report, declared: Query, result: Result, request: Request
     table = report_table(report.columns, result.values)
     count = table.num_rows if result.row_count is None else result.row_count
     picture, title = result.picture or report.picture, result.title or report.title
-    columns = _with_brief(report.columns, result.brief) if result.brief else report.columns
     report = replace(
-        report,
-        title=title,
-        columns=columns,
-        table=table,
-        row_count=count,
-        picture=picture,
-        said=result.said,
+        report, title=title, table=table, row_count=count, picture=picture, said=result.said
     )
     if declared.say:
         # Of all rows: a limit is one of tables.
         report = replace(report, said=declared.say(report.rows()))
     return report.limited(request.limit)
-
-
-def _with_brief(columns: Sequence[Column], brief: AbstractSet[str]) -> tuple[Column, ...]:
-    # Rows are ordered by the first of these that is declared to lead.
-    return tuple(
-        replace(each, brief=each.name in brief, leads=each.leads if each.name in brief else 0)
-        for each in columns
-    )
 
 
 def _row_count(values: ColumnValues) -> int:

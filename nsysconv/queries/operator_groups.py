@@ -68,15 +68,19 @@ def grouped(
         return Groups(tree.paths.of, len(tree.paths), tree_keys(tree.paths, names), tree.paths)
     if by == "overload":
         name, names = _with_overloads(timeline, calls)
-    keys = {key: texts(timeline, calls, deepest) for key, texts in _KEYS.get(by, {}).items()}
-    group, (which, *others) = factorize(
-        name[shown], *(number[shown] for number, _ in keys.values())
+    if by not in _TEXTS:
+        group, (which,) = factorize(name[shown])
+        return Groups(group, len(which), {"name": [names[i] for i in which.tolist()]})
+    numbers, texts = _TEXTS[by](timeline, calls, deepest)
+    group, (which, others) = factorize(name[shown], numbers[shown])
+    return Groups(
+        group,
+        len(which),
+        {
+            "name": [names[i] for i in which.tolist()],
+            by: [None if i == MISSING else texts[i] for i in others.tolist()],
+        },
     )
-    values = {
-        key: [None if i == MISSING else texts[i] for i in other.tolist()]
-        for other, (key, (_, texts)) in zip(others, keys.items(), strict=True)
-    }
-    return Groups(group, len(which), {"name": [names[i] for i in which.tolist()], **values})
 
 
 def tree_keys(paths: Paths, names: Sequence[str]) -> dict[str, Sequence[Any]]:
@@ -127,22 +131,6 @@ def _shapes(timeline: Timeline, calls: OperatorCalls, _: int) -> Numbered:
     return calls.shapes, calls.shape_texts
 
 
-def _types(timeline: Timeline, calls: OperatorCalls, _: int) -> Numbered:
-    place, (ids,) = factorize(calls.column(timeline, "types_id"))
-    names = timeline.profile.names(ids[ids != MISSING])
-    numbers: dict[str, int] = {}
-    texts = [_shown_types(names[i]) if i in names else None for i in ids.tolist()]
-    number = [MISSING if text is None else numbers.setdefault(text, len(numbers)) for text in texts]
-    return np.array(number, np.int64)[place], tuple(numbers)
-
-
-def _shown_types(text: str) -> str:
-    # `["float", "c10::Half", "Scalar"]` as `float, Half`: what is no tensor has a capital.
-    types = [each.strip().strip('"') for each in text.strip("[]").split(",")]
-    tensors = [each.removeprefix("c10::") for each in types if each[:1].islower()]
-    return ", ".join(tensors[: 1 if len(set(tensors)) == 1 else None])
-
-
 def _modules(timeline: Timeline, calls: OperatorCalls, _: int) -> Numbered:
     modules = module_calls(timeline, calls)
     paths = modules.tree.paths
@@ -161,11 +149,10 @@ def _with_overloads(timeline: Timeline, calls: OperatorCalls) -> tuple[Array, Se
     return np.where(found == MISSING, calls.spans.name, found), tuple(numbers)
 
 
-_KEYS: Mapping[str, Mapping[str, Callable[[Timeline, OperatorCalls, int], Numbered]]] = {
-    "shapes": {"shapes": _shapes},
-    "types": {"shapes": _shapes, "types": _types},
-    "stack": {"stack": stacks},
-    "module": {"module": _modules},
+_TEXTS: Mapping[str, Callable[[Timeline, OperatorCalls, int], Numbered]] = {
+    "shapes": _shapes,
+    "stack": stacks,
+    "module": _modules,
 }
-GROUPS = ("name", *_KEYS, "overload", "path")
+GROUPS = ("name", *_TEXTS, "overload", "path")
 """Ways to group calls of operators."""

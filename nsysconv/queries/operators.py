@@ -11,7 +11,6 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries import operator_rates
 from nsysconv.queries.columns import (
     PROFILE,
     RANK,
@@ -22,20 +21,21 @@ from nsysconv.queries.columns import (
     rows_at,
     sum_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
-from nsysconv.queries.operator_groups import (
-    FLAME,
-    GROUPS,
-    TREE,
-    Groups,
-    grouped,
-    not_recorded,
-    tree_order,
+from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result, View
+from nsysconv.queries.operator_groups import FLAME, TREE, grouped, not_recorded, tree_order
+from nsysconv.queries.operator_rates import (
+    RATES,
+    RATES_OPTIONS,
+    RATES_VIEW,
+    check_options,
+    known_sums,
+    per_second,
+    rates,
 )
 from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline.arrays import counts, factorize, percent, sums
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.flop import flop_of_calls
+from nsysconv.timeline.flop import flop_of_calls, time_of_calls
 from nsysconv.timeline.forward_links import backward_of
 from nsysconv.timeline.intervals import grouped_measure
 from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
@@ -64,13 +64,6 @@ COLUMNS = (
         "shapes",
         Unit.TEXT,
         "Shapes of its inputs, a list of tensors as []; null: not recorded, or not asked for.",
-        key=True,
-        optional=True,
-    ),
-    Column(
-        "types",
-        Unit.TEXT,
-        "Types of its tensors, of one type once; null: not recorded, or not asked for.",
         key=True,
         optional=True,
     ),
@@ -135,7 +128,19 @@ COLUMNS = (
         adds=True,
         brief=False,
     ),
-    *operator_rates.COLUMNS,
+    count_column(
+        "flop_sum",
+        "Floating-point operations of the calls, and of those inside, from the shapes of inputs; null: "
+        "there is no formula, or shapes are not recorded.",
+        brief=False,
+    ),
+    Column(
+        "flop_per_s",
+        Unit.FLOP_PER_S,
+        "These, for each second in which GPU operations of the calls that do them ran.",
+        better="more",
+        brief=False,
+    ),
     Column(
         "eligible",
         Unit.TEXT,
@@ -163,7 +168,6 @@ _TITLES = {
     "module": "Operators by module",
     "overload": "Operators by overload",
     "path": "Operators as a tree",
-    "types": "Operators by shapes and types of inputs",
 }
 _ON_GPU = tuple(
     column.name
@@ -179,41 +183,50 @@ def compute(timeline: Timeline, request: Request) -> Result:
     Of a tree, one per path, each followed by those inside.
     """
     options = request.options
-    _check(timeline, options)
+    if not may_have_operators(timeline):
+        raise not_recorded(timeline, "operators", Fact.OPERATORS)
+    check_options(OPERATORS.options, options)
+    if options["rates"]:
+        return rates(timeline, request)
+    if options["stack"] < 0 or (options["stack"] and options["by"] != "stack"):
+        text = f"operators:stack={options['stack']}"
+        raise UsageError(text, hint="So many innermost functions, with by=stack: by=stack:stack=3.")
     calls = operator_calls(timeline, options["annotations"], options["functions"])
-    if options["rates"] and not calls.shape_texts:
-        raise not_recorded(timeline, "operators:rates", Fact.INPUT_SHAPES)
     nodes = calls.rows
     held = nodes[timeline.holds(calls.spans)[nodes]]
     shown = held[calls.parent[held] < 0] if options["top-level"] else held
-    flop = flop_of_calls(timeline, calls)
-    if options["rates"]:
-        shown = shown[flop[shown] != MISSING]
-    by = options["by"] or ("types" if options["rates"] else "name")
-    groups = grouped(timeline, calls, shown, by, options["stack"])
+    groups = grouped(timeline, calls, shown, options["by"], options["stack"])
     group, count = groups.of, groups.count
-    values = _on_host(timeline, calls, shown, groups)
-    values["flop_sum"] = operator_rates.flop_sums(calls, flop, shown, group, count)
-    host_self = values["host_self_sum_ns"]
-    spent: Any = host_self * 0
+    host_self = sums(group, calls.self_ns[shown], count)
+    api = sums(group, calls.api_ns[shown], count)
+    flop = flop_of_calls(timeline, calls)
+    backward = backward_of(timeline, calls)
+    values: dict[str, Any] = {
+        **{column.name: [None] * count for column in (*COLUMNS[3:6], *TREE)},
+        **groups.keys,
+        "rank": ranks_by_group(timeline, calls.spans.pid[shown], group, count),
+        "call_count": counts(group, count),
+        "nested_count": sums(group, _nested(calls, shown, group).astype(np.int64), count),
+        "host_sum_ns": sums(group, calls.dur[shown], count),
+        "host_self_sum_ns": host_self,
+        "host_self_pct": percent(host_self, host_self.sum() + api.sum()),
+        "api_sum_ns": api if Fact.API_CALLS in timeline.profile.facts else [None] * count,
+        "backward_host_sum_ns": _of_linked(calls.dur, backward, shown, group, count),
+        "flop_sum": _flop_sums(calls, flop, shown, group, count),
+    }
+    spent = host_self * 0
     unlaunched: dict[str, Any] = {}
     notes: tuple[Note, ...] = ()
-    of_flop: Array | None = None
     if Fact.API_LINKS in timeline.profile.facts:
         work = _Work(timeline, calls, held)
         values |= work.by_group(shown, group, count)
-        of_flop = work.spent_on(flop)
-        values["flop_per_s"] = operator_rates.flop_rates(calls, flop, of_flop, shown, group, count)
+        values |= work.of_backward(backward, shown, group, count)
+        values["flop_per_s"] = work.flop_rates(flop, shown, group, count)
         spent = values["device_self_sum_ns"]
-        unlaunched = {} if options["rates"] else work.of_no_node()
+        unlaunched = work.of_no_node()
         notes = work.notes()
     else:
         values |= {name: [None] * count for name in _ON_GPU}
-    if options["rates"]:
-        found = operator_rates.rates(timeline, calls, flop, of_flop, (shown, group, count), options)
-        values |= found[0]
-        notes = (*notes, *found[1])
-        spent = spent if of_flop is None else values["device_union_sum_ns"]
     order: Sequence[int] | Array
     if groups.paths is not None:
         weight = values["device_sum_ns"] if spent.any() else values["host_sum_ns"]
@@ -233,44 +246,9 @@ def compute(timeline: Timeline, request: Request) -> Result:
         shown_rows,
         count + bool(unlaunched),
         picture=None if groups.paths is None else FLAME,
-        title="Rates of operators" if options["rates"] else _TITLES.get(by, ""),
-        brief=operator_rates.BRIEF if options["rates"] else frozenset(),
+        title=_TITLES.get(options["by"], ""),
         notes=notes,
     )
-
-
-def _check(timeline: Timeline, options: Mapping[str, Any]) -> None:
-    if not may_have_operators(timeline):
-        raise not_recorded(timeline, "operators", Fact.OPERATORS)
-    if options["stack"] < 0 or (options["stack"] and options["by"] != "stack"):
-        text = f"operators:stack={options['stack']}"
-        raise UsageError(text, hint="So many innermost functions, with by=stack: by=stack:stack=3.")
-    if options["rates"] and options["by"] == "path":
-        # Such calls lie in no other with rates: there is no tree of them.
-        ways = ", ".join(way for way in GROUPS if way != "path")
-        raise UsageError("operators:by=path:rates", hint=f"With rates there are: {ways}")
-    operator_rates.check(options)
-
-
-def _on_host(
-    timeline: Timeline, calls: OperatorCalls, shown: Array, groups: Groups
-) -> dict[str, Any]:
-    group, count = groups.of, groups.count
-    host_self = sums(group, calls.self_ns[shown], count)
-    api = sums(group, calls.api_ns[shown], count)
-    backward = backward_of(timeline, calls)
-    return {
-        **{column.name: [None] * count for column in COLUMNS if column.optional},
-        **groups.keys,
-        "rank": ranks_by_group(timeline, calls.spans.pid[shown], group, count),
-        "call_count": counts(group, count),
-        "nested_count": sums(group, _nested(calls, shown, group).astype(np.int64), count),
-        "host_sum_ns": sums(group, calls.dur[shown], count),
-        "host_self_sum_ns": host_self,
-        "host_self_pct": percent(host_self, host_self.sum() + api.sum()),
-        "api_sum_ns": api if Fact.API_CALLS in timeline.profile.facts else [None] * count,
-        "backward_host_sum_ns": _of_linked(calls.dur, backward, shown, group, count),
-    }
 
 
 def _of_linked(values: Array, linked: Array, shown: Array, group: Array, count: int) -> list[Any]:
@@ -279,6 +257,18 @@ def _of_linked(values: Array, linked: Array, shown: Array, group: Array, count: 
     found = sums(group[has_one], values[linked[shown[has_one]]], count)
     some = counts(group[has_one], count)
     return [total if n else None for total, n in zip(found.tolist(), some.tolist(), strict=True)]
+
+
+def _flop_sums(
+    calls: OperatorCalls, flop: Array, shown: Array, group: Array, count: int
+) -> list[Any]:
+    known = flop != MISSING
+    return known_sums(
+        group,
+        calls.with_nested(np.where(known, flop, 0))[shown],
+        calls.with_nested(known.astype(np.int64))[shown],
+        count,
+    )
 
 
 def _nested(calls: OperatorCalls, shown: Array, group: Array) -> Array:
@@ -319,15 +309,15 @@ class _Work:
     def by_group(self, shown: Array, group: Array, count: int) -> dict[str, Any]:
         """Return the columns of groups of nodes."""
         calls, dur = self._calls, self._ops.dur
-        linked = backward_of(self._timeline, calls)
         self_of_node = self._by_node(dur)
         cores_of_node = self._by_node(self._on_cores)
         self_ns, cores_ns = (
             sums(group, each[shown], count) for each in (self_of_node, cores_of_node)
         )
-        whole = calls.with_nested(self_of_node)
-        whole_ns = sums(group, whole[shown], count)
-        cores_inside_ns = sums(group, calls.with_nested(cores_of_node)[shown], count)
+        whole_ns, cores_inside_ns = (
+            sums(group, calls.with_nested(each)[shown], count)
+            for each in (self_of_node, cores_of_node)
+        )
         could = (calls.named(eligible()) | (cores_of_node > 0)).astype(np.int64)
         group_of = np.full(len(calls.parent) + 1, -1)
         group_of[shown] = group
@@ -335,7 +325,6 @@ class _Work:
         node = self._node[mine]
         unions = self._union(mine, node, len(calls.parent))
         return {
-            "backward_device_sum_ns": _of_linked(whole, linked, shown, group, count),
             "device_sum_ns": whole_ns,
             "device_self_sum_ns": self_ns,
             "device_self_pct": percent(self_ns, int(dur.sum())),
@@ -348,16 +337,19 @@ class _Work:
             "tensor_core_pct": percent(cores_inside_ns, whole_ns),
         }
 
-    def spent_on(self, flop: Array) -> Array:
-        """Return the time on the GPU of each node that has operations, 0 where it has none, or used
-        several devices: the union of what was launched in it and inside.
-        """
-        doing = np.append(self._calls.innermost(flop != MISSING), -1)[self._node]
-        mine = np.flatnonzero(doing >= 0)
-        spent = self._union(mine, doing[mine], len(flop))
-        _, (node, _) = factorize(doing[mine], self._ops.device[mine])
-        spent[counts(node, len(flop)) > 1] = 0
-        return spent
+    def of_backward(self, linked: Array, shown: Array, group: Array, count: int) -> dict[str, Any]:
+        """Return the columns of the backward pass of groups of nodes; `linked` is that of each node."""
+        whole = self._calls.with_nested(self._by_node(self._ops.dur))
+        return {"backward_device_sum_ns": _of_linked(whole, linked, shown, group, count)}
+
+    def flop_rates(self, flop: Array, shown: Array, group: Array, count: int) -> list[float | None]:
+        """Return the floating-point operations per second of groups of nodes; None: no time is known."""
+        calls = self._calls
+        spent = time_of_calls(self._timeline, calls, flop)
+        timed = (flop != MISSING) & (spent > 0)
+        time = sums(group, calls.with_nested(np.where(timed, spent, 0))[shown], count)
+        each = calls.with_nested(np.where(timed, flop, 0).astype(float))[shown]
+        return per_second(np.bincount(group, each, count), time)
 
     def of_no_node(self) -> dict[str, Any]:
         """Return the row of what none of the nodes launched; empty if they launched all."""
@@ -413,6 +405,9 @@ def _yes_or_no(numbers: Array) -> list[str]:
     return ["yes" if number else "no" for number in numbers.tolist()]
 
 
+_PICTURE = Picture(
+    "bars", x=("name",), values=("device_self_sum_ns", "host_self_sum_ns"), by=("rank",)
+)
 OPERATORS = Query(
     title="Operators by name",
     any_of={Fact.OPERATORS, Fact.RANGES},
@@ -422,20 +417,18 @@ OPERATORS = Query(
     options=(
         Option(
             "by",
-            None,
-            "A row per name, as by default; per name and shapes of inputs, these and types, stack or "
-            "modules around; per name with its overload; or per path, as a tree: name, shapes, types, "
-            "stack, module, overload, path.",
+            "name",
+            "A row per name; per name and shapes of inputs, stack or modules around; per name with its "
+            "overload; or per path, as a tree: name, shapes, stack, module, overload, path.",
         ),
         Option("stack", 0, "With by=stack: so many innermost functions of each stack; 0: all."),
         Option("annotations", False, "With other ranges, which operators then lie in, too."),
         Option("functions", False, "With Python functions, where they were imported."),
         Option("top-level", False, "Only calls that lie in no other."),
-        *operator_rates.OPTIONS,
+        *RATES_OPTIONS,
     ),
     columns=COLUMNS,
-    picture=Picture(
-        "bars", x=("name",), values=("device_self_sum_ns", "host_self_sum_ns"), by=("rank",)
-    ),
+    picture=_PICTURE,
+    views={"name": View("Operators by name", COLUMNS, _PICTURE), RATES.name: RATES_VIEW},
     compute=compute,
 )

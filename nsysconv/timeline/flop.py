@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import Array, factorize
+from nsysconv.timeline.arrays import Array, counts, factorize
 from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.intervals import grouped_measure
 from nsysconv.timeline.kernel_categories import categories
 from nsysconv.timeline.operator_calls import CALLED, OperatorCalls, added_up, node_of_ops
 from nsysconv.timeline.timeline import Timeline
@@ -74,6 +75,21 @@ def _of_calls(
     result = np.full(len(spans), MISSING)
     result[known] = np.array([MISSING if each is None else each for each in found], np.int64)[place]
     return result
+
+
+def time_of_calls(timeline: Timeline, calls: OperatorCalls, flop: Array) -> Array:
+    """Return the time on the GPU of each node that has operations: the union of what was launched in it
+    and inside. 0 where there is none, or it was on several devices.
+    """
+    ops = timeline.ops
+    held = calls.rows[timeline.holds(calls.spans)[calls.rows]]
+    doing = np.append(calls.innermost(flop != MISSING), -1)[node_of_ops(timeline, calls, held)]
+    mine = np.flatnonzero((doing >= 0) & ops.timed)
+    mine = mine[np.lexsort((ops.start[mine], doing[mine]))]
+    spent = grouped_measure(ops.start[mine], ops.end[mine], doing[mine], len(flop))
+    _, (node, _) = factorize(doing[mine], ops.device[mine])
+    spent[counts(node, len(flop)) > 1] = 0
+    return spent
 
 
 def uncounted(timeline: Timeline, calls: OperatorCalls, flop: Array) -> tuple[Array, Array]:
