@@ -122,8 +122,11 @@ def compute(timeline: Timeline, request: Request) -> Result:
     Times of classes are null where the clocks disagree.
     """
     peak = request.options[PEAK_FLOP.name]
-    check_peak("steps", PEAK_FLOP.name, peak)
-    works, notes = _works(timeline, step_pattern(request)) if peak else ({}, ())
+    works: _Works = {}
+    notes: tuple[Note, ...] = ()
+    if peak:
+        check_peak("steps", PEAK_FLOP.name, peak)
+        works, notes = _works(timeline, step_pattern(request))
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for steps in steps_of(timeline, request, "steps"):
         between = steps.between()
@@ -194,13 +197,12 @@ class _Work:
         return self.flop, rate, 100 * rate / peak if self.is_all else None
 
 
+_Works = dict[tuple[int, str, int], _Work]
 _RATES = ("flop_sum", "flop_per_s", "mfu_pct")
 _NO_RATES = (None, None, None)
 
 
-def _works(
-    timeline: Timeline, pattern: str
-) -> tuple[dict[tuple[int, str, int], _Work], tuple[Note, ...]]:
+def _works(timeline: Timeline, pattern: str) -> tuple[_Works, tuple[Note, ...]]:
     # By process, name and occurrence of the step, whatever the slice.
     whole = timeline.whole
     calls = operator_calls(whole)
