@@ -54,10 +54,6 @@ RATES_OPTIONS = (RATES, PEAK_FLOP, _PEAK_BYTES)
 """The options of rates. No peak is known here: it depends on types, clocks and the model's form."""
 
 
-def _rate(name: str, unit: Unit, doc: str, *, optional: bool = False) -> Column:
-    return Column(name, unit, doc, better="more", optional=optional)
-
-
 RATES_VIEW = View(
     title="Rates of operators",
     columns=(
@@ -76,26 +72,32 @@ RATES_VIEW = View(
             leads=1,
             adds=True,
         ),
-        _rate(
-            "flop_per_s", Unit.FLOP_PER_S, "Floating-point operations for each second of that time."
+        Column(
+            "flop_per_s",
+            Unit.FLOP_PER_S,
+            "Floating-point operations for each second of that time.",
+            better="more",
         ),
-        _rate(
+        Column(
             "peak_flop_pct",
             Unit.PCT,
             "`flop_per_s` of the peak that was given.",
             optional=True,
+            better="more",
         ),
         Column("flop_per_byte", Unit.REAL, "Arithmetic intensity: operations for each byte."),
-        _rate(
+        Column(
             "operand_throughput_bytes_per_s",
             Unit.BYTES_PER_S,
             "Bytes of the operands for each second of that time.",
+            better="more",
         ),
-        _rate(
+        Column(
             "peak_bytes_pct",
             Unit.PCT,
             "`operand_throughput_bytes_per_s` of the peak that was given.",
             optional=True,
+            better="more",
         ),
         count_column("flop_sum", "Floating-point operations of the calls.", brief=False),
         sum_column(
