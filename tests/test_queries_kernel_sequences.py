@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from conftest import REAL, real
+from conftest import REAL, examples, few, real
 from hypothesis import given
 from hypothesis import strategies as st
 from small_store import Call, Kernel, Memset, Operator, opened
@@ -114,6 +114,7 @@ NAMES = {"a": ADD, "n": NORM, "g": GEMM}
 PLANTED = st.tuples(st.sampled_from("aang"), st.integers(0, 3), st.integers(0, 9), st.integers(0, 1))
 
 
+@examples(100)
 @given(st.lists(PLANTED, max_size=14))
 def test_a_slow_version_agrees(planted: list[tuple[str, int, int, int]]) -> None:
     """Kernels of two streams, each after the one before on its stream."""
@@ -173,7 +174,7 @@ HAS_NONE = (  # kernels made by hand, one product after the other, one convoluti
 
 
 @real
-@pytest.mark.parametrize("path", [pytest.param(name, id=name[-40:]) for name in HAS])
+@pytest.mark.parametrize("path", few(HAS, 2), ids=lambda name: name[-40:])
 def test_what_real_files_have(path: str) -> None:
     (report,) = nsysconv.report_on(REAL / path, "kernel_sequences")
     begin, times = HAS[path]
@@ -185,7 +186,7 @@ def test_what_real_files_have(path: str) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", [pytest.param(name, id=name[-40:]) for name in HAS_NONE])
+@pytest.mark.parametrize("path", few(HAS_NONE, 1), ids=lambda name: name[-40:])
 def test_what_real_files_have_not(path: str) -> None:
     (report,) = nsysconv.report_on(REAL / path, "kernel_sequences")
     assert report.rows() == []

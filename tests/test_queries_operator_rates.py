@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from conftest import REAL, name_of, real
+from conftest import REAL, examples, few, name_of, real
 from hypothesis import given
 from hypothesis import strategies as st
 from small_store import Call, Kernel, Memset, Operator, Range, opened
@@ -162,6 +162,7 @@ SHAPES = {"[[2, 3], [3, 5]]": (60, 62), "[[4, 3], [3, 5]]": (120, 94), "[[2, 3],
 WORK = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), max_size=3)
 
 
+@examples(100)
 @given(st.lists(st.tuples(st.sampled_from(sorted(SHAPES)), st.booleans(), WORK), max_size=8))
 def test_a_slow_version_agrees(planted: list[tuple[str, bool, list[tuple[int, int]]]]) -> None:
     """Calls of products with some kernels each, half of them with types."""
@@ -267,7 +268,7 @@ TRACES = {
 
 
 @real
-@pytest.mark.parametrize("folder", TRACES, ids=name_of)
+@pytest.mark.parametrize("folder", few(TRACES, 2), ids=name_of)
 def test_bytes_and_rates_of_tracelens(folder: str) -> None:
     """Products and attention: bytes in 2^20 exactly, rates within 1e-4. They count adding a bias, M·N."""
     path = REAL / "kineto" / f"AMD-AGI+TraceLens__{TRACES[folder]}.json.gz"
