@@ -43,6 +43,10 @@ class Unit(StrEnum):
     BYTES = "bytes"
     PCT = "%"
     BYTES_PER_S = "bytes/s"
+    FLOP_PER_S = "FLOP/s"
+
+
+_FRACTIONS = (Unit.PCT, Unit.BYTES_PER_S, Unit.FLOP_PER_S, Unit.REAL)
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class Column:
         """Return the type of the column's values."""
         if self.unit is Unit.TEXT:
             return "text"
-        is_real = self.real or self.unit in (Unit.PCT, Unit.BYTES_PER_S, Unit.REAL)
+        is_real = self.real or self.unit in _FRACTIONS
         return "float" if is_real else "int"
 
     @property
@@ -456,6 +460,13 @@ _SCALES: dict[Unit, tuple[tuple[float, float, str], ...]] = {
     Unit.NS: ((1e9, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0, 1, "ns")),
     Unit.BYTES: ((1e9, 1e9, "GB"), (1e6, 1e6, "MB"), (1e3, 1e3, "kB"), (0, 1, "B")),
     Unit.BYTES_PER_S: ((1e9, 1e9, "GB/s"), (1e6, 1e6, "MB/s"), (1e3, 1e3, "kB/s"), (0, 1, "B/s")),
+    Unit.FLOP_PER_S: (
+        (1e15, 1e15, "PFLOP/s"),
+        (1e12, 1e12, "TFLOP/s"),
+        (1e9, 1e9, "GFLOP/s"),
+        (1e6, 1e6, "MFLOP/s"),
+        (0, 1, "FLOP/s"),
+    ),
 }
 
 

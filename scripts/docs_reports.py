@@ -66,8 +66,9 @@ def _report(name: str, query: Query) -> Iterator[str]:
         yield from markdown_table(("option", "default", "what it does"), rows)
     if not query.views:
         yield from _view(View(query.title, query.columns, query.picture))
+    names = {option.name for option in query.options}
     for by, view in query.views.items():
-        yield from ("", f"`by={by}`: {view.title}.")
+        yield from ("", f"`{by if by in names else f'by={by}'}`: {view.title}.")
         yield from _view(view)
 
 

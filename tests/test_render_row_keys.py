@@ -44,6 +44,7 @@ STAYS = {
     "step", "occurrence", "group", "index", "repeat", "over_ranks", "metric", "kernel", "unit",
     "grid", "block", "source", "source_file", "source_line",
     "operator", "shapes", "stack", "module", "registers_per_thread", "shared_bytes", "memory",
+    "operators", "kernels", "types",
 }  # fmt: skip
 CHANGES = {
     "profile", "pid", "tid", "start_ns", "api_start_ns",

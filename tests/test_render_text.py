@@ -299,6 +299,7 @@ def test_one_unit_per_column() -> None:
     assert cells(Unit.BYTES, 1_234_567_890) == ["x (GB)", "1.235"]
     assert cells(Unit.BYTES, 1024) == ["x (kB)", "1.024"]
     assert cells(Unit.BYTES_PER_S, 12_345_678_901.0) == ["x (GB/s)", "12.346"]
+    assert cells(Unit.FLOP_PER_S, 989e12, 1e9) == ["x (TFLOP/s)", "989.000", "0.001"]
     assert cells(Unit.PCT, 97.0, 0.004, -0.0) == ["x (%)", "97.00", "<0.01", "0.00"]
     assert cells(Unit.COUNT, LARGEST, SMALLEST) == [
         "x_count",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nsysconv.timeline.flop import flop
+from nsysconv.timeline.flop import flop, operand_bytes
 
 IMAGE, WEIGHT = [2, 4, 8, 8], [6, 4, 3, 3]
 # 8 + 2·1 − 3 + 1 = 8 outputs a side; with a stride of 2: ⌊(8 + 2 − 3)/2⌋ + 1 = 4; in two groups half.
@@ -74,3 +74,72 @@ def test_floating_point_operations(what: str) -> None:
     "shapes", ["", "[[2, 3]", "{}", "3", "[[[2], [3]], [[4]]]", '[["a", 3], [3, 4]]'])  # fmt: skip
 def test_what_is_no_shapes_has_none(shapes: str) -> None:
     assert flop("aten::mm", shapes) is None
+
+
+def test_two_values_in_a_byte_double_the_inner_size() -> None:
+    types = '["c10::Float4_e2m1fn_x2", "c10::Float4_e2m1fn_x2", "c10::Float8_e4m3fn"]'
+    assert flop("aten::_scaled_mm", "[[2, 3], [3, 5], [1]]", "[]", types) == 2 * 2 * (2 * 3) * 5
+    assert flop("aten::mm", "[[2, 3], [3, 5]]", "[]", types) == 2 * 2 * 3 * 5
+
+
+HALF, FLOAT, LONG = "c10::Half", "float", "long int"
+PADDED = [None, None, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
+OUTPUT = 2 * 6 * 8 * 8  # with a padding of 1 as large as the input
+BYTES: dict[str, tuple[str, list[Any], list[Any], list[str], int | None]] = {
+    "mm": ("aten::mm", [[2, 3], [3, 5]], [], [HALF, HALF], 2 * (6 + 15 + 10)),
+    "factors of two types": ("aten::mm", [[2, 3], [3, 5]], [], [FLOAT, HALF], 4 * 6 + 2 * 15 + 4 * 10),
+    "addmm": ("aten::addmm", [[8], [4, 16], [16, 8], [], []], [],
+              [HALF, HALF, HALF, "Scalar", "Scalar"], 464),
+    "bmm": ("aten::bmm", [[7, 2, 3], [7, 3, 5]], [], [FLOAT, FLOAT], 4 * 7 * (6 + 15 + 10)),
+    "baddbmm": ("aten::baddbmm", [[7, 2, 5], [7, 2, 3], [7, 3, 5]], [], [LONG, HALF, HALF],
+                8 * 70 + 2 * 7 * (6 + 15 + 10)),
+    "convolution": ("aten::convolution", [IMAGE, WEIGHT, [6]], PADDED, [HALF, HALF, HALF], 2 * 1502),
+    "convolution without a bias": ("aten::convolution", [IMAGE, WEIGHT, []], PADDED, [HALF, HALF, ""],
+                                   2 * 1496),
+    "cudnn_convolution": ("aten::cudnn_convolution", [IMAGE, WEIGHT],
+                          [None, None, [1, 1], [2, 2], [1, 1], 1], [HALF, HALF],
+                          2 * (512 + 216 + OUTPUT // 4)),
+    "transposed convolution": (  # (8 − 1)·2 − 2·1 + 2 + 1 + 1 = 16 a side, 6 channels in each of 2 groups
+        "aten::convolution", [IMAGE, [4, 6, 3, 3], []],
+        [None, None, None, [2, 2], [1, 1], [1, 1], True, [1, 1], 2], [HALF, HALF, ""],
+        2 * (512 + 216 + 2 * 12 * 16 * 16)),
+    "backward of all": ("aten::convolution_backward", [[2, 6, 8, 8], IMAGE, WEIGHT],
+                        [None, None, None, [6], [1, 1], [1, 1], [1, 1], False, [0, 0], 1,
+                         [True, True, True]], [HALF] * 3, 2 * (OUTPUT + 2 * 512 + 2 * 216 + 6)),
+    "backward of the weight": ("aten::convolution_backward", [[2, 6, 8, 8], IMAGE, WEIGHT],
+                               [None, None, None, [6], [1, 1], [1, 1], [1, 1], False, [0, 0], 1,
+                                [False, True, False]], [HALF] * 3, 2 * (OUTPUT + 512 + 216)),
+    "attention": ("aten::_scaled_dot_product_flash_attention", [QUERY, KEY, VALUE],
+                  [None, None, None, 0.0, True], [HALF] * 3, 2 * 2880),
+    "backward of attention": ("aten::_scaled_dot_product_flash_attention_backward",
+                              [VALUE, QUERY, KEY, VALUE], [], [HALF] * 4,
+                              2 * (2 * (960 + 960 + 480) + 480)),
+    "add": ("aten::add", [[4, 1], [3], []], [], [FLOAT, HALF, "Scalar"], 4 * 4 + 2 * 3 + 4 * 12),
+    "add of a number": ("aten::add", [[4], []], [], [FLOAT, "Scalar"], 4 * 4 + 4 * 4),
+    "shapes that do not broadcast": ("aten::add", [[4], [3]], [], [FLOAT, FLOAT], None),
+    "no types": ("aten::mm", [[2, 3], [3, 5]], [], [], None),
+    "a type that is not known": ("aten::mm", [[2, 3], [3, 5]], [], [HALF, "c10::quint8"], None),
+    "more than any memory": ("aten::mm", [[1 << 40, 0], [0, 1 << 40]], [], [HALF, HALF], None),
+    "an output of unknown type": ("aten::_scaled_mm", [[2, 3], [3, 5]], [], ["c10::Float8_e4m3fn"] * 2,
+                                  None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BYTES)
+def test_bytes_of_operands(what: str) -> None:
+    name, shapes, values, types, expected = BYTES[what]
+    assert operand_bytes(name, *map(json.dumps, (shapes, values, types))) == expected
+
+
+def test_whatever_has_operations_and_types_has_bytes() -> None:
+    """But for products whose output has another type."""
+    for name, shapes, values, count in CASES.values():
+        if count is not None and name != "aten::_scaled_mm":
+            types = json.dumps([HALF] * len(shapes))
+            assert operand_bytes(name, json.dumps(shapes), json.dumps(values), types), name
+
+
+def test_outputs_of_fewer_than_no_places_have_neither() -> None:
+    shapes, values = json.dumps([[2, 4, 2, 2], [6, 4, 9, 9], []]), json.dumps(PADDED)
+    assert flop("aten::convolution", shapes, values) is None
+    assert operand_bytes("aten::convolution", shapes, values, json.dumps([HALF] * 3)) is None

@@ -349,7 +349,7 @@ def _list_row(name: str) -> dict[str, str | None]:
 
 _QUESTIONS = {
     "overview": ("overview", "processes", "gpu_utilization", "utilization_over_time"),
-    "kernels": ("kernels", "kernel_categories", "metrics"),
+    "kernels": ("kernels", "kernel_categories", "kernel_sequences", "metrics"),
     "idle time": ("idle_summary", "idle_host", "idle_gaps"),
     "transfers and memory": ("transfers", "transfer_sizes", "memory"),
     "host": ("api_vs_kernel", "launch_stats", "queue_length", "timeline_events"),

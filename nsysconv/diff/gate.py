@@ -51,6 +51,7 @@ _MEASURES = {
     Unit.COUNT: ("a count", "a bare number (10)"),
     Unit.PCT: ("a percentage", "percentage points (5pp)"),
     Unit.BYTES_PER_S: ("a throughput", ""),
+    Unit.FLOP_PER_S: ("a rate of operations", ""),
 }
 
 # A `:` may stand in the expression, so the expression is taken whole before the limit is looked for.

@@ -91,7 +91,7 @@ class Aggregator(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """What a report shows with one value of its option `by`."""
+    """What a report shows with one value of its option `by`, or with another option that is on."""
 
     title: str
     columns: tuple[Column, ...]
@@ -111,8 +111,8 @@ class Query:
     dictionaries. `for_people` returns the report in another form, which text and the page show: programs
     get the rows.
 
-    A report with `views` has another title, columns and picture by the value of its option `by`; the
-    first are its own.
+    A report with `views` has another title, columns and picture by the value of its option `by`, or
+    where an option of the view's name is on; the first are its own.
 
     A report on all profiles of a run has, in place of `compute`, `partial`, which returns one profile's
     contribution (small, to be pickled), and `aggregator`, which takes these in.

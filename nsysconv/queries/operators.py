@@ -21,16 +21,25 @@ from nsysconv.queries.columns import (
     rows_at,
     sum_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
+from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result, View
 from nsysconv.queries.operator_groups import FLAME, TREE, grouped, not_recorded, tree_order
+from nsysconv.queries.operator_rates import (
+    RATES,
+    RATES_OPTIONS,
+    RATES_VIEW,
+    check_options,
+    known_sums,
+    per_second,
+    rates,
+)
 from nsysconv.report import MISSING, Column, Picture, Unit
-from nsysconv.timeline.arrays import by_group, counts, factorize, percent, sums
+from nsysconv.timeline.arrays import counts, factorize, percent, sums
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.flop import flop_of_calls
+from nsysconv.timeline.flop import flop_of_calls, time_of_calls
 from nsysconv.timeline.forward_links import backward_of
 from nsysconv.timeline.intervals import grouped_measure
 from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
-from nsysconv.timeline.nesting import deep_path_notes, levels
+from nsysconv.timeline.nesting import deep_path_notes
 from nsysconv.timeline.operator_calls import (
     OperatorCalls,
     may_have_operators,
@@ -127,10 +136,9 @@ COLUMNS = (
     ),
     Column(
         "flop_per_s",
-        Unit.REAL,
+        Unit.FLOP_PER_S,
         "These, for each second in which GPU operations of the calls that do them ran.",
         better="more",
-        real=True,
         brief=False,
     ),
     Column(
@@ -154,7 +162,6 @@ COLUMNS = (
         brief=False,
     ),
 )
-_MOST = 1 << 62
 _TITLES = {
     "shapes": "Operators by shapes of inputs",
     "stack": "Operators by call stack",
@@ -178,6 +185,9 @@ def compute(timeline: Timeline, request: Request) -> Result:
     options = request.options
     if not may_have_operators(timeline):
         raise not_recorded(timeline, "operators", Fact.OPERATORS)
+    check_options(OPERATORS.options, options)
+    if options["rates"]:
+        return rates(timeline, request)
     if options["stack"] < 0 or (options["stack"] and options["by"] != "stack"):
         text = f"operators:stack={options['stack']}"
         raise UsageError(text, hint="So many innermost functions, with by=stack: by=stack:stack=3.")
@@ -253,15 +263,12 @@ def _flop_sums(
     calls: OperatorCalls, flop: Array, shown: Array, group: Array, count: int
 ) -> list[Any]:
     known = flop != MISSING
-    some = sums(group, calls.with_nested(known.astype(np.int64))[shown], count)
-    whole = calls.with_nested(np.where(known, flop, 0))[shown]
-    # As doubles, too: made-up shapes may add up to more than an integer holds.
-    about = np.bincount(group, whole.astype(float), count)
-    found = sums(group, whole, count)
-    return [
-        total if n and near < _MOST else None
-        for total, n, near in zip(found.tolist(), some.tolist(), about.tolist(), strict=True)
-    ]
+    return known_sums(
+        group,
+        calls.with_nested(np.where(known, flop, 0))[shown],
+        calls.with_nested(known.astype(np.int64))[shown],
+        count,
+    )
 
 
 def _nested(calls: OperatorCalls, shown: Array, group: Array) -> Array:
@@ -336,25 +343,13 @@ class _Work:
         return {"backward_device_sum_ns": _of_linked(whole, linked, shown, group, count)}
 
     def flop_rates(self, flop: Array, shown: Array, group: Array, count: int) -> list[float | None]:
-        """Return the floating-point operations per second of groups; None where no time is known."""
-        # What a call with a formula launched, itself and below: the innermost around each operation.
+        """Return the floating-point operations per second of groups of nodes; None: no time is known."""
         calls = self._calls
-        inner = np.where(flop != MISSING, np.arange(len(flop)), -1)
-        level = levels(calls.parent)
-        for here in by_group(level, int(level.max(initial=-1)) + 1)[1:]:
-            others = here[inner[here] < 0]
-            inner[others] = inner[calls.parent[others]]
-        doing = np.append(inner, -1)[self._node]
-        mine = np.flatnonzero(doing >= 0)
-        spent = self._union(mine, doing[mine], len(flop))
+        spent = time_of_calls(self._timeline, calls, flop)
         timed = (flop != MISSING) & (spent > 0)
         time = sums(group, calls.with_nested(np.where(timed, spent, 0))[shown], count)
         each = calls.with_nested(np.where(timed, flop, 0).astype(float))[shown]
-        done = np.bincount(group, each, count)
-        return [
-            1e9 * flops / ns if ns else None
-            for flops, ns in zip(done.tolist(), time.tolist(), strict=True)
-        ]
+        return per_second(np.bincount(group, each, count), time)
 
     def of_no_node(self) -> dict[str, Any]:
         """Return the row of what none of the nodes launched; empty if they launched all."""
@@ -410,6 +405,9 @@ def _yes_or_no(numbers: Array) -> list[str]:
     return ["yes" if number else "no" for number in numbers.tolist()]
 
 
+_PICTURE = Picture(
+    "bars", x=("name",), values=("device_self_sum_ns", "host_self_sum_ns"), by=("rank",)
+)
 OPERATORS = Query(
     title="Operators by name",
     any_of={Fact.OPERATORS, Fact.RANGES},
@@ -427,10 +425,10 @@ OPERATORS = Query(
         Option("annotations", False, "With other ranges, which operators then lie in, too."),
         Option("functions", False, "With Python functions, where they were imported."),
         Option("top-level", False, "Only calls that lie in no other."),
+        *RATES_OPTIONS,
     ),
     columns=COLUMNS,
-    picture=Picture(
-        "bars", x=("name",), values=("device_self_sum_ns", "host_self_sum_ns"), by=("rank",)
-    ),
+    picture=_PICTURE,
+    views={"name": View("Operators by name", COLUMNS, _PICTURE), RATES.name: RATES_VIEW},
     compute=compute,
 )

@@ -55,6 +55,7 @@ OWN = (
     "memory",
     "comm_overlap",
     "kernel_categories",
+    "kernel_sequences",
     "launch_stats",
     "queue_length",
     "metrics",
@@ -175,7 +176,8 @@ def view(spec: ReportSpec) -> View:
     """Return what a report shows with its options."""
     declared = query(spec.name)
     own = View(declared.title, declared.columns, declared.picture)
-    return declared.views.get(spec.options.get("by", ""), own)
+    on = (name for name, value in spec.options.items() if value is True and name in declared.views)
+    return declared.views.get(next(on, spec.options.get("by", "")), own)
 
 
 def _option_value(name: str, option: Option, text: str | None) -> Any:

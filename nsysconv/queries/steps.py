@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
     PID,
     PROCESS_RANK,
@@ -15,11 +20,14 @@ from nsysconv.queries.columns import (
     key_column,
     step_pattern,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.report import Column, Picture, Unit
+from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
+from nsysconv.queries.operator_rates import MOST_SUM, PEAK_FLOP, check_peak, uncounted_note
+from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
 from nsysconv.timeline.arrays import distinct
+from nsysconv.timeline.flop import flop_of_calls, uncounted
+from nsysconv.timeline.operator_calls import operator_calls
 from nsysconv.timeline.steps import BETWEEN, STEP_FACTS, WHOLE, Steps, class_times
 from nsysconv.timeline.timeline import Timeline
 
@@ -58,8 +66,32 @@ COLUMNS = (
     duration_column(
         "dur_ns",
         "How long it took, to the end of the last GPU operation launched in it, or how long all "
-        "stretches between steps; the sum of the columns that follow.",
+        "stretches between steps; the sum of the times that follow.",
         adds=True,
+    ),
+    Column(
+        "mfu_pct",
+        Unit.PCT,
+        "Model FLOP utilisation: `flop_per_s` of the peak that was given; null: not of all kernels that "
+        "do such work the operations are known.",
+        better="more",
+        optional=True,
+    ),
+    Column(
+        "flop_sum",
+        Unit.COUNT,
+        "Floating-point operations of the operators called in the step; null: none is known, or a slice "
+        "cuts the step.",
+        brief=False,
+        optional=True,
+    ),
+    Column(
+        "flop_per_s",
+        Unit.FLOP_PER_S,
+        "These, for each second of the step.",
+        better="more",
+        brief=False,
+        optional=True,
     ),
     *(
         duration_column(
@@ -84,11 +116,17 @@ _FACTS = {
 }
 
 
-def compute(timeline: Timeline, request: Request) -> ColumnValues:
+def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per process and step, in time order, then one for the time between the steps.
 
     Times of classes are null where the clocks disagree.
     """
+    peak = request.options[PEAK_FLOP.name]
+    works: _Works = {}
+    notes: tuple[Note, ...] = ()
+    if peak:
+        check_peak("steps", PEAK_FLOP.name, peak)
+        works, notes = _works(timeline, step_pattern(request))
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for steps in steps_of(timeline, request, "steps"):
         between = steps.between()
@@ -103,7 +141,15 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         for name, values in class_times(timeline, both, step_pattern(request)).items():
             recorded = _is_recorded(timeline, name)
             columns[f"{name}_ns"] += _rows(values, len(steps)) if recorded else [None] * len(keys)
-    return columns
+        lengths = (steps.end - steps.start).tolist()
+        for step, length in zip(_names(steps), lengths, strict=True):
+            work = works.get((steps.pid, *step))
+            rates = work.rates(length, peak) if work else _NO_RATES
+            for name, value in zip(_RATES, rates, strict=True):
+                columns[name].append(value)
+        for name in _RATES:
+            columns[name] += [None] * (len(keys) - len(steps))
+    return Result(columns, notes=notes)
 
 
 STEPS = Query(
@@ -111,6 +157,13 @@ STEPS = Query(
     uses=STEP_FACTS
     | CALL_FACTS
     | {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.RANKS},
+    options=(
+        replace(
+            PEAK_FLOP,
+            doc="Operations per second that the GPUs of a process can do together (989e12), for the "
+            "model FLOP utilisation; 0: none.",
+        ),
+    ),
     columns=COLUMNS,
     picture=Picture(
         "stacked",
@@ -126,6 +179,79 @@ def _rows(values: Array, count: int) -> list[int]:
     """Return the first `count` values, those of steps, and the sum of the others if there are any."""
     others = values[count:]
     return [*values[:count].tolist(), *([int(others.sum())] if len(others) else [])]
+
+
+@dataclass(frozen=True)
+class _Work:
+    # What was done in a step: its whole length, the operations of the operators that begin in it as
+    # annotated, and whether these are all of the GPU's.
+    length: int
+    flop: int
+    is_all: bool
+
+    def rates(self, length: int, peak: float) -> tuple[int | None, float | None, float | None]:
+        """Return the values of _RATES; of a part of the step, which is shorter, there are none."""
+        if length != self.length or not length or not self.flop or self.flop > MOST_SUM:
+            return _NO_RATES
+        rate = 1e9 * self.flop / length
+        return self.flop, rate, 100 * rate / peak if self.is_all else None
+
+
+_Works = dict[tuple[int, str, int], _Work]
+_RATES = ("flop_sum", "flop_per_s", "mfu_pct")
+_NO_RATES = (None, None, None)
+
+
+def _works(timeline: Timeline, pattern: str) -> tuple[_Works, tuple[Note, ...]]:
+    # By process, name and occurrence of the step, whatever the slice.
+    whole = timeline.whole
+    calls = operator_calls(whole)
+    flop = flop_of_calls(whole, calls)
+    known = np.flatnonzero(flop != MISSING)
+    known = known[np.argsort(calls.spans.start[known], kind="stable")]
+    kernels, without = uncounted(whole, calls, flop)
+    begun = _launched(whole, kernels[without])
+    lengths = {
+        (mine.pid, *step): length
+        for mine in found_in.steps(timeline, pattern) or found_in.whole_profile(timeline)
+        for step, length in zip(_names(mine), (mine.end - mine.start).tolist(), strict=True)
+    }
+    result = {}
+    for mine in found_in.annotated(timeline, pattern) or found_in.whole_profile(timeline):
+        here = known[calls.spans.pid[known] == mine.pid]
+        others = np.sort(begun[whole.ops.pid[kernels[without]] == mine.pid])
+        # As Python's integers, which have no end.
+        upto = [0, *accumulate(flop[here].tolist())]
+        for step, low, high in zip(
+            _names(mine), mine.start.tolist(), mine.end.tolist(), strict=True
+        ):
+            first, last = np.searchsorted(calls.spans.start[here], (low, high)).tolist()
+            count = int(np.diff(np.searchsorted(others, (low, high)))[0])
+            key = (mine.pid, *step)
+            result[key] = _Work(
+                lengths[key], upto[last] - upto[first], bool(len(kernels)) and not count
+            )
+    if any(work.flop for work in result.values()):
+        notes = [uncounted_note(without)]
+    else:
+        text = (
+            "no step has known operations: operators, or shapes and values of their inputs, are not "
+            "recorded, or there is no formula"
+        )
+        notes = [Note("operations-unknown", Severity.INFO, text, len(result), of=len(result))]
+    return result, tuple(note for note in notes if note.count)
+
+
+def _launched(timeline: Timeline, which: Array) -> Array:
+    # When operations were launched, as far as it is known, else when they began.
+    owner = timeline.owner[which]
+    moment: Array = timeline.ops.start[which]
+    moment[owner >= 0] = timeline.calls.start[owner[owner >= 0]]
+    return moment
+
+
+def _names(steps: Steps) -> Iterator[tuple[str, int]]:
+    return zip(steps.name, steps.occurrence, strict=True)
 
 
 def _is_recorded(timeline: Timeline, name: str) -> bool:

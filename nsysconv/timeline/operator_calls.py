@@ -97,6 +97,15 @@ class OperatorCalls:
         """Return per node its value and those of the rows inside, added up."""
         return added_up(self.parent, values, self.rows)
 
+    def innermost(self, mask: Array) -> Array:
+        """Return per node the innermost node of a mask that it is, or lies in, -1 for none."""
+        result = np.where(mask, np.arange(len(mask)), -1)
+        level = levels(self.parent)
+        for here in by_group(level, int(level.max(initial=-1)) + 1)[1:]:
+            others = here[result[here] < 0]
+            result[others] = result[self.parent[others]]
+        return result
+
     def column(self, timeline: Timeline, name: str) -> Array:
         """Return a column of the table `operator` by node, MISSING for what is not one of its rows."""
         result = np.full(len(self.parent), MISSING)

@@ -1,0 +1,285 @@
+"""Rates of operators: operations and bytes for each second of the GPU, and their share of a peak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.queries.columns import (
+    PROFILE,
+    RANK,
+    count_column,
+    duration_column,
+    key_column,
+    ranks_by_group,
+    rows_at,
+    sum_column,
+)
+from nsysconv.queries.contract import Array, Option, Request, Result, View
+from nsysconv.queries.operator_groups import not_recorded
+from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.timeline.arrays import counts, factorize, percent, sums
+from nsysconv.timeline.flop import (
+    flop_of_calls,
+    operand_bytes_of_calls,
+    time_of_calls,
+    uncounted,
+)
+from nsysconv.timeline.operator_calls import OperatorCalls, operator_calls
+from nsysconv.timeline.timeline import Timeline
+
+RATES = Option(
+    "rates",
+    False,
+    "Calls whose operations are known, and no others, by name, shapes and types: bytes, rates and "
+    "intensity.",
+)
+PEAK_FLOP = Option(
+    "peak_flop_per_s",
+    0.0,
+    "Operations per second that the GPU can do (989e12), for shares of it; 0: no shares.",
+)
+_PEAK_BYTES = Option(
+    "peak_bytes_per_s",
+    0.0,
+    "Bytes per second that the GPU's memory can move (3.35e12), for shares of it; 0: no shares.",
+)
+RATES_OPTIONS = (RATES, PEAK_FLOP, _PEAK_BYTES)
+"""The options of rates. No peak is known here: it depends on types, clocks and the model's form."""
+
+
+RATES_VIEW = View(
+    title="Rates of operators",
+    columns=(
+        PROFILE,
+        RANK,
+        key_column("name", "The operator, without its overload."),
+        key_column("shapes", "Shapes of its inputs, a list of tensors as []."),
+        key_column("types", "Types of its tensors, of one type once; null: not recorded."),
+        count_column(
+            "call_count", "Calls, of which none has another with known operations inside."
+        ),
+        duration_column(
+            "device_union_sum_ns",
+            "Union of the GPU operations launched in it and in operators inside, by call, added up: the "
+            "time of its rates.",
+            leads=1,
+            adds=True,
+        ),
+        Column(
+            "flop_per_s",
+            Unit.FLOP_PER_S,
+            "Floating-point operations for each second of that time.",
+            better="more",
+        ),
+        Column(
+            "peak_flop_pct",
+            Unit.PCT,
+            "`flop_per_s` of the peak that was given.",
+            optional=True,
+            better="more",
+        ),
+        Column("flop_per_byte", Unit.REAL, "Arithmetic intensity: operations for each byte."),
+        Column(
+            "operand_throughput_bytes_per_s",
+            Unit.BYTES_PER_S,
+            "Bytes of the operands for each second of that time.",
+            better="more",
+        ),
+        Column(
+            "peak_bytes_pct",
+            Unit.PCT,
+            "`operand_throughput_bytes_per_s` of the peak that was given.",
+            optional=True,
+            better="more",
+        ),
+        count_column("flop_sum", "Floating-point operations of the calls.", brief=False),
+        sum_column(
+            "operand_bytes_sum",
+            "Inputs and outputs of the calls, each once; null: not known.",
+            "call_count",
+            unit=Unit.BYTES,
+            brief=False,
+        ),
+        Column(
+            "flop_per_s_med",
+            Unit.FLOP_PER_S,
+            "Median of the calls' own rates.",
+            better="more",
+            brief=False,
+        ),
+    ),
+    picture=Picture("bars", x=("name", "shapes", "types"), values=("flop_per_s",), by=("rank",)),
+)
+MOST_SUM = 1 << 62
+"""Sums above this are not given: they may be more than an integer holds."""
+
+
+def check_options(declared: Sequence[Option], options: Mapping[str, Any]) -> None:
+    """Raise UsageError for options of `operators` that mean nothing together with rates, or without."""
+    for peak in (PEAK_FLOP, _PEAK_BYTES):
+        if options[peak.name] and not options["rates"]:
+            hint = f"operators:rates:{peak.name}=…"
+            raise UsageError(f"operators:{peak.name} without rates", hint=hint)
+        check_peak("operators", peak.name, options[peak.name])
+    others = (option for option in declared if option not in RATES_OPTIONS)
+    for option in others:
+        if options["rates"] and options[option.name] != option.default:
+            hint = "Rates are by name, shapes and types, of all calls."
+            raise UsageError(f"operators:rates with {option.name}", hint=hint)
+
+
+def check_peak(report: str, name: str, value: float) -> None:
+    """Raise UsageError for a peak below zero."""
+    if value < 0:
+        raise UsageError(f"{report}:{name}={value:g}", hint="A peak is above zero, as in 989e12.")
+
+
+def rates(timeline: Timeline, request: Request) -> Result:
+    """Return one row per operator, shapes and types, those with most time on the GPU first.
+
+    Of calls whose operations are known. Raises NotRecorded where no shapes are.
+    """
+    calls = operator_calls(timeline)
+    if not calls.shape_texts:
+        raise not_recorded(timeline, "operators:rates", Fact.INPUT_SHAPES)
+    flop = flop_of_calls(timeline, calls)
+    shown = np.flatnonzero((flop != MISSING) & timeline.holds(calls.spans))
+    name, shapes = calls.spans.name[shown], calls.shapes[shown]
+    types, type_texts = _types(timeline, calls)
+    group, (names, shape_numbers, type_numbers) = factorize(name, shapes, types[shown])
+    count = len(names)
+    known = Fact.API_LINKS in timeline.profile.facts
+    time = time_of_calls(timeline, calls, flop)[shown] if known else np.zeros(len(shown), np.int64)
+    work = _Work(flop[shown], operand_bytes_of_calls(timeline, calls, flop != MISSING)[shown], time)
+    values: dict[str, Any] = {
+        "rank": ranks_by_group(timeline, calls.spans.pid[shown], group, count),
+        "name": [calls.spans.names[i] for i in names.tolist()],
+        "shapes": [calls.shape_texts[i] for i in shape_numbers.tolist()],
+        "types": [None if i == MISSING else type_texts[i] for i in type_numbers.tolist()],
+        "call_count": counts(group, count),
+        **work.by_group(group, count),
+        "device_union_sum_ns": sums(group, time, count) if known else [None] * count,
+    }
+    notes = [uncounted_note(uncounted(timeline, calls, flop)[1])]
+    for share, rate, peak in (
+        ("peak_flop_pct", "flop_per_s", PEAK_FLOP.name),
+        ("peak_bytes_pct", "operand_throughput_bytes_per_s", _PEAK_BYTES.name),
+    ):
+        values[share] = [None] * count
+        if request.options[peak]:
+            values[share] = _shares(values[rate], request.options[peak])
+            notes.append(_above(values[share], peak))
+    spent, texts = sums(group, time, count).tolist(), (values["name"], values["shapes"])
+    order = sorted(
+        range(count),
+        key=lambda i: (-spent[i], *(text[i] for text in texts), values["types"][i] or ""),
+    )
+    return Result(rows_at(values, order), notes=tuple(note for note in notes if note.count))
+
+
+@dataclass(frozen=True)
+class _Work:
+    # Of calls with operations: these, the bytes of their operands (MISSING: not known), and their time on
+    # the GPU (0: not known).
+    flop: Array
+    moved: Array
+    time: Array
+
+    def by_group(self, group: Array, count: int) -> dict[str, Any]:
+        """Return what groups of calls did, and how fast."""
+        has_bytes, timed = self.moved != MISSING, self.time > 0
+        both = has_bytes & timed
+        moved = np.where(has_bytes, self.moved, 0)
+
+        def total(values: Array, which: Array) -> Array:
+            return np.bincount(group, np.where(which, values, 0).astype(float), count)
+
+        own = np.full(len(self.time), np.nan)
+        own[timed] = 1e9 * self.flop[timed] / self.time[timed]
+        return {
+            "flop_sum": known_sums(group, self.flop, np.ones(len(group), np.int64), count),
+            "flop_per_s": per_second(total(self.flop, timed), total(self.time, timed)),
+            "flop_per_s_med": _medians(group[timed], own[timed], count),
+            "flop_per_byte": _ratio(total(self.flop, has_bytes), total(moved, has_bytes)),
+            "operand_bytes_sum": known_sums(group, moved, has_bytes.astype(np.int64), count),
+            "operand_throughput_bytes_per_s": per_second(
+                total(moved, both), total(self.time, both)
+            ),
+        }
+
+
+def _types(timeline: Timeline, calls: OperatorCalls) -> tuple[Array, tuple[str, ...]]:
+    # Per node a number, MISSING for none, and the texts by number.
+    place, (ids,) = factorize(calls.column(timeline, "types_id"))
+    names = timeline.profile.names(ids[ids != MISSING])
+    numbers: dict[str, int] = {}
+    texts = [_shown_types(names[i]) if i in names else None for i in ids.tolist()]
+    number = [MISSING if text is None else numbers.setdefault(text, len(numbers)) for text in texts]
+    return np.array(number, np.int64)[place], tuple(numbers)
+
+
+def _shown_types(text: str) -> str:
+    # `["float", "c10::Half", "Scalar"]` as `float, Half`: what is no tensor has a capital.
+    types = [each.strip().strip('"') for each in text.strip("[]").split(",")]
+    tensors = [each.removeprefix("c10::") for each in types if each[:1].islower()]
+    return ", ".join(tensors[: 1 if len(set(tensors)) == 1 else None])
+
+
+def _shares(achieved: Sequence[float | None], peak: float) -> list[float | None]:
+    return [None if each is None else float(percent(each, peak)) for each in achieved]
+
+
+def _above(shares: Sequence[float | None], peak: str) -> Note:
+    text = f"rates are above {peak}: it is that of another type or clock, or less was done than counted"
+    known = [each for each in shares if each is not None]
+    above = sum(each > 100 for each in known)
+    return Note("rate-above-peak", Severity.INFO, text, above, of=len(known))
+
+
+def uncounted_note(which: Array) -> Note:
+    """Return the note on kernels that no formula counts, of those that do such work; `which` are they."""
+    text = (
+        "kernels of matrix products, convolutions or attention are in no sum of operations: what launched"
+        " them is not known, has no formula, or does not say shapes and values of its inputs"
+    )
+    count = int(np.count_nonzero(which))
+    return Note("operations-unknown", Severity.INFO, text, count, of=len(which))
+
+
+def known_sums(group: Array, values: Array, known: Array, count: int) -> list[int | None]:
+    """Return the sums by group, None where `known`, a count, is 0, and above MOST_SUM."""
+    some, found = sums(group, known, count), sums(group, values, count)
+    # As doubles, too: made-up shapes may add up to more than an integer holds.
+    about = np.bincount(group, values.astype(float), count)
+    return [
+        total if n and near < MOST_SUM else None
+        for total, n, near in zip(found.tolist(), some.tolist(), about.tolist(), strict=True)
+    ]
+
+
+def per_second(done: Array, ns: Array) -> list[float | None]:
+    """Return what was done in each second, None where no time was spent."""
+    return [None if each is None else 1e9 * each for each in _ratio(done, ns)]
+
+
+def _ratio(part: Array, whole: Array) -> list[float | None]:
+    pairs = zip(part.tolist(), whole.tolist(), strict=True)
+    return [each / by if by else None for each, by in pairs]
+
+
+def _medians(group: Array, values: Array, count: int) -> Array:
+    order = np.lexsort((values, group))
+    ordered, size = values[order], counts(group, count)
+    first = np.cumsum(size) - size
+    some = size > 0
+    result = np.full(count, np.nan)
+    low, high = ((first + places)[some] for places in (np.maximum(size - 1, 0) // 2, size // 2))
+    result[some] = (ordered[low] + ordered[high]) / 2
+    return result
