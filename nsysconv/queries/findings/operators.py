@@ -247,7 +247,7 @@ def host_sync(scene: Scene) -> Found | None:
     after = gaps_after(scene, waits)
     names = Counter(calls.spans.names[i] for i in calls.spans.name[reader].tolist())
     details = {
-        "count": counted(len(after.places), "gap", "gaps"),
+        "count": counted(int(np.count_nonzero(after.outlasts)), "gap", "gaps"),
         "operators": ", ".join(name for name, _ in names.most_common(2)),
     }
     where = costliest_gap(scene, scene.gaps.take(after.places), after.cost)
