@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import starmap
+from pathlib import Path
 from typing import Any
 
 from nsysconv import queries
@@ -280,7 +281,8 @@ def reports(
         _said("options", "Its own options."),
     ]
     rows = [_list_row(name) for name in wanted]
-    if target is None:
+    # What is in a folder is known only once it has been read.
+    if target is None or (isinstance(target, str | Path) and Path(target).is_dir()):
         return _report("reports", "Reports", columns, rows, said=_said_by_subject(rows))
     answered = "Whether the profile, or one of the run's, can answer it: yes or no."
     columns.insert(1, _said("answered", answered))

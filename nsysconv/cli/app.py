@@ -65,6 +65,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     help="Import GPU profiles into one SQL schema; the same reports for every source.",
 )
 
@@ -137,6 +138,8 @@ def answer(
     if more:
         words = " ".join(more)
         hint = f"Reports are asked for with report: nsysconv report {target} {words}"
+        if Path(more[0].partition("@")[0]).exists():
+            hint = f"Two runs are compared with diff: nsysconv diff {target} {words}"
         raise UsageError(f"{words}: only one target is answered", hint=hint)
     step_range = part.pop("step_range")
     options = ReportOptions(

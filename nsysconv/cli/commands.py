@@ -135,6 +135,9 @@ def report(
     if target is None:
         hint = "nsysconv report TARGET [REPORT]...; --list names reports."
         raise UsageError("report on what?", hint=hint)
+    if target in queries.REPORTS and not Path(target).exists():
+        hint = f"The target comes first: nsysconv report {' '.join((*(options.names or ('TARGET',)), target))}"
+        raise UsageError(f"report on what? {target} is a report", hint=hint)
     is_named = bool(options.names)
     names = queries.expanded(options.names or queries.DEFAULT)
     destination = parse_destination(format_name, output, names)

@@ -405,6 +405,8 @@ def _reason(
     if without:
         first = f" (first: {without[0].keys})" if without[0].keys else ""
         parts.append(f"{_row_count(len(without))} without a value on a side{first}")
+        if limit.report == "steps" or "per_step" in column.name:
+            parts.append("where no steps are annotated, --step-range says what steps are called")
     return "; ".join(parts)
 
 

@@ -238,9 +238,15 @@ def compute(timeline: Timeline, request: Request) -> Result:
     rows = rows_at(values, order)
     notes = (*notes, *deep_path_notes([text or "" for text in rows["path"]]))
     if unlaunched:
+        # Among the others by its time, after a tree.
+        place = int(np.count_nonzero(np.asarray(spent) >= unlaunched["device_self_sum_ns"]))
         if groups.paths is not None:
+            place = len(order)
             unlaunched |= {"path": NO_OPERATOR, "level": 0}
-        rows = {name: [*rows[name], unlaunched.get(name)] for name in values}
+        rows = {
+            name: [*list(rows[name])[:place], unlaunched.get(name), *list(rows[name])[place:]]
+            for name in values
+        }
     shown_rows = {name: list(column)[: request.limit or None] for name, column in rows.items()}
     return Result(
         shown_rows,

@@ -121,6 +121,9 @@ _MODULES = {
 
 def query(name: str) -> Query:
     """Return the report of that name. Raises UsageError with the names that are close to it."""
+    if "=" in name:
+        hint = f"Options follow their report, after a colon: operators:by=shapes, memory:{name}."
+        raise UsageError(f"no report {name!r}", hint=hint)
     if name not in _MODULES:
         close = get_close_matches(name, [*REPORTS, *stats.ALIASES], 5, 0.6)
         hint = f"Close to it: {', '.join(close)}. " if close else ""

@@ -466,6 +466,9 @@ def _largest_line(row: Mapping[str, Any], head: str = "largest: ") -> str:
         time = human(row["top_kernel_sum_ns"], Unit.NS)
         room = _WIDTH - len(f"{head}kernel  {time}, {', '.join(parts)}")
         parts.insert(0, f"kernel {shorten_kernel(row['top_kernel'], max(room, _NAME // 2))} {time}")
+    # Half of a number is another number.
+    while len(parts) > 1 and len(f"{head}{', '.join(parts)}") > _WIDTH:
+        parts.pop()
     return f"{head}{', '.join(parts)}" if parts else ""
 
 

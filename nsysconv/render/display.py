@@ -23,6 +23,8 @@ _NEXT_SCALE = 1000
 _BUCKET = "bucket_min"
 # Moments of a recording, not durations.
 _MOMENT = "start_ns"
+# Read in hexadecimal, as everywhere.
+_ADDRESS = "address"
 # Every double keeps this many digits of a decimal number.
 _DIGITS = 15
 DEVICES = "device_count"
@@ -285,7 +287,7 @@ def _scale(column: Column, numbers: Sequence[int | float]) -> tuple[float, str]:
 
 def _number(column: Column, value: int | float, divisor: float) -> str:
     if column.unit is Unit.ID:
-        return str(value)
+        return f"{value:#x}" if column.name == _ADDRESS and isinstance(value, int) else str(value)
     decimals = _decimals(column, divisor)
     if not decimals:
         return f"{value:,}"

@@ -396,10 +396,10 @@ def _without_the_same(table: DisplayTable, report: Report) -> tuple[DisplayTable
         for s in same
         if s not in nothing and s.column.name != display.DEVICES  # the heading has them
     ]
-    which = "rows shown" if display.cut_sentence(report) else "all rows"
-    lines = [f"{which}: {', '.join(said)}"] if said else []
+    which = "all rows shown" if display.cut_sentence(report) else "all rows"
+    lines = [f"the same in {which}: {', '.join(said)}"] if said else []
     if nothing:
-        zero = "0" if count < _FEW_ROWS else f"0 in {which}"
+        zero = "all 0" if count < _FEW_ROWS else f"0 in {which}"
         lines.append(f"{zero}: {', '.join(s.header for s in nothing)}")
     return replace(table, columns=tuple(s for s in table.columns if s not in same)), lines
 

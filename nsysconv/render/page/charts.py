@@ -26,11 +26,14 @@ from nsysconv.render.page.markup import (
     row_place,
     rows,
     shortened,
+    shortened_apart,
     tooltip,
 )
 from nsysconv.render.pictures import Number, Panel, panels
 from nsysconv.report import Column, Picture, Report, Unit
 
+# What has room beside a bar.
+_LABEL = 36
 _MOST_BARS = 12
 _MOST_STACKS = 40
 _MOST_PANELS = 4
@@ -137,9 +140,10 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
     elif with_communication:
         yield _legend(_KERNEL_CLASSES, (COLOURS[name] for name in _KERNEL_CLASSES))
     yield "<ol>"
+    short = shortened_apart(dict.fromkeys(panel.labels[:count]), _LABEL)
     for i in range(count):
         label = panel.labels[i]
-        yield f'<li><span class="lb" title="{tooltip(label)}">{escape(shortened(label))}</span>'
+        yield f'<li><span class="lb" title="{tooltip(label)}">{escape(short[label])}</span>'
         if stacked:
             parts = "".join(
                 _part(colour, value, top) for colour, value in zip(colours, used[i], strict=True)

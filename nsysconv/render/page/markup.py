@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nsysconv.names import escaped, shorten, shorten_kernel
+from nsysconv.names import escaped, shorten, shorten_apart, shorten_kernel
 from nsysconv.render import display
 from nsysconv.render.display import DisplayColumn, informative_columns
 from nsysconv.report import ProfileRef, Report, Unit, human, scale_for
@@ -46,6 +46,15 @@ def code(words: str, kernel: bool = True) -> str:
 def shortened(words: str, kernel: bool = True) -> str:
     """Shorten a name: a kernel's to what distinguishes it, others to their ends."""
     return (shorten_kernel if kernel else shorten)(escaped(words), LONGEST)
+
+
+def shortened_apart(names: Iterable[str], longest: int, kernel: bool = True) -> dict[str, str]:
+    """Shorten names to so many characters so that no two of them look alike."""
+    cut = shorten_kernel if kernel else shorten
+    short = {escaped(name): cut(escaped(name), longest) for name in names}
+    if len(set(short.values())) < len(short):
+        short = shorten_apart(short, longest)
+    return {name: short[escaped(name)] for name in names}
 
 
 def column_words(column: str) -> str:
@@ -168,8 +177,8 @@ def _shortened(shown: DisplayColumn) -> list[tuple[str, str]]:
     if shown.right:
         return [(cell, cell) for cell in shown.cells]
     kernel = shown.column.name in _KERNEL_COLUMNS
-    pairs = {cell: (shorten(cell, WHOLE), shortened(cell, kernel)) for cell in set(shown.cells)}
-    return [pairs[cell] for cell in shown.cells]
+    short = shortened_apart(dict.fromkeys(shown.cells), LONGEST, kernel)
+    return [(shorten(cell, WHOLE), short[cell]) for cell in shown.cells]
 
 
 def _cell(cell: tuple[str, str], shown: DisplayColumn) -> str:
