@@ -112,7 +112,7 @@ class _Met:
         return np.where(self.count[which] > 1, wait, 0)
 
     def by_message(self, messages: Sequence[Message]) -> tuple[Array, Array, Array]:
-        # Collectives, most ranks of one, and how many lack ranks of their group, of those in the slice.
+        # Collectives, most ranks at a collective, and how many lack ranks of their group; in the slice.
         message, count = self.message[self.shown], self.count[self.shown]
         ranks = np.zeros(len(messages), np.int64)
         np.maximum.at(ranks, message, count)
