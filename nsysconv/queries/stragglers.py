@@ -111,6 +111,11 @@ def partial(timeline: Timeline, request: Request) -> Partial:
     )
 
 
+def lasted(partial: Partial) -> int:
+    """Return the sum of the durations of a profile's collectives in the slice (ns)."""
+    return sum(int((each.end - each.start)[each.shown].sum()) for each in partial[1])
+
+
 class _Collectives:
     """Gathers the collectives of the profiles of a run."""
 

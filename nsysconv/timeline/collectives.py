@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -169,7 +169,7 @@ def _recorded(timeline: Timeline) -> _Rows | None:
         return None
     column = timeline.profile.columns("collective", (*_RECORDED, "sequence_number"))
     numbered = column["sequence_number"]
-    which = _run_on_the_gpu(column)
+    which = run_on_the_gpu(column)
     named = which & (column["name_id"] != MISSING)
     which &= (numbered >= 0) & (numbered < _NUMBERS)
     if not which.any():
@@ -187,7 +187,8 @@ def _recorded(timeline: Timeline) -> _Rows | None:
     return _rows(timeline, "collective", column, which, names, place[series], numbered[which])
 
 
-def _run_on_the_gpu(column: dict[str, Array]) -> Array:
+def run_on_the_gpu(column: Mapping[str, Array]) -> Array:
+    """Return which rows of the table of collectives are kernels with a time, as a mask."""
     kernel = column["kind"] == codes.COLLECTIVE_KINDS.index("kernel")
     mask: Array = kernel & has_time(column)
     return mask
@@ -290,7 +291,7 @@ def _unmatched(
         matched is None or matched.table == "collective"
     ):
         column = timeline.profile.columns("collective", (*_RECORDED, "stream_id"))
-        which = _run_on_the_gpu(column)
+        which = run_on_the_gpu(column)
         if kernel.any() and which.any():
             kernel &= ~_are_collectives(timeline, column, which)
         if matched is not None:
