@@ -128,7 +128,8 @@ def _event(
                             occupancy=numbers.get("occupancy"), **where)  # fmt: skip
     if word == "collective":
         size = numbers["bytes"]
-        return small.Collective(*at, name, "0", dtype="Byte", in_elements=size, out_elements=size, **where)
+        both = {"in_elements": size, "out_elements": size}
+        return small.Collective(*at, name, "0", dtype="Byte", **both, **where)
     if word == "copy":
         host = given.get("kind", "Pinned")
         kinds = {"HtoD": (host, "Device"), "DtoH": ("Device", host), "DtoD": ("Device", "Device")}

@@ -129,15 +129,16 @@ def test_size_of_an_operation(
     does: str, given: int | None, gotten: int | None, elements: int | None
 ) -> None:
     """Of four ranks, two bytes each. In place, both sides of an all-gather may be the part."""
-    (row,) = answers("collectives", Collective(
-        0, 10, does, "0", 1, dtype="BFloat16", in_elements=given, out_elements=gotten, group_size=4))  # fmt: skip
+    (row,) = answers("collectives", Collective(0, 10, does, "0", 1, dtype="BFloat16", group_size=4,
+                                               in_elements=given, out_elements=gotten))  # fmt: skip
     assert row["bytes"] == (None if elements is None else 2 * elements)
 
 
 @pytest.mark.parametrize(("does", "ranks", "factor"), [
     ("allreduce", 8, 1.75), ("allreduce", 1, 0), ("allgather", 4, 0.75), ("reduce_scatter", 4, 0.75),
-    ("alltoall", 2, 0.5), ("gather", 4, 0.75), ("scatter", 4, 0.75), ("broadcast", 8, 1), ("reduce", 8, 1),
-    ("point_to_point", 2, 1), ("alltoallv", 4, None), ("barrier", 4, None), ("ncclDevKernel_Generic", 4, None),
+    ("alltoall", 2, 0.5), ("gather", 4, 0.75), ("scatter", 4, 0.75), ("broadcast", 8, 1),
+    ("reduce", 8, 1), ("point_to_point", 2, 1), ("alltoallv", 4, None), ("barrier", 4, None),
+    ("ncclDevKernel_Generic", 4, None),
 ])  # fmt: skip
 def test_factor_of_the_bus_bandwidth(does: str, ranks: int, factor: float | None) -> None:
     assert bus_factor(does, ranks) == factor
@@ -146,7 +147,8 @@ def test_factor_of_the_bus_bandwidth(does: str, ranks: int, factor: float | None
 @pytest.mark.parametrize(("name", "size"), [
     ("Float", 4), ("Int", 4), ("Double", 8), ("Long", 8), ("Half", 2), ("BFloat16", 2), ("Short", 2),
     ("Byte", 1), ("Char", 1), ("Bool", 1), ("Float8_e4m3fn", 1), ("ComplexFloat", 8),
-    ("ComplexDouble", 16), ("c10::BFloat16", 2), ("unsigned char", 1), ("signed char", 1), ("Opaque", None),
+    ("ComplexDouble", 16), ("c10::BFloat16", 2), ("unsigned char", 1), ("signed char", 1),
+    ("Opaque", None),
 ])  # fmt: skip
 def test_bytes_of_an_element(name: str, size: int | None) -> None:
     assert element_bytes(name) == size
@@ -243,15 +245,15 @@ def test_planted_transfer_and_waiting_are_found(
         }  # fmt: skip
         for rank, (start, end) in spans.items():
             move = 10**7 + offsets[rank]
+            gotten = each.elements * (3 if "gather" in each.does else 1)
             ranks[rank].append(Collective(
                 start + move, end + move, each.does, "0", i, dtype="Byte", group_size=3,
-                in_elements=each.elements, out_elements=each.elements * (3 if "gather" in each.does else 1),
+                in_elements=each.elements, out_elements=gotten,
             ))  # fmt: skip
         _add(wanted, each, spans)
+    names = ("collective_count", "kernel_count", "transfer_sum_ns", "wait_sum_ns")
     found = {
-        (row["operation"], row["bytes"]): [
-            row[name] or 0 for name in ("collective_count", "kernel_count", "transfer_sum_ns", "wait_sum_ns")
-        ]
+        (row["operation"], row["bytes"]): [row[name] or 0 for name in names]
         for row in ask(*map(tuple, ranks)).rows()
     }
     assert found == wanted
