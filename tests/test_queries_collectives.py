@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import examples
+from conftest import REAL, examples, real
 from hypothesis import given
 from hypothesis import strategies as st
 from small_store import Collective, Kernel, Row, answers, write
@@ -227,7 +229,7 @@ planted = st.builds(
     st.lists(planted, min_size=1, max_size=8),
     st.lists(st.integers(-(10**6), 10**6), min_size=3, max_size=3),
 )
-@examples(12)
+@examples(60)
 def test_planted_transfer_and_waiting_are_found(
     collectives: list[Planted], offsets: list[int]
 ) -> None:
@@ -276,3 +278,47 @@ def _add(
         wait = end - start - least if does == "broadcast" else last - start
         row[2] += end - start - wait
         row[3] += wait
+
+
+# -- a real job
+
+MERGED = REAL / "defects/amd+HPCTrainingExamples__merged_all_events.json.gz"
+
+
+@real
+@pytest.mark.slow
+def test_four_real_ranks_as_a_walk_over_the_file_has_them() -> None:
+    """The n-th collective of an operation is the same on all; all-reduces end within 10 µs."""
+    with gzip.open(MERGED) as file:
+        events = json.load(file)["traceEvents"]
+    ranks: dict[tuple[int, str], list[tuple[int, int, int]]] = {}
+    for event in sorted(events, key=lambda event: event.get("ts", 0)):
+        args = event.get("args", {})
+        if event.get("cat") == "kernel" and "Collective name" in args:
+            start, dur = (round(1000 * event[name]) for name in ("ts", "dur"))
+            size = args["In msg nelems"] * {"Float": 4, "Long": 8}[args["dtype"]]
+            ranks.setdefault((event["pid"], args["Collective name"]), []).append((start, dur, size))
+    wanted: dict[tuple[str, int], list[int]] = {}
+    for name in ("allreduce", "broadcast"):
+        for together in zip(*(v for (_, n), v in ranks.items() if n == name), strict=True):
+            least = min(dur for _, dur, _ in together)
+            row = wanted.setdefault((name, together[0][2]), [0, 0, 0, 0])
+            row[0] += 1
+            row[1] += len(together)
+            row[2] += sum(dur for _, dur, _ in together)
+            row[3] += len(together) * least
+    (report,) = api.report_on(MERGED, ["collectives"])
+    found = {(row["operation"], row["bytes"]): row for row in report.rows()}
+    names = ("collective_count", "kernel_count", "kernel_sum_ns")
+    assert {key: picked(row, *names) for key, row in found.items()} == {
+        key: tuple(row[:3]) for key, row in wanted.items()}  # fmt: skip
+    for (name, size), row in found.items():
+        transfer = wanted[name, size][3]
+        assert row["transfer_sum_ns"] + row["wait_sum_ns"] == row["kernel_sum_ns"]
+        if name == "broadcast":
+            assert row["transfer_sum_ns"] == transfer
+        else:  # by arrivals
+            assert row["transfer_sum_ns"] == pytest.approx(transfer, abs=12 * 10_000)
+            assert row["parted_by"] == "last arrival"
+            assert row["bus_bytes_per_s"] == pytest.approx(row["algorithm_bytes_per_s"] * 1.5)
+            assert 80e9 < row["bus_bytes_per_s"] < 130e9, "what links of this machine can do"
