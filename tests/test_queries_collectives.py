@@ -76,8 +76,18 @@ def test_the_example_of_the_documentation() -> None:
     assert row["parted_by"] == "last arrival"
 
 
+def test_kernels_without_another_rank_s_count_in_no_bandwidth() -> None:
+    """Rank 0 has a fifth, which lasts 1000: 4000 bytes × 12 in 750 ns as before, 13 in 2030."""
+    row = one((*EXAMPLE[0], *numbered((1000, 2000), first=4)), *EXAMPLE[1:])
+    assert picked(row, "collective_count", "kernel_count", "alone_count") == (5, 13, 1)
+    assert row["algorithm_bytes_per_s"] == pytest.approx(64 * GIGA)
+    assert row["kernel_bytes_per_s"] == pytest.approx(4000 * 13 / 2030 * GIGA)
+
+
 def test_one_rank_alone_has_neither_transfer_nor_bandwidth_but_a_lower_bound() -> None:
-    row = one(EXAMPLE[0])
+    report = ask(EXAMPLE[0])
+    (row,) = report.rows()
+    assert slugs(report) == {}, "nothing was compared"
     names = ("transfer_sum_ns", "wait_sum_ns", "wait_pct", "algorithm_bytes_per_s", "bus_bytes_per_s")
     assert picked(row, *names, "parted_by") == (None,) * 6
     assert picked(row, "collective_count", "kernel_sum_ns", "alone_count") == (4, 390, 4)
@@ -112,8 +122,21 @@ def test_ends_that_differ_are_transfer_from_the_last_arrival_on() -> None:
     assert picked(row, "transfer_sum_ns", "wait_sum_ns") == (8 * 100 + 70 + 80, 30)
 
 
-def test_sizes_that_ranks_have_unlike_are_the_largest() -> None:
-    ranks = [numbered((100, 200), elements=n, size=2) for n in (500, 700)]
+def test_all_to_all_is_parted_by_the_last_arrival_as_well() -> None:
+    """All-reduces tie the clocks; its ends, 50 apart, do not: from 630 on 20 and 70."""
+    tied = [(100 * i, 100 * i + 50) for i in range(1, 6)]
+    ranks = tuple(
+        (*numbered(*tied, size=2), *numbered(span, does="all_to_all", size=2))
+        for span in ((600, 650), (630, 700))
+    )
+    row = next(row for row in ask(*ranks).rows() if row["operation"] == "alltoall")
+    assert picked(row, "transfer_sum_ns", "wait_sum_ns", "parted_by") == (
+        20 + 70, 30, "last arrival")  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", [(500, 700), (700, 500)])
+def test_sizes_that_ranks_have_unlike_are_the_largest(sizes: tuple[int, int]) -> None:
+    ranks = [numbered((100, 200), elements=n, size=2) for n in sizes]
     assert picked(one(*ranks), "bytes", "kernel_count") == (2800, 2)
 
 
@@ -177,8 +200,8 @@ def test_kernels_without_sizes_are_matched_by_order() -> None:
 
     report = ask(reduces((0, 50), (100, 150)), reduces((10, 50), (130, 150)))
     (row,) = report.rows()
-    assert picked(row, "bytes", "group_size", "transfer_sum_ns", "wait_sum_ns") == (
-        None, None, 2 * (40 + 20), 10 + 30)  # fmt: skip
+    assert picked(row, "bytes", "group_size", "transfer_sum_ns", "wait_sum_ns", "kernel_count") == (
+        None, None, 2 * (40 + 20), 10 + 30, 4)  # fmt: skip
     assert "collectives-by-order" in slugs(report)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,10 +70,10 @@ COLUMNS = (
     duration_column("idle_ns", "Window minus busy.", brief=False, adds=True),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
     count_column("kernel_count", "Kernels.", brief=False),
-    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
+    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count", brief=False),
     duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
     kernel_categories.COMPUTATION,
-    kernel_categories.COMMUNICATION,
+    replace(kernel_categories.COMMUNICATION, brief=False),
     duration_column(
         "exposed_communication_ns",
         "Part of the communication while there was no computation.",
