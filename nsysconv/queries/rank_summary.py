@@ -66,7 +66,9 @@ COLUMNS = (
     duration_column(
         "window_ns", "Length of the window, of this process's operations on the device. " + WINDOW
     ),
-    Column("busy_ns", Unit.NS, "Union of its GPU operations inside the window.", adds=True),
+    Column(
+        "busy_ns", Unit.NS, "Union of its GPU operations inside the window.", brief=False, adds=True
+    ),
     duration_column("idle_ns", "Window minus busy.", brief=False, adds=True),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
     count_column("kernel_count", "Kernels.", brief=False),
