@@ -159,6 +159,14 @@ def test_size_of_an_operation(
     assert row["bytes"] == (None if elements is None else 2 * elements)
 
 
+@pytest.mark.parametrize(("elements", "size"), [(2**62, 4), (-5, 4), (10, 0), (10, -1)])
+def test_sizes_that_cannot_be_are_not_recorded(elements: int, size: int) -> None:
+    row = one(*[numbered((100, 200), elements=elements, size=size)] * 2)
+    assert row["bytes"] == (40 if elements == 10 else None)
+    assert row["group_size"] == (size if size > 0 else None)
+    assert (row["bus_bytes_per_s"], row["kernel_sum_ns"]) == (None, 200)
+
+
 @pytest.mark.parametrize(("does", "ranks", "factor"), [
     ("allreduce", 8, 1.75), ("allreduce", 1, 0), ("allgather", 4, 0.75), ("reduce_scatter", 4, 0.75),
     ("alltoall", 2, 0.5), ("gather", 4, 0.75), ("scatter", 4, 0.75), ("broadcast", 8, 1),

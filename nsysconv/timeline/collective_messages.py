@@ -41,6 +41,8 @@ _TYPES_BY_BYTES = {
     8: ("double", "long", "float64", "int64", "uint64", "complexfloat"),
     16: ("complexdouble",),
 }
+# A damaged file may say anything; sizes of many collectives are added up.
+_NO_SIZE = 1 << 53
 _BYTES_BY_TYPE = {name: size for size, names in _TYPES_BY_BYTES.items() for name in names}
 
 
@@ -103,10 +105,11 @@ def _message(
     name: str, group: str, dtype: str, given: int, gotten: int, group_size: int
 ) -> Message:
     does = ALL_TO_ALL_V if _UNEQUAL.search(name) else operation(name)
-    elements = _elements(does, given, gotten, group_size)
+    ranks = group_size if group_size > 0 else MISSING
+    elements = _elements(does, given, gotten, ranks)
     width = element_bytes(dtype)
     size = MISSING if width is None or elements is None else elements * width
-    return Message(size, does, group, dtype, group_size)
+    return Message(size if size < _NO_SIZE else MISSING, does, group, dtype, ranks)
 
 
 def _elements(does: str, given: int, gotten: int, ranks: int) -> int | None:
