@@ -170,7 +170,7 @@ def test_sizes_that_cannot_be_are_not_recorded(elements: int, size: int) -> None
 @pytest.mark.parametrize(("does", "ranks", "factor"), [
     ("allreduce", 8, 1.75), ("allreduce", 1, 0), ("allgather", 4, 0.75), ("reduce_scatter", 4, 0.75),
     ("alltoall", 2, 0.5), ("gather", 4, 0.75), ("scatter", 4, 0.75), ("broadcast", 8, 1),
-    ("reduce", 8, 1), ("point_to_point", 2, 1), ("alltoallv", 4, None), ("barrier", 4, None),
+    ("reduce", 8, 1), ("point_to_point", 2, None), ("alltoallv", 4, None), ("barrier", 4, None),
     ("ncclDevKernel_Generic", 4, None),
 ])  # fmt: skip
 def test_factor_of_the_bus_bandwidth(does: str, ranks: int, factor: float | None) -> None:
@@ -200,6 +200,17 @@ def test_kernels_that_nothing_matches_have_a_row_without_transfer() -> None:
             for key, row in found.items()} == {
         ("allreduce", 4000): (2, 200, 1, 200), ("allreduce", None): (2, 80, None, None),
         ("point_to_point", None): (4, 60, None, None)}  # fmt: skip
+
+
+@pytest.mark.parametrize("others", [(), numbered((100, 200), size=2)])
+def test_sends_and_receives_are_not_matched_though_they_are_numbered(others: tuple[Row, ...]) -> None:
+    """What rank 0 sends as its 7th need not be what rank 1 receives as its 7th."""
+    ranks = [(*others, *numbered(span, does=does, size=2, first=7))
+             for does, span in (("send", (300, 310)), ("recv", (300, 390)))]  # fmt: skip
+    row = next(row for row in ask(*ranks).rows() if row["operation"] == "point_to_point")
+    assert picked(row, "bytes", "kernel_count", "kernel_sum_ns", "transfer_sum_ns") == (
+        4000, 2, 100, None)  # fmt: skip
+    assert row["kernel_bytes_per_s"] == pytest.approx(8000 / 100 * GIGA)
 
 
 def test_kernels_without_sizes_are_matched_by_order() -> None:

@@ -136,4 +136,4 @@ def bus_factor(does: str, ranks: int) -> float | None:
         return 2 * (ranks - 1) / ranks
     if does in ("allgather", "reduce_scatter", "alltoall", "gather", "scatter"):
         return (ranks - 1) / ranks
-    return 1.0 if does in ("broadcast", "reduce", POINT_TO_POINT) else None
+    return 1.0 if does in ("broadcast", "reduce") else None

@@ -183,8 +183,12 @@ def _recorded(timeline: Timeline) -> _Rows | None:
         for name, group, ranks in zip(*(i.tolist() for i in ids), strict=True)
     ]
     names = tuple(dict.fromkeys(spelled))
-    place = np.array([names.index(each) for each in spelled], np.int64)
-    return _rows(timeline, "collective", column, which, names, place[series], numbered[which])
+    series = np.array([names.index(each) for each in spelled], np.int64)[series]
+    collective = np.array([one.operation != POINT_TO_POINT for one in names], bool)[series]
+    if not collective.any():
+        return None
+    which, series = _narrowed(which, collective), series[collective]
+    return _rows(timeline, "collective", column, which, names, series, numbered[which])
 
 
 def run_on_the_gpu(column: Mapping[str, Array]) -> Array:
