@@ -8,6 +8,7 @@
     kernel gemm [5, 20) #1 ×10 every 20 device=1  ten kernels, of correlations 1 to 10
     copy HtoD kind=Pageable bytes=64 [0, 5)       kind: of the host's memory
     set [0, 5)      graph [0, 5)      migration bytes=4096 [0, 5)      profiler [0, 5)
+    collective allreduce bytes=4096 [0, 5)        what is recorded of a kernel's collective
     range NAME [0, 5)      operator NAME [0, 5) shapes=[[2,3]] types=["float"]
     memory 64 [5, 5) used=164 held=512 at=7       allocated (freed: -64), in use and held then, address
     → copy_bound saves 5                          or: costs 5; warns 90; says nothing; cannot look
@@ -34,6 +35,7 @@ _REPEAT = re.compile(r"×(\d+) every (\d+)")
 _CORRELATION = re.compile(r"#(\d+)(?=\s|$)")
 _OPTION = re.compile(r"\b(\w+)=(\S+)")
 _NS = 1000
+_NAMED_WITH_OPTIONS = ("copy", "set", "migration", "kernel", "collective")
 _NOT_BY_DEFAULT = frozenset({Fact.UTC})
 
 
@@ -101,9 +103,9 @@ def _events(word: str, text: str) -> Iterator[small.Row]:
     first = int(correlation[1]) if correlation else 0
     options = dict(_OPTION.findall(text[_INTERVAL.search(text).end() :]))
     head = text[: _INTERVAL.search(text).start()].strip()
-    name_options = dict(_OPTION.findall(head)) if word in ("copy", "set", "migration", "kernel") else {}
+    name_options = dict(_OPTION.findall(head)) if word in _NAMED_WITH_OPTIONS else {}
     options |= name_options
-    name = head if word not in ("copy", "set", "migration", "kernel") else _OPTION.sub("", head).strip()
+    name = head if word not in _NAMED_WITH_OPTIONS else _OPTION.sub("", head).strip()
     for i in range(count):
         at = ((low + every * i) * _NS, (high + every * i) * _NS)
         yield _event(word, name, at, first + i if first else 0, options)
@@ -124,6 +126,10 @@ def _event(
         block = (numbers["threads"], 1, 1) if "threads" in numbers else None
         return small.Kernel(*at, correlation, stream, name=name or "kernel", grid=grid, block=block,
                             occupancy=numbers.get("occupancy"), **where)  # fmt: skip
+    if word == "collective":
+        size = numbers["bytes"]
+        both = {"in_elements": size, "out_elements": size}
+        return small.Collective(*at, name, "0", dtype="Byte", **both, **where)
     if word == "copy":
         host = given.get("kind", "Pinned")
         kinds = {"HtoD": (host, "Device"), "DtoH": ("Device", host), "DtoD": ("Device", "Device")}

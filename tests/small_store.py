@@ -192,6 +192,11 @@ class Collective(NamedTuple):
     kind: str = "kernel"
     pid: int = PID
     device: int | None = 0
+    dtype: str | None = None
+    in_elements: int | None = None
+    out_elements: int | None = None
+    group_size: int | None = None
+    stream: int | None = STREAM
 
 
 class Fault(NamedTuple):
@@ -302,13 +307,14 @@ _SAME_NAME = {"forward_thread": "forward_thread", "correlation": "correlation_id
               "end_tid": "end_tid", "tag": "tag", "remote": "remote_rank", "root": "root_rank",
               "received": "recv_bytes", "number": "count", "line": "source_line",
               "communicator": "communicator_id", "sequence": "sequence_number",
+              "in_elements": "in_elements", "out_elements": "out_elements", "group_size": "group_size",
               "context": "context_id", "green": "green_context_id", "result": "result"}  # fmt: skip
 _CODED = {"direction": ("direction", codes.DIRECTIONS), "src": ("src_kind", codes.MEMORY_KINDS),
           "dst": ("dst_kind", codes.MEMORY_KINDS), "memory": ("memory_kind", codes.MEMORY_KINDS),
           "layer": ("layer", codes.API_LAYERS)}  # fmt: skip
 _NAMED = {"instruction": "instruction_id", "file": "source_file_id",
           "short": "short_name_id", "mangled": "mangled_name_id",
-          "group": "group_id", "members": "group_ranks_id", "shapes": "shapes_id",
+          "group": "group_id", "dtype": "dtype_id", "members": "group_ranks_id", "shapes": "shapes_id",
           "stack": "stack_id", "arguments": "arguments_id",
           "types": "types_id", "kernel": "kernel_name_id"}  # fmt: skip
 _KINDS = {Range: codes.RANGE_KINDS, Operator: codes.OPERATOR_KINDS,

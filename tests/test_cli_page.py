@@ -51,6 +51,17 @@ def test_rows_are_limited_as_asked(tmp_path: Path) -> None:
     assert text[text.index('id="t-kernels"') :].count("<tr>") == 3  # the header's, too
 
 
+def test_ranks_that_communicate_have_their_parts_and_their_collectives(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path / "talk.db", Kernel(0, 10), Kernel(10, 20, name="ncclDevKernel_AllReduce_f32"),
+              ranks={1: rank}, label=f"worker-{rank}", run="job")  # fmt: skip
+        write(tmp_path / "work.db", Kernel(0, 10), ranks={1: rank}, label=f"worker-{rank}", run="job")
+    for store, more in ("talk.db", {"collectives"}), ("work.db", set()):
+        assert run("report", store, "-o", "page.html", cwd=tmp_path).status == 0
+        found = set(articles(tmp_path / "page.html"))
+        assert found & {"rank-summary", "collectives"} == {"rank-summary", *more}
+
+
 def test_a_store_of_several_profiles_needs_no_choice_here(tmp_path: Path) -> None:
     for rank in range(2):
         write(tmp_path / "ranks.db", Kernel(0, 10 + rank), ranks={1: rank}, label=f"worker-{rank}")

@@ -98,7 +98,8 @@ def test_words_name_reports_and_details() -> None:
 
 
 def test_every_rule_has_a_measure() -> None:
-    over_several = {findings.DEVICE_IMBALANCE, findings.RANK_IMBALANCE, findings.STRAGGLERS}
+    over_several = {findings.DEVICE_IMBALANCE, findings.RANK_IMBALANCE, findings.STRAGGLERS,
+                    findings.COLLECTIVE_WAIT}  # fmt: skip
     assert set(words()) == {*findings.RULES, *over_several}
 
 
@@ -360,6 +361,7 @@ CLASSES_OF = {
     "allocation": ("before_ns", "after_ns", *_IDLE),
     "page_migration": ("before_ns", "after_ns", "exposed_um_ns"),
     "exposed_communication": ("exposed_communication_ns",),
+    "bucket_size": ("exposed_communication_ns",),
     "device_imbalance": ("computation_union_ns",),
 }
 EVERY_RULE = "findings:" + ":".join(f"{rule}=0" for rule in CLASSES_OF)
@@ -382,7 +384,7 @@ def check_savings(profile: nsysconv.OpenProfile) -> None:
 
 def test_the_classes_of_every_rule_are_known() -> None:
     savings = {rule for rule, each in words().items() if each.kind == SAVING}
-    assert CLASSES_OF.keys() == savings - {"rank_imbalance", "stragglers"}
+    assert CLASSES_OF.keys() == savings - {"rank_imbalance", "stragglers", "collective_wait"}
 
 
 @pytest.mark.parametrize("path", [*oldest_and_newest(NSYS_FILES), *SOURCES], ids=name_of)

@@ -51,7 +51,9 @@ RANK_0 = (
 
 
 def test_a_rank_s_row_by_hand() -> None:
-    """Window 100 to 500; busy [100, 450) and [480, 500); computation [100, 300); nccl [250, 400)."""
+    """Window 100 to 500; busy [100, 450) and [480, 500); computation [100, 300); nccl [250, 400), of
+    which [300, 400) is exposed. The rest are copies and the gap between them.
+    """
     (row,) = answers("rank_summary", *RANK_0, ranks={1: 0}, host="node1")
     assert row == {
         "profile": "small", "rank": 0, "pid": 1, "device_id": 0, "over_ranks": None,
@@ -59,6 +61,7 @@ def test_a_rank_s_row_by_hand() -> None:
         "window_ns": 400, "busy_ns": 370, "idle_ns": 30, "idle_pct": 7.5,
         "kernel_count": 2, "kernel_sum_ns": 350, "kernel_union_ns": 300,
         "computation_union_ns": 200, "communication_union_ns": 150,
+        "exposed_communication_ns": 100, "other_ns": 50 + 30 + 20,
         "htod_bytes_sum": 10, "htod_sum_ns": 50, "dtoh_bytes_sum": 5, "dtoh_sum_ns": 20,
         "api_sum_ns": 30 + 30,  # the call at 95 lies in that at 90
         "mpi_union_ns": 60,

@@ -16,7 +16,7 @@ from nsysconv import api
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.report import Report
-from nsysconv.timeline.collectives import operation
+from nsysconv.timeline.collective_messages import operation
 
 UTC = 1_700_000_000_000_000_000
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(void*)"

@@ -18,6 +18,7 @@ from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report, concatenated
 from nsysconv.store.location import split_target
+from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.operator_calls import may_have_operators
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
@@ -40,7 +41,9 @@ BESIDE = (
     "idle_summary",
     "idle_host",
     "steps",
+    "rank_summary",
     "comm_overlap",
+    "collectives",
     "processes",
     *rules.REPORTS,
 )
@@ -51,7 +54,7 @@ PAGE = (
     "overview",
     _OVER_TIME,
     "timeline_events",
-    *(name for name in BESIDE[4:] if name not in rules.REPORTS),
+    *(name for name in BESIDE[4:] if name not in ("rank_summary", *rules.REPORTS)),
     "idle_gaps",
     "ranges",
     "operators:by=path",
@@ -174,9 +177,20 @@ def _default_reports(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
     has_memory = any(profile.profile.row_count("memory_event") for profile in profiles)
     if has_memory:
         names = (*names, *OF_MEMORY)
-    if any(_has_operators(profile.timeline) for profile in profiles):
-        return (*names, HELD_BY_OPERATORS) if has_memory else names
-    return tuple(name for name in names if queries.parse_spec(name).name not in ON_OPERATORS)
+    absent: set[str] = set()
+    if not any(_has_operators(profile.timeline) for profile in profiles):
+        absent.update(ON_OPERATORS)
+    elif has_memory:
+        names = (*names, HELD_BY_OPERATORS)
+    if not any(profile.timeline.ranks for profile in profiles):
+        absent.add("rank_summary")
+    if not any(_communicates(profile.timeline) for profile in profiles):
+        absent.add("collectives")
+    return tuple(name for name in names if queries.parse_spec(name).name not in absent)
+
+
+def _communicates(timeline: Timeline) -> bool:
+    return Fact.KERNELS in timeline.profile.facts and bool(communicates(timeline).any())
 
 
 def _has_operators(timeline: Timeline) -> bool:

@@ -136,7 +136,8 @@ def report(
         hint = "nsysconv report TARGET [REPORT]...; --list names reports."
         raise UsageError("report on what?", hint=hint)
     if target in queries.REPORTS and not Path(target).exists():
-        hint = f"The target comes first: nsysconv report {' '.join((*(options.names or ('TARGET',)), target))}"
+        words = " ".join((*(options.names or ("TARGET",)), target))
+        hint = f"The target comes first: nsysconv report {words}"
         raise UsageError(f"report on what? {target} is a report", hint=hint)
     is_named = bool(options.names)
     names = queries.expanded(options.names or queries.DEFAULT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,14 +66,26 @@ COLUMNS = (
     duration_column(
         "window_ns", "Length of the window, of this process's operations on the device. " + WINDOW
     ),
-    Column("busy_ns", Unit.NS, "Union of its GPU operations inside the window.", adds=True),
+    Column(
+        "busy_ns", Unit.NS, "Union of its GPU operations inside the window.", brief=False, adds=True
+    ),
     duration_column("idle_ns", "Window minus busy.", brief=False, adds=True),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
     count_column("kernel_count", "Kernels.", brief=False),
-    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
+    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count", brief=False),
     duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
     kernel_categories.COMPUTATION,
-    kernel_categories.COMMUNICATION,
+    replace(kernel_categories.COMMUNICATION, brief=False),
+    duration_column(
+        "exposed_communication_ns",
+        "Part of the communication while there was no computation.",
+        adds=True,
+    ),
+    duration_column(
+        "other_ns",
+        "Window minus computation and exposed communication: copies and sets alone, and idle time.",
+        adds=True,
+    ),
     Column("htod_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the device.", better="less"),
     duration_column("htod_sum_ns", "Sum of their durations.", brief=False, adds=True),
     Column("dtoh_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the host.", better="less"),
@@ -183,7 +196,7 @@ def _without_ops(timeline: Timeline) -> Row:
         return {}
     row: Row = dict.fromkeys(
         ("busy_ns", "kernel_count", "kernel_sum_ns", "kernel_union_ns", "computation_union_ns",
-         "communication_union_ns"), 0)  # fmt: skip
+         "communication_union_ns", "exposed_communication_ns"), 0)  # fmt: skip
     return row | _copy_sums(timeline, np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -206,10 +219,15 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     if span is None:
         return row
     works = kernel_categories.computes(mine, talks)
+    either = works | talks
+    computation = busy(mine.start[works], mine.end[works], span)
+    in_kernels = busy(mine.start[either], mine.end[either], span)
     return row | {
         **window_times(mine, span),
-        "computation_union_ns": busy(mine.start[works], mine.end[works], span),
+        "computation_union_ns": computation,
         "communication_union_ns": busy(mine.start[talks], mine.end[talks], span),
+        "exposed_communication_ns": in_kernels - computation,
+        "other_ns": span.length - in_kernels,
     }
 
 
@@ -237,7 +255,9 @@ RANK_SUMMARY = Query(
     options=(kernel_categories.RULES,),
     columns=COLUMNS,
     picture=Picture(
-        "stacked", x=("rank", "device_id", "over_ranks"), values=("busy_ns", "idle_ns")
+        "stacked",
+        x=("rank", "device_id", "over_ranks"),
+        values=("computation_union_ns", "exposed_communication_ns", "other_ns"),
     ),
     partial=partial,
     aggregator=_RankRows,

@@ -38,6 +38,7 @@ OVER_RANKS = (
     "rank_summary",
     "stragglers",
     "collective_arrivals",
+    "collectives",
     "gpu_time_util_map",
 )
 """The reports on all profiles of a run together."""

@@ -111,6 +111,11 @@ def partial(timeline: Timeline, request: Request) -> Partial:
     )
 
 
+def lasted(partial: Partial) -> int:
+    """Return the sum of the durations of a profile's collectives in the slice (ns)."""
+    return sum(int((each.end - each.start)[each.shown].sum()) for each in partial[1])
+
+
 class _Collectives:
     """Gathers the collectives of the profiles of a run."""
 
@@ -183,13 +188,7 @@ def _notes(
             "them are one collective (all-to-all is made of these)"
         )
         yield Note("collectives-left-out", Severity.APPROXIMATED, text, kernels)
-    methods = {series.how for series in matched.series}
-    if methods & {BY_ORDER, MPI} and len(meetings.participants) > 1:
-        text = (
-            "collectives are matched by their order on each rank, for their groups and numbers are not "
-            "recorded; where groups of ranks communicate among themselves, some may be matched wrongly"
-        )
-        yield Note("collectives-by-order", Severity.APPROXIMATED, text)
+    yield from order_notes(meetings)
     most = np.zeros(len(matched.series), np.int64)
     np.maximum.at(most, matched.series_of, matched.count)
     fewer = int(np.count_nonzero(matched.shown & (matched.count < most[matched.series_of])))
@@ -210,6 +209,18 @@ def _notes(
             "collectives: how exact it is nobody knows"
         )
         yield Note("clock-unchecked", Severity.APPROXIMATED, text, unchecked)
+
+
+def order_notes(meetings: CollectiveGrouper) -> Iterator[Note]:
+    """Yield the note on collectives that are matched by their order on each rank, if any are."""
+    methods = {series.how for series in meetings.series}
+    if methods & {BY_ORDER, MPI} and len(meetings.participants) > 1:
+        text = (
+            "collectives are matched by their order on each rank, for their numbers are not recorded; "
+            "where groups of ranks that are not recorded either communicate among themselves, some may "
+            "be matched wrongly"
+        )
+        yield Note("collectives-by-order", Severity.APPROXIMATED, text)
 
 
 def _lateness(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +13,16 @@ from nsysconv import codes
 from nsysconv.codes import COMMUNICATION
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import Array, Columns, by_group, factorize
+from nsysconv.timeline.arrays import Array, Columns, by_group, counts, factorize, sums
 from nsysconv.timeline.clock_offsets import ClockOffset, clock_offsets
+from nsysconv.timeline.collective_messages import (
+    MESSAGE_COLUMNS,
+    POINT_TO_POINT,
+    Message,
+    group_label,
+    messages,
+    operation,
+)
 from nsysconv.timeline.events import has_time
 from nsysconv.timeline.kernel_categories import categories
 from nsysconv.timeline.timeline import Timeline
@@ -26,24 +33,6 @@ NUMBERED, BY_ORDER, MPI = "numbered", "by order", "mpi"
 SYNCHRONISING = frozenset({"allreduce", "allgather", "reduce_scatter", "barrier"})
 """Collectives that end at the same time everywhere, but for what the network takes."""
 
-_POINT_TO_POINT = "point_to_point"
-_OPERATIONS = tuple(
-    (name, re.compile(pattern, re.IGNORECASE))
-    for name, pattern in (
-        ("reduce_scatter", "reduce_?scatter"),
-        ("allreduce", "all_?reduce|cross_device_reduce"),
-        ("allgather", "all_?gather"),
-        ("alltoall", "all_?to_?all"),
-        ("broadcast", "broadcast|bcast"),
-        ("barrier", "barrier"),
-        (_POINT_TO_POINT, "send|recv"),
-        ("reduce", "reduce"),
-        ("gather", "gather"),
-        ("scatter", "scatter"),
-    )
-)
-# These return before anything has been exchanged.
-_RETURNS_AT_ONCE = re.compile(r"^MPI_I[a-z]|_init$")
 # A collective is its series and its number, which is less than this: both in one integer.
 _NUMBERS = 1 << 40
 
@@ -67,7 +56,8 @@ class Series:
 class CollectiveCalls:
     """The collectives in which one process took part with one device (or, of MPI, none).
 
-    `series` are places in `names`; times are ns since the profile's zero; `shown`: those of the slice.
+    `series` are places in `names`, `message` in `messages`; times are ns since the profile's zero;
+    `shown`: those of the slice.
     """
 
     rank: int | None
@@ -79,13 +69,19 @@ class CollectiveCalls:
     start: Array
     end: Array
     shown: Array
+    messages: tuple[Message, ...]
+    message: Array
 
 
-def operation(name: str) -> str:
-    """Return what a collective does, by the name of its kernel or function, or that name."""
-    if _RETURNS_AT_ONCE.search(name):
-        return name
-    return next((op for op, pattern in _OPERATIONS if pattern.search(name)), name)
+@dataclass(frozen=True)
+class UnmatchedKernels:
+    """Communication kernels with one message that nothing matches across ranks: how many, and how long
+    they ran in all (ns).
+    """
+
+    message: Message
+    count: int
+    sum_ns: int
 
 
 def collective_calls(timeline: Timeline, rules: str | None = None) -> list[CollectiveCalls]:
@@ -98,6 +94,22 @@ def collective_calls(timeline: Timeline, rules: str | None = None) -> list[Colle
         if found is not None:
             return list(_by_participant(timeline, found))
     return []
+
+
+def collective_kernels(
+    timeline: Timeline, rules: str | None = None
+) -> tuple[list[CollectiveCalls], list[UnmatchedKernels]]:
+    """Return the collectives of the GPU by process and device, and all other communication kernels.
+
+    These send and receive, or belong to no recorded collective of a profile that records some. `rules`: a
+    file of rules for kinds of kernels.
+    """
+    if Fact.KERNELS not in timeline.profile.facts:
+        return [], []
+    recorded = _recorded(timeline)
+    found = recorded or _kernels(timeline, rules)
+    calls = [] if found is None else list(_by_participant(timeline, found))
+    return calls, _unmatched(timeline, rules, found)
 
 
 def foreign_communicators(timeline: Timeline) -> int:
@@ -120,7 +132,7 @@ def sends_and_receives(timeline: Timeline, rules: str | None = None) -> int:
     ids, count = np.unique(name_id[which & timeline.rows("kernel")], return_counts=True)
     texts = timeline.profile.names(ids)
     counted = zip(ids.tolist(), count.tolist(), strict=True)
-    return sum(n for i, n in counted if operation(texts[i]) == _POINT_TO_POINT)
+    return sum(n for i, n in counted if operation(texts[i]) == POINT_TO_POINT)
 
 
 def _communication_kernels(timeline: Timeline, rules: str | None) -> Array:
@@ -133,6 +145,8 @@ def _communication_kernels(timeline: Timeline, rules: str | None) -> Array:
 
 @dataclass(frozen=True)
 class _Rows(Columns):
+    table: str
+    row: Array
     pid: Array
     device: Array
     names: tuple[Series, ...]
@@ -141,33 +155,47 @@ class _Rows(Columns):
     start: Array
     end: Array
     shown: Array
+    messages: tuple[Message, ...]
+    message: Array
+
+
+_RECORDED = ("start_ns", "dur_ns", "kind", "pid", "device_id", "name_id", *MESSAGE_COLUMNS)
+_GROUP = ("group_id", "group_ranks_id")
+_OF_KERNELS = ("start_ns", "dur_ns", "pid", "device_id", "name_id")
 
 
 def _recorded(timeline: Timeline) -> _Rows | None:
     if Fact.COLLECTIVES not in timeline.profile.facts:
         return None
-    column = timeline.profile.columns(
-        "collective",
-        ("start_ns", "dur_ns", "kind", "pid", "device_id", "name_id", "group_id",
-         "group_ranks_id", "sequence_number"),
-    )  # fmt: skip
+    column = timeline.profile.columns("collective", (*_RECORDED, "sequence_number"))
     numbered = column["sequence_number"]
-    which = (column["kind"] == codes.COLLECTIVE_KINDS.index("kernel")) & has_time(column)
+    which = run_on_the_gpu(column)
     named = which & (column["name_id"] != MISSING)
     which &= (numbered >= 0) & (numbered < _NUMBERS)
     if not which.any():
         # What a kernel does is recorded all the same, where its own name may not say it.
         return _in_order(timeline, "collective", column, named, BY_ORDER) if named.any() else None
-    series, ids = factorize(*(column[c][which] for c in ("name_id", "group_id", "group_ranks_id")))
+    series, ids = factorize(*(column[c][which] for c in ("name_id", *_GROUP)))
     texts = timeline.profile.names(np.concatenate(ids))
     texts[MISSING] = ""
     spelled = [
-        Series(NUMBERED, operation(texts[name]), f"{texts[group]} {texts[ranks]}".strip())
+        Series(NUMBERED, operation(texts[name]), group_label(texts[group], texts[ranks]))
         for name, group, ranks in zip(*(i.tolist() for i in ids), strict=True)
     ]
     names = tuple(dict.fromkeys(spelled))
-    place = np.array([names.index(each) for each in spelled], np.int64)
-    return _rows(timeline, "collective", column, which, names, place[series], numbered[which])
+    series = np.array([names.index(each) for each in spelled], np.int64)[series]
+    collective = np.array([one.operation != POINT_TO_POINT for one in names], bool)[series]
+    if not collective.any():
+        return None
+    which, series = _narrowed(which, collective), series[collective]
+    return _rows(timeline, "collective", column, which, names, series, numbered[which])
+
+
+def run_on_the_gpu(column: Mapping[str, Array]) -> Array:
+    """Return which rows of the table of collectives are kernels with a time, as a mask."""
+    kernel = column["kind"] == codes.COLLECTIVE_KINDS.index("kernel")
+    mask: Array = kernel & has_time(column)
+    return mask
 
 
 def _kernels(timeline: Timeline, rules: str | None) -> _Rows | None:
@@ -176,8 +204,7 @@ def _kernels(timeline: Timeline, rules: str | None) -> _Rows | None:
     which = _communication_kernels(timeline, rules)
     if not which.any():
         return None
-    names = ("start_ns", "dur_ns", "pid", "device_id", "name_id")
-    column = timeline.profile.columns("kernel", names)
+    column = timeline.profile.columns("kernel", _OF_KERNELS)
     return _in_order(timeline, "kernel", column, which & has_time(column), BY_ORDER)
 
 
@@ -218,21 +245,24 @@ def _mpi_rows(timeline: Timeline) -> tuple[Array, Array, dict[str, Array]] | Non
 def _in_order(
     timeline: Timeline, table: str, column: dict[str, Array], which: Array, how: str
 ) -> _Rows | None:
-    # Rows without numbers: the n-th of an operation is the n-th of all ranks.
-    ids, (distinct,) = factorize(column["name_id"][which])
-    texts = timeline.profile.names(distinct)
-    operations = [operation(texts[i]) for i in distinct.tolist()]
-    # Several kernels of one operation (types, protocols) are counted as one.
-    known = tuple(dict.fromkeys(operations))
-    place = np.array([known.index(op) for op in operations], np.int64)
-    series = place[ids] if len(ids) else np.empty(0, np.int64)
-    if _POINT_TO_POINT in known:
-        collective = series != known.index(_POINT_TO_POINT)
-        which, series = _narrowed(which, collective), series[collective]
+    # Rows without numbers: the n-th of an operation, and of a group where these are recorded, is the
+    # n-th of all ranks. Several kernels of one operation (types, protocols) are counted as one.
+    keys = [column[name][which] for name in ("name_id", *_GROUP) if name in column]
+    ids, values = factorize(*keys)
+    texts = timeline.profile.names(np.unique(np.concatenate(values)))
+    texts[MISSING] = ""
+    spelled = [
+        Series(how, operation(texts[name]), group_label(*(texts[i] for i in group)))
+        for name, *group in zip(*(v.tolist() for v in values), strict=True)
+    ]
+    known = {one: place for place, one in enumerate(dict.fromkeys(spelled))}
+    series = np.array([known[one] for one in spelled], np.int64)[ids]
+    collective = np.array([one.operation != POINT_TO_POINT for one in known], bool)[series]
+    which, series = _narrowed(which, collective), series[collective]
     if not which.any():
         return None
-    names = tuple(Series(how, op) for op in known)
-    return _rows(timeline, table, column, which, names, series, np.full(len(series), MISSING))
+    unnumbered = np.full(len(series), MISSING)
+    return _rows(timeline, table, column, which, tuple(known), series, unnumbered)
 
 
 def _rows(
@@ -249,7 +279,63 @@ def _rows(
     )
     series, numbers = series.astype(np.int64), numbers.astype(np.int64)
     shown = timeline.rows(table)[which]
-    return _Rows(pid, device, names, series, numbers, start, start + dur, shown)
+    exchanged, message = messages(timeline, column, which)
+    return _Rows(
+        *(table, np.flatnonzero(which), pid, device, names, series, numbers, start, start + dur),
+        *(shown, exchanged, message),
+    )
+
+
+def _unmatched(
+    timeline: Timeline, rules: str | None, matched: _Rows | None
+) -> list[UnmatchedKernels]:
+    found: dict[Message, UnmatchedKernels] = {}
+    kernel = _communication_kernels(timeline, rules)
+    if Fact.COLLECTIVES in timeline.profile.facts and (
+        matched is None or matched.table == "collective"
+    ):
+        column = timeline.profile.columns("collective", (*_RECORDED, "stream_id"))
+        which = run_on_the_gpu(column)
+        if kernel.any() and which.any():
+            kernel &= ~_are_collectives(timeline, column, which)
+        if matched is not None:
+            which[matched.row] = False
+        _count(timeline, "collective", column, which, found)
+    if matched is not None and matched.table == "kernel":
+        kernel[matched.row] = False
+    if kernel.any():
+        column = timeline.profile.columns("kernel", _OF_KERNELS)
+        _count(timeline, "kernel", column, kernel & has_time(column), found)
+    return list(found.values())
+
+
+def _are_collectives(timeline: Timeline, column: dict[str, Array], which: Array) -> Array:
+    # Which kernels are among these collectives, as a mask: by device, stream and start.
+    names = ("device_id", "stream_id", "start_ns")
+    kernel = timeline.profile.columns("kernel", names)
+    together = [np.concatenate((column[name][which], kernel[name])) for name in names]
+    places, (first, *_) = factorize(*together)
+    count = int(np.count_nonzero(which))
+    among = np.zeros(len(first), bool)
+    among[places[:count]] = True
+    mask: Array = among[places[count:]]
+    return mask
+
+
+def _count(
+    timeline: Timeline,
+    table: str,
+    column: dict[str, Array],
+    which: Array,
+    found: dict[Message, UnmatchedKernels],
+) -> None:
+    which = which & timeline.rows(table)
+    exchanged, place = messages(timeline, column, which)
+    count = counts(place, len(exchanged))
+    total = sums(place, column["dur_ns"][which], len(exchanged))
+    for message, n, ns in zip(exchanged, count.tolist(), total.tolist(), strict=True):
+        before = found.get(message, UnmatchedKernels(message, 0, 0))
+        found[message] = UnmatchedKernels(message, before.count + n, before.sum_ns + ns)
 
 
 def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[CollectiveCalls]:
@@ -263,7 +349,11 @@ def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[CollectiveCalls
             None if pid == MISSING else pid,
             None if device == MISSING else device,
             *_numbered(mine.names, mine.series, mine.number),
-            *(mine.start, mine.end, mine.shown),
+            mine.start,
+            mine.end,
+            mine.shown,
+            mine.messages,
+            mine.message,
         )
 
 
@@ -294,7 +384,7 @@ def _occurrence(groups: Array) -> Array:
     return result
 
 
-_WORDS = 4
+_WORDS = 5
 
 
 @dataclass(frozen=True)
@@ -336,6 +426,7 @@ class CollectiveGrouper:
         self._file = tempfile.TemporaryFile(prefix="nsysconv-")  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self._series: dict[Series, int] = {}
+        self._messages: dict[Message, int] = {}
         self._codes = np.empty(0, np.int64)
         self._utc: list[int | None] = []
         self.participants: list[Participant] = []
@@ -353,7 +444,9 @@ class CollectiveGrouper:
         for each in found:
             numbers = [self._series.setdefault(name, len(self._series)) for name in each.names]
             code = np.array(numbers, np.int64)[each.series] * _NUMBERS + each.number
-            rows = np.stack((code, each.start, each.end, each.shown.astype(np.int64)))
+            places = [self._messages.setdefault(m, len(self._messages)) for m in each.messages]
+            message = np.array(places, np.int64)[each.message]
+            rows = np.stack((code, each.start, each.end, each.shown.astype(np.int64), message))
             self._file.write(rows.tobytes())
             self.participants.append(
                 Participant(profile, each.rank, each.pid, each.device, self._words, len(code))
@@ -361,8 +454,20 @@ class CollectiveGrouper:
             self._words += rows.size
             self._codes = np.union1d(self._codes, code)
 
-    def _rows(self, one: Participant) -> Array:
-        # A participant's collectives by place in `_codes`, their starts, ends, and whether shown.
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Return all that were added."""
+        return tuple(self._messages)
+
+    @property
+    def series_of(self) -> Array:
+        """Return the place of each collective's series; collectives are ordered by series and number."""
+        return self._codes // _NUMBERS
+
+    def rows(self, one: Participant) -> Array:
+        """Return five rows on a participant's collectives: the place of each, when it came and left (ns
+        since the profile's zero), whether it is in the slice, and the place of its message.
+        """
         self._file.seek(8 * one.place)
         rows = np.frombuffer(self._file.read(8 * _WORDS * one.count), np.int64)
         rows = rows.reshape(_WORDS, one.count).copy()
@@ -383,7 +488,7 @@ class CollectiveGrouper:
         def ends(place: int) -> tuple[Array, Array]:
             latest = np.empty(0, np.int64), np.empty(0, np.int64)
             for one in of_profile[order[place]]:
-                which, _, end, _ = self._rows(one)
+                which, _, end, _, _ = self.rows(one)
                 useful = synchronising[self._codes[which] // _NUMBERS]
                 latest = _later_ends(*latest, which[useful], end[useful])
             return latest
@@ -396,7 +501,7 @@ class CollectiveGrouper:
         """Return the place of each of a participant's collectives, when it came to it on the run's clock,
         and whether it is in the slice; nothing where its clock is not known.
         """
-        which, start, _, shown = self._rows(one)
+        which, start, _, shown, _ = self.rows(one)
         if clock is None:
             return which[:0], start[:0], shown[:0] != 0
         return which, clock.of(start), shown != 0

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nsysconv.queries.findings.contract import Found, Measure, Scene
+import numpy as np
+
+from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
+from nsysconv.queries.kernel_categories import computes
 from nsysconv.report import Unit, human
-from nsysconv.timeline.intervals import measure
+from nsysconv.timeline.collective_messages import MESSAGE_COLUMNS, messages
+from nsysconv.timeline.collectives import run_on_the_gpu
+from nsysconv.timeline.intervals import measure, union
 from nsysconv.timeline.kernel_categories import communicates
+
+_SMALL_BYTES = 1 << 20
 
 
 def exposed_communication(scene: Scene) -> Found | None:
@@ -22,7 +29,49 @@ def exposed_communication(scene: Scene) -> Found | None:
     return Found(scene.of_window(time), time, {"all": human(whole, Unit.NS)})
 
 
-RULES: dict[str, Measure] = {"exposed_communication": exposed_communication}
+def bucket_size(scene: Scene) -> Found | None:
+    """Measure small all-reduces with no computation beside them, where most collectives are such."""
+    timeline = scene.timeline
+    column = timeline.columns(
+        "collective", ("start_ns", "dur_ns", "kind", "device_id", "name_id", *MESSAGE_COLUMNS)
+    )
+    which = run_on_the_gpu(column) & (column["device_id"] == scene.device)
+    exchanged, place = messages(timeline, column, which)
+    if not exchanged:
+        return None
+    size = np.array([each.size for each in exchanged], np.int64)[place]
+    reduces = np.array([each.operation == "allreduce" for each in exchanged], bool)[place]
+    small = reduces & (size >= 0) & (size < _SMALL_BYTES)
+    if 2 * np.count_nonzero(small) <= np.count_nonzero(size >= 0):
+        return None
+    start, dur = column["start_ns"][which][small], column["dur_ns"][which][small]
+    ops = scene.ops
+    computing = union(ops.start, ops.end, computes(ops, scene.of_ops(communicates(timeline))))
+    low, high = scene.window.start, scene.window.end
+    time = uncovered(union(start, start + dur), computing, low, high)
+    details = {
+        "count": counted(len(start), "all-reduce", "all-reduces"),
+        "mean": human(size[small].mean(), Unit.BYTES),
+    }
+    return Found(scene.of_window(time), time, details)
+
+
+RULES: dict[str, Measure] = {
+    "exposed_communication": exposed_communication,
+    "bucket_size": bucket_size,
+}
+
+
+def collective_wait(waited: Sequence[int], caused: Sequence[int], lasted: int) -> Found | None:
+    """Measure what ranks waited for others than the one that made them wait most.
+
+    `waited` and `caused` are sums over collectives by rank, `lasted` is the time of all of these.
+    """
+    rest = sum(caused) - max(caused, default=0)
+    if not rest or not lasted:
+        return None
+    details = {"count": counted(len(waited), "rank", "ranks")}
+    return Found(100 * rest / lasted, round(rest / len(waited)), details)
 
 
 def imbalance(computed: Sequence[int]) -> tuple[int, Found] | None:

@@ -60,6 +60,7 @@ RULES: Mapping[str, Measure] = {
 """The rules on one device; those on several devices or ranks are in this module's aggregator."""
 
 DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
+COLLECTIVE_WAIT = "collective_wait"
 
 _MAX_CONCURRENT = 2
 _LONGEST_LABEL = 24
@@ -192,7 +193,7 @@ def partial(timeline: Timeline, request: Request) -> Partial:
             _Device(found, scene.times["computation"], scene.span.length, scene.window.length)
         )
     arrivals = None
-    if STRAGGLERS in wanted and STRAGGLERS not in blind:
+    if any(name in wanted and name not in blind for name in (STRAGGLERS, COLLECTIVE_WAIT)):
         own = replace(request, options={"rules": None})
         arrivals = stragglers.partial(timeline, own)
     ranks = sorted(set(timeline.ranks.values()))
@@ -322,32 +323,41 @@ class Findings:
             span = max(d.span_ns for d in partial.devices)
             found = replace(found, rank=partial.rank)
             yield RANK_IMBALANCE, _Candidate(ref.label, found, span, partial.framework)
-        late = self._straggler()
-        if late is not None:
-            label, found = late
+        for name, label, found in self._of_collectives():
             partial = next(p for ref, p in self._partials if ref.label == label)
             span = max((d.span_ns for _, p in with_devices for d in p.devices), default=0)
-            found = replace(found, value=100 * found.time_ns / span if span else 0.0)
-            yield STRAGGLERS, _Candidate(label, found, span, partial.framework)
+            if name == STRAGGLERS:
+                found = replace(found, value=100 * found.time_ns / span if span else 0.0)
+            yield name, _Candidate(label, found, span, partial.framework)
 
-    def _straggler(self) -> tuple[str, Found] | None:
-        # The rank for which the others waited most, and how long each did on average.
+    def _of_collectives(self) -> Iterator[tuple[str, str, Found]]:
+        # The rank for which the others waited most, and how long each did on average; and what the
+        # rank that waited most and the others did for the rest.
         request = replace(self._request, options={"rules": None}, limit=0)
         assert stragglers.STRAGGLERS.aggregator is not None
         made = stragglers.STRAGGLERS.aggregator(request)
         together = [(ref, p) for ref, p in self._partials if p.arrivals is not None]
         if len(together) < 2:
-            return None
+            return
         for ref, partial in together:
             made.add(ref, partial.arrivals)
         values = made.result().values
         caused = [value or 0 for value in values["caused_wait_ns"]]
         if len(caused) < 2 or not max(caused):
-            return None
+            return
+        waited = [value or 0 for value in values["wait_sum_ns"]]
+
+        def of_rank(place: int, found: Found) -> tuple[str, Found]:
+            rank, device = values["rank"][place], values["device_id"][place]
+            return values["profile"][place], replace(found, device=device, rank=rank)
+
         top = caused.index(max(caused))
         time = round(caused[top] / (len(caused) - 1))
-        rank, device = values["rank"][top], values["device_id"][top]
-        return values["profile"][top], Found(0.0, time, device=device, rank=rank)
+        yield STRAGGLERS, *of_rank(top, Found(0.0, time))
+        lasted = sum(stragglers.lasted(partial.arrivals) for _, partial in together)
+        rest = communication.collective_wait(waited, caused, lasted)
+        if rest is not None:
+            yield COLLECTIVE_WAIT, *of_rank(waited.index(max(waited)), rest)
 
     def _is_all_computation(self, best: Mapping[str, _Candidate]) -> bool:
         # Nothing to gain between operations.

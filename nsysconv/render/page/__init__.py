@@ -25,7 +25,14 @@ _SECTIONS = {
     "Transfers": ("transfers", "transfer_sizes"),
     "Memory": ("memory",),
     "Idle time": ("idle_summary", "idle_host", "idle_gaps"),
-    "Steps and ranges": ("steps", "ranges", "comm_overlap"),
+    "Ranks and communication": (
+        "rank_summary",
+        "comm_overlap",
+        "collectives",
+        "stragglers",
+        "collective_arrivals",
+    ),
+    "Steps and ranges": ("steps", "ranges"),
     "Devices and processes": ("overview", "gpu_utilization", "processes"),
     "Metrics": ("metrics",),
 }

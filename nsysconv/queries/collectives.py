@@ -1,0 +1,212 @@
+"""Collectives of a run by operation and size: how long they moved data, and how fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.queries.columns import (
+    count_column,
+    duration_column,
+    key_column,
+    sum_column,
+    values_by_column,
+)
+from nsysconv.queries.contract import Query, Request, Result
+from nsysconv.queries.kernel_categories import RULES
+from nsysconv.queries.stragglers import order_notes
+from nsysconv.report import MISSING, Column, ProfileRef, Unit
+from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.clock_offsets import time_of_day
+from nsysconv.timeline.collective_messages import Message, bus_factor
+from nsysconv.timeline.collective_transfers import Transfers, transfers
+from nsysconv.timeline.collectives import (
+    CollectiveCalls,
+    CollectiveGrouper,
+    UnmatchedKernels,
+    collective_kernels,
+)
+from nsysconv.timeline.timeline import Timeline
+
+_OVER_RANKS = "null: no other rank recorded them"
+COLUMNS = (
+    key_column("operation", "What it does; point_to_point: it sends, receives, or both."),
+    key_column("group", "The group of ranks, as far as it is recorded, else null."),
+    Column("group_size", Unit.COUNT, "Ranks in the group; null: not recorded.", key=True),
+    key_column("dtype", "Type of the elements; null: not recorded."),
+    Column(
+        "bytes",
+        Unit.BYTES,
+        "Size of one: what a rank gives, and where the others have parts of it the whole; null: not "
+        "recorded.",
+        key=True,
+    ),
+    count_column(
+        "collective_count",
+        "Collectives: those of all ranks together are one; null: nothing says which kernels these are.",
+    ),
+    count_column("kernel_count", "Kernels of all ranks."),
+    Column(
+        "rank_count",
+        Unit.COUNT,
+        "Most ranks (or devices of ranks) that recorded one of them.",
+        distinct=True,
+        brief=False,
+    ),
+    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count", leads=1),
+    duration_column(
+        "transfer_sum_ns",
+        f"The part of it in which all ranks were there, or the least duration; {_OVER_RANKS}.",
+        adds=True,
+    ),
+    duration_column(
+        "wait_sum_ns",
+        f"The rest: how long ranks waited for the last one, added up; {_OVER_RANKS}.",
+        adds=True,
+    ),
+    Column("wait_pct", Unit.PCT, "Waiting as a share of both.", better="less"),
+    Column(
+        "algorithm_bytes_per_s",
+        Unit.BYTES_PER_S,
+        "`bytes` of each kernel of several ranks' collectives, by `transfer_sum_ns`.",
+        better="more",
+    ),
+    Column(
+        "bus_bytes_per_s",
+        Unit.BYTES_PER_S,
+        "That times the factor of the operation for so many ranks; null: group size or factor not known.",
+        better="more",
+    ),
+    Column(
+        "kernel_bytes_per_s",
+        Unit.BYTES_PER_S,
+        "`bytes` of each kernel, by `kernel_sum_ns`, waiting included: what one rank alone can say.",
+        better="more",
+    ),
+    Column(
+        "parted_by",
+        Unit.TEXT,
+        "What transfer begins with: last arrival, least duration, or both; null: no transfer.",
+        brief=False,
+        words=True,
+    ),
+    count_column(
+        "alone_count", "Kernels that no other rank's are known to belong to.", brief=False
+    ),
+)
+
+Partial = tuple[int | None, list[CollectiveCalls], list[UnmatchedKernels]]
+
+
+def partial(timeline: Timeline, request: Request) -> Partial:
+    """Return the time of day of the profile's zero, its collectives, and its other kernels."""
+    return time_of_day(timeline), *collective_kernels(timeline, request.options["rules"])
+
+
+class _CollectiveRows:
+    def __init__(self, request: Request) -> None:
+        self._run = CollectiveGrouper()
+        self._labels: list[str] = []
+        self._unmatched: dict[Message, tuple[int, int]] = {}
+
+    def add(self, ref: ProfileRef, partial: Partial) -> None:
+        """Add one profile's collectives."""
+        utc, calls, unmatched = partial
+        self._labels.append(ref.label)
+        self._run.add(utc, calls)
+        for each in unmatched:
+            count, sum_ns = self._unmatched.get(each.message, (0, 0))
+            self._unmatched[each.message] = count + each.count, sum_ns + each.sum_ns
+
+    def result(self) -> Result:
+        """Return one row per operation, group, type and size; those that took longest first."""
+        self._run.sort(self._labels)
+        clocks = self._run.clocks()
+        found = {each.message: each for each in transfers(self._run, clocks)}
+        rows = [
+            _row(message, found.get(message), *self._unmatched.get(message, (0, 0)))
+            for message in sorted({*found, *self._unmatched})
+        ]
+        rows.sort(key=lambda row: -row["kernel_sum_ns"])
+        unsure = {
+            one.profile
+            for one in self._run.participants
+            if (clock := clocks[one.profile]) is None or clock.uncertainty is None
+        }
+        notes = (*order_notes(self._run), *_notes(list(found.values()), len(unsure)))
+        return Result(values_by_column(rows, COLUMNS), notes=notes)
+
+
+def _notes(found: list[Transfers], unsure: int) -> Iterator[Note]:
+    partial = sum(each.partial for each in found if each.matched)
+    if partial:
+        text = (
+            "collectives that fewer ranks recorded than their group has: their ranks waited at least as "
+            "long, and moved data at least as fast, as is shown"
+        )
+        yield Note("collectives-partial", Severity.APPROXIMATED, text, partial)
+    if unsure and any(each.matched for each in found):
+        text = (
+            "profiles whose clock fewer than four collectives tie to the others': what kernels took "
+            "beyond the least duration counts as waiting"
+        )
+        yield Note("clock-unchecked", Severity.APPROXIMATED, text, unsure)
+
+
+def _row(
+    message: Message, matched: Transfers | None, more_kernels: int, more_ns: int
+) -> dict[str, Any]:
+    size = None if message.size == MISSING else message.size
+    ranks = None if message.group_size == MISSING else message.group_size
+    kernels = more_kernels + (matched.kernels if matched else 0)
+    sum_ns = more_ns + (matched.sum_ns if matched else 0)
+    row: dict[str, Any] = {
+        "operation": message.operation,
+        "group": message.group or None,
+        "group_size": ranks,
+        "dtype": message.dtype or None,
+        "bytes": size,
+        "kernel_count": kernels,
+        "kernel_sum_ns": sum_ns,
+        "kernel_bytes_per_s": _rate(size, kernels, sum_ns),
+        "alone_count": kernels - (matched.matched if matched else 0),
+    }
+    if matched is None:
+        return row
+    row |= {"collective_count": matched.collectives, "rank_count": matched.ranks}
+    if not matched.matched:
+        return row
+    transfer, wait = matched.transfer_ns, matched.wait_ns
+    rate = _rate(size, matched.matched, transfer)
+    factor = None if ranks is None else bus_factor(message.operation, ranks)
+    return row | {
+        "transfer_sum_ns": transfer,
+        "wait_sum_ns": wait,
+        "wait_pct": float(percent(wait, transfer + wait or 1)),
+        "algorithm_bytes_per_s": rate,
+        "bus_bytes_per_s": None if rate is None or factor is None else rate * factor,
+        "parted_by": _parted_by(matched),
+    }
+
+
+def _rate(size: int | None, count: int, time_ns: int) -> float | None:
+    return size * count * 1e9 / time_ns if size and time_ns else None
+
+
+def _parted_by(matched: Transfers) -> str:
+    if not matched.by_arrival:
+        return "least duration"
+    return "last arrival" if matched.by_arrival == matched.matched else "both"
+
+
+COLLECTIVES = Query(
+    title="Collectives by operation and size",
+    needs={Fact.KERNELS},
+    uses={Fact.COLLECTIVES, Fact.RANKS, Fact.UTC},
+    options=(RULES,),
+    columns=COLUMNS,
+    partial=partial,
+    aggregator=_CollectiveRows,
+)
