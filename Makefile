@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PROGRAM := $(VENV)/.program
 
 # Where `make demo` writes its profiles, and where the site of docs/ is built.
 DEMO := demo
@@ -25,17 +26,21 @@ OLDEST_TESTS := golden api cli store_* page_reader* export* render_* importer_ki
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml
+$(PROGRAM): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { \
 		echo "There is no $(PYTHON). Name a Python: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "nsysconv needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
 		echo "Name a newer one: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(STAMP): $(PROGRAM)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## write two runs of a made-up training, say where the time went and what made one faster
+demo: $(PROGRAM)  ## write two runs of a made-up training, say where the time went and what made one faster
 	@rm -rf $(DEMO)
 	@$(BIN)/python scripts/write_examples.py $(DEMO) train.sqlite faster.sqlite
 	$(BIN)/nsysconv $(DEMO)/train.sqlite
