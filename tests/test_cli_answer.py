@@ -63,7 +63,8 @@ def job(path: Path, ranks: int, devices: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("ranks", "devices"), [(1, 1), (1, 8), (2, 1), (64, 1), (3, 4)])
+@pytest.mark.parametrize(("ranks", "devices"), [
+    (1, 1), (1, 8), (2, 1), pytest.param(64, 1, marks=pytest.mark.slow), (3, 4)])  # fmt: skip
 def test_the_answer_of_many_fits(ranks: int, devices: int, tmp_path: Path) -> None:
     store = job(tmp_path / "job.db", ranks, devices)
     lines = check_size(run("job.db", cwd=tmp_path))

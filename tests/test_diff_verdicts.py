@@ -76,7 +76,7 @@ def test_slow_quantiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pair"), few(list(product(REPEATED, product(SOURCES, SOURCES))), 14), ids=str
+    ("name", "pair"), few(list(product(REPEATED, product(SOURCES, SOURCES))), 9), ids=str
 )
 def test_repeats(name: str, pair: Pair, tmp_path: Path) -> None:
     base, other, expected, state = REPEATED[name]
@@ -227,7 +227,7 @@ def test_extremes_of_one_run_a_side_have_no_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pair"), few(list(product(BY_STEP, product(WITH_STEPS, WITH_STEPS))), 10), ids=str
+    ("name", "pair"), few(list(product(BY_STEP, product(WITH_STEPS, WITH_STEPS))), 6), ids=str
 )
 def test_steps_of_one_run_a_side(name: str, pair: Pair, tmp_path: Path) -> None:
     base, other, expected, _ = BY_STEP[name]

@@ -152,7 +152,7 @@ def test_looking_again_ends_with_the_first_answer(
     done = runner.run('nsysconv import "$RECORDINGS"/*.sqlite -o baseline.db')
     assert (done.returncode, runner.left()) == (0, len(QUIET)), done.stderr
     runner.record(per_mille)
-    done = runner.run(block("bash", "# baseline.db"), "-e")
+    done = runner.run(block("bash", "# baseline.db").replace("step *", "ProfilerStep#*"), "-e")
     assert done.returncode == status, done.stderr
     assert runner.left() == unused
     assert shown in (runner.work / "changes.md").read_text()
@@ -168,7 +168,7 @@ def test_a_mistake_in_the_limits_ends_it(runner: Runner) -> None:
 
 
 def test_limits_and_a_baseline_work_in_one_job(runner: Runner) -> None:
-    script = block("bash", "# base/ and other/")
+    script = block("bash", "# base/ and other/").replace("step *", "ProfilerStep#*")
     for side in ("base", "other"):
         (runner.work / side).mkdir()
     (runner.work / "limits.toml").rename(runner.work / "other" / "limits.toml")

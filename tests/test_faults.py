@@ -37,7 +37,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> inject.Stage:
     return inject.Stage(tmp_path_factory.mktemp("faults") / "stage", 2_000)
 
 
-@pytest.mark.parametrize(("name", "fault"), few(ROUNDS, 3))
+@pytest.mark.parametrize(("name", "fault"), few(ROUNDS, 2))
 def test_a_disturbed_command_leaves_nothing_half_done(
     stage: inject.Stage, name: str, fault: str
 ) -> None:

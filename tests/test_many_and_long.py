@@ -85,6 +85,7 @@ def test_rows_that_are_written_at_a_time_cover_all_and_hold_little_text(
     assert all(size == sizes[0] for size in sizes[:-1])
 
 
+@pytest.mark.slow
 def test_a_page_of_many_devices_has_fewer_bins(tmp_path: Path) -> None:
     path = tmp_path / "devices.sqlite"
     path.write_bytes(nsys_export([Work("k", device=n) for n in range(500)], "").content)

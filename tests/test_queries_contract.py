@@ -128,14 +128,14 @@ def _rows_without_order(report: Report) -> object:
     return sorted(rows, key=repr)
 
 
-@every_fixture
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], 12), ids=name_of)
 def test_reports_on_fixture_in_place_equal_those_of_store(path: Path, shelf: Shelf, kept: Kept) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(stored(path, shelf, kept))
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_FILES, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 def test_reports_on_real_file_in_place_equal_those_of_store(path: Path, shelf: Shelf, kept: Kept) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(stored(path, shelf, kept))

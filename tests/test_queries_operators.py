@@ -353,7 +353,7 @@ def test_calls_in_calls_are_the_outer_one() -> None:
               Call(12, 28, 7, name="cuLaunchKernel"), Kernel(40, 90, 7))  # fmt: skip
     (row,) = rows_of(*events)
     assert figures(row, *COLUMNS) == (1, 100, 80, 20, 50, 50)
-    none = rows_of(Operator(0, 5, "aten::mm"), *events[1:])[-1]
+    none = rows_of(Operator(0, 5, "aten::mm"), *events[1:])[0]
     assert figures(none, "name", "device_sum_ns") == (NO_OPERATOR, 50)
 
 

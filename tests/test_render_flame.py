@@ -15,7 +15,7 @@ from small_store import Call, Kernel, Operator, Range, opened, write
 
 from nsysconv import api
 from nsysconv.api import html_report
-from nsysconv.queries import execution, query
+from nsysconv.queries import execution, query, registry
 from nsysconv.queries.contract import Request, Result
 from nsysconv.render import FORMATS, Options, pictures, renderer
 from nsysconv.report import Picture, ProfileRef
@@ -195,7 +195,8 @@ def test_an_option_may_have_a_picture_of_its_own(monkeypatch: pytest.MonkeyPatch
 
     bars = Picture("bars", ("tree",), ("range_sum_ns",))
     changed = replace(declared, compute=compute, picture=bars)
-    monkeypatch.setattr(execution, "query", lambda name: changed)
+    for module in (execution, registry):
+        monkeypatch.setattr(module, "query", lambda name: changed)
     with opened(*RANGES) as profile:
         assert profile.report("ranges").picture == bars
         assert profile.report("ranges:operators").picture == declared.picture

@@ -335,6 +335,7 @@ def test_each_report_of_a_profile_shows_itself(name: str) -> None:
     sources = {
         "ranges": NSYS / "ranges-3.28.1.sqlite",
         "operators": FIXTURES / "kineto" / "recorded-plain.json.gz",
+        "memory": NSYS / "cpu_side-3.28.1.sqlite",
         "modules": FIXTURES / "kineto" / "recorded-training.json.gz",
     }
     source = sources.get(name, TWO_GPUS)

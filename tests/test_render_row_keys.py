@@ -382,6 +382,7 @@ class Nowhere(io.TextIOBase):
         return len(text)
 
 
+@pytest.mark.slow
 def test_a_listing_of_events_is_written_without_its_keys_in_memory() -> None:
     columns = key("device_id", Unit.ID), key("kind"), key("start_ns", Unit.NS)
     data = {"device_id": [i % 8 for i in range(MANY)], "kind": ["kernel"] * MANY,

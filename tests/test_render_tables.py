@@ -85,20 +85,20 @@ def lines_of(*reports: Report, width: int | None = 100) -> list[str]:
 
 def test_what_all_rows_share_is_said_above_them() -> None:
     lines = lines_of(table_of((3, "a", 2, 10, 40.0, 0, "x"), (3, "b", 1, 15, 60.0, 0, "x")))
-    assert lines[1:3] == ["all rows: rank 3, kind x", "0 in all rows: copied"]
+    assert lines[1:3] == ["the same in all rows: rank 3, kind x", "0 in all rows: copied"]
     assert lines[3].split() == ["name", "own", "(%)", "own_sum", "call_count"]
     assert lines[5].split() == ["a", "40.00", "10", "ns", "2"]
 
 
 def test_of_one_row_all_is_shown_but_zeros() -> None:
     lines = lines_of(table_of((3, "a", 2, 10, 40.0, 0, "x")))
-    assert lines[1] == "0: copied"
+    assert lines[1] == "all 0: copied"
     assert lines[2].split() == ["rank", "name", "own", "(%)", "own_sum", "call_count", "kind"]
 
 
 def test_keys_that_all_rows_share_are_said_once_where_another_is_different() -> None:
     lines = lines_of(table_of((1, "a", 2, 1, 1.0, 5, "x"), (2, "a", 3, 1, 1.0, 6, "x")))
-    assert lines[1].startswith("all rows: name a, ")
+    assert lines[1].startswith("the same in all rows: name a, ")
     assert lines[2].split()[0] == "rank"
 
 

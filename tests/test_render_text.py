@@ -243,7 +243,8 @@ def test_the_profile_column_shows_where_there_are_several() -> None:
 
     assert "profile" not in header(nasty_report())
     # The made-up rows are all of one of the two.
-    assert "\nall rows: profile " in rendered("text", two_profiles(), options=Options(width=1000))
+    text = rendered("text", two_profiles(), options=Options(width=1000))
+    assert "\nthe same in all rows shown: profile " in text
     assert "rank" not in header(two_profiles())
 
 

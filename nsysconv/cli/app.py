@@ -136,10 +136,8 @@ def answer(
     from nsysconv.cli import commands
 
     if more:
-        words = " ".join(more)
-        hint = f"Reports are asked for with report: nsysconv report {target} {words}"
-        if Path(more[0].partition("@")[0]).exists():
-            hint = f"Two runs are compared with diff: nsysconv diff {target} {words}"
+        words, is_file = " ".join(more), Path(more[0].partition("@")[0]).exists()
+        hint = f"Try: nsysconv {'diff' if is_file else 'report'} {target} {words}"
         raise UsageError(f"{words}: only one target is answered", hint=hint)
     step_range = part.pop("step_range")
     options = ReportOptions(
