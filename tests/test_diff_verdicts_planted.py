@@ -10,7 +10,7 @@ from pathlib import Path
 import golden_cases
 import pytest
 import slow_intervals as slow
-from conftest import REAL, real
+from conftest import REAL, few, real
 from diff_asking import (
     SUM,
     SYMBOLS,
@@ -416,11 +416,11 @@ def test_two_cuts_of_a_training_run_are_not_faster() -> None:
 
 @pytest.mark.parametrize(
     ("base", "other", "word"),
-    [
+    few([
         (HUNDRED, FIVE_MORE, "slower"), (FIVE_MORE, HUNDRED, "faster"),
         (HUNDRED, [101.0, 99.0, 100.0, 102.0, 100.0], "same"), ([100], [104], "cannot tell"),
         (HUNDRED, REPEATED["R5"][1], "cannot tell"), ([100], [120], "slower"),
-    ],
+    ], 3),
 )  # fmt: skip
 def test_the_answer(base: Sequence[float], other: Sequence[float], word: str, tmp_path: Path) -> None:
     runs = sides(tmp_path, of_lengths(base), of_lengths(other))

@@ -42,7 +42,7 @@ def check(source: Path, folder: Path, part: Slice | None = None) -> None:
     assert written == dict(counts)
 
 
-@pytest.mark.parametrize("source", few(SOURCES, 25), ids=name_of)
+@pytest.mark.parametrize("source", few(SOURCES, 13), ids=name_of)
 def test_every_file(source: Path, tmp_path: Path) -> None:
     """Counts and sums by kind are the store's, no slices cross, arrows have two ends."""
     check(source, tmp_path)
@@ -154,7 +154,7 @@ LINKED = [path for path in ONE_PROCESS if path.suffix in (".sqlite", ".nvvp")
           and not path.name.startswith("ranges")]  # fmt: skip
 
 
-@pytest.mark.parametrize("source", LINKED[::3], ids=name_of)
+@pytest.mark.parametrize("source", few(LINKED[::3], 5), ids=name_of)
 def test_links_are_read_back(source: Path, tmp_path: Path) -> None:
     """Each operation belongs to the call it belonged to, on its thread."""
     made = exported(source, tmp_path)

@@ -105,7 +105,7 @@ def imported(store: Path, *sources: Path) -> bool:
 # -- round trips
 
 
-@pytest.mark.parametrize("path", few(FILES, 25), ids=name_of)
+@pytest.mark.parametrize("path", few(FILES, 13), ids=name_of)
 def test_an_export_holds_what_the_store_holds(path: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.db"
     if not imported(store, path):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pieces
 import pytest
-from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS, ODD, dump
+from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS, ODD, dump, few
 from ranked_files import of_rank
 from test_import_merge import told
 from test_import_ranks import binary, runs_of
@@ -53,7 +53,7 @@ def outcome(result: ImportResult) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize("jobs", [2, 3])
+@pytest.mark.parametrize("jobs", few([2, 3], 1))
 def test_many_at_a_time_are_as_one_by_one(folder: Path, tmp_path: Path, jobs: int) -> None:
     one = nsysconv.import_files([folder], tmp_path / "one.db", jobs=1)
     several = nsysconv.import_files([folder], tmp_path / "several.db", jobs=jobs)

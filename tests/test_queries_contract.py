@@ -141,7 +141,7 @@ def test_reports_on_real_file_in_place_equal_those_of_store(path: Path, shelf: S
         assert told(profile) == told(stored(path, shelf, kept))
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 6), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 3), ids=name_of)
 def test_reports_computed_concurrently_equal_those_computed_alone(
     path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
