@@ -100,6 +100,13 @@ def test_what_any_thread_took_while_a_call_ran() -> None:
     assert found["aten::mm"] == (640, 640)
 
 
+def test_what_is_taken_as_a_call_begins_and_ends_is_in_its_time() -> None:
+    """As in PyTorch's table; an event belongs to the operator that is open after it began."""
+    events = (Operator(10, 20, "aten::mm"), Memory(10, 5, A), Memory(20, 7, B), Memory(21, 9, C))
+    (mine,) = (row for row in rows_of(*events, spec="memory:by=operator") if row["name"] == "aten::mm")
+    assert figures([mine], "any_thread_bytes", "self_allocation_bytes") == [(12, 5)]
+
+
 def test_blocks_from_take_to_give() -> None:
     rows = rows_of(*EXAMPLE, spec="memory:by=block")
     assert figures(rows, "name", "address", "start_ns", "bytes", "dur_ns", "step", "state") == [
