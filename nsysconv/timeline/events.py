@@ -222,8 +222,8 @@ def _narrow(codes: Array) -> Array:
     return codes.astype(next(fitting, codes.dtype), copy=False)
 
 
-def call_ids(profile: Profile, calls: ApiCalls) -> Array:
-    """Return per call of `calls`, which are all of the profile, its id in the table api_call."""
+def call_rows(profile: Profile, calls: ApiCalls) -> Array:
+    """Return per call of `calls`, which are all of the profile, its place among the table's rows."""
     names = ("start_ns", "dur_ns")
     column = profile.columns("api_call", names)
     profile.release("api_call", names)
@@ -231,7 +231,12 @@ def call_ids(profile: Profile, calls: ApiCalls) -> Array:
     start = column["start_ns"][rows]
     if not np.array_equal(start, calls.start):  # then api_calls sorted them
         rows = rows[np.argsort(start, kind="stable")]
-    result: Array = rows + profile.first_id("api_call")
+    return rows
+
+
+def call_ids(profile: Profile, calls: ApiCalls) -> Array:
+    """Return per call of `calls`, which are all of the profile, its id in the table api_call."""
+    result: Array = call_rows(profile, calls) + profile.first_id("api_call")
     return result
 
 
