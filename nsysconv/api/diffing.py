@@ -47,10 +47,9 @@ DEFAULT = (
 )
 """The reports that are compared if none is named."""
 
+_TIME_LINE = ("timeline_events", "timeline_tiles", "event_durations")
 _COMPARABLE = tuple(
-    name
-    for name in queries.OWN
-    if name not in ("idle_gaps", "timeline_events", *queries.OVER_RANKS)
+    name for name in queries.OWN if name not in ("idle_gaps", *_TIME_LINE, *queries.OVER_RANKS)
 )
 _LIMIT_FOR_PEOPLE = 20
 _FAIL, _PASS = "fail", "pass"

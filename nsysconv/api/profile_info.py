@@ -354,7 +354,8 @@ _QUESTIONS = {
     "kernels": ("kernels", "kernel_categories", "kernel_sequences", "metrics"),
     "idle time": ("idle_summary", "idle_host", "idle_gaps"),
     "transfers and memory": ("transfers", "transfer_sizes", "memory"),
-    "host": ("api_vs_kernel", "launch_stats", "queue_length", "timeline_events"),
+    "host": ("api_vs_kernel", "launch_stats", "queue_length"),
+    "the time line": ("timeline_events", "timeline_tiles", "event_durations"),
     "ranges, operators, modules and steps": (
         "ranges",
         "operators",

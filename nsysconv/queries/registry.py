@@ -48,6 +48,8 @@ OWN = (
     "gpu_utilization",
     "utilization_over_time",
     "timeline_events",
+    "timeline_tiles",
+    "event_durations",
     "steps",
     "ranges",
     "operators",
@@ -70,9 +72,9 @@ REPORTS = (*OWN, *rules.REPORTS, *stats.REPORTS)
 
 GROUPS = {
     "core": CORE,
-    "all": tuple(name for name in OWN if name != "timeline_events"),
+    "all": tuple(name for name in OWN if name not in ("timeline_events", "timeline_tiles")),
 }
-"""Words for several reports. `timeline_events` has a row per event: it is asked for by name."""
+"""Words for several reports. Those that list the time line are asked for by name."""
 
 BY_STEP = ("gpu_utilization",)
 """Reports that can give a row per step."""
@@ -93,6 +95,8 @@ IN_TIME = (
     "idle_gaps",
     "utilization_over_time",
     "timeline_events",
+    "timeline_tiles",
+    "event_durations",
     "collective_arrivals",
     "gpu_time_util_map",
     *rules.REPORTS,

@@ -7,40 +7,38 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nsysconv.cache import cached_property
+from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
-    DEVICE,
     KERNEL_NAME_COLUMNS,
-    PID,
-    PROFILE,
-    RANK,
     direction_codes,
     direction_names,
     duration_column,
     kernel_name_ids,
-    key_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Query, Request, Result
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
+from nsysconv.queries.event_lanes import FACTS, KIND, LANE_COLUMNS
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import operators, ranges
-from nsysconv.timeline.events import OpKind, Spans
+from nsysconv.timeline.arrays import by_group, distinct, factorize, indices, take
+from nsysconv.timeline.events import OpKind, Spans, call_rows
+from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.timeline import Timeline
 
 COLUMNS = (
-    PROFILE,
-    RANK,
-    PID,
-    DEVICE,
-    Column("stream_id", Unit.ID, "The stream; null: not on a GPU, or not recorded.", key=True),
-    Column("tid", Unit.ID, "The thread; null: on a GPU, or not recorded.", key=True),
-    Column("thread", Unit.TEXT, "The thread's name.", brief=False),
-    key_column(
-        "kind",
-        "What it is: kernel, memcpy, memset, migration, graph_launch, api_call, range or operator.",
-    ),
+    *LANE_COLUMNS,
+    KIND,
+    Column("id", Unit.ID, "Its number among the profile's events of the kind, from 1."),
     Column("start_ns", Unit.NS, "When it began.", key=True),
     duration_column("dur_ns", "How long it took."),
     Column("name", Unit.TEXT, "What it is called; what has no name stands in brackets."),
+    Column(
+        "call_id",
+        Unit.ID,
+        "The id of the API call that launched it; null: of no operation, or not recorded.",
+        brief=False,
+    ),
 )
 
 _KINDS = ("kernel", "memcpy", "memset", "migration", "graph_launch")
@@ -49,10 +47,11 @@ _OP_NAMES = ("[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]")
 
 @dataclass(frozen=True)
 class _Events:
-    """The first events of one kind by their starts, of `count` in all.
+    """The events of one kind that are shown, by their starts, of `count` in all.
 
-    `device` and `stream` are MISSING for what is on no GPU, `tid` for what is on one. `names` returns
-    the names of the events at these indices: only those that are shown are looked up.
+    `device` and `stream` are MISSING for what is on no GPU, `tid` for what is on one, `call_id` for what
+    no call launched. `names` returns the names of the events at these indices: only those that are shown
+    are looked up.
     """
 
     count: int
@@ -62,6 +61,8 @@ class _Events:
     device: Array
     stream: Array
     tid: Array
+    id: Array
+    call_id: Array
     kinds: Sequence[str]
     kind: Array
     names: Callable[[Array], Sequence[str]]
@@ -70,18 +71,22 @@ class _Events:
         return len(self.start)
 
 
+_COPIED = ("pid", "tid", "id", "call_id")
+
+
 def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per event in the order of time, what contains others before them.
 
     Events without a time are left out. Ranges that were never closed end with the recording.
     """
+    shown = _Shown(timeline, _parts(request))
     parts = [
-        _operations(timeline, request),
-        _calls(timeline, request.limit),
-        _spans(timeline, ranges(timeline), "range", request.limit),
-        _spans(timeline, operators(timeline), "operator", request.limit),
+        _operations(timeline, shown, request),
+        _calls(timeline, shown, request.limit),
+        _spans(timeline, shown, ranges(timeline), "range", request.limit),
+        _spans(timeline, shown, operators(timeline), "operator", request.limit),
     ]
-    names = ("start", "end", "pid", "tid", "device", "stream")
+    names = ("start", "end", "device", "stream", *_COPIED)
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     starts, ends = columns["start"], columns["end"]
     order = np.lexsort((-ends, starts))[: request.limit or None]
@@ -93,14 +98,14 @@ def compute(timeline: Timeline, request: Request) -> Result:
         kinds[rows] = np.array(part.kinds, object)[part.kind[events]]
         texts[rows] = np.array(part.names(events), object)
         first += len(part)
-    pid, tid = columns["pid"][order], columns["tid"][order]
+    copied = {name: columns[name][order] for name in _COPIED}
+    pid, tid = copied["pid"], copied["tid"]
     threads = {(row["pid"], row["tid"]): row["name"] for row in timeline.profile.rows("thread")}
     values = {
+        **copied,
         "rank": [timeline.ranks.get(i) for i in pid.tolist()],
-        "pid": pid,
         "device_id": columns["device"][order],
         "stream_id": columns["stream"][order],
-        "tid": tid,
         "thread": [threads.get(key) for key in zip(pid.tolist(), tid.tolist(), strict=True)],
         "kind": kinds.tolist(),
         "start_ns": starts[order],
@@ -113,10 +118,101 @@ def compute(timeline: Timeline, request: Request) -> Result:
 TIMELINE_EVENTS = Query(
     title="Time line: events in the order of time",
     needs={Fact.KERNELS},
-    uses={*(GPU_OP_FACTS - {Fact.DEVICES}), *CALL_FACTS, Fact.RANGES, Fact.OPERATORS, Fact.THREADS},
+    uses=FACTS,
+    options=(
+        Option(
+            "parts",
+            None,
+            "Only what runs in one of these times, START:END in ns with commas between them, and the "
+            "calls that launched it with what they lie in.",
+        ),
+    ),
     columns=COLUMNS,
     compute=compute,
 )
+
+
+def _parts(request: Request) -> Union | None:
+    text = request.options.get("parts")
+    if text is None:
+        return None
+    try:
+        pairs = [tuple(map(int, part.split(":"))) for part in text.split(",")]
+        low, high = (np.array(edges, np.int64) for edges in zip(*pairs, strict=True))
+    except (ValueError, OverflowError):
+        hint = "It is START:END in whole ns, and several of these with commas between them: 0:10,50:60."
+        raise UsageError(f"parts={text!r} is no list of times", hint=hint) from None
+    if (high <= low).any():
+        raise UsageError(f"parts={text!r}: each part ends after it begins")
+    return union(low, high)
+
+
+class _Shown:
+    """Which events are shown: all of a slice, or those in some parts of it and what launched them."""
+
+    def __init__(self, timeline: Timeline, parts: Union | None) -> None:
+        self._timeline = timeline
+        self._parts = parts
+        if parts is not None:
+            ops, owner = timeline.ops.take(self.ops), take(timeline.owner, self.ops)
+            self._launching = distinct(owner[owner >= 0]) if len(ops) else owner
+
+    @property
+    def ops(self) -> Array:
+        """Return which operations are shown, as a mask."""
+        ops = self._timeline.ops
+        result: Array = ops.timed & self._runs(ops.start, ops.end)
+        return result
+
+    @property
+    def calls(self) -> Array:
+        """Return which API calls are shown, as a mask."""
+        calls, in_slice = self._timeline.calls, self._timeline.calls_in_slice
+        if self._parts is None:
+            return in_slice
+        shown: Array = in_slice & self._runs(calls.start, calls.end)
+        for thread, launching in enumerate(self._by_thread):
+            mine = indices(calls.thread == thread) if len(launching) else launching
+            shown[mine] |= _runs(self._times(launching), calls.start[mine], calls.end[mine])
+        return shown
+
+    def spans(self, spans: Spans) -> Array:
+        """Return which named intervals are shown, as a mask."""
+        in_slice = self._timeline.holds(spans)
+        if self._parts is None:
+            return in_slice
+        shown: Array = in_slice & self._runs(spans.start, spans.end)
+        numbers = {key: number for number, key in enumerate(self._timeline.calls.threads)}
+        group, (pids, tids) = factorize(spans.pid, spans.tid)
+        keys = zip(pids.tolist(), tids.tolist(), strict=True)
+        for key, mine in zip(keys, by_group(group, len(pids)), strict=True):
+            launching = self._by_thread[numbers[key]] if key in numbers else None
+            if launching is not None and len(launching):
+                times = self._times(launching)
+                shown[mine] |= _runs(times, spans.start[mine], spans.end[mine])
+        return shown
+
+    def _runs(self, start: Array, end: Array) -> Array:
+        return (
+            np.broadcast_to(np.True_, len(start))
+            if self._parts is None
+            else _runs(self._parts, start, end)
+        )
+
+    @cached_property
+    def _by_thread(self) -> list[Array]:
+        calls = self._timeline.calls
+        return by_group(calls.thread[self._launching], len(calls.threads), self._launching)
+
+    def _times(self, which: Array) -> Union:
+        calls = self._timeline.calls
+        return union(calls.start[which], np.maximum(calls.end[which], calls.start[which] + 1))
+
+
+def _runs(parts: Union, start: Array, end: Array) -> Array:
+    # Which intervals share time with a union; what takes no time, with the ns in which it is.
+    result: Array = parts.covered(start, np.maximum(end, start + 1)) > 0
+    return result
 
 
 def _first(mask: Array, start: Array, limit: int) -> Array:
@@ -133,8 +229,14 @@ def _first(mask: Array, start: Array, limit: int) -> Array:
     return result
 
 
-def _operations(timeline: Timeline, request: Request) -> _Events:
-    ops = timeline.ops.take(_first(timeline.ops.timed, timeline.ops.start, request.limit))
+def _operations(timeline: Timeline, shown: _Shown, request: Request) -> _Events:
+    mask = shown.ops
+    which = _first(mask, timeline.ops.start, request.limit)
+    ops, call = timeline.ops.take(which), timeline.owner[which]
+    launched = call >= 0
+    call_id = np.full(len(ops), MISSING)
+    if launched.any():
+        call_id[launched] = call_rows(timeline.profile, timeline.calls)[call[launched]] + 1
 
     def names(events: Array) -> list[str]:
         kinds, rows = ops.kind[events], ops.row[events]
@@ -150,13 +252,15 @@ def _operations(timeline: Timeline, request: Request) -> _Events:
         return list(result)
 
     return _Events(
-        count=int(np.count_nonzero(timeline.ops.timed)),
+        count=int(np.count_nonzero(mask)),
         start=ops.start,
         end=ops.end,
         pid=ops.pid,
         device=ops.device,
         stream=ops.stream,
         tid=np.full(len(ops), MISSING),
+        id=ops.row.astype(np.int64) + 1,
+        call_id=call_id,
         kinds=_KINDS,
         kind=ops.kind,
         names=names,
@@ -175,29 +279,32 @@ def _kernel_names(timeline: Timeline, rows: Array, request: Request) -> list[str
     return [texts.get(i, "[no name]") for i in ids.tolist()]
 
 
-def _calls(timeline: Timeline, limit: int) -> _Events:
+def _calls(timeline: Timeline, shown: _Shown, limit: int) -> _Events:
     calls = timeline.calls
-    shown = _first(timeline.calls_in_slice, calls.start, limit)
+    mask = shown.calls
+    which = _first(mask, calls.start, limit)
     tids = np.array([tid for _, tid in calls.threads], np.int64)
-    ids = calls.name_id[shown]
+    ids = calls.name_id[which]
     return _on_host(
         "api_call",
-        int(np.count_nonzero(timeline.calls_in_slice)),
-        (calls.start[shown], calls.end[shown]),
-        (calls.pid[shown], tids[calls.thread[shown]] if len(shown) else np.empty(0, np.int64)),
+        int(np.count_nonzero(mask)),
+        (calls.start[which], calls.end[which]),
+        (calls.pid[which], tids[calls.thread[which]] if len(which) else np.empty(0, np.int64)),
+        call_rows(timeline.profile, calls)[which],
         lambda events: [timeline.call_names.get(i, "[no name]") for i in ids[events].tolist()],
     )
 
 
-def _spans(timeline: Timeline, spans: Spans, kind: str, limit: int) -> _Events:
-    selected = timeline.holds(spans)
-    shown = spans.take(_first(selected, spans.start, limit))
+def _spans(timeline: Timeline, shown: _Shown, spans: Spans, kind: str, limit: int) -> _Events:
+    mask = shown.spans(spans)
+    which = spans.take(_first(mask, spans.start, limit))
     return _on_host(
         kind,
-        int(np.count_nonzero(selected)),
-        (shown.start, shown.end),
-        (shown.pid, shown.tid),
-        lambda events: [shown.names[i] for i in shown.name[events].tolist()],
+        int(np.count_nonzero(mask)),
+        (which.start, which.end),
+        (which.pid, which.tid),
+        which.row,
+        lambda events: [which.names[i] for i in which.name[events].tolist()],
     )
 
 
@@ -206,9 +313,12 @@ def _on_host(
     count: int,
     times: tuple[Array, Array],
     thread: tuple[Array, Array],
+    rows: Array,
     names: Callable[[Array], Sequence[str]],
 ) -> _Events:
-    no_device = np.full(len(times[0]), MISSING)
-    kinds = np.zeros(len(no_device), np.int8)
+    nothing = np.full(len(times[0]), MISSING)
+    kinds = np.zeros(len(nothing), np.int8)
     pid, tid = thread
-    return _Events(count, *times, pid, no_device, no_device, tid, (kind,), kinds, names)
+    return _Events(
+        count, *times, pid, nothing, nothing, tid, rows + 1, nothing, (kind,), kinds, names
+    )

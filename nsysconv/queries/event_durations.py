@@ -1,0 +1,133 @@
+"""How long events of one name took: their number by length, and the longest of each length."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.columns import (
+    PROFILE,
+    count_column,
+    duration_column,
+    key_column,
+    sum_column,
+)
+from nsysconv.queries.contract import Array, Query, Request, Result
+from nsysconv.queries.event_lanes import (
+    FACTS,
+    KIND,
+    KINDS,
+    Lane,
+    LaneEvents,
+    labels,
+    lanes,
+)
+from nsysconv.report import Column, Unit
+from nsysconv.timeline.arrays import counts, factorize, sums
+from nsysconv.timeline.timeline import Timeline
+
+COLUMNS = (
+    PROFILE,
+    KIND,
+    key_column("name", "What they are called; ranges and operators by their group."),
+    Column(
+        "bucket_min_ns",
+        Unit.NS,
+        "Events of at least this length and less than twice that (0, 1, 2, 4, …).",
+        key=True,
+    ),
+    count_column("event_count", "Events."),
+    sum_column("event_sum_ns", "Their length together.", "event_count"),
+    Column(
+        "max_id", Unit.ID, "The longest of them: its number among the profile's events of the kind."
+    ),
+    duration_column("max_ns", "How long it took.", brief=False),
+    Column("max_start_ns", Unit.NS, "When it began."),
+    Column("pid", Unit.ID, "Its process.", brief=False),
+    Column("device_id", Unit.ID, "Its device; null: on none, or not recorded.", brief=False),
+    Column("stream_id", Unit.ID, "Its stream; null: on none, or not recorded.", brief=False),
+    Column("tid", Unit.ID, "Its thread; null: on a GPU, or not recorded.", brief=False),
+)
+
+
+@dataclass
+class _Bucket:
+    count: int = 0
+    time: int = 0
+    longest: int = -1
+    start: int = 0
+    place: int = 0
+    lane: Lane | None = None
+
+
+def compute(timeline: Timeline, request: Request) -> Result:
+    """Return one row per kind, name and length; in the order of kinds, then most time first."""
+    named = labels(timeline, request)
+    buckets: dict[tuple[int, int], _Bucket] = defaultdict(_Bucket)
+    for lane, events in lanes(timeline, request, named):
+        _add(buckets, lane, events)
+    total: dict[int, int] = defaultdict(int)
+    for (label, _), bucket in buckets.items():
+        total[label] += bucket.time
+    kinds = named.kinds.tolist()
+    order = sorted(buckets, key=lambda key: (kinds[key[0]], -total[key[0]], key))
+    shown = [
+        (label, power, buckets[label, power]) for label, power in order[: request.limit or None]
+    ]
+    lanes_of = [bucket.lane for *_, bucket in shown]
+    values: dict[str, Any] = {
+        "kind": [KINDS[kinds[label]] for label, *_ in shown],
+        "name": [named.texts[label] for label, *_ in shown],
+        "bucket_min_ns": [1 << (power - 1) if power else 0 for _, power, _ in shown],
+        "event_count": [bucket.count for *_, bucket in shown],
+        "event_sum_ns": [bucket.time for *_, bucket in shown],
+        "max_id": [bucket.place + 1 for *_, bucket in shown],
+        "max_ns": [bucket.longest for *_, bucket in shown],
+        "max_start_ns": [bucket.start for *_, bucket in shown],
+        "pid": [lane.pid for lane in lanes_of if lane],
+        "device_id": [lane.device for lane in lanes_of if lane],
+        "stream_id": [lane.stream for lane in lanes_of if lane],
+        "tid": [lane.tid for lane in lanes_of if lane],
+    }
+    return Result(values, len(order))
+
+
+EVENT_DURATIONS = Query(
+    title="Durations of events by name",
+    needs={Fact.KERNELS},
+    uses=FACTS,
+    columns=COLUMNS,
+    compute=compute,
+)
+
+
+def _add(buckets: dict[tuple[int, int], _Bucket], lane: Lane, events: LaneEvents) -> None:
+    dur = events.end - events.start
+    # Of a number, the exponent of the power of two above it.
+    _, power = np.frexp(dur.astype(np.float64))
+    group, (label, powers) = factorize(events.label, power)
+    size = len(label)
+    count, time = counts(group, size), sums(group, dur, size)
+    longest = np.full(size, -1, np.int64)
+    np.maximum.at(longest, group, dur)
+    first = _first_of(group, dur == longest[group], size)
+    rows = zip(label.tolist(), powers.tolist(), count.tolist(), time.tolist(), longest.tolist(),
+               events.start[first].tolist(), events.place[first].tolist(), strict=True)  # fmt: skip
+    for of_label, of_power, number, spent, most, start, place in rows:
+        bucket = buckets[of_label, of_power]
+        bucket.count += number
+        bucket.time += spent
+        # Of several as long the earliest, then the one of the first lane.
+        if (most, -start) > (bucket.longest, -bucket.start):
+            bucket.longest, bucket.start, bucket.place, bucket.lane = most, start, place, lane
+
+
+def _first_of(group: Array, which: Array, count: int) -> Array:
+    places = np.flatnonzero(which)[::-1]
+    result = np.zeros(count, np.int64)
+    result[group[places]] = places  # written backwards, the first one stays
+    return result

@@ -1,0 +1,274 @@
+"""All events by lane: GPU operations by stream; calls, ranges and operators by thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.columns import (
+    DEVICE,
+    KERNEL_NAME_COLUMNS,
+    PID,
+    PROFILE,
+    RANK,
+    direction_codes,
+    direction_names,
+    kernel_name_ids,
+    key_column,
+)
+from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Request
+from nsysconv.report import MISSING, Column, Unit
+from nsysconv.timeline.annotations import shown_operators, shown_ranges
+from nsysconv.timeline.arrays import Columns, by_group, distinct, factorize, take
+from nsysconv.timeline.events import OpKind, Spans, call_rows
+from nsysconv.timeline.timeline import Timeline
+
+KINDS = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "migration",
+    "graph_launch",
+    "api_call",
+    "range",
+    "operator",
+)
+"""The kinds of events, those on a GPU first."""
+
+_CALL, _RANGE, _OPERATOR = range(len(OpKind), len(KINDS))
+_OP_NAMES = ("[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]")
+_NO_NAME = "[no name]"
+
+FACTS = frozenset(
+    {*(GPU_OP_FACTS - {Fact.DEVICES}), *CALL_FACTS, Fact.RANGES, Fact.OPERATORS, Fact.THREADS}
+)
+"""Facts that reports on the events of all lanes use besides kernels."""
+
+LANE_COLUMNS = (
+    PROFILE,
+    RANK,
+    PID,
+    DEVICE,
+    Column("stream_id", Unit.ID, "The stream; null: not on a GPU, or not recorded.", key=True),
+    Column("tid", Unit.ID, "The thread; null: on a GPU, or not recorded.", key=True),
+    Column("thread", Unit.TEXT, "The thread's name.", brief=False),
+)
+KIND = key_column(
+    "kind",
+    "What it is: kernel, memcpy, memset, migration, graph_launch, api_call, range or operator.",
+)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A stream of a device, or a thread; MISSING for what it has not."""
+
+    pid: int
+    device: int
+    stream: int
+    tid: int
+
+
+@dataclass(frozen=True)
+class LaneEvents(Columns):
+    """Events of one lane by their starts; of those that start together the longest comes first.
+
+    `label` numbers the labels of `Labels`; `place` is the place among the rows of the kind's table.
+    """
+
+    start: Array
+    end: Array
+    label: Array
+    place: Array
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What events are called: kind and text by label, in the order of kinds and then of texts."""
+
+    kinds: Array
+    texts: Sequence[str]
+    by_id: Sequence[tuple[Array, Array]]
+    """Per kind the ids that its events bear, in order, and the label of each."""
+
+    def of(self, kind: int, ids: Array) -> Array:
+        """Return the labels of events of a kind by the ids that they bear."""
+        known, label = self.by_id[kind]
+        return label[np.searchsorted(known, ids)]
+
+
+def labels(timeline: Timeline, request: Request) -> Labels:
+    """Return what the events of a time line are called.
+
+    Kernels bear the id of their name, copies and migrations the code of their direction, calls the id of
+    their name, ranges and operators its number; other events have one label.
+    """
+    kernel_ids = distinct(_kernel_ids(timeline, request))
+    kernel_names = timeline.profile.names(kernel_ids[kernel_ids != MISSING])
+    texts: list[Mapping[int, str]] = [
+        {i: kernel_names.get(i, _NO_NAME) for i in kernel_ids.tolist()}
+    ]
+    for kind in (OpKind.MEMCPY, OpKind.MEMSET, OpKind.MIGRATION, OpKind.GRAPH):
+        if kind in (OpKind.MEMCPY, OpKind.MIGRATION):
+            codes = distinct(_directions(timeline, kind))
+            prefix = "memcpy " if kind is OpKind.MEMCPY else ""
+            names = [f"[{prefix}{name}]" for name in direction_names(codes)]
+            texts.append(dict(zip(codes.tolist(), names, strict=True)))
+        else:
+            texts.append({0: _OP_NAMES[kind]})
+    call_ids = distinct(timeline.calls.name_id)
+    texts.append({i: timeline.call_names.get(i, _NO_NAME) for i in call_ids.tolist()})
+    texts += [dict(enumerate(spans.names)) for spans in _spans_of(timeline, request).values()]
+    kinds: list[int] = []
+    all_texts: list[str] = []
+    by_id: list[tuple[Array, Array]] = []
+    for number_of_kind, names_by_id in enumerate(texts):
+        ordered = sorted(set(names_by_id.values()))
+        number = {name: len(all_texts) + place for place, name in enumerate(ordered)}
+        ids = sorted(names_by_id)
+        label = np.array([number[names_by_id[i]] for i in ids], np.int32)
+        by_id.append((np.array(ids, np.int64), label))
+        kinds += [number_of_kind] * len(ordered)
+        all_texts += ordered
+    return Labels(np.array(kinds, np.int8), all_texts, by_id)
+
+
+def lanes(timeline: Timeline, request: Request, named: Labels) -> Iterator[tuple[Lane, LaneEvents]]:
+    """Yield each lane with its events: streams by device, process and number, then threads.
+
+    Events without a time are left out, and so are those outside the slice. Ranges that were never
+    closed end with the recording.
+    """
+    yield from _streams(timeline, request, named)
+    yield from _threads(timeline, request, named)
+
+
+def _streams(
+    timeline: Timeline, request: Request, named: Labels
+) -> Iterator[tuple[Lane, LaneEvents]]:
+    ops = timeline.ops
+    kernel_ids = _kernel_ids(timeline, request)
+    directions = {kind: _directions(timeline, kind) for kind in (OpKind.MEMCPY, OpKind.MIGRATION)}
+    group, (device, pid, stream) = factorize(ops.device, ops.pid, ops.stream)
+    for number, members in enumerate(by_group(group, len(device))):
+        here = ops.take(members)
+        here = here.take(here.timed)
+        label = np.zeros(len(here), np.int32)
+        for kind in distinct(here.kind).tolist():
+            mine = here.kind == kind
+            rows = here.row[mine]
+            if kind == OpKind.KERNEL:
+                ids = kernel_ids[rows]
+            elif kind in directions:
+                ids = directions[OpKind(kind)][rows]
+            else:
+                ids = np.zeros(len(rows), np.int64)
+            label[mine] = named.of(kind, ids)
+        if len(here):
+            lane = Lane(int(pid[number]), int(device[number]), int(stream[number]), MISSING)
+            yield lane, _ordered(here.start, here.end, label, here.row)
+
+
+def _threads(
+    timeline: Timeline, request: Request, named: Labels
+) -> Iterator[tuple[Lane, LaneEvents]]:
+    calls, parts = timeline.calls, _spans_of(timeline, request)
+    spans = {kind: each.take(timeline.holds(each)) for kind, each in parts.items()}
+    places: dict[int, Mapping[tuple[int, int], Array]] = {
+        kind: _by_thread(each) for kind, each in spans.items()
+    }
+    shown = np.flatnonzero(timeline.calls_in_slice)
+    of_calls = by_group(take(calls.thread, shown), len(calls.threads), shown)
+    places[_CALL] = dict(zip(calls.threads, of_calls, strict=True))
+    rows_of_calls = call_rows(timeline.profile, calls)
+    for pid, tid in sorted({key for by_thread in places.values() for key in by_thread}):
+        parts_here = []
+        # What holds others comes first, so that of events that start together it stays before them.
+        for kind in (_RANGE, _OPERATOR, _CALL):
+            mine = places[kind].get((pid, tid))
+            if mine is None or not len(mine):
+                continue
+            if kind == _CALL:
+                label = named.of(kind, calls.name_id[mine])
+                parts_here.append((calls.start[mine], calls.end[mine], label, rows_of_calls[mine]))
+            else:
+                each = spans[kind].take(mine)
+                label = named.of(kind, each.name)
+                parts_here.append((each.start, each.end, label, each.row))
+        if parts_here:
+            columns = (np.concatenate(column) for column in zip(*parts_here, strict=True))
+            yield Lane(pid, MISSING, MISSING, tid), _ordered(*columns)
+
+
+def _by_thread(spans: Spans) -> dict[tuple[int, int], Array]:
+    group, (pids, tids) = factorize(spans.pid, spans.tid)
+    keys = zip(pids.tolist(), tids.tolist(), strict=True)
+    return dict(zip(keys, by_group(group, len(pids)), strict=True))
+
+
+def _ordered(start: Array, end: Array, label: Array, place: Array) -> LaneEvents:
+    events = LaneEvents(start, end, label, place)
+    earlier = start[1:] < start[:-1]
+    longer = (start[1:] == start[:-1]) & (end[1:] > end[:-1])
+    if not (earlier | longer).any():
+        return events
+    return events.take(np.lexsort((-end, start)))
+
+
+def _spans_of(timeline: Timeline, request: Request) -> dict[int, Spans]:
+    return {
+        _RANGE: shown_ranges(timeline, request.range_names),
+        _OPERATOR: shown_operators(timeline, request.range_names),
+    }
+
+
+def _kernel_ids(timeline: Timeline, request: Request) -> Array:
+    wanted = dict.fromkeys(("name_id", KERNEL_NAME_COLUMNS[request.kernel_names]))
+    return kernel_name_ids(timeline.profile.columns("kernel", tuple(wanted)), request.kernel_names)
+
+
+def _directions(timeline: Timeline, kind: OpKind) -> Array:
+    table = "memcpy" if kind is OpKind.MEMCPY else "unified_memory_event"
+    column = timeline.profile.columns(table, ("direction",))["direction"]
+    return direction_codes(column, migration=kind is OpKind.MIGRATION)
+
+
+def extent(timeline: Timeline, request: Request) -> tuple[int, int] | None:
+    """Return when the slice is, or when all events are; None: there is none with a time."""
+    when = timeline.slice_description or {}
+    if "start_ns" in when:
+        return int(when["start_ns"]), int(when["end_ns"])
+    ops, calls = timeline.ops, timeline.calls
+    spans = [each.take(timeline.holds(each)) for each in _spans_of(timeline, request).values()]
+    edges = [(each.start.min(), each.end.max()) for each in spans if len(each)]
+    if ops.timed.any():
+        first = int(np.argmax(ops.timed))  # those without a time come first
+        edges.append((ops.start[first], ops.end.max()))
+    if timeline.calls_in_slice.any():
+        in_slice = timeline.calls_in_slice
+        edges.append((take(calls.start, in_slice).min(), take(calls.end, in_slice).max()))
+    if not edges:
+        return None
+    return min(int(low) for low, _ in edges), max(int(high) for _, high in edges)
+
+
+def lane_values(timeline: Timeline, counted: Sequence[tuple[Lane, int]]) -> dict[str, list[Any]]:
+    """Return the values of LANE_COLUMNS of rows that are by lane: of each lane so many."""
+    threads = {(row["pid"], row["tid"]): row["name"] for row in timeline.profile.rows("thread")}
+    count = [rows for _, rows in counted]
+    columns: dict[str, list[Any]] = {
+        "rank": [timeline.ranks.get(lane.pid) for lane, _ in counted],
+        "pid": [lane.pid for lane, _ in counted],
+        "device_id": [lane.device for lane, _ in counted],
+        "stream_id": [lane.stream for lane, _ in counted],
+        "tid": [lane.tid for lane, _ in counted],
+        "thread": [threads.get((lane.pid, lane.tid)) for lane, _ in counted],
+    }
+    return {
+        name: np.repeat(np.array(values, object), count).tolist()
+        for name, values in columns.items()
+    }

@@ -1,0 +1,156 @@
+"""The time line in equal parts: what was busiest on each lane in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.queries.columns import count_column, duration_column
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
+from nsysconv.queries.event_lanes import (
+    FACTS,
+    KIND,
+    KINDS,
+    LANE_COLUMNS,
+    Labels,
+    Lane,
+    extent,
+    labels,
+    lane_values,
+    lanes,
+)
+from nsysconv.report import Column, Unit
+from nsysconv.timeline.tiles import NO_ROW, Tiles, coarser, cut_into_tiles, dominating, fit_rows
+from nsysconv.timeline.timeline import Timeline
+
+FACTOR = 4
+"""Tiles of a level are so many times as wide as those of the next."""
+MOST_ROWS = 24
+"""Events of a lane that overlap are in at most so many rows."""
+_MAX_BINS = 1 << 20
+
+COLUMNS = (
+    *LANE_COLUMNS,
+    Column(
+        "row",
+        Unit.ID,
+        "Events of a lane that overlap are in rows: each in the first that has room, from 0.",
+        key=True,
+    ),
+    Column("dur_ns", Unit.NS, "How long the tile is.", key=True),
+    Column("start_ns", Unit.NS, "When it begins.", key=True),
+    duration_column("busy_ns", "Time in it with an event of this row."),
+    count_column("event_count", "Events that began in it."),
+    KIND,
+    Column("name", Unit.TEXT, "What took most of that time; ranges and operators by their group."),
+    duration_column("name_ns", "How long events of that kind and name took of it."),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Result:
+    """Return one row per lane, row and tile with an event: the widest tiles first."""
+    bins, level_count = request.options["bins"], request.options["levels"]
+    if not 1 <= bins <= _MAX_BINS:
+        raise UsageError(f"bins={bins}: there are 1 to {_MAX_BINS} bins")
+    if level_count < 1:
+        raise UsageError(f"levels={level_count}: there is at least 1 level")
+    named = labels(timeline, request)
+    first, last = extent(timeline, request) or (0, 1)
+    width = max(-(-(last - first) // bins), 1)
+    tracks, left_out = _tracks(timeline, request, named, first, width)
+    levels = [(width, tracks)]
+    for _ in range(level_count - 1):
+        wide, finer = levels[0]
+        levels.insert(0, (wide * FACTOR, [t.coarser() for t in finer]))
+    count = sum(track.tile_count for _, level in levels for track in level)
+    shown: list[tuple[Lane, Mapping[str, Array]]] = []
+    for wide, level in levels:
+        for track in level:
+            if request.limit and sum(len(rows["row"]) for _, rows in shown) >= request.limit:
+                break
+            shown.append((track.lane, track.rows(first, wide)))
+    values: dict[str, Any] = {
+        name: np.concatenate([np.empty(0, np.int64), *(rows[name] for _, rows in shown)])
+        for name in _NUMBERS
+    }
+    label = values.pop("label")
+    values["kind"] = np.array(KINDS, object)[named.kinds[label]].tolist()
+    values["name"] = np.array(named.texts, object)[label].tolist()
+    values |= lane_values(timeline, [(lane, len(rows["row"])) for lane, rows in shown])
+    if request.limit:
+        values = {name: column[: request.limit] for name, column in values.items()}
+    return Result(values, count, _notes(left_out))
+
+
+_NUMBERS = ("row", "dur_ns", "start_ns", "busy_ns", "event_count", "label", "name_ns")
+
+TIMELINE_TILES = Query(
+    title="Time line in equal parts: what was busiest on each lane",
+    needs={Fact.KERNELS},
+    uses=FACTS,
+    options=(
+        Option("bins", 1000, f"In how many parts the time is cut, {_MAX_BINS} at most."),
+        Option(
+            "levels",
+            1,
+            f"How many times it is cut, each time into parts {FACTOR} times as long as the time before.",
+        ),
+    ),
+    columns=COLUMNS,
+    compute=compute,
+)
+
+
+@dataclass(frozen=True)
+class _Track:
+    # One row of a lane.
+    lane: Lane
+    row: int
+    tiles: Tiles
+
+    @property
+    def tile_count(self) -> int:
+        return int(np.count_nonzero(np.diff(self.tiles.tile, prepend=-1)))
+
+    def coarser(self) -> _Track:
+        return replace(self, tiles=coarser(self.tiles, FACTOR))
+
+    def rows(self, first: int, width: int) -> dict[str, Array]:
+        best, busy, begun = dominating(self.tiles)
+        return {
+            "row": np.full(len(best), self.row),
+            "dur_ns": np.full(len(best), width),
+            "start_ns": first + best.tile * width,
+            "busy_ns": busy,
+            "event_count": begun,
+            "label": best.label,
+            "name_ns": best.time,
+        }
+
+
+def _tracks(
+    timeline: Timeline, request: Request, named: Labels, first: int, width: int
+) -> tuple[list[_Track], int]:
+    # And how many events no row has room for.
+    tracks, left_out = [], 0
+    for lane, events in lanes(timeline, request, named):
+        in_row = fit_rows(events.start, events.end, MOST_ROWS)
+        left_out += int(np.count_nonzero(in_row == NO_ROW))
+        for row in range(int(in_row.max()) + 1):
+            mine = events.take(in_row == row)
+            tiles = cut_into_tiles(mine.start, mine.end, mine.label, first, width)
+            tracks.append(_Track(lane, row, tiles))
+    return tracks, left_out
+
+
+def _notes(left_out: int) -> tuple[Note, ...]:
+    if not left_out:
+        return ()
+    text = f"events that overlap {MOST_ROWS} others of their lane are left out of tiles"
+    return (Note("deep-events", Severity.APPROXIMATED, text, left_out),)

@@ -1,0 +1,108 @@
+"""Events of one lane in rows that do not overlap, and as tiles: what they were in equal parts of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv.timeline.arrays import Array, Columns, blocks, factorize, sums
+from nsysconv.timeline.intervals import expand_ranges
+
+NO_ROW = -1
+
+
+def fit_rows(start: Array, end: Array, most: int) -> Array:
+    """Return the row of each event, from 0: the first in which it overlaps none before it.
+
+    The events are in the order of their starts. What `most` rows have no room for has NO_ROW.
+    """
+    row = np.full(len(start), NO_ROW, np.int8)
+    rest = np.arange(len(start), dtype=np.int32)
+    for number in range(most):
+        if not len(rest):
+            break
+        chained = _chain(start[rest], end[rest])
+        row[rest[chained]] = number
+        rest = rest[~chained]
+    return row
+
+
+def _chain(start: Array, end: Array) -> Array:
+    # Which events the first row takes: each that begins after the one taken before it has ended.
+    reach = np.maximum.accumulate(end)
+    inside = np.zeros(len(start), bool)
+    inside[1:] = start[1:] < reach[:-1]
+    if not inside.any() or not (end[1:] > reach[:-1])[inside[1:]].any():
+        return ~inside  # they nest: those that lie in no other
+    following = np.maximum(np.searchsorted(start, end), np.arange(1, len(start) + 1))
+    taken = np.zeros(len(start), bool)
+    at = 0
+    for block in blocks(len(start)):
+        steps, first, found = following[block].tolist(), block.start, []
+        while at < block.stop:
+            found.append(at)
+            at = steps[at - first]
+        taken[found] = True
+    return taken
+
+
+@dataclass(frozen=True)
+class Tiles(Columns):
+    """What happened in equal parts of the time, by label: one entry per tile and label that occurs in it.
+
+    `time` is how long events of the label ran in the tile, and `count` how many of them began in it.
+    Sorted by (tile, label).
+    """
+
+    tile: Array
+    label: Array
+    time: Array
+    count: Array
+
+
+def cut_into_tiles(start: Array, end: Array, label: Array, first: int, width: int) -> Tiles:
+    """Return events that do not overlap as tiles of `width` ns, the first of which begins at `first`.
+
+    The events are in the order of their starts. What begins before the first tile counts as begun in it.
+    """
+    parts = [
+        _cut(start[block], end[block], label[block], first, width) for block in blocks(len(start))
+    ]
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        return Tiles(nothing, nothing, nothing, nothing)
+    names = ("tile", "label", "time", "count")
+    return _summed(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def _cut(start: Array, end: Array, label: Array, first: int, width: int) -> Tiles:
+    low = np.maximum(start - first, 0) // width
+    high = np.maximum((end - 1 - first) // width, low)
+    event, tile = expand_ranges(low, high - low + 1)
+    edge = first + tile * width
+    begun, ended = np.maximum(start[event], edge), np.minimum(end[event], edge + width)
+    time = np.maximum(ended - begun, 0)
+    return _summed(tile, label[event], time, (tile == low[event]).astype(np.int64))
+
+
+def _summed(tile: Array, label: Array, time: Array, count: Array) -> Tiles:
+    number, (tiles, labels) = factorize(tile, label)
+    return Tiles(tiles, labels, sums(number, time, len(tiles)), sums(number, count, len(tiles)))
+
+
+def coarser(tiles: Tiles, factor: int) -> Tiles:
+    """Return tiles `factor` times as wide."""
+    return _summed(tiles.tile // factor, tiles.label, tiles.time, tiles.count)
+
+
+def dominating(tiles: Tiles) -> tuple[Tiles, Array, Array]:
+    """Return of each tile the entry of the label with most time, and the time and count of all labels.
+
+    Of labels with the same time, that of which more events began, then the first.
+    """
+    number, (each,) = factorize(tiles.tile)
+    order = np.lexsort((tiles.label, -tiles.count, -tiles.time, tiles.tile))
+    best = order[np.flatnonzero(np.diff(tiles.tile[order], prepend=-1))]
+    total = sums(number, tiles.time, len(each)), sums(number, tiles.count, len(each))
+    return tiles.take(best), *total
