@@ -25,6 +25,7 @@ from small_store import (
 )
 
 from nsysconv import api
+from nsysconv.errors import UsageError
 
 ROWS: tuple[Row, ...] = (
     Range(0, 100, "step"),
@@ -131,3 +132,55 @@ def test_names_of_kernels_are_spelled_as_asked(tmp_path: Path) -> None:
         short, mangled = ([row["name"] for row in profile.report("timeline_events", names=names).rows()]
                           for names in ("short", "mangled"))  # fmt: skip
     assert (short, mangled) == (["b", "c"], ["_Zb", "c"])
+
+
+def test_an_event_is_numbered_among_its_kind_in_the_order_of_rows() -> None:
+    rows = (
+        Kernel(50, 60, 2, name="late"),
+        Kernel(10, 20, 1, name="early"),
+        Call(45, 46, 2),
+        Call(None, None),
+        Call(5, 6, 1),
+    )
+    found = {(row["kind"], row["start_ns"]): row for row in answers("timeline_events", *rows)}
+    ids = {key: row["id"] for key, row in found.items()}
+    # The second call has no time, and is the second all the same.
+    assert ids == {("kernel", 50): 1, ("kernel", 10): 2, ("api_call", 45): 1, ("api_call", 5): 3}
+    launched_by = {key: row["call_id"] for key, row in found.items()}
+    assert launched_by == {
+        ("kernel", 50): 1,
+        ("kernel", 10): 3,
+        ("api_call", 45): None,
+        ("api_call", 5): None,
+    }
+
+
+def names_in(parts: str, *rows: Row) -> list[str]:
+    return [row["name"] for row in answers(f"timeline_events:parts={parts}", *rows)]
+
+
+def test_only_what_runs_in_parts_of_the_time() -> None:
+    rows = [Kernel(at, at + 10, name=f"k{at}") for at in range(0, 100, 10)]
+    # 20 begins where the first part ends; 70 ends where the second begins.
+    assert names_in("10:20,80:81", *rows) == ["k10", "k80"]
+    assert names_in("15:25", *rows) == ["k10", "k20"]
+    assert names_in("80:81,5:6,4:7", *rows) == ["k0", "k80"]
+
+
+def test_with_what_launched_it_and_what_that_lies_in() -> None:
+    rows = (
+        Range(1, 100, "step"),
+        Operator(5, 30, "aten::mm"),
+        Operator(40, 50, "aten::add"),  # launched nothing in the part
+        Call(10, 15, 1, name="cudaLaunchKernel"),
+        Call(10, 15, 9, name="cudaFree", tid=77),  # at the same time on another thread
+        Kernel(500, 510, 1, name="gemm"),
+        Kernel(600, 610, name="other"),
+    )
+    assert names_in("505:506", *rows) == ["step", "aten::mm", "cudaLaunchKernel", "gemm"]
+
+
+@pytest.mark.parametrize("parts", ["5", "5:5", "9:3", "a:b", "1:2:3", "1:2,", "1:99999999999999999999"])
+def test_parts_that_are_no_times_are_an_error(parts: str) -> None:
+    with opened(*ROWS) as profile, pytest.raises(UsageError, match="parts="):
+        profile.report(f"timeline_events:parts={parts}")

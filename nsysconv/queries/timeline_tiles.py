@@ -63,7 +63,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     named = labels(timeline, request)
     first, last = extent(timeline, request) or (0, 1)
     width = max(-(-(last - first) // bins), 1)
-    tracks, left_out = _tracks(timeline, request, named, first, width)
+    tracks, left_out = _tracks(timeline, request, named, (first, last), width)
     levels = [(width, tracks)]
     for _ in range(level_count - 1):
         wide, finer = levels[0]
@@ -135,7 +135,7 @@ class _Track:
 
 
 def _tracks(
-    timeline: Timeline, request: Request, named: Labels, first: int, width: int
+    timeline: Timeline, request: Request, named: Labels, ends: tuple[int, int], width: int
 ) -> tuple[list[_Track], int]:
     # And how many events no row has room for.
     tracks, left_out = [], 0
@@ -144,7 +144,8 @@ def _tracks(
         left_out += int(np.count_nonzero(in_row == NO_ROW))
         for row in range(int(in_row.max()) + 1):
             mine = events.take(in_row == row)
-            tiles = cut_into_tiles(mine.start, mine.end, mine.label, first, width)
+            start, end = np.maximum(mine.start, ends[0]), np.minimum(mine.end, ends[1])
+            tiles = cut_into_tiles(start, end, mine.label, ends[0], width)
             tracks.append(_Track(lane, row, tiles))
     return tracks, left_out
 

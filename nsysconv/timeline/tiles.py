@@ -64,7 +64,7 @@ class Tiles(Columns):
 def cut_into_tiles(start: Array, end: Array, label: Array, first: int, width: int) -> Tiles:
     """Return events that do not overlap as tiles of `width` ns, the first of which begins at `first`.
 
-    The events are in the order of their starts. What begins before the first tile counts as begun in it.
+    The events are in the order of their starts, and none begins before the first tile.
     """
     parts = [
         _cut(start[block], end[block], label[block], first, width) for block in blocks(len(start))
@@ -77,7 +77,7 @@ def cut_into_tiles(start: Array, end: Array, label: Array, first: int, width: in
 
 
 def _cut(start: Array, end: Array, label: Array, first: int, width: int) -> Tiles:
-    low = np.maximum(start - first, 0) // width
+    low = (start - first) // width
     high = np.maximum((end - 1 - first) // width, low)
     event, tile = expand_ranges(low, high - low + 1)
     edge = first + tile * width

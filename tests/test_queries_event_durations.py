@@ -1,0 +1,80 @@
+"""event_durations: how many events of a name took how long, and which is the longest of each length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from small_store import Call, Kernel, Memcpy, Operator, Range, Row, answers, opened
+
+SHOWN = ("kind", "name", "bucket_min_ns", "event_count", "event_sum_ns", "max_id", "max_start_ns")
+
+
+def durations(*rows: Row, **options: Any) -> list[tuple[Any, ...]]:
+    found = answers("event_durations", *rows, **options)
+    return [tuple(row[name] for name in SHOWN) for row in found]
+
+
+def test_events_are_counted_by_name_and_length() -> None:
+    rows = (
+        Kernel(10, 14, name="a"),  # kernel:1
+        Kernel(20, 27, name="a"),  # kernel:2, the longest of 4 to 7 ns
+        Kernel(30, 38, name="a"),
+        Kernel(40, 40, name="b"),
+        Memcpy(50, 51, direction="HtoD"),
+    )
+    assert durations(*rows) == [
+        ("kernel", "a", 4, 2, 11, 2, 20),
+        ("kernel", "a", 8, 1, 8, 3, 30),
+        ("kernel", "b", 0, 1, 0, 4, 40),
+        ("memcpy", "[memcpy HtoD]", 1, 1, 1, 1, 50),
+    ]
+
+
+def test_names_of_a_kind_come_by_their_time() -> None:
+    rows = (Kernel(10, 11, name="a"), Kernel(20, 29, name="b"), Range(1, 99, "r"), Call(1, 50))
+    assert [(row[0], row[1]) for row in durations(*rows)] == [
+        ("kernel", "b"),
+        ("kernel", "a"),
+        ("api_call", "cudaLaunchKernel"),
+        ("range", "r"),
+    ]
+
+
+def test_of_several_as_long_the_earliest_is_named() -> None:
+    rows = (Kernel(50, 55, name="a", stream=1), Kernel(20, 25, name="a", stream=2))
+    (row,) = answers("event_durations", *rows)
+    assert (row["max_id"], row["max_start_ns"], row["stream_id"]) == (2, 20, 2)
+
+
+def test_ranges_and_operators_are_of_their_group() -> None:
+    rows = (
+        Kernel(1, 2),
+        Range(10, 20, "aten::add, op_id = 1"),
+        Range(30, 40, "aten::add, op_id = 2"),
+        Operator(10, 12, "aten::mul"),
+    )
+    assert [row[:4] for row in durations(*rows)[1:]] == [
+        ("range", "aten::add", 8, 2),
+        ("operator", "aten::mul", 2, 1),
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**5), st.sampled_from("ab"),
+                          st.integers(1, 3)), min_size=1, max_size=30))  # fmt: skip
+def test_buckets_equal_a_count_of_the_events(events: list[tuple[int, int, str, int]]) -> None:
+    rows = [Kernel(at, at + dur, name=name, stream=lane) for at, dur, name, lane in events]
+    with opened(*rows) as profile:
+        listed = profile.report("timeline_events").rows()
+        found = profile.report("event_durations").rows()
+    assert sum(row["event_count"] for row in found) == len(events)
+    for row in found:
+        low = row["bucket_min_ns"]
+        mine = [e for e in listed if e["name"] == row["name"]
+                and low <= e["dur_ns"] < max(2 * low, 1)]  # fmt: skip
+        longest = max(mine, key=lambda event: (event["dur_ns"], -event["start_ns"]))
+        assert row["event_count"] == len(mine)
+        assert row["event_sum_ns"] == sum(event["dur_ns"] for event in mine)
+        assert (row["max_ns"], row["max_start_ns"]) == (longest["dur_ns"], longest["start_ns"])
+        assert row["max_id"] in [e["id"] for e in mine if e["start_ns"] == longest["start_ns"]]
