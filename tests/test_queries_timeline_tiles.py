@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import PID, STREAM, TID, Call, Kernel, Memcpy, Operator, Range, Row, answers, opened
+from small_store import TID, Call, Kernel, Memcpy, Operator, Range, Row, answers, opened
 
 from nsysconv.errors import UsageError
 from nsysconv.queries.timeline_tiles import FACTOR, MOST_ROWS
@@ -23,8 +22,8 @@ def tiles(*rows: Row, bins: int = 4, levels: int = 1, **options: Any) -> list[di
 
 def test_a_tile_says_how_long_it_was_busy_and_with_what() -> None:
     # From 0 to 40 ns in four tiles of 10. `a` runs 8 of the first and 6 of the second, where `b` runs 4.
-    rows = (Kernel(2, 16, name="a"), Kernel(16, 20, name="b"), Kernel(30, 40, name="b"), Range(0, 40, "r"))
-    found = [row for row in tiles(*rows) if row["kind"] == "kernel"]
+    kernels = (Kernel(2, 16, name="a"), Kernel(16, 20, name="b"), Kernel(30, 40, name="b"))
+    found = [row for row in tiles(*kernels, Range(0, 40, "r")) if row["kind"] == "kernel"]
     shown = ("start_ns", "dur_ns", "busy_ns", "event_count", "name", "name_ns")
     assert [tuple(row[name] for name in shown) for row in found] == [
         (0, 10, 8, 1, "a", 8),

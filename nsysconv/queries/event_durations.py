@@ -23,6 +23,7 @@ from nsysconv.queries.event_lanes import (
     KINDS,
     Lane,
     LaneEvents,
+    event_ids,
     labels,
     lanes,
 )
@@ -85,7 +86,11 @@ def compute(timeline: Timeline, request: Request) -> Result:
         "bucket_min_ns": [1 << (power - 1) if power else 0 for _, power, _ in shown],
         "event_count": [bucket.count for *_, bucket in shown],
         "event_sum_ns": [bucket.time for *_, bucket in shown],
-        "max_id": [bucket.place + 1 for *_, bucket in shown],
+        "max_id": event_ids(
+            timeline,
+            named.kinds[[label for label, *_ in shown]],
+            np.array([bucket.place for *_, bucket in shown], np.int64),
+        ),
         "max_ns": [bucket.longest for *_, bucket in shown],
         "max_start_ns": [bucket.start for *_, bucket in shown],
         "pid": [lane.pid for lane in lanes_of if lane],

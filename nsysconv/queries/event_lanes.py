@@ -23,7 +23,7 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Request
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import shown_operators, shown_ranges
-from nsysconv.timeline.arrays import Columns, by_group, distinct, factorize, take
+from nsysconv.timeline.arrays import Columns, by_group, distinct, factorize, indices, take
 from nsysconv.timeline.events import OpKind, Spans, call_rows
 from nsysconv.timeline.timeline import Timeline
 
@@ -77,7 +77,7 @@ class Lane:
 class LaneEvents(Columns):
     """Events of one lane by their starts; of those that start together the longest comes first.
 
-    `label` numbers the labels of `Labels`; `place` is the place among the rows of the kind's table.
+    `label` numbers the labels of `Labels`; of `place`, `event_ids` makes ids.
     """
 
     start: Array
@@ -147,6 +147,15 @@ def lanes(timeline: Timeline, request: Request, named: Labels) -> Iterator[tuple
     yield from _threads(timeline, request, named)
 
 
+def event_ids(timeline: Timeline, kinds: Array, places: Array) -> Array:
+    """Return the ids of events by their kinds and places: their numbers among the profile's of the kind."""
+    ids = places.astype(np.int64) + 1
+    of_calls = kinds == _CALL
+    if of_calls.any():  # whose places are those in Timeline.calls
+        ids[of_calls] = call_rows(timeline.profile, timeline.calls)[places[of_calls]] + 1
+    return ids
+
+
 def _streams(
     timeline: Timeline, request: Request, named: Labels
 ) -> Iterator[tuple[Lane, LaneEvents]]:
@@ -181,10 +190,9 @@ def _threads(
     places: dict[int, Mapping[tuple[int, int], Array]] = {
         kind: _by_thread(each) for kind, each in spans.items()
     }
-    shown = np.flatnonzero(timeline.calls_in_slice)
+    shown = indices(timeline.calls_in_slice)
     of_calls = by_group(take(calls.thread, shown), len(calls.threads), shown)
     places[_CALL] = dict(zip(calls.threads, of_calls, strict=True))
-    rows_of_calls = call_rows(timeline.profile, calls)
     for pid, tid in sorted({key for by_thread in places.values() for key in by_thread}):
         parts_here = []
         # What holds others comes first, so that of events that start together it stays before them.
@@ -194,11 +202,11 @@ def _threads(
                 continue
             if kind == _CALL:
                 label = named.of(kind, calls.name_id[mine])
-                parts_here.append((calls.start[mine], calls.end[mine], label, rows_of_calls[mine]))
+                parts_here.append((calls.start[mine], calls.end[mine], label, mine))
             else:
                 each = spans[kind].take(mine)
                 label = named.of(kind, each.name)
-                parts_here.append((each.start, each.end, label, each.row))
+                parts_here.append((each.start, each.end, label, each.row.astype(np.int32)))
         if parts_here:
             columns = (np.concatenate(column) for column in zip(*parts_here, strict=True))
             yield Lane(pid, MISSING, MISSING, tid), _ordered(*columns)
@@ -212,11 +220,12 @@ def _by_thread(spans: Spans) -> dict[tuple[int, int], Array]:
 
 def _ordered(start: Array, end: Array, label: Array, place: Array) -> LaneEvents:
     events = LaneEvents(start, end, label, place)
-    earlier = start[1:] < start[:-1]
-    longer = (start[1:] == start[:-1]) & (end[1:] > end[:-1])
-    if not (earlier | longer).any():
-        return events
-    return events.take(np.lexsort((-end, start)))
+    if (start[1:] < start[:-1]).any():
+        events = events.take(np.argsort(start, kind="stable").astype(np.int32))
+    start, end = events.start, events.end
+    if ((start[1:] == start[:-1]) & (end[1:] > end[:-1])).any():
+        events = events.take(np.lexsort((-end, start)).astype(np.int32))
+    return events
 
 
 def _spans_of(timeline: Timeline, request: Request) -> dict[int, Spans]:

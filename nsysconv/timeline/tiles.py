@@ -101,8 +101,13 @@ def dominating(tiles: Tiles) -> tuple[Tiles, Array, Array]:
 
     Of labels with the same time, that of which more events began, then the first.
     """
-    number, (each,) = factorize(tiles.tile)
-    order = np.lexsort((tiles.label, -tiles.count, -tiles.time, tiles.tile))
-    best = order[np.flatnonzero(np.diff(tiles.tile[order], prepend=-1))]
-    total = sums(number, tiles.time, len(each)), sums(number, tiles.count, len(each))
+    first = np.flatnonzero(np.diff(tiles.tile, prepend=-1))
+    if not len(first):
+        return tiles, tiles.time, tiles.count
+    size = np.diff(first, append=len(tiles))
+    longest = tiles.time == np.repeat(np.maximum.reduceat(tiles.time, first), size)
+    count = np.where(longest, tiles.count, -1)
+    best = np.flatnonzero(count == np.repeat(np.maximum.reduceat(count, first), size))
+    best = best[np.flatnonzero(np.diff(tiles.tile[best], prepend=-1))]
+    total = np.add.reduceat(tiles.time, first), np.add.reduceat(tiles.count, first)
     return tiles.take(best), *total
