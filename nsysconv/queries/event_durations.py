@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nsysconv.codes import COMMUNICATION
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PROFILE,
@@ -29,12 +30,21 @@ from nsysconv.queries.event_lanes import (
 )
 from nsysconv.report import Column, Unit
 from nsysconv.timeline.arrays import counts, factorize, sums
+from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.kernel_categories import rules
 from nsysconv.timeline.timeline import Timeline
 
 COLUMNS = (
     PROFILE,
     KIND,
     key_column("name", "What they are called; ranges and operators by their group."),
+    Column(
+        "time_class",
+        Unit.TEXT,
+        "The class of the time account that their time is of: computation, communication, memcpy, "
+        "memset or migration; null: not on a GPU.",
+        brief=False,
+    ),
     Column(
         "bucket_min_ns",
         Unit.NS,
@@ -83,6 +93,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     values: dict[str, Any] = {
         "kind": [KINDS[kinds[label]] for label, *_ in shown],
         "name": [named.texts[label] for label, *_ in shown],
+        "time_class": [_time_class(kinds[label], named.texts[label]) for label, *_ in shown],
         "bucket_min_ns": [1 << (power - 1) if power else 0 for _, power, _ in shown],
         "event_count": [bucket.count for *_, bucket in shown],
         "event_sum_ns": [bucket.time for *_, bucket in shown],
@@ -108,6 +119,14 @@ EVENT_DURATIONS = Query(
     columns=COLUMNS,
     compute=compute,
 )
+
+
+def _time_class(kind: int, name: str) -> str | None:
+    if kind >= len(OpKind):
+        return None
+    if kind == OpKind.KERNEL and rules(None).until(COMMUNICATION).category(name) == COMMUNICATION:
+        return COMMUNICATION
+    return "computation" if kind in (OpKind.KERNEL, OpKind.GRAPH) else KINDS[kind]
 
 
 def _add(buckets: dict[tuple[int, int], _Bucket], lane: Lane, events: LaneEvents) -> None:

@@ -148,7 +148,7 @@ def lanes(timeline: Timeline, request: Request, named: Labels) -> Iterator[tuple
 
 
 def event_ids(timeline: Timeline, kinds: Array, places: Array) -> Array:
-    """Return the ids of events by their kinds and places: their numbers among the profile's of the kind."""
+    """Return the ids of events by their kinds and places."""
     ids = places.astype(np.int64) + 1
     of_calls = kinds == _CALL
     if of_calls.any():  # whose places are those in Timeline.calls

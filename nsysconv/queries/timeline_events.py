@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.event_lanes import FACTS, KIND, LANE_COLUMNS
 from nsysconv.report import MISSING, Column, Unit
-from nsysconv.timeline.annotations import operators, ranges
+from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import by_group, distinct, factorize, indices, take
 from nsysconv.timeline.events import OpKind, Spans, call_rows
 from nsysconv.timeline.intervals import Union, union
@@ -33,6 +33,12 @@ COLUMNS = (
     Column("start_ns", Unit.NS, "When it began.", key=True),
     duration_column("dur_ns", "How long it took."),
     Column("name", Unit.TEXT, "What it is called; what has no name stands in brackets."),
+    Column(
+        "group",
+        Unit.TEXT,
+        "The name under which other reports have it: of ranges and operators that of their group.",
+        brief=False,
+    ),
     Column(
         "call_id",
         Unit.ID,
@@ -50,8 +56,8 @@ class _Events:
     """The events of one kind that are shown, by their starts, of `count` in all.
 
     `device` and `stream` are MISSING for what is on no GPU, `tid` for what is on one, `call_id` for what
-    no call launched. `names` returns the names of the events at these indices: only those that are shown
-    are looked up.
+    no call launched. `names` and, where they differ, `groups` return the names of the events at these
+    indices: only those that are shown are looked up.
     """
 
     count: int
@@ -66,6 +72,7 @@ class _Events:
     kinds: Sequence[str]
     kind: Array
     names: Callable[[Array], Sequence[str]]
+    groups: Callable[[Array], Sequence[str]] | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -83,20 +90,21 @@ def compute(timeline: Timeline, request: Request) -> Result:
     parts = [
         _operations(timeline, shown, request),
         _calls(timeline, shown, request.limit),
-        _spans(timeline, shown, ranges(timeline), "range", request.limit),
-        _spans(timeline, shown, operators(timeline), "operator", request.limit),
+        _spans(timeline, shown, "range", request),
+        _spans(timeline, shown, "operator", request),
     ]
     names = ("start", "end", "device", "stream", *_COPIED)
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     starts, ends = columns["start"], columns["end"]
     order = np.lexsort((-ends, starts))[: request.limit or None]
-    kinds, texts = np.empty((2, len(order)), object)
+    kinds, texts, groups = np.empty((3, len(order)), object)
     first = 0
     for part in parts:
         rows = np.flatnonzero((order >= first) & (order < first + len(part)))
         events = order[rows] - first
         kinds[rows] = np.array(part.kinds, object)[part.kind[events]]
         texts[rows] = np.array(part.names(events), object)
+        groups[rows] = np.array(part.groups(events), object) if part.groups else texts[rows]
         first += len(part)
     copied = {name: columns[name][order] for name in _COPIED}
     pid, tid = copied["pid"], copied["tid"]
@@ -111,6 +119,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         "start_ns": starts[order],
         "dur_ns": (ends - starts)[order],
         "name": texts.tolist(),
+        "group": groups.tolist(),
     }
     return Result(values, sum(part.count for part in parts))
 
@@ -295,17 +304,25 @@ def _calls(timeline: Timeline, shown: _Shown, limit: int) -> _Events:
     )
 
 
-def _spans(timeline: Timeline, shown: _Shown, spans: Spans, kind: str, limit: int) -> _Events:
-    mask = shown.spans(spans)
-    which = spans.take(_first(mask, spans.start, limit))
-    return _on_host(
-        kind,
-        int(np.count_nonzero(mask)),
-        (which.start, which.end),
-        (which.pid, which.tid),
-        which.row,
-        lambda events: [which.names[i] for i in which.name[events].tolist()],
+def _spans(timeline: Timeline, shown: _Shown, kind: str, request: Request) -> _Events:
+    spans, grouped = (
+        (ranges(timeline), shown_ranges(timeline, request.range_names))
+        if kind == "range"
+        else (operators(timeline), shown_operators(timeline, request.range_names))
     )
+    mask = shown.spans(spans)
+    order = _first(mask, spans.start, request.limit)
+    which, group = spans.take(order), grouped.name[order]
+
+    def names(events: Array) -> list[str]:
+        return [which.names[i] for i in which.name[events].tolist()]
+
+    def groups(events: Array) -> list[str]:
+        return [grouped.names[i] for i in group[events].tolist()]
+
+    times, threads = (which.start, which.end), (which.pid, which.tid)
+    found = _on_host(kind, int(np.count_nonzero(mask)), times, threads, which.row, names)
+    return replace(found, groups=groups)
 
 
 def _on_host(

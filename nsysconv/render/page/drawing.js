@@ -11,8 +11,15 @@ const drawing = (() => {
   function colours() {
     const style = getComputedStyle(document.documentElement);
     const of = (name) => style.getPropertyValue(name).trim();
-    return { bg: of("--bg"), fg: of("--fg"), quiet: of("--quiet"), line: of("--line"), card: of("--card"),
+    return { of, bg: of("--bg"), fg: of("--fg"), quiet: of("--quiet"), line: of("--line"), card: of("--card"),
       series: [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => of(`--s${i}`)) };
+  }
+
+  // A colour, `#rrggbb`, so much of it over another.
+  function mix(colour, under, share) {
+    const parts = (text) => (text.length < 7 ? text.replace(/\w/g, "$&$&") : text).match(/\w\w/g).map((n) => parseInt(n, 16));
+    const [over, below] = [parts(colour), parts(under)];
+    return `rgb(${over.map((n, i) => Math.round(n * share + below[i] * (1 - share))).join(" ")})`;
   }
 
   // As wide as what it is in, with nothing on it; returns that width, 0 where it is not shown.
@@ -47,5 +54,5 @@ const drawing = (() => {
     }
   }
 
-  return { duration, colours, clear, write, keep_drawn };
+  return { duration, colours, mix, clear, write, keep_drawn };
 })();

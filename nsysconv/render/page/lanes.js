@@ -1,183 +1,266 @@
-// The time line: lanes of events on a canvas, moved and zoomed by mouse, touch and keys.
+// The time line: moved, zoomed, searched and measured by mouse, touch and keys; its state is in the address.
 (() => {
   "use strict";
   const source = document.getElementById("lanes-data");
   if (!source) return;
-  const data = JSON.parse(source.textContent);
-  const box = document.getElementById("lanes"), canvas = document.getElementById("lanes-canvas");
-  const status = document.getElementById("lanes-event"), span = document.getElementById("lanes-span");
-  const ROW = 17, GAP = 9, HEAD = 16, TOP = 24, DEEPEST = 24;
-  const pen = canvas.getContext("2d"), { duration } = drawing;
+  const data = lanes_data.decode(JSON.parse(source.textContent));
+  const part = (name) => document.getElementById(name ? `lanes-${name}` : "lanes");
+  const box = part(""), canvas = part("canvas"), scroller = part("scroll"), status = part("event");
+  const { duration } = drawing, exact = (ns) => `${ns.toLocaleString("en")} ns`;
+  const share = (some, all) => `${(100 * some / Math.max(all, 1)).toFixed(1)} %`;
+  const element = (name, properties, ...inside) => {
+    const made = Object.assign(document.createElement(name), properties);
+    made.append(...inside);
+    return made;
+  };
 
-  // Each lane is some rows of events that do not overlap, so that what is visible of a row can be
-  // found by halving.
-  const lanes = data.order.map((number) => ({ label: data.lanes[number], rows: [], number }));
-  const lane_of = [];
-  lanes.forEach((lane) => { lane_of[lane.number] = lane; });
-  let at = data.first, last = data.first, left_out = 0;
-  data.lane.forEach((number, i) => {
-    at += i ? data.start[i] : 0;
-    const event = { start: at, end: at + data.dur[i], name: data.name[i], kind: data.kind[i] };
-    last = Math.max(last, event.end);
-    const rows = lane_of[number].rows;
-    let row = rows.find((each) => each[each.length - 1].end <= event.start);
-    if (!row && rows.length < DEEPEST) rows.push(row = []);
-    if (row) row.push(event); else left_out++;
-  });
-  let height = TOP;
-  for (const lane of lanes) {
-    lane.top = height;
-    height += HEAD + lane.rows.length * ROW + GAP;
-  }
-  const whole = [data.first, Math.max(last, data.first + 1)];
-  let [low, high] = whole, chosen = null, width = 0;
-
-  const x_of = (time) => (time - low) / (high - low) * width;
-  const time_at = (x) => low + x / width * (high - low);
-
-  function first_after(row, time) {
-    let from = 0, to = row.length;
-    while (from < to) {
-      const middle = (from + to) >> 1;
-      if (row[middle].end <= time) from = middle + 1; else to = middle;
-    }
-    return from;
-  }
-
-  // Kernels, ranges and operators by name, so that the eye finds them again; the rest by kind.
-  function series(event) {
-    const kind = data.kinds[event.kind];
-    if (kind === "memcpy") return 1;
-    if (kind === "migration") return 3;
-    if (kind === "memset") return 5;
-    if (kind === "api_call") return 7;
-    return [0, 2, 4, 6, 8][event.name % 5];
-  }
+  const whole = [data.first, Math.max(data.last, data.first + 1)];
+  const view = { low: whole[0], high: whole[1], width: 0, height: 0, scroll: 0, chosen: null, marked: null,
+    measured: null, most: 0 };
+  const full_height = lanes_view.arrange(data.lanes);
+  let pointer = null, waiting = false;
 
   function draw() {
-    const paint = drawing.colours();
-    width = drawing.clear(canvas, height, paint);
+    waiting = false;
+    const paint = drawing.colours(), height = Math.min(full_height, Math.max(Math.round(innerHeight * 0.75), 200));
+    part("height").style.height = `${full_height}px`;
+    const width = drawing.clear(canvas, height, paint);
     if (!width) return;
-    ruler(paint);
-    for (const lane of lanes) {
-      pen.fillStyle = paint.quiet;
-      pen.font = "600 11px system-ui, sans-serif";
-      pen.fillText(lane.label, 4, lane.top + 11);
-      pen.font = "11px system-ui, sans-serif";
-      lane.rows.forEach((row, depth) => draw_row(row, lane.top + HEAD + depth * ROW, paint));
-    }
-    span.textContent = `${duration(high - low)} from ${duration(low)}`
-      + (left_out ? `; ${left_out} events nest too deeply to be drawn` : "");
+    Object.assign(view, { width, height, scroll: scroller.scrollTop });
+    const { drawn, is_coarse } = lanes_view.draw(canvas, data, view);
+    canvas.dataset.drawn = drawn;
+    part("span").textContent = `${duration(view.high - view.low)} from ${duration(view.low)}`
+      + (data.left_out ? `; ${data.left_out} events nest too deeply to be drawn` : "");
+    limits(is_coarse);
+  }
+  const redraw = () => {
+    if (!waiting) requestAnimationFrame(draw);
+    waiting = true;
+  };
+
+  // Where the page has no single events: how to get them.
+  function limits(is_coarse) {
+    const range = `${Math.floor(view.low)}:${Math.ceil(view.high)}`;
+    part("limit").replaceChildren(...is_coarse ? [
+      "Single events of this part are not in this page. ",
+      element("code", { textContent: `nsysconv report ${data.target} -o part.html --time ${range}` }),
+      " makes the page of it; ",
+      element("code", { textContent: `nsysconv export ${data.target} -o part.json --to chrome --time ${range}` }),
+      " a trace for Perfetto.",
+    ] : []);
   }
 
-  function ruler(paint) {
-    const room = (high - low) * 110 / width, power = 10 ** Math.floor(Math.log10(room));
-    const step = [1, 2, 5, 10].map((n) => n * power).find((each) => each >= room);
-    pen.font = "11px system-ui, sans-serif";
-    for (let time = Math.ceil(low / step) * step; time <= high; time += step) {
-      pen.fillStyle = paint.line;
-      pen.fillRect(x_of(time), 0, 1, height);
-      pen.fillStyle = paint.quiet;
-      pen.fillText(duration(time), x_of(time) + 3, 11);
-    }
-  }
-
-  function draw_row(row, y, paint) {
-    let drawn = -1;
-    for (let i = first_after(row, low); i < row.length && row[i].start < high; i++) {
-      const event = row[i], left = Math.max(x_of(event.start), -2), right = Math.min(x_of(event.end), width + 2);
-      // Where several share a pixel, one is enough.
-      if (right <= drawn && event !== chosen) continue;
-      drawn = Math.max(left + 1, right);
-      pen.fillStyle = paint.series[series(event)];
-      pen.fillRect(left, y, Math.max(right - left - (right - left > 3 ? 0.5 : 0), 1), ROW - 2);
-      if (event === chosen) {
-        pen.strokeStyle = paint.fg;
-        pen.lineWidth = 2;
-        pen.strokeRect(left, y, Math.max(right - left, 2), ROW - 2);
-      }
-      if (right - left > 34) {
-        pen.fillStyle = paint.bg;
-        drawing.write(pen, data.names[event.name], left, y, right - left - 2, ROW);
-      }
-    }
-  }
+  // -- moving
 
   function show(from, to) {
-    const most = whole[1] - whole[0], length = Math.min(Math.max(to - from, 20), most);
-    low = Math.min(Math.max(from, whole[0]), whole[1] - length);
-    high = low + length;
-    requestAnimationFrame(draw);
+    const length = Math.min(Math.max(to - from, 20), whole[1] - whole[0]);
+    view.low = Math.min(Math.max(from, whole[0]), whole[1] - length);
+    view.high = view.low + length;
+    redraw();
+    remember();
   }
-
+  const time_at = (x) => view.low + x / view.width * (view.high - view.low);
+  const x_of = (time) => (time - view.low) / (view.high - view.low) * view.width;
   function zoom(factor, x) {
     const middle = time_at(x);
-    show(middle - (middle - low) * factor, middle + (high - middle) * factor);
+    show(middle - (middle - view.low) * factor, middle + (view.high - middle) * factor);
   }
-
-  const move = (share) => show(low + (high - low) * share, high + (high - low) * share);
-
-  function choose(event, lane) {
-    chosen = event;
-    if (!event) return;
-    status.textContent = `${data.kinds[event.kind].replace("_", " ")} on ${lane.label}: `
-      + `${data.names[event.name]}, ${duration(event.end - event.start)} from ${event.start.toLocaleString("en")} ns`;
-    requestAnimationFrame(draw);
+  // About the pointer, else about what is chosen, else about the middle.
+  function zoom_by_key(factor) {
+    const { chosen, width } = view, middle = chosen ? x_of((chosen.start + chosen.end) / 2) : -1;
+    zoom(factor, pointer !== null ? pointer : middle >= 0 && middle <= width ? middle : width / 2);
   }
-
-  function event_at(x, y) {
-    for (const lane of lanes) {
-      const row = lane.rows[Math.floor((y - lane.top - HEAD) / ROW)];
-      if (!row || y < lane.top + HEAD) continue;
-      const near = (high - low) / width * 2, i = first_after(row, time_at(x) - near);
-      if (i < row.length && row[i].start <= time_at(x) + near) return [row[i], lane];
+  const move = (by) => show(view.low + (view.high - view.low) * by, view.high + (view.high - view.low) * by);
+  function fit(from, to) {
+    const room = Math.max((to - from) * 0.4, 10);
+    show(from - room, to + room);
+  }
+  function reveal(event) {
+    const top = event.lane.top + Math.max(event.row, 0) * lanes_view.ROW;
+    if (top < scroller.scrollTop || top + 40 > scroller.scrollTop + scroller.clientHeight) {
+      scroller.scrollTop = top - lanes_view.TOP;
     }
-    return [null, null];
   }
+
+  // -- the address: `#time=FROM:TO&event=kernel:5`
+
+  let remembering = 0;
+  function remember() {
+    clearTimeout(remembering);
+    remembering = setTimeout(() => {
+      const is_whole = view.low === whole[0] && view.high === whole[1];
+      const parts = is_whole ? [] : [`time=${Math.round(view.low)}:${Math.round(view.high)}`];
+      if (view.chosen && view.chosen.id) parts.push(`event=${view.chosen.id}`);
+      const is_own = /^#(time|event)=/.test(location.hash);
+      if (parts.length || is_own) history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : "#lanes");
+    }, 250);
+  }
+  function follow() {
+    const asked = Object.fromEntries(location.hash.slice(1).split("&").map((each) => each.split("=")));
+    const time = /^(-?\d+):(-?\d+)$/.exec(asked.time || ""), event = data.by_id.get(asked.event);
+    if (!time && !event) return;
+    if (event) choose(event);
+    if (time) show(+time[1], +time[2]); else fit(event.start, event.end);
+    if (event) reveal(event);
+    box.scrollIntoView({ block: "start" });
+    canvas.focus({ preventScroll: true });
+  }
+  addEventListener("hashchange", follow);
+
+  // -- what is said of the chosen one
+
+  function choose(event) {
+    if (event === view.chosen) return;
+    view.chosen = event;
+    if (!event) return;
+    status.replaceChildren(...(event.tile ? tile_words(event) : event_words(event)));
+    redraw();
+    remember();
+  }
+  const kind_of = (label) => data.kinds[label.kind];
+  function tile_words(tile) {
+    const count = `${tile.count.toLocaleString("en")} event${tile.count === 1 ? "" : "s"}`;
+    return [element("p", { textContent: `${tile.lane.name}, ${duration(tile.end - tile.start)} from `
+      + `${exact(tile.start)}: busy for ${share(tile.busy, tile.end - tile.start)}, ${count} began; most time: `
+      + `${kind_of(tile.label)} ${tile.label.text}, ${duration(tile.most)}` }), ...name_words(tile)];
+  }
+  function event_words(event) {
+    const said = [element("p", { textContent: `${kind_of(event.label)} on ${event.lane.name}: ${event.text}, `
+      + `${duration(event.end - event.start)} from ${exact(event.start)}` })];
+    const more = [], call = data.by_id.get(event.call);
+    if (call) {
+      more.push(`launched by ${call.text} on ${call.lane.name}, called ${duration(event.start - call.start)} before`);
+      if (event.start >= call.end) more.push(`waited ${duration(event.start - call.end)} after the call`);
+    }
+    const launched = data.launched.get(event.id) || [];
+    if (launched.length) {
+      const first = launched[0];
+      more.push(`launched ${launched.length > 1 ? `${launched.length} operations, first ` : ""}${first.text}, `
+        + `which began ${duration(first.start - event.start)} after the call`);
+    }
+    const outer = event.alone ? [] : lanes_data.around(call && !call.alone ? call : event);
+    const named = (kind) => outer.filter((each) => data.ids[each.label.kind] === kind).map((each) => each.text);
+    if (named("operator").length) more.push(`in the operator ${named("operator")[0]}`);
+    if (named("range").length) more.push(`in the range ${named("range").reverse().join(" \u203a ")}`);
+    if (more.length) said.push(element("p", { textContent: `${more.join("; ")}.` }));
+    said.push(...name_words(event));
+    said.push(element("p", { className: "quiet" }, element("code",
+      { textContent: `nsysconv why ${data.target} ${event.id}` })));
+    return said;
+  }
+  // All events of the name, and of which length they are.
+  function name_words({ label, tile, start, end }) {
+    if (!label.count || label.count < 2) return [];
+    const count = `${label.count.toLocaleString("en")} events called ${label.text.slice(0, 80)}: `;
+    const words = `${count}${duration(label.sum)} in all, the longest ${duration(label.longest.end - label.longest.start)}`;
+    const button = element("button", { type: "button", textContent: "show the longest" });
+    button.addEventListener("click", () => go(label.longest));
+    return [element("p", { className: "tools" }, words, button), histogram(label, tile ? null : end - start)];
+  }
+  function histogram(label, own) {
+    const lengths = label.lengths, most = lengths.reduce((top, n, i) => i % 2 ? Math.max(top, n) : top, 0);
+    const bars = element("div", { className: "lengths" });
+    bars.setAttribute("role", "img");
+    const said = [];
+    const low = lengths[0], high = lengths[lengths.length - 2];
+    for (let bucket = low; bucket <= high; bucket = bucket ? bucket * 2 : 1) {
+      const i = lengths.findIndex((n, place) => !(place % 2) && n === bucket), count = i < 0 ? 0 : lengths[i + 1];
+      const is_own = own !== null && own >= bucket && own < Math.max(bucket * 2, 1);
+      const words = `${count.toLocaleString("en")} of ${duration(bucket)} to ${duration(Math.max(bucket * 2, 1))}`;
+      said.push(words + (is_own ? " (as this one)" : ""));
+      const bar = element("i", { title: words, className: is_own ? "own" : "" });
+      bar.style.height = `${Math.max(100 * count / most, count ? 4 : 0)}%`;
+      bars.append(bar);
+    }
+    bars.setAttribute("aria-label", `By length: ${said.join("; ")}`);
+    return element("div", { className: "by-length" }, element("span", { textContent: duration(low) }), bars,
+      element("span", { textContent: duration(high * 2) }));
+  }
+  function go(event) {
+    choose(event);
+    fit(event.start, event.end);
+    reveal(event);
+  }
+
+  // -- search
+
+  const input = part("search"), found = part("found");
+  input.addEventListener("input", () => {
+    const words = input.value.trim().toLowerCase();
+    view.marked = null;
+    const matching = words ? data.labels.filter((label) => label.text.toLowerCase().includes(words)) : [];
+    matching.sort((a, b) => (b.sum || 0) - (a.sum || 0));
+    found.replaceChildren(...matching.slice(0, 12).map((label) => {
+      const known = label.count ? `, ${label.count.toLocaleString("en")} in ${duration(label.sum)}` : "";
+      const button = element("button", { type: "button", title: label.text,
+        textContent: `${kind_of(label)} ${label.text.slice(0, 60)}${known}` });
+      button.addEventListener("click", () => {
+        view.marked = label;
+        if (label.longest) go(label.longest); else redraw();
+      });
+      return element("li", {}, button);
+    }), ...matching.length > 12 ? [element("li", { textContent: `and ${matching.length - 12} more names` })] : [],
+      ...words && !matching.length ? [element("li", { textContent: "no name holds that" })] : []);
+    redraw();
+  });
 
   // -- keys
 
   let lane_number = 0;
   function next(direction) {
-    const lane = lanes[lane_number];
-    const all = lane.sorted || (lane.sorted = lane.rows.flat().sort((a, b) => a.start - b.start));
-    const now = all.indexOf(chosen);
-    let i = now < 0 ? Math.max(all.findIndex((event) => event.end > low), 0) : now + direction;
-    i = Math.min(Math.max(i, 0), all.length - 1);
-    const event = all[i];
-    if (event.end < low || event.start > high) {
-      show(event.start - (high - low) / 2, event.start + (high - low) / 2);
+    const lane = data.lanes[lane_number], { chosen, low, high } = view;
+    const events = lane.sorted || (lane.sorted = lane.rows.flatMap((row) => row.events)
+      .sort((a, b) => a.start - b.start || b.end - a.end));
+    const now = chosen ? events.indexOf(chosen) : -1;
+    const i = now < 0 ? events.findIndex((event) => event.end > low) : now + direction;
+    const event = events[Math.min(Math.max(i, 0), events.length - 1)];
+    if (!event) {
+      status.replaceChildren(element("p", { textContent: `${lane.name}: no single event is known` }));
+      return;
     }
-    choose(event, lane);
+    if (event.end < low || event.start > high) show(event.start - (high - low) / 2, event.start + (high - low) / 2);
+    choose(event);
+    reveal(event);
   }
-
-  const keys = {
-    "+": () => zoom(0.5, width / 2), "=": () => zoom(0.5, width / 2), "-": () => zoom(2, width / 2),
-    "\u2212": () => zoom(2, width / 2), ArrowLeft: () => move(-0.2), "\u2190": () => move(-0.2),
-    ArrowRight: () => move(0.2), "\u2192": () => move(0.2), "0": () => show(...whole), Home: () => show(...whole),
-    n: () => next(1), p: () => next(-1), ArrowDown: () => lane(1), ArrowUp: () => lane(-1),
-  };
-
   function lane(direction) {
-    lane_number = Math.min(Math.max(lane_number + direction, 0), lanes.length - 1);
-    canvas.parentElement.scrollTop = lanes[lane_number].top - TOP;
-    chosen = null;
-    status.textContent = `${lanes[lane_number].label}: n is the next event`;
-    requestAnimationFrame(draw);
+    lane_number = Math.min(Math.max(lane_number + direction, 0), data.lanes.length - 1);
+    scroller.scrollTop = data.lanes[lane_number].top - lanes_view.TOP;
+    choose(null);
+    status.replaceChildren(element("p", { textContent: `${data.lanes[lane_number].name}: N is the next event` }));
+    redraw();
   }
-
+  function measure(from, to) {
+    view.measured = from === to ? null : [Math.min(from, to), Math.max(from, to)];
+    if (view.measured) {
+      status.replaceChildren(element("p", { textContent: `Measured: ${duration(view.measured[1] - view.measured[0])} `
+        + `from ${exact(Math.round(view.measured[0]))} to ${exact(Math.round(view.measured[1]))}` }));
+    }
+    redraw();
+  }
+  const chosen_time = () => view.measured || (view.chosen && [view.chosen.start, view.chosen.end]);
+  const keys = {
+    "+": () => zoom_by_key(0.5), "=": () => zoom_by_key(0.5), "-": () => zoom_by_key(2), "\u2212": () => zoom_by_key(2),
+    w: () => zoom_by_key(0.5), s: () => zoom_by_key(2), a: () => move(-0.2), d: () => move(0.2),
+    ArrowLeft: () => move(-0.2), "\u2190": () => move(-0.2), ArrowRight: () => move(0.2), "\u2192": () => move(0.2),
+    "0": () => show(...whole), Home: () => show(...whole), n: () => next(1), p: () => next(-1),
+    ArrowDown: () => lane(1), ArrowUp: () => lane(-1), "/": () => input.focus(),
+    f: () => chosen_time() && fit(...chosen_time()),
+    m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
+  };
   canvas.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
+    const key = keys[event.key] || keys[event.key.toLowerCase()];
+    if (event.ctrlKey || event.metaKey || event.altKey || !key) return;
     event.preventDefault();
-    keys[event.key]();
+    key();
   });
-  for (const button of box.querySelectorAll("button")) {
+  for (const button of box.querySelectorAll("button[data-key]")) {
     button.addEventListener("click", () => keys[button.dataset.key]());
   }
 
   // -- mouse and touch
 
   const fingers = new Map();
+  let measuring = null;
   const place = (event) => {
     const { left, top } = canvas.getBoundingClientRect();
     return [event.clientX - left, event.clientY - top];
@@ -185,37 +268,44 @@
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
     fingers.set(event.pointerId, place(event));
+    measuring = event.shiftKey ? time_at(place(event)[0]) : null;
   });
   canvas.addEventListener("pointermove", (event) => {
     const now = place(event), before = fingers.get(event.pointerId);
+    pointer = event.pointerType === "mouse" ? now[0] : null;
     if (!before) {
-      choose(...event_at(...now));
+      choose(lanes_view.at(data, view, ...now) || view.chosen);
       return;
     }
     const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, xy]) => xy);
-    if (other) {
+    if (measuring !== null) measure(measuring, time_at(now[0]));
+    else if (other) {
       const was = Math.abs(before[0] - other[0]), is = Math.abs(now[0] - other[0]);
       if (was > 4 && is > 4) zoom(was / is, (now[0] + other[0]) / 2);
     } else {
       const time = time_at(before[0]) - time_at(now[0]);
-      show(low + time, high + time);
+      show(view.low + time, view.high + time);
     }
     fingers.set(event.pointerId, now);
   });
+  canvas.addEventListener("pointerleave", () => { pointer = null; });
   for (const end of ["pointerup", "pointercancel"]) {
     canvas.addEventListener(end, (event) => {
       fingers.delete(event.pointerId);
-      if (end === "pointerup") choose(...event_at(...place(event)));
+      if (end === "pointerup" && measuring === null) choose(lanes_view.at(data, view, ...place(event)) || view.chosen);
+      measuring = null;
     });
   }
   canvas.addEventListener("dblclick", (event) => zoom(0.25, place(event)[0]));
   canvas.addEventListener("wheel", (event) => {
     if (event.ctrlKey) zoom(event.deltaY > 0 ? 1.25 : 0.8, place(event)[0]);
-    else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) move(event.deltaX / width);
+    else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) move(event.deltaX / view.width);
     else return; // the page scrolls
     event.preventDefault();
   }, { passive: false });
+  scroller.addEventListener("scroll", redraw);
 
   box.hidden = false;
   drawing.keep_drawn(canvas, draw);
+  follow();
 })();

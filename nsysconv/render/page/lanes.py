@@ -1,0 +1,269 @@
+"""The time line: what ran on each stream and thread, as data that the page's scripts draw.
+
+Three reports are drawn as one: tiles of all of the time at several widths, single events of some parts of
+it, and how long events of each name took.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from nsysconv.names import escaped, shorten
+from nsysconv.render.page.colours import COLOURS
+from nsysconv.render.page.markup import WHOLE, data_element, escape
+from nsysconv.report import Report
+
+REPORTS = ("timeline_tiles", "timeline_events", "event_durations")
+"""The reports that the time line is drawn from, by the names that they have without options."""
+
+_ON_GPU = ("kernel", "memcpy", "memset", "migration", "graph_launch")
+_ON_CPU = ("range", "operator", "api_call")
+_KINDS = (*_ON_GPU, *_ON_CPU)
+_KIND_WORDS = {
+    "memcpy": "copy",
+    "memset": "set",
+    "graph_launch": "graph launch",
+    "api_call": "API call",
+}
+_BUTTONS = (("−", "zoom out"), ("+", "zoom in"), ("←", "earlier"), ("→", "later"), ("0", "all"))
+_KEYS = (
+    ("W S, + −, wheel with Ctrl", "zoom"),
+    ("A D, ← →, drag", "move"),
+    ("↑ ↓", "another lane"),
+    ("N P", "next, previous event"),
+    ("F", "all of the chosen one"),
+    ("M, drag with Shift", "measure"),
+    ("0", "all"),
+)
+
+Key = tuple[bool, int | None, int | None, int | None, int | None]
+"""A lane: whether it is a thread's, process, device, stream, thread."""
+
+
+def has_time_line(reports: Mapping[str, Report]) -> bool:
+    """Return whether among reports by name there is what a time line is drawn from, with rows."""
+    drawn = (reports.get(name) for name in REPORTS[:2])
+    return any(report is not None and report.row_count for report in drawn)
+
+
+def time_line(reports: Mapping[str, Report]) -> Iterator[str]:
+    """Yield a canvas and its data, of reports by name."""
+    yield '<div class="lanes" id="lanes" hidden><p class="tools">'
+    yield "".join(
+        f'<button type="button" data-key="{key}" aria-label="{words}">{key}</button>'
+        for key, words in _BUTTONS
+    )
+    yield '<label>Find <input type="search" id="lanes-search" autocomplete="off"></label>'
+    yield '<span id="lanes-span"></span></p>'
+    yield '<ul class="tools found" id="lanes-found"></ul>'
+    yield '<div class="scroll" id="lanes-scroll"><div id="lanes-height">'
+    yield '<canvas id="lanes-canvas" tabindex="0" role="application" '
+    yield 'aria-label="time line of GPU operations by stream and of CPU events by thread" '
+    yield 'aria-describedby="lanes-keys"></canvas></div></div>'
+    yield '<p class="quiet" id="lanes-limit"></p>'
+    yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N.</p></div>'
+    keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
+    yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'
+    yield "<noscript><p>The time line needs the page's script.</p></noscript>"
+    yield data_element(_Data(reports).as_dict(), "lanes-data")
+
+
+class _Numbers(dict[Any, int]):
+    """What occurs, each once: its number is its place."""
+
+    def __missing__(self, value: Any) -> int:
+        number = self[value] = len(self)
+        return number
+
+
+class _Data:
+    """The reports as numbers: names, labels (kind and name of an event's group) and lanes have places."""
+
+    def __init__(self, reports: Mapping[str, Report]) -> None:
+        self._reports = {name: reports[name] for name in REPORTS if name in reports}
+        self._tiles = _whole_levels(self._reports.get("timeline_tiles"))
+        self._shown = _columns(self._reports.get("timeline_events"))
+        self._texts, self._labels = _Numbers(), _Numbers()
+        lanes: dict[Key, str] = {}
+        for columns in (self._tiles, self._shown):
+            for row in _rows(columns, *_LANE, "thread"):
+                lanes.setdefault(_key(*row[:-1]), _lane_words(*row[1:]))
+        order = sorted(lanes, key=lambda key: [(value is None, value or 0) for value in key])
+        self._lanes = {key: number for number, key in enumerate(order)}
+        self._lane_names = _apart([lanes[key] for key in order], [key[1] for key in order])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all that the script needs."""
+        levels, events, durations = self._levels(), self._events(), self._durations()
+        edges = [_edges(columns) for columns in (self._tiles, self._shown) if columns]
+        path = next(r.profiles[0].path for r in self._reports.values() if r.profiles)
+        return {
+            "first": min(low for low, _ in edges),
+            "last": max(high for _, high in edges),
+            "target": shlex.quote(path),
+            "kinds": [_KIND_WORDS.get(kind, kind) for kind in _KINDS],
+            "ids": _KINDS,
+            "gpu": len(_ON_GPU),
+            "colours": {name: COLOURS[name] for name in _CLASSES},
+            "lanes": self._lane_names,
+            "labels": {
+                "kind": [_KINDS.index(kind) for kind, _ in self._labels],
+                "text": [self._texts[name] for _, name in self._labels],
+            },
+            "durations": durations,
+            "levels": levels,
+            "parts": self._parts(),
+            "events": events,
+            "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
+        }
+
+    def _levels(self) -> list[dict[str, Any]]:
+        # Tiles are numbered from where the first of the widest begins.
+        if not self._tiles:
+            return []
+        begin = min(self._tiles["start_ns"])
+        numbers = ("start_ns", "busy_ns", "event_count", "name_ns", "kind", "name")
+        rows = _rows(self._tiles, "dur_ns", *_LANE, "row", *numbers)
+        levels = []
+        for width, of_level in groupby(rows, lambda row: row[0]):
+            tracks = []
+            for (lane, number), tiles in groupby(of_level, lambda row: (_key(*row[1:6]), row[6])):
+                start, busy, count, most, kind, name = zip(*(row[7:] for row in tiles), strict=True)
+                tracks.append({
+                    "lane": self._lanes[lane],
+                    "row": number,
+                    "tile": _differences([(at - begin) // width for at in start]),
+                    "busy": busy,
+                    "count": count,
+                    "most": most,
+                    "label": [self._labels[each] for each in zip(kind, name, strict=True)],
+                })  # fmt: skip
+            levels.append({"begin": begin, "width": width, "tracks": tracks})
+        return levels
+
+    def _events(self) -> dict[str, list[Any]]:
+        names = ("lane", "start", "dur", "label", "text", "id", "call")
+        events: dict[str, list[Any]] = {name: [] for name in names}
+        wanted = ("kind", "start_ns", "dur_ns", "name", "group", "id", "call_id")
+        for row in _rows(self._shown, *_LANE, *wanted):
+            kind, start, dur, name, group, number, call = row[len(_LANE) :]
+            values = (
+                self._lanes[_key(*row[: len(_LANE)])],
+                start,
+                dur,
+                self._labels[kind, group],
+                -1 if name == group else self._texts[name],
+                number,
+                call or 0,
+            )
+            for column, value in zip(events.values(), values, strict=True):
+                column.append(value)
+        return {**events, "start": _differences(events["start"])}
+
+    def _durations(self) -> dict[str, Any]:
+        # By label: how many events, how long together, the longest, and their number by length.
+        found: dict[str, list[Any]] = {
+            name: []
+            for name in ("label", "class", "count", "sum", "id", "start", "dur", "lane", "lengths")
+        }
+        columns = _columns(self._reports.get("event_durations"))
+        wanted = ("time_class", "bucket_min_ns", "event_count", "event_sum_ns", "max_id", "max_ns",
+                  "max_start_ns", *_PLACE)  # fmt: skip
+        for label, rows in groupby(_rows(columns, "kind", "name", *wanted), lambda row: row[:2]):
+            buckets = [row[2:] for row in rows]
+            longest = max(buckets, key=lambda bucket: bucket[5])
+            lane = self._lanes.get(_key(*(*longest[7:], label[0])))
+            if lane is None:
+                continue  # on a lane that is not drawn
+            values = (
+                self._labels[label],
+                longest[0],
+                sum(bucket[2] for bucket in buckets),
+                sum(bucket[3] for bucket in buckets),
+                longest[4],
+                longest[6],
+                longest[5],
+                lane,
+                [number for bucket in buckets for number in (bucket[1], bucket[2])],
+            )
+            for column, value in zip(found.values(), values, strict=True):
+                column.append(value)
+        return found
+
+    def _parts(self) -> list[tuple[int, int]]:
+        # The times of which every event is there.
+        report = self._reports.get("timeline_events")
+        if report is None or not self._shown:
+            return []
+        asked = report.name.partition(":parts=")[2]
+        if asked:
+            return [tuple(map(int, part.split(":"))) for part in asked.split(",")]  # type: ignore[misc]
+        first, last = _edges(self._shown)
+        is_whole = report.row_count == len(self._shown["start_ns"])
+        return [(first, last if is_whole else self._shown["start_ns"][-1])]
+
+
+_PLACE = ("pid", "device_id", "stream_id", "tid")
+_LANE = (*_PLACE, "kind")
+_CLASSES = ("computation", "communication", "memcpy", "memset", "migration")
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+def _columns(report: Report | None) -> Columns:
+    if report is None or report.table is None or not report.table.num_rows:
+        return {}
+    return {name: report.table[name].to_pylist() for name in report.table.column_names}
+
+
+def _rows(columns: Columns, *names: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(columns[name] for name in names), strict=True) if columns else iter(())
+
+
+def _whole_levels(report: Report | None) -> Columns:
+    # Without the finest tiles, which come last, where some of them are cut off.
+    columns = _columns(report)
+    if not columns or report is None or report.row_count == len(columns["dur_ns"]):
+        return columns
+    width = columns["dur_ns"]
+    kept = width.index(width[-1]) or len(width)
+    return {name: values[:kept] for name, values in columns.items()}
+
+
+def _edges(columns: Columns) -> tuple[int, int]:
+    # From the first start to the last end; of tiles, which end after their events, of the finest.
+    least = min(columns["dur_ns"]) if "busy_ns" in columns else None
+    ends = (
+        start + dur for start, dur in _rows(columns, "start_ns", "dur_ns") if least in (None, dur)
+    )
+    return min(columns["start_ns"]), max(ends)
+
+
+def _differences(values: Sequence[int]) -> list[int]:
+    # Which are shorter to write.
+    return [value - before for value, before in zip(values, (0, *values), strict=False)]
+
+
+def _key(pid: int, device: int | None, stream: int | None, tid: int | None, kind: str) -> Key:
+    return kind not in _ON_GPU, pid, device, stream, tid
+
+
+def _lane_words(
+    device: int | None, stream: int | None, tid: int | None, kind: str, thread: str | None
+) -> str:
+    if kind in _ON_GPU:
+        of_stream = "no stream" if stream is None else f"stream {stream}"
+        return f"{'GPU' if device is None else f'GPU {device}'}, {of_stream}"
+    of_thread = "no thread" if tid is None else f"thread {tid}"
+    return escaped(f"{of_thread} {thread or ''}".strip())
+
+
+def _apart(words: Sequence[str], pids: Sequence[int | None]) -> list[str]:
+    # Lanes of several processes may be called alike.
+    return [
+        f"{each} of process {pid}" if words.count(each) > 1 else each
+        for each, pid in zip(words, pids, strict=True)
+    ]

@@ -1,0 +1,96 @@
+// What the time line is drawn from: tiles at several widths, single events of some parts of the time.
+const lanes_data = (() => {
+  "use strict";
+  const DEEPEST = 24;
+
+  // Where in an ascending array the first value above another is.
+  function first_above(values, wanted) {
+    let from = 0, to = values.length;
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if (values[middle] <= wanted) from = middle + 1; else to = middle;
+    }
+    return from;
+  }
+
+  function decode(data) {
+    const labels = data.labels.kind.map((kind, i) => ({
+      number: i, kind, text: data.texts[data.labels.text[i]], colour: null, class: null,
+    }));
+    const lanes = data.lanes.map((name, number) => ({ name, number, rows: [] }));
+    const row_of = (lane, number) => {
+      while (lane.rows.length <= number) lane.rows.push({ lane, levels: [], events: [], starts: [], ends: [] });
+      return lane.rows[number];
+    };
+    const levels = data.levels.map(({ begin, width, tracks }, number) => {
+      for (const track of tracks) {
+        let at = 0;
+        const start = Float64Array.from(track.tile, (step) => begin + (at += step) * width);
+        row_of(lanes[track.lane], track.row).levels[number] = { ...track, start, width };
+      }
+      return width;
+    });
+
+    // Events that overlap are in rows: each in the first that has room.
+    const by_id = new Map(), launched = new Map(), all = data.events;
+    let at = 0, left_out = 0;
+    all.start.forEach((step, i) => {
+      at += step;
+      const label = labels[all.label[i]], lane = lanes[all.lane[i]], end = at + all.dur[i];
+      const event = { start: at, end, label, lane, row: -1, id: `${data.ids[label.kind]}:${all.id[i]}`,
+        text: all.text[i] < 0 ? label.text : data.texts[all.text[i]], call: null };
+      if (all.call[i]) event.call = `api_call:${all.call[i]}`;
+      by_id.set(event.id, event);
+      let number = lane.rows.findIndex((row) => !row.ends.length || row.ends[row.ends.length - 1] <= at);
+      if (number < 0) number = lane.rows.length;
+      if (number >= DEEPEST) {
+        left_out++;
+        return;
+      }
+      const row = row_of(lane, number);
+      event.row = number;
+      row.events.push(event);
+      row.starts.push(at);
+      row.ends.push(end);
+    });
+    for (const event of by_id.values()) {
+      if (!event.call) continue;
+      if (!launched.has(event.call)) launched.set(event.call, []);
+      launched.get(event.call).push(event);
+    }
+
+    // How long events of each name took; the longest is known wherever it is.
+    const lengths = data.durations;
+    lengths.label.forEach((number, i) => {
+      const label = labels[number], id = `${data.ids[label.kind]}:${lengths.id[i]}`;
+      const longest = by_id.get(id) || { start: lengths.start[i], end: lengths.start[i] + lengths.dur[i], label,
+        lane: lanes[lengths.lane[i]], row: 0, id, text: label.text, call: null, alone: true };
+      by_id.set(id, longest);
+      Object.assign(label, { class: lengths.class[i], count: lengths.count[i], sum: lengths.sum[i], longest,
+        lengths: lengths.lengths[i] });
+    });
+    return { ...data, labels, lanes, levels, by_id, launched, left_out };
+  }
+
+  const holds = (part, low, high) => part[0] <= low && high <= part[1];
+
+  // The tiles of a row between two times, as [first, past] of a level's columns.
+  function tiles_between(level, low, high) {
+    return [Math.max(first_above(level.start, low - level.width), 0), first_above(level.start, high)];
+  }
+
+  // The events of a row between two times, as [first, past]: they do not overlap.
+  const events_between = (row, low, high) => [first_above(row.ends, low), first_above(row.starts, high)];
+
+  // What an event lies in, the innermost first.
+  function around(event) {
+    const found = [];
+    for (const row of event.lane.rows) {
+      const i = first_above(row.starts, event.start) - 1, other = row.events[i];
+      if (other && other !== event && other.row < event.row && other.end >= event.end) found.unshift(other);
+    }
+    return found;
+  }
+
+  return { decode, holds, first_above, tiles_between, events_between, around };
+})();

@@ -1,0 +1,222 @@
+// Draws the part of the time line that is looked at: few rectangles, however many events there are.
+const lanes_view = (() => {
+  "use strict";
+  const ROW = 17, GAP = 9, HEAD = 16, TOP = 24;
+  const MOST = 20000, LEGIBLE = 34, WIDE_TILE = 2;
+  const { duration } = drawing, { holds, tiles_between, events_between } = lanes_data;
+
+  // A class of the account has one colour; kernels of one class are told apart by their shade. On the CPU
+  // calls are grey, ranges and operators quiet.
+  const SHADES = [1, 0.82, 0.66];
+  function colour_of(label, data, paint) {
+    const shade = SHADES[label.number % SHADES.length];
+    if (label.kind < data.gpu) {
+      const of_class = label.class || (data.ids[label.kind] in data.colours ? data.ids[label.kind] : "computation");
+      const plain = paint.of(`--${data.colours[of_class]}`);
+      return label.kind ? plain : drawing.mix(plain, paint.bg, shade);
+    }
+    const kind = data.ids[label.kind];
+    if (kind === "api_call") return drawing.mix(paint.of("--s7"), paint.bg, shade);
+    return drawing.mix(paint.quiet, paint.bg, kind === "range" ? 0.3 + shade / 6 : 0.5 + shade / 6);
+  }
+
+  // Where lanes lie, one below the other; returns the height of all.
+  function arrange(lanes) {
+    let height = TOP;
+    for (const lane of lanes) {
+      lane.top = height;
+      height += HEAD + lane.rows.length * ROW + GAP;
+    }
+    return height;
+  }
+
+  // What to draw of a row: single events where all are known and few, else the tiles that suit the width of
+  // a pixel, and over them the events of the parts that are known.
+  function pieces(data, row, view, most) {
+    const { low, high, width } = view, pixel = (high - low) / width;
+    const known = data.parts.filter((part) => part[0] < high && part[1] > low);
+    const [first, past] = events_between(row, low, high);
+    if (known.some((part) => holds(part, Math.max(low, data.first), Math.min(high, data.last)))
+        && (past - first <= most || !row.levels.length)) {
+      return { tiles: null, shown: [0, 0], events: single(row, first, past, view) };
+    }
+    const levels = row.levels.filter(Boolean);
+    let level = null, shown = [0, 0];
+    for (const each of levels) {
+      const between = tiles_between(each, low, high);
+      if (level && (each.width < pixel || between[1] - between[0] > most)) break;
+      [level, shown] = [each, between];
+    }
+    const found = { tiles: level, shown, events: [] };
+    if (!level || level.width > WIDE_TILE * pixel) {
+      for (const part of known) {
+        const from = Math.max(low, part[0]), to = Math.min(high, part[1]);
+        found.events.push(...single(row, ...events_between(row, from, to), view));
+      }
+      found.known = known;
+    }
+    return found;
+  }
+
+  // Of events that share a pixel the longest.
+  function single(row, first, past, view) {
+    const scale = view.width / (view.high - view.low), found = [];
+    const is_narrow = (event) => (event.end - event.start) * scale < 1;
+    let last = -Infinity;
+    for (let i = first; i < past; i++) {
+      const event = row.events[i], pixel = Math.floor((event.start - view.low) * scale);
+      const before = found[found.length - 1];
+      if (pixel !== last || !is_narrow(before)) found.push(event);
+      else if (event.end - event.start > before.end - before.start) found[found.length - 1] = event;
+      last = pixel;
+    }
+    return found;
+  }
+
+  // What to draw of the rows that are in sight.
+  function in_sight(data, view) {
+    const rows = [];
+    for (const lane of data.lanes) {
+      lane.rows.forEach((row, number) => {
+        const y = lane.top - view.scroll + HEAD + number * ROW;
+        if (y > -ROW && y < view.height) rows.push([row, y]);
+      });
+    }
+    const found = (most) => rows.map(([row, y]) => [row, y, pieces(data, row, view, most)]);
+    const count = (all) => all.reduce((sum, [, , { tiles, shown, events }]) =>
+      sum + events.length + (tiles ? shown[1] - shown[0] : 0), 0);
+    view.most = MOST;
+    const all = found(view.most);
+    if (count(all) <= MOST) return all;
+    view.most = Math.floor(MOST / rows.length / 2);
+    return found(view.most);
+  }
+
+  // Draws the view, and returns how many rectangles that took and whether tiles were all there is of a part.
+  function draw(canvas, data, view) {
+    const paint = drawing.colours(), pen = canvas.getContext("2d"), { low, high, width, marked } = view;
+    const x_of = (time) => (time - low) / (high - low) * width;
+    const boxes = new Map(), names = [];
+    let drawn = 0, is_coarse = false;
+    const put = (label, left, y, right, tall) => {
+      if (label.painted !== paint.bg) {
+        label.painted = paint.bg;
+        label.colour = colour_of(label, data, paint);
+        label.faint = drawing.mix(label.colour, paint.bg, 0.2);
+      }
+      const colour = marked && marked !== label ? label.faint : label.colour;
+      if (!boxes.has(colour)) boxes.set(colour, []);
+      boxes.get(colour).push(left, y + ROW - 2 - tall, Math.max(right - left, 1), tall);
+      drawn++;
+    };
+    ruler(pen, paint, view, x_of);
+    pen.fillStyle = paint.quiet;
+    pen.font = "600 11px system-ui, sans-serif";
+    for (const lane of data.lanes) pen.fillText(lane.name, 4, lane.top - view.scroll + 11);
+    for (const [, y, { tiles, shown, events, known }] of in_sight(data, view)) {
+      if (tiles) is_coarse ||= known !== undefined && !known.some((part) => holds(part, low, high));
+      for (let i = tiles ? shown[0] : 0; tiles && i < shown[1]; i++) {
+        const start = tiles.start[i], end = start + tiles.width;
+        if (known && known.some((part) => holds(part, start, end))) continue;
+        const left = Math.max(x_of(start), -2), right = Math.min(x_of(end), width + 2);
+        const tall = Math.max(Math.round((ROW - 2) * Math.min(tiles.busy[i] / tiles.width, 1)), 2);
+        const label = data.labels[tiles.label[i]];
+        put(label, left, y, right, tall);
+        if (right - left > LEGIBLE && tall > ROW - 6) names.push([label.text, left, y, right - left - 2]);
+      }
+      for (const event of events) {
+        const left = Math.max(x_of(event.start), -2), right = Math.min(x_of(event.end), width + 2);
+        put(event.label, left, y, right - (right - left > 3 ? 0.5 : 0), ROW - 2);
+        if (right - left > LEGIBLE) names.push([event.text, left, y, right - left - 2]);
+      }
+    }
+    for (const [colour, all] of boxes) {
+      pen.fillStyle = colour;
+      for (let i = 0; i < all.length; i += 4) pen.fillRect(all[i], all[i + 1], all[i + 2], all[i + 3]);
+    }
+    pen.font = "11px system-ui, sans-serif";
+    pen.fillStyle = paint.bg;
+    for (const [text, left, y, room] of names) drawing.write(pen, text, left, y, room, ROW);
+    if (view.chosen) outline(pen, paint, view, data, x_of);
+    if (view.measured) measure(pen, paint, view, x_of);
+    return { drawn, is_coarse };
+  }
+
+  function ruler(pen, paint, view, x_of) {
+    const { low, high, width, height } = view;
+    const room = (high - low) * 110 / width, power = 10 ** Math.floor(Math.log10(room));
+    const step = [1, 2, 5, 10].map((n) => n * power).find((each) => each >= room);
+    pen.font = "11px system-ui, sans-serif";
+    for (let time = Math.ceil(low / step) * step; time <= high; time += step) {
+      pen.fillStyle = paint.line;
+      pen.fillRect(x_of(time), 0, 1, height);
+      pen.fillStyle = paint.quiet;
+      pen.fillText(duration(time), x_of(time) + 3, 11);
+    }
+  }
+
+  const y_of = (event, view) => event.lane.top - view.scroll + HEAD + Math.max(event.row, 0) * ROW;
+
+  // The chosen event, and lines to what launched it and what it launched.
+  function outline(pen, paint, view, data, x_of) {
+    const { chosen } = view, y = y_of(chosen, view);
+    const left = Math.max(x_of(chosen.start), -3), right = Math.min(x_of(chosen.end), view.width + 3);
+    pen.strokeStyle = paint.fg;
+    pen.lineWidth = 2;
+    pen.strokeRect(left, y, Math.max(right - left, 2), ROW - 2);
+    if (chosen.tile) return;
+    const call = data.by_id.get(chosen.call);
+    const pairs = call ? [[call, chosen]] : (data.launched.get(chosen.id) || []).slice(0, 50).map((op) => [chosen, op]);
+    pen.lineWidth = 1.5;
+    for (const [from, to] of pairs) {
+      const x = x_of(to.start), end = y_of(to, view) + ROW / 2;
+      const begin = [x_of(from.start), y_of(from, view) + ROW / 2];
+      pen.beginPath();
+      pen.moveTo(...begin);
+      pen.bezierCurveTo((begin[0] + x) / 2, begin[1], (begin[0] + x) / 2, end, x - 5, end);
+      pen.stroke();
+      pen.beginPath();
+      pen.moveTo(x, end);
+      pen.lineTo(x - 6, end - 3.5);
+      pen.lineTo(x - 6, end + 3.5);
+      pen.fillStyle = paint.fg;
+      pen.fill();
+    }
+  }
+
+  function measure(pen, paint, view, x_of) {
+    const [from, to] = view.measured, left = x_of(from), right = x_of(to);
+    pen.globalAlpha = 0.16;
+    pen.fillStyle = paint.fg;
+    pen.fillRect(left, 0, right - left, view.height);
+    pen.globalAlpha = 1;
+    pen.strokeStyle = paint.fg;
+    pen.lineWidth = 1;
+    pen.strokeRect(left, -2, right - left, view.height + 4);
+    pen.fillText(duration(to - from), Math.min(Math.max(left + 4, 4), view.width - 70), view.height - 6);
+  }
+
+  // What is at a place of the canvas: an event, or a tile in its place; null: nothing.
+  function at(data, view, x, y) {
+    const place = y + view.scroll, time = view.low + x / view.width * (view.high - view.low);
+    const near = (view.high - view.low) / view.width * 2;
+    const lane = data.lanes.find((each) => place >= each.top + HEAD && place < each.top + HEAD + each.rows.length * ROW);
+    if (!lane) return null;
+    const row = lane.rows[Math.floor((place - lane.top - HEAD) / ROW)];
+    const { tiles, shown, events } = pieces(data, row, view, view.most);
+    const event = events.find((each) => each.start - near <= time && time <= each.end + near);
+    if (event || !tiles) return event || null;
+    for (let i = shown[0]; i < shown[1]; i++) {
+      if (tiles.start[i] <= time && time < tiles.start[i] + tiles.width) return tile(data, row, tiles, i);
+    }
+    return null;
+  }
+
+  function tile(data, row, level, i) {
+    return { tile: true, start: level.start[i], end: level.start[i] + level.width, lane: row.lane,
+      row: row.lane.rows.indexOf(row), label: data.labels[level.label[i]], busy: level.busy[i],
+      count: level.count[i], most: level.most[i] };
+  }
+
+  return { arrange, draw, at, TOP, HEAD, ROW };
+})();
