@@ -77,13 +77,21 @@ def test_a_slice_is_what_is_cut() -> None:
     ]
 
 
-def test_a_limit_leaves_the_widest_tiles() -> None:
+@pytest.mark.parametrize(("limit", "shown"), [(0, 21), (21, 21), (20, 5), (5, 5), (4, 1)])
+def test_a_limit_leaves_the_widest_tiles(limit: int, shown: int) -> None:
     rows = [Kernel(i, i + 1) for i in range(16)]
     with opened(*rows) as profile:
-        whole = profile.report("timeline_tiles:bins=16:levels=3")
-        part = profile.report("timeline_tiles:bins=16:levels=3", limit=3)
-    assert part.rows() == whole.rows()[:3]
+        whole = profile.report("timeline_tiles:bins=16:levels=3", limit=0)
+        part = profile.report("timeline_tiles:bins=16:levels=3", limit=limit)
+    assert part.rows() == whole.rows()[:shown]
     assert part.row_count == whole.row_count == 1 + 4 + 16
+
+
+def test_of_the_widest_tiles_a_limit_leaves_the_first() -> None:
+    rows = [Kernel(i, i + 1) for i in range(16)]
+    with opened(*rows) as profile:
+        part = profile.report("timeline_tiles:bins=16", limit=3)
+    assert [row["start_ns"] for row in part.rows()] == [0, 1, 2]
 
 
 def test_what_no_row_has_room_for_is_a_note() -> None:

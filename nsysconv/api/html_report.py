@@ -12,6 +12,7 @@ from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_report
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.api.time_line_parts import time_line_parts
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
@@ -26,6 +27,9 @@ from nsysconv.timeline.timeline import Timeline
 
 _BINS = 240
 _OVER_TIME = f"utilization_over_time:bins={_BINS}"
+
+TIME_LINE = ("timeline_tiles:bins=16384:levels=6", "timeline_events", "event_durations")
+"""What the time line of a page is drawn from: of a long recording only some parts have single events."""
 
 BESIDE = (
     *queries.ANSWER,
@@ -53,7 +57,7 @@ PAGE = (
     *queries.ANSWER,
     "overview",
     _OVER_TIME,
-    "timeline_events",
+    *TIME_LINE,
     *(name for name in BESIDE[4:] if name not in ("rank_summary", *rules.REPORTS)),
     "idle_gaps",
     "ranges",
@@ -91,7 +95,11 @@ LONG = 2_000_000
 """A recording of more kernels and API calls is long."""
 
 MOST_EVENTS = 50_000
-"""A time line of more events is not drawn: nobody sees more on a screen, and the page stays small."""
+"""So many single events are on a page at most, or of parts about so many: it stays small."""
+
+MOST_TILES = 150_000
+MOST_LENGTHS = 10_000
+"""Rows of `event_durations`: a few of each name."""
 
 MOST_BOXES = 50_000
 """Flame graphs are drawn of at most so many rows, for the same reason."""
@@ -205,14 +213,11 @@ def _reports(
 ) -> list[Report]:
     rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
 
-    def is_time_line(spec: str) -> bool:
-        return queries.parse_spec(spec).name == "timeline_events"
-
     boxes = max(rows, MOST_BOXES // len(profiles))
 
     def request(spec: str) -> tuple[str, Request]:
-        is_tree = rows and queries.parse_spec(spec).name in TREES
-        most = MOST_EVENTS if is_time_line(spec) else boxes if is_tree else rows
+        name = queries.parse_spec(spec).name
+        most = _MOST_ROWS.get(name, boxes if rows and name in TREES else rows)
         return spec, options.request(most)
 
     combined_request = options.request(rows)
@@ -231,14 +236,32 @@ def _reports(
             merged.add(queries.partial_report(spec, profile.timeline, combined_request))
         # Who names a report gets it as it was named.
         specs = single if options.names else _with_fewer_bins(single, profiles, profile)
-        computed = profile.answers([request(spec) for spec in specs])
+        # Of which parts the time line has single events, the other reports say.
+        last = () if options.names else (_EVENTS,)
+        computed = profile.answers([request(spec) for spec in specs if spec not in last])
+        if last and _EVENTS in specs:
+            spec = _events_of_parts(computed)
+            computed.insert(specs.index(_EVENTS), *profile.answers([request(spec)]))
         for spec, report in zip(single, computed, strict=True):
-            beside[spec].append(report if is_time_line(spec) else report.limited(rows))
+            in_whole = queries.parse_spec(spec).name in _MOST_ROWS
+            beside[spec].append(report if in_whole else report.limited(rows))
         profile.forget()
     return [
         combined[spec].report() if spec in combined else concatenated(beside[spec])
         for spec in names
     ]
+
+
+_EVENTS = "timeline_events"
+_MOST_ROWS = {_EVENTS: MOST_EVENTS, "timeline_tiles": MOST_TILES, "event_durations": MOST_LENGTHS}
+
+
+def _events_of_parts(reports: Sequence[Report]) -> str:
+    by_name = {report.name.partition(":")[0]: report for report in reversed(reports)}
+    parts = time_line_parts(by_name, MOST_EVENTS)
+    if not parts:
+        return _EVENTS
+    return f"{_EVENTS}:parts={','.join(f'{low}:{high}' for low, high in parts)}"
 
 
 def _with_fewer_bins(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,10 @@ COLUMNS = (
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """Return one row per lane, row and tile with an event: the widest tiles first."""
+    """Return one row per lane, row and tile with an event: the widest tiles first.
+
+    A limit leaves out the narrower tiles, all of a width together.
+    """
     bins, level_count = request.options["bins"], request.options["levels"]
     if not 1 <= bins <= _MAX_BINS:
         raise UsageError(f"bins={bins}: there are 1 to {_MAX_BINS} bins")
@@ -68,13 +71,11 @@ def compute(timeline: Timeline, request: Request) -> Result:
     for _ in range(level_count - 1):
         wide, finer = levels[0]
         levels.insert(0, (wide * FACTOR, [t.coarser() for t in finer]))
-    count = sum(track.tile_count for _, level in levels for track in level)
-    shown: list[tuple[Lane, Mapping[str, Array]]] = []
-    for wide, level in levels:
-        for track in level:
-            if request.limit and sum(len(rows["row"]) for _, rows in shown) >= request.limit:
-                break
-            shown.append((track.lane, track.rows(first, wide)))
+    sizes = [sum(track.tile_count for track in level) for _, level in levels]
+    if request.limit:  # levels that are whole, but of the widest what there is room for
+        fitting = [size for size in accumulate(sizes) if size <= request.limit]
+        levels = levels[: max(len(fitting), 1)]
+    shown = [(track.lane, track.rows(first, wide)) for wide, level in levels for track in level]
     values: dict[str, Any] = {
         name: np.concatenate([np.empty(0, np.int64), *(rows[name] for _, rows in shown)])
         for name in _NUMBERS
@@ -85,7 +86,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     values |= lane_values(timeline, [(lane, len(rows["row"])) for lane, rows in shown])
     if request.limit:
         values = {name: column[: request.limit] for name, column in values.items()}
-    return Result(values, count, _notes(left_out))
+    return Result(values, sum(sizes), _notes(left_out))
 
 
 _NUMBERS = ("row", "dur_ns", "start_ns", "busy_ns", "event_count", "label", "name_ns")

@@ -10,7 +10,7 @@ from importlib import resources
 
 from nsysconv.notes import Note, Severity
 from nsysconv.render import display
-from nsysconv.render.page import charts, first_screen
+from nsysconv.render.page import charts, first_screen, lanes
 from nsysconv.render.page.first_screen import base_name, is_change
 from nsysconv.render.page.markup import amount, anchor, escape, report_table_html, rows
 from nsysconv.report import ProfileRef, Report, Unit, utc
@@ -18,7 +18,8 @@ from nsysconv.report import ProfileRef, Report, Unit, utc
 # What belongs together, and in which order; a report that is not here comes under its own title.
 _SECTIONS = {
     "The change": ("limits", "account", "culprits"),
-    "Over time": ("utilization_over_time", "timeline_events"),
+    "Time line": lanes.REPORTS,
+    "Over time": ("utilization_over_time",),
     "Kernels": ("kernels", "kernel_categories"),
     "Operators": ("operators", "modules", "operator_kernels"),
     "API against GPU": ("api_vs_kernel", "launch_stats", "queue_length"),
@@ -50,8 +51,19 @@ _LAST_SECTIONS = {
     "The answer in numbers": ("summary", "findings"),
     "What was recorded": ("profile", "profiles", "facts"),
 }
+_SCRIPTS = (
+    "tables.js",
+    "drawing.js",
+    "lanes_data.js",
+    "lanes_view.js",
+    "lanes.js",
+    "flame.js",
+)
 Numbers = Mapping[Note, tuple[int, str]]
 """The notes of the page: the number of each, and its text."""
+
+_TIME_LINE = "timeline_events"
+"""The report whose anchor the time line bears."""
 
 _ANSWER = _LAST_SECTIONS["The answer in numbers"]
 """The reports that the first screen draws, all of them."""
@@ -60,7 +72,7 @@ _ANSWER = _LAST_SECTIONS["The answer in numbers"]
 def document(reports: Sequence[Report]) -> Iterator[str]:
     """Yield the page, line by line."""
     numbers = _numbered(reports)
-    script = "\n".join(_asset(name) for name in ("tables.js", "drawing.js", "lanes.js", "flame.js"))
+    script = "\n".join(_asset(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = _sections(reports)
     title = _title(reports)
@@ -180,6 +192,12 @@ def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator
     # A rule without rows is a line: what it says.
     without = [report for report in members if name == _RULES and not report.row_count]
     each_title = [report.title for report in members]
+    drawn = {base_name(report.name): report for report in members}
+    if lanes.has_time_line(drawn):
+        yield f'<article id="{anchor(_TIME_LINE)}">'
+        yield from lanes.time_line(drawn)
+        yield "</article>"
+        members = [report for report in members if base_name(report.name) not in lanes.REPORTS]
     for report in members:
         if report not in without:
             heading = "" if report.title == name else escape(report.title)
@@ -210,24 +228,21 @@ def _report(report: Report, heading: str, numbers: Numbers) -> Iterator[str]:
     yield f'<article id="{anchor(report.name)}">'
     if heading:
         yield f"<h3>{heading}</h3>"
-    if base_name(report.name) == "timeline_events":
-        yield from charts.timeline_lanes(report)
-    else:
-        if base_name(report.name) == "overview" and len(report.profiles) > 1:
-            yield from charts.device_matrix(report)
-        yield from charts.picture_figures(report)
-        if base_name(report.name) in _ANSWER:
-            # All in rows: the words for people are the first screen's.
-            columns = tuple(replace(column, said=False) for column in report.columns)
-            report = replace(report, columns=columns, said=())
-        # Rows that few read: a picture says it.
-        is_strip = report.picture is not None and report.picture.kind == "strip"
-        shut = is_strip or base_name(report.name) in _ANSWER
-        if shut:
-            yield "<details><summary>The numbers</summary>"
-        yield from report_table_html(report)
-        if shut:
-            yield "</details>"
+    if base_name(report.name) == "overview" and len(report.profiles) > 1:
+        yield from charts.device_matrix(report)
+    yield from charts.picture_figures(report)
+    if base_name(report.name) in _ANSWER:
+        # All in rows: the words for people are the first screen's.
+        columns = tuple(replace(column, said=False) for column in report.columns)
+        report = replace(report, columns=columns, said=())
+    # Rows that few read: a picture says it.
+    is_strip = report.picture is not None and report.picture.kind == "strip"
+    shut = is_strip or base_name(report.name) in _ANSWER
+    if shut:
+        yield "<details><summary>The numbers</summary>"
+    yield from report_table_html(report)
+    if shut:
+        yield "</details>"
     if report.notes:
         yield f'<p class="quiet">Notes: {_links(report.notes, numbers)}.</p>'
     yield "</article>"

@@ -84,7 +84,7 @@ class _Data:
 
     def __init__(self, reports: Mapping[str, Report]) -> None:
         self._reports = {name: reports[name] for name in REPORTS if name in reports}
-        self._tiles = _whole_levels(self._reports.get("timeline_tiles"))
+        self._tiles = _columns(self._reports.get("timeline_tiles"))
         self._shown = _columns(self._reports.get("timeline_events"))
         self._texts, self._labels = _Numbers(), _Numbers()
         lanes: dict[Key, str] = {}
@@ -221,16 +221,6 @@ def _columns(report: Report | None) -> Columns:
 
 def _rows(columns: Columns, *names: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(columns[name] for name in names), strict=True) if columns else iter(())
-
-
-def _whole_levels(report: Report | None) -> Columns:
-    # Without the finest tiles, which come last, where some of them are cut off.
-    columns = _columns(report)
-    if not columns or report is None or report.row_count == len(columns["dur_ns"]):
-        return columns
-    width = columns["dur_ns"]
-    kept = width.index(width[-1]) or len(width)
-    return {name: values[:kept] for name, values in columns.items()}
 
 
 def _edges(columns: Columns) -> tuple[int, int]:

@@ -96,6 +96,8 @@ const lanes_view = (() => {
   function draw(canvas, data, view) {
     const paint = drawing.colours(), pen = canvas.getContext("2d"), { low, high, width, marked } = view;
     const x_of = (time) => (time - low) / (high - low) * width;
+    // To whole pixels, or there would be seams between tiles.
+    const ratio = canvas.width / width, even = (x) => Math.round(Math.min(Math.max(x, -2), width + 2) * ratio) / ratio;
     const boxes = new Map(), names = [];
     let drawn = 0, is_coarse = false;
     const put = (label, left, y, right, tall) => {
@@ -114,20 +116,24 @@ const lanes_view = (() => {
     pen.font = "600 11px system-ui, sans-serif";
     for (const lane of data.lanes) pen.fillText(lane.name, 4, lane.top - view.scroll + 11);
     for (const [, y, { tiles, shown, events, known }] of in_sight(data, view)) {
+      let name = null;
       if (tiles) is_coarse ||= known !== undefined && !known.some((part) => holds(part, low, high));
       for (let i = tiles ? shown[0] : 0; tiles && i < shown[1]; i++) {
         const start = tiles.start[i], end = start + tiles.width;
         if (known && known.some((part) => holds(part, start, end))) continue;
-        const left = Math.max(x_of(start), -2), right = Math.min(x_of(end), width + 2);
+        const left = even(x_of(start)), right = even(x_of(end)), label = data.labels[tiles.label[i]];
         const tall = Math.max(Math.round((ROW - 2) * Math.min(tiles.busy[i] / tiles.width, 1)), 2);
-        const label = data.labels[tiles.label[i]];
         put(label, left, y, right, tall);
-        if (right - left > LEGIBLE && tall > ROW - 6) names.push([label.text, left, y, right - left - 2]);
+        // One name for tiles of one name that lie side by side.
+        if (name && name.label === label && name.end === start && tall > ROW - 6) {
+          name[3] = right - name[1] - 2;
+          name.end = end;
+        } else if (tall > ROW - 6) names.push(name = Object.assign([label.text, left, y, right - left - 2], { label, end }));
       }
       for (const event of events) {
-        const left = Math.max(x_of(event.start), -2), right = Math.min(x_of(event.end), width + 2);
+        const left = even(x_of(event.start)), right = even(x_of(event.end));
         put(event.label, left, y, right - (right - left > 3 ? 0.5 : 0), ROW - 2);
-        if (right - left > LEGIBLE) names.push([event.text, left, y, right - left - 2]);
+        names.push([event.text, left, y, right - left - 2]);
       }
     }
     for (const [colour, all] of boxes) {
@@ -136,7 +142,7 @@ const lanes_view = (() => {
     }
     pen.font = "11px system-ui, sans-serif";
     pen.fillStyle = paint.bg;
-    for (const [text, left, y, room] of names) drawing.write(pen, text, left, y, room, ROW);
+    for (const [text, left, y, room] of names) if (room > LEGIBLE) drawing.write(pen, text, left, y, room, ROW);
     if (view.chosen) outline(pen, paint, view, data, x_of);
     if (view.measured) measure(pen, paint, view, x_of);
     return { drawn, is_coarse };
