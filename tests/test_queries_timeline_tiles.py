@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_store import TID, Call, Kernel, Memcpy, Operator, Range, Row, answers, opened
 
 from nsysconv.errors import UsageError
+from nsysconv.queries import event_lanes
 from nsysconv.queries.timeline_tiles import FACTOR, MOST_ROWS
+from nsysconv.timeline.tiles import Rows
 
 LANE = ("device_id", "stream_id", "tid", "row")
 
@@ -185,12 +188,32 @@ def slow_rows(events: list[tuple[int, int]]) -> list[int]:
     return rows
 
 
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=20))
-def test_each_event_is_in_the_first_row_with_room(events: list[tuple[int, int]]) -> None:
-    import numpy as np
-
-    from nsysconv.timeline.tiles import fit_rows
-
-    ordered = sorted(((at, at + dur) for at, dur in events), key=lambda event: (event[0], -event[1]))
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=20), st.integers(0, 20)
+)
+def test_each_event_is_in_the_first_row_with_room(
+    events: list[tuple[int, int]], given_first: int
+) -> None:
+    ordered = sorted(((at, at + dur) for at, dur in events), key=lambda each: (each[0], -each[1]))
     start, end = (np.array([event[i] for event in ordered], np.int64) for i in (0, 1))
-    assert fit_rows(start, end, MOST_ROWS).tolist() == slow_rows(ordered)
+    rows = Rows(MOST_ROWS)
+    found = [
+        *rows.fit(start[:given_first], end[:given_first]),
+        *rows.fit(start[given_first:], end[given_first:]),
+    ]
+    assert found == slow_rows(ordered)
+
+
+def test_a_lane_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        *(Kernel(i, i + 9, name=f"k{i % 3}", stream=i % 2) for i in range(1, 60, 3)),
+        *(Range(i, i + 7, f"r{i % 4}") for i in range(40, 0, -2)),
+        *(Call(i, i + 2) for i in range(1, 50)),
+    ]
+    with opened(*rows) as profile:
+        whole = profile.report("timeline_tiles:bins=13:levels=2").rows()
+        lengths = profile.report("event_durations").rows()
+    monkeypatch.setattr(event_lanes, "AT_ONCE", 3)
+    with opened(*rows) as profile:
+        assert profile.report("timeline_tiles:bins=13:levels=2").rows() == whole
+        assert profile.report("event_durations").rows() == lengths

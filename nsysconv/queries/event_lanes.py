@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Request
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import shown_operators, shown_ranges
 from nsysconv.timeline.arrays import Columns, by_group, distinct, factorize, indices, take
-from nsysconv.timeline.events import OpKind, Spans, call_rows
+from nsysconv.timeline.events import ApiCalls, OpKind, Spans, call_rows
 from nsysconv.timeline.timeline import Timeline
 
 KINDS = (
@@ -38,6 +40,9 @@ KINDS = (
     "operator",
 )
 """The kinds of events, those on a GPU first."""
+
+AT_ONCE = 1 << 19
+"""About so many events of a lane are looked at together."""
 
 _CALL, _RANGE, _OPERATOR = range(len(OpKind), len(KINDS))
 _OP_NAMES = ("[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]")
@@ -138,9 +143,10 @@ def labels(timeline: Timeline, request: Request) -> Labels:
 
 
 def lanes(timeline: Timeline, request: Request, named: Labels) -> Iterator[tuple[Lane, LaneEvents]]:
-    """Yield each lane with its events: streams by device, process and number, then threads.
+    """Yield lanes with their events: streams by device, process and number, then threads.
 
-    Events without a time are left out, and so are those outside the slice. Ranges that were never
+    A lane with many events comes several times, each time with those that begin in the next part of the
+    time. Events without a time are left out, and so are those outside the slice. Ranges that were never
     closed end with the recording.
     """
     yield from _streams(timeline, request, named)
@@ -164,58 +170,85 @@ def _streams(
     directions = {kind: _directions(timeline, kind) for kind in (OpKind.MEMCPY, OpKind.MIGRATION)}
     group, (device, pid, stream) = factorize(ops.device, ops.pid, ops.stream)
     for number, members in enumerate(by_group(group, len(device))):
-        here = ops.take(members)
-        here = here.take(here.timed)
-        label = np.zeros(len(here), np.int32)
-        for kind in distinct(here.kind).tolist():
-            mine = here.kind == kind
-            rows = here.row[mine]
-            if kind == OpKind.KERNEL:
-                ids = kernel_ids[rows]
-            elif kind in directions:
-                ids = directions[OpKind(kind)][rows]
-            else:
-                ids = np.zeros(len(rows), np.int64)
-            label[mine] = named.of(kind, ids)
-        if len(here):
-            lane = Lane(int(pid[number]), int(device[number]), int(stream[number]), MISSING)
+        lane = Lane(int(pid[number]), int(device[number]), int(stream[number]), MISSING)
+        timed = members[_place_of(MISSING + 1, ops.start, members) :]
+        for (which,) in _in_parts([(ops.start, timed)]):
+            here = ops.take(which)
+            label = np.zeros(len(here), np.int32)
+            for kind in distinct(here.kind).tolist():
+                mine = here.kind == kind
+                rows = here.row[mine]
+                if kind == OpKind.KERNEL:
+                    ids = kernel_ids[rows]
+                elif kind in directions:
+                    ids = directions[OpKind(kind)][rows]
+                else:
+                    ids = np.zeros(len(rows), np.int64)
+                label[mine] = named.of(kind, ids)
             yield lane, _ordered(here.start, here.end, label, here.row)
 
 
 def _threads(
     timeline: Timeline, request: Request, named: Labels
 ) -> Iterator[tuple[Lane, LaneEvents]]:
-    calls, parts = timeline.calls, _spans_of(timeline, request)
-    spans = {kind: each.take(timeline.holds(each)) for kind, each in parts.items()}
-    places: dict[int, Mapping[tuple[int, int], Array]] = {
-        kind: _by_thread(each) for kind, each in spans.items()
-    }
+    calls = timeline.calls
     shown = indices(timeline.calls_in_slice)
     of_calls = by_group(take(calls.thread, shown), len(calls.threads), shown)
-    places[_CALL] = dict(zip(calls.threads, of_calls, strict=True))
+    # What holds others comes first, so that of events that start together it stays before them.
+    events: dict[int, Spans | ApiCalls] = {}
+    places: dict[int, Mapping[tuple[int, int], Array]] = {}
+    for kind, spans in _spans_of(timeline, request).items():
+        events[kind], places[kind] = spans, _by_thread(spans, timeline.holds(spans))
+    events[_CALL], places[_CALL] = calls, dict(zip(calls.threads, of_calls, strict=True))
     for pid, tid in sorted({key for by_thread in places.values() for key in by_thread}):
-        parts_here = []
-        # What holds others comes first, so that of events that start together it stays before them.
-        for kind in (_RANGE, _OPERATOR, _CALL):
-            mine = places[kind].get((pid, tid))
-            if mine is None or not len(mine):
-                continue
-            if kind == _CALL:
-                label = named.of(kind, calls.name_id[mine])
-                parts_here.append((calls.start[mine], calls.end[mine], label, mine))
-            else:
-                each = spans[kind].take(mine)
-                label = named.of(kind, each.name)
-                parts_here.append((each.start, each.end, label, each.row.astype(np.int32)))
-        if parts_here:
-            columns = (np.concatenate(column) for column in zip(*parts_here, strict=True))
-            yield Lane(pid, MISSING, MISSING, tid), _ordered(*columns)
+        mine = {kind: of[pid, tid] for kind, of in places.items() if len(of.get((pid, tid), ()))}
+        for parts in _in_parts([(events[kind].start, which) for kind, which in mine.items()]):
+            columns = [
+                _columns(kind, events[kind], which, named)
+                for kind, which in zip(mine, parts, strict=True)
+            ]
+            merged = (np.concatenate(column) for column in zip(*columns, strict=True))
+            yield Lane(pid, MISSING, MISSING, tid), _ordered(*merged)
 
 
-def _by_thread(spans: Spans) -> dict[tuple[int, int], Array]:
-    group, (pids, tids) = factorize(spans.pid, spans.tid)
+def _columns(
+    kind: int, events: Spans | ApiCalls, which: Array, named: Labels
+) -> tuple[Array, Array, Array, Array]:
+    if isinstance(events, ApiCalls):
+        ids, place = events.name_id[which], which
+    else:
+        ids, place = events.name[which], events.row[which].astype(np.int32)
+    return events.start[which], events.end[which], named.of(kind, ids), place
+
+
+def _in_parts(kinds: Sequence[tuple[Array, Array]]) -> Iterator[list[Array]]:
+    # Of each kind's starts and indices, which are in the order of their starts, those that begin in the
+    # next part of the time; what begins together stays together.
+    start, most = max(kinds, key=lambda each: len(each[1]))
+    edges = start[most[AT_ONCE::AT_ONCE]]
+    cuts = [
+        [0, *(_place_of(edge, start, which) for edge in edges.tolist()), len(which)]
+        for start, which in kinds
+    ]
+    for ends in zip(*map(pairwise, cuts), strict=True):
+        parts = [which[low:high] for (low, high), (_, which) in zip(ends, kinds, strict=True)]
+        if any(map(len, parts)):
+            yield parts
+
+
+def _place_of(moment: int, start: Array, which: Array) -> int:
+    return bisect_left(which, moment, key=lambda i: int(start[i]))
+
+
+def _by_thread(spans: Spans, shown: Array) -> dict[tuple[int, int], Array]:
+    # In the order of their starts.
+    order = indices(shown)
+    start = spans.start[order]
+    if (start[1:] < start[:-1]).any():
+        order = order[np.argsort(start, kind="stable")]
+    group, (pids, tids) = factorize(take(spans.pid, order), take(spans.tid, order))
     keys = zip(pids.tolist(), tids.tolist(), strict=True)
-    return dict(zip(keys, by_group(group, len(pids)), strict=True))
+    return dict(zip(keys, by_group(group, len(pids), order), strict=True))
 
 
 def _ordered(start: Array, end: Array, label: Array, place: Array) -> LaneEvents:

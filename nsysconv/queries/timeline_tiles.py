@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -26,7 +27,15 @@ from nsysconv.queries.event_lanes import (
     lanes,
 )
 from nsysconv.report import Column, Unit
-from nsysconv.timeline.tiles import NO_ROW, Tiles, coarser, cut_into_tiles, dominating, fit_rows
+from nsysconv.timeline.tiles import (
+    NO_ROW,
+    Rows,
+    Tiles,
+    coarser,
+    cut_into_tiles,
+    dominating,
+    together,
+)
 from nsysconv.timeline.timeline import Timeline
 
 FACTOR = 4
@@ -139,16 +148,17 @@ def _tracks(
     timeline: Timeline, request: Request, named: Labels, ends: tuple[int, int], width: int
 ) -> tuple[list[_Track], int]:
     # And how many events no row has room for.
-    tracks, left_out = [], 0
+    rows: dict[Lane, Rows] = {}
+    parts: dict[tuple[Lane, int], list[Tiles]] = defaultdict(list)
+    left_out = 0
     for lane, events in lanes(timeline, request, named):
-        in_row = fit_rows(events.start, events.end, MOST_ROWS)
+        in_row = rows.setdefault(lane, Rows(MOST_ROWS)).fit(events.start, events.end)
         left_out += int(np.count_nonzero(in_row == NO_ROW))
         for row in range(int(in_row.max()) + 1):
             mine = events.take(in_row == row)
             start, end = np.maximum(mine.start, ends[0]), np.minimum(mine.end, ends[1])
-            tiles = cut_into_tiles(start, end, mine.label, ends[0], width)
-            tracks.append(_Track(lane, row, tiles))
-    return tracks, left_out
+            parts[lane, row].append(cut_into_tiles(start, end, mine.label, ends[0], width))
+    return [_Track(lane, row, together(tiles)) for (lane, row), tiles in parts.items()], left_out
 
 
 def _notes(left_out: int) -> tuple[Note, ...]:

@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, Columns, blocks, factorize, sums
 from nsysconv.timeline.intervals import expand_ranges
 
 NO_ROW = -1
 
 
-def fit_rows(start: Array, end: Array, most: int) -> Array:
-    """Return the row of each event, from 0: the first in which it overlaps none before it.
+class Rows:
+    """The rows of a lane, to which its events are given some at a time, in the order of their starts."""
 
-    The events are in the order of their starts. What `most` rows have no room for has NO_ROW.
-    """
-    row = np.full(len(start), NO_ROW, np.int8)
-    rest = np.arange(len(start), dtype=np.int32)
-    for number in range(most):
-        if not len(rest):
-            break
-        chained = _chain(start[rest], end[rest])
-        row[rest[chained]] = number
-        rest = rest[~chained]
-    return row
+    def __init__(self, most: int) -> None:
+        """Start without rows; there are `most` of them at most."""
+        self._most = most
+        self._ends: list[int] = []
+
+    def fit(self, start: Array, end: Array) -> Array:
+        """Return the row of each event, from 0: the first in which it overlaps none before it.
+
+        What has no room in any has NO_ROW.
+        """
+        row = np.full(len(start), NO_ROW, np.int8)
+        rest = np.arange(len(start), dtype=np.int32)
+        for number in range(self._most):
+            if not len(rest):
+                break
+            if number == len(self._ends):
+                self._ends.append(MISSING)
+            starts, ends = start[rest], end[rest]
+            taken = _chain(starts, ends, self._ends[number])
+            row[rest[taken]] = number
+            self._ends[number] = int(ends[taken].max(initial=self._ends[number]))
+            rest = rest[~taken]
+        return row
 
 
-def _chain(start: Array, end: Array) -> Array:
-    # Which events the first row takes: each that begins after the one taken before it has ended.
-    reach = np.maximum.accumulate(end)
-    inside = np.zeros(len(start), bool)
-    inside[1:] = start[1:] < reach[:-1]
-    if not inside.any() or not (end[1:] > reach[:-1])[inside[1:]].any():
+def _chain(start: Array, end: Array, reach: int) -> Array:
+    # Which events a row takes that is full until `reach`: each that begins after the one before it there.
+    reaches = np.maximum.accumulate(np.append(reach, end))
+    inside = start < reaches[:-1]
+    if not (inside & (end > reaches[:-1])).any():
         return ~inside  # they nest: those that lie in no other
     following = np.maximum(np.searchsorted(start, end), np.arange(1, len(start) + 1))
     taken = np.zeros(len(start), bool)
-    at = 0
+    at = int(np.searchsorted(start, reach))
     for block in blocks(len(start)):
         steps, first, found = following[block].tolist(), block.start, []
         while at < block.stop:
@@ -66,14 +79,18 @@ def cut_into_tiles(start: Array, end: Array, label: Array, first: int, width: in
 
     The events are in the order of their starts, and none begins before the first tile.
     """
-    parts = [
-        _cut(start[block], end[block], label[block], first, width) for block in blocks(len(start))
-    ]
-    if not parts:
-        nothing = np.empty(0, np.int64)
-        return Tiles(nothing, nothing, nothing, nothing)
+    return together(
+        [_cut(start[block], end[block], label[block], first, width) for block in blocks(len(start))]
+    )
+
+
+def together(parts: Sequence[Tiles]) -> Tiles:
+    """Return tiles of several parts of the events, each summed over all of them."""
+    if len(parts) == 1:
+        return parts[0]
     names = ("tile", "label", "time", "count")
-    return _summed(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    nothing = np.empty(0, np.int64)
+    return _summed(*(np.concatenate([nothing, *(getattr(p, n) for p in parts)]) for n in names))
 
 
 def _cut(start: Array, end: Array, label: Array, first: int, width: int) -> Tiles:
