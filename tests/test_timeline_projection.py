@@ -54,7 +54,8 @@ def timeline_of(made: list[tuple[int, int]], ran: list[tuple[Any, int, int, bool
     pid = np.where(tid == 2, OTHER, PID)
     thread, threads = number_threads(pid, tid)
     zeros = np.zeros(len(made), np.int64)
-    found = ApiCalls(start, start + 1, pid, thread, zeros, zeros, zeros, zeros == 0, 0, threads)
+    row = np.arange(len(made), dtype=np.int32)
+    found = ApiCalls(start, start + 1, pid, thread, zeros, zeros, zeros, zeros == 0, row, 0, threads)
     # Sorted by start, those without a time first.
     ordered = sorted(ran, key=lambda op: -1 if op[0] is None else op[0])
     begun = np.array([MISSING if s is None else s for s, *_ in ordered], np.int64)

@@ -392,7 +392,7 @@ class _ProcessFlows:
         unused = np.zeros(len(some), np.int8)
         candidates = ApiCalls(
             start, start + column["dur_ns"], pid, thread, ids, column["layer"],
-            unused, unused, 0, threads,
+            unused, unused, unused, 0, threads,
         )  # fmt: skip
         # An operation per id: `owners` only looks at their process and correlation id.
         wanted = np.array(distinct(ids), np.int64)

@@ -26,7 +26,7 @@ from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Request
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import shown_operators, shown_ranges
 from nsysconv.timeline.arrays import Columns, by_group, distinct, factorize, indices, take
-from nsysconv.timeline.events import ApiCalls, OpKind, Spans, call_rows
+from nsysconv.timeline.events import ApiCalls, OpKind, Spans
 from nsysconv.timeline.timeline import Timeline
 
 KINDS = (
@@ -158,7 +158,7 @@ def event_ids(timeline: Timeline, kinds: Array, places: Array) -> Array:
     ids = places.astype(np.int64) + 1
     of_calls = kinds == _CALL
     if of_calls.any():  # whose places are those in Timeline.calls
-        ids[of_calls] = call_rows(timeline.profile, timeline.calls)[places[of_calls]] + 1
+        ids[of_calls] = timeline.calls.row[places[of_calls]] + 1
     return ids
 
 

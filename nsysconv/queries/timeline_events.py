@@ -22,7 +22,7 @@ from nsysconv.queries.event_lanes import FACTS, KIND, LANE_COLUMNS
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import by_group, distinct, factorize, indices, take
-from nsysconv.timeline.events import OpKind, Spans, call_rows
+from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.timeline import Timeline
 
@@ -245,7 +245,7 @@ def _operations(timeline: Timeline, shown: _Shown, request: Request) -> _Events:
     launched = call >= 0
     call_id = np.full(len(ops), MISSING)
     if launched.any():
-        call_id[launched] = call_rows(timeline.profile, timeline.calls)[call[launched]] + 1
+        call_id[launched] = timeline.calls.row[call[launched]] + 1
 
     def names(events: Array) -> list[str]:
         kinds, rows = ops.kind[events], ops.row[events]
@@ -299,7 +299,7 @@ def _calls(timeline: Timeline, shown: _Shown, limit: int) -> _Events:
         int(np.count_nonzero(mask)),
         (calls.start[which], calls.end[which]),
         (calls.pid[which], tids[calls.thread[which]] if len(which) else np.empty(0, np.int64)),
-        call_rows(timeline.profile, calls)[which],
+        calls.row[which],
         lambda events: [timeline.call_names.get(i, "[no name]") for i in ids[events].tolist()],
     )
 
@@ -337,5 +337,15 @@ def _on_host(
     kinds = np.zeros(len(nothing), np.int8)
     pid, tid = thread
     return _Events(
-        count, *times, pid, nothing, nothing, tid, rows + 1, nothing, (kind,), kinds, names
+        count,
+        *times,
+        pid,
+        nothing,
+        nothing,
+        tid,
+        rows.astype(np.int64) + 1,
+        nothing,
+        (kind,),
+        kinds,
+        names,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -19,8 +19,8 @@ from nsysconv.queries.event_lanes import (
     KIND,
     KINDS,
     LANE_COLUMNS,
-    Labels,
     Lane,
+    LaneEvents,
     extent,
     labels,
     lane_values,
@@ -75,16 +75,15 @@ def compute(timeline: Timeline, request: Request) -> Result:
     named = labels(timeline, request)
     first, last = extent(timeline, request) or (0, 1)
     width = max(-(-(last - first) // bins), 1)
-    tracks, left_out = _tracks(timeline, request, named, (first, last), width)
-    levels = [(width, tracks)]
-    for _ in range(level_count - 1):
-        wide, finer = levels[0]
-        levels.insert(0, (wide * FACTOR, [t.coarser() for t in finer]))
-    sizes = [sum(track.tile_count for track in level) for _, level in levels]
+    cut = _Cut(first, last, width, level_count)
+    for lane, events in lanes(timeline, request, named):
+        cut.add(lane, events)
+    levels = cut.levels()
+    sizes = [sum(len(rows["row"]) for _, rows in level) for level in levels]
     if request.limit:  # levels that are whole, but of the widest what there is room for
         fitting = [size for size in accumulate(sizes) if size <= request.limit]
         levels = levels[: max(len(fitting), 1)]
-    shown = [(track.lane, track.rows(first, wide)) for wide, level in levels for track in level]
+    shown = [of_lane for level in levels for of_lane in level]
     values: dict[str, Any] = {
         name: np.concatenate([np.empty(0, np.int64), *(rows[name] for _, rows in shown)])
         for name in _NUMBERS
@@ -95,7 +94,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     values |= lane_values(timeline, [(lane, len(rows["row"])) for lane, rows in shown])
     if request.limit:
         values = {name: column[: request.limit] for name, column in values.items()}
-    return Result(values, sum(sizes), _notes(left_out))
+    return Result(values, sum(sizes), _notes(cut.left_out))
 
 
 _NUMBERS = ("row", "dur_ns", "start_ns", "busy_ns", "event_count", "label", "name_ns")
@@ -117,48 +116,59 @@ TIMELINE_TILES = Query(
 )
 
 
-@dataclass(frozen=True)
-class _Track:
-    # One row of a lane.
-    lane: Lane
-    row: int
-    tiles: Tiles
+class _Cut:
+    """The lanes, cut into tiles of several widths one after the other, for their events are many."""
 
-    @property
-    def tile_count(self) -> int:
-        return int(np.count_nonzero(np.diff(self.tiles.tile, prepend=-1)))
+    def __init__(self, first: int, last: int, width: int, level_count: int) -> None:
+        """Cut the time from `first` to `last` into tiles of `width` ns, and of FACTOR times as many."""
+        self._ends = first, last
+        self._widths = [width * FACTOR**level for level in range(level_count)]
+        self._levels: list[list[tuple[Lane, Mapping[str, Array]]]] = [[] for _ in self._widths]
+        self._lane: Lane | None = None
+        self._rows = Rows(MOST_ROWS)
+        self._parts: dict[int, list[Tiles]] = defaultdict(list)
+        self.left_out = 0
 
-    def coarser(self) -> _Track:
-        return replace(self, tiles=coarser(self.tiles, FACTOR))
+    def add(self, lane: Lane, events: LaneEvents) -> None:
+        """Add the next events of a lane; all of a lane come one after the other."""
+        if lane != self._lane:
+            self._close()
+            self._lane, self._rows = lane, Rows(MOST_ROWS)
+        in_row = self._rows.fit(events.start, events.end)
+        self.left_out += int(np.count_nonzero(in_row == NO_ROW))
+        first, last = self._ends
+        for row in range(int(in_row.max()) + 1):
+            mine = events.take(in_row == row)
+            start, end = np.maximum(mine.start, first), np.minimum(mine.end, last)
+            tiles = cut_into_tiles(start, end, mine.label, first, self._widths[0])
+            self._parts[row].append(tiles)
 
-    def rows(self, first: int, width: int) -> dict[str, Array]:
-        best, busy, begun = dominating(self.tiles)
+    def levels(self) -> list[list[tuple[Lane, Mapping[str, Array]]]]:
+        """Return the values of the tiles of each width, the widest first, by lane and row."""
+        self._close()
+        return self._levels[::-1]
+
+    def _close(self) -> None:
+        for row, parts in sorted(self._parts.items()):
+            tiles = together(parts)
+            for number, (width, level) in enumerate(zip(self._widths, self._levels, strict=True)):
+                if number:
+                    tiles = coarser(tiles, FACTOR)
+                assert self._lane is not None
+                level.append((self._lane, self._values(tiles, row, width)))
+        self._parts.clear()
+
+    def _values(self, tiles: Tiles, row: int, width: int) -> dict[str, Array]:
+        best, busy, begun = dominating(tiles)
         return {
-            "row": np.full(len(best), self.row),
+            "row": np.full(len(best), row),
             "dur_ns": np.full(len(best), width),
-            "start_ns": first + best.tile * width,
+            "start_ns": self._ends[0] + best.tile.astype(np.int64) * width,
             "busy_ns": busy,
             "event_count": begun,
             "label": best.label,
             "name_ns": best.time,
         }
-
-
-def _tracks(
-    timeline: Timeline, request: Request, named: Labels, ends: tuple[int, int], width: int
-) -> tuple[list[_Track], int]:
-    # And how many events no row has room for.
-    rows: dict[Lane, Rows] = {}
-    parts: dict[tuple[Lane, int], list[Tiles]] = defaultdict(list)
-    left_out = 0
-    for lane, events in lanes(timeline, request, named):
-        in_row = rows.setdefault(lane, Rows(MOST_ROWS)).fit(events.start, events.end)
-        left_out += int(np.count_nonzero(in_row == NO_ROW))
-        for row in range(int(in_row.max()) + 1):
-            mine = events.take(in_row == row)
-            start, end = np.maximum(mine.start, ends[0]), np.minimum(mine.end, ends[1])
-            parts[lane, row].append(cut_into_tiles(start, end, mine.label, ends[0], width))
-    return [_Track(lane, row, together(tiles)) for (lane, row), tiles in parts.items()], left_out
 
 
 def _notes(left_out: int) -> tuple[Note, ...]:

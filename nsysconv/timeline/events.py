@@ -155,10 +155,11 @@ class Spans(Columns):
 class ApiCalls(Columns):
     """API calls, in the order of their starts; those without a time are left out.
 
-    `thread` numbers the (pid, tid) pairs of `threads`; those with a tid MISSING are not one thread, but
-    calls of which no thread is recorded. `outermost`: no other call of the thread contains it; calls
-    without a thread all are. `crossing`: how many calls overlap an earlier one of their thread without
-    being inside it; for nesting such a call is cut where the earlier one ends.
+    `row` is the place among the table's rows. `thread` numbers the (pid, tid) pairs of `threads`; those
+    with a tid MISSING are not one thread, but calls of which no thread is recorded. `outermost`: no other
+    call of the thread contains it; calls without a thread all are. `crossing`: how many calls overlap an
+    earlier one of their thread without being inside it; for nesting such a call is cut where the earlier
+    one ends.
     """
 
     start: Array
@@ -169,6 +170,7 @@ class ApiCalls(Columns):
     layer: Array
     name_id: Array
     outermost: Array
+    row: Array
     crossing: int
     threads: tuple[tuple[int, int], ...]
 
@@ -190,6 +192,7 @@ def api_calls(profile: Profile) -> ApiCalls:
     names = ("start_ns", "dur_ns", "pid", "tid", "correlation_id", "layer", "name_id")
     column = profile.columns("api_call", names)
     profile.release("api_call", names)  # what else is asked of calls is asked of these
+    column["row"] = np.arange(len(column["pid"]), dtype=np.int32)
     keep = has_time(column)
     if not keep.all():
         _take(column, keep)
@@ -199,12 +202,13 @@ def api_calls(profile: Profile) -> ApiCalls:
     if (column["start_ns"][1:] < column["start_ns"][:-1]).any():
         _take(column, np.argsort(column["start_ns"], kind="stable"))
     end = column["start_ns"] + column.pop("dur_ns")
-    start, pid, correlation, thread, layer, name_id = (
-        column[each] for each in ("start_ns", "pid", "correlation_id", "thread", "layer", "name_id")
+    start, pid, correlation, thread, layer, name_id, row = (
+        column[each]
+        for each in ("start_ns", "pid", "correlation_id", "thread", "layer", "name_id", "row")
     )
     outermost, crossing = _nesting(start, end, thread, threads)
     return ApiCalls(
-        start, end, pid, thread, correlation, layer, name_id, outermost, crossing, threads
+        start, end, pid, thread, correlation, layer, name_id, outermost, row, crossing, threads
     )
 
 
@@ -220,24 +224,6 @@ def _narrow(codes: Array) -> Array:
     most = int(codes.max())
     fitting = (each for each in (np.int8, np.int16) if most <= np.iinfo(each).max)
     return codes.astype(next(fitting, codes.dtype), copy=False)
-
-
-def call_rows(profile: Profile, calls: ApiCalls) -> Array:
-    """Return per call of `calls`, which are all of the profile, its place among the table's rows."""
-    names = ("start_ns", "dur_ns")
-    column = profile.columns("api_call", names)
-    profile.release("api_call", names)
-    rows = np.flatnonzero(has_time(column))
-    start = column["start_ns"][rows]
-    if not np.array_equal(start, calls.start):  # then api_calls sorted them
-        rows = rows[np.argsort(start, kind="stable")]
-    return rows
-
-
-def call_ids(profile: Profile, calls: ApiCalls) -> Array:
-    """Return per call of `calls`, which are all of the profile, its id in the table api_call."""
-    result: Array = call_rows(profile, calls) + profile.first_id("api_call")
-    return result
 
 
 def has_time(column: Mapping[str, Array]) -> Array:

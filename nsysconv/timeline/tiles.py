@@ -105,7 +105,11 @@ def _cut(start: Array, end: Array, label: Array, first: int, width: int) -> Tile
 
 def _summed(tile: Array, label: Array, time: Array, count: Array) -> Tiles:
     number, (tiles, labels) = factorize(tile, label)
-    return Tiles(tiles, labels, sums(number, time, len(tiles)), sums(number, count, len(tiles)))
+    counted = sums(number, count, len(tiles)).astype(np.int32)
+    # There may be nearly as many as events.
+    return Tiles(
+        tiles.astype(np.int32), labels.astype(np.int32), sums(number, time, len(tiles)), counted
+    )
 
 
 def coarser(tiles: Tiles, factor: int) -> Tiles:
@@ -126,5 +130,6 @@ def dominating(tiles: Tiles) -> tuple[Tiles, Array, Array]:
     count = np.where(longest, tiles.count, -1)
     best = np.flatnonzero(count == np.repeat(np.maximum.reduceat(count, first), size))
     best = best[np.flatnonzero(np.diff(tiles.tile[best], prepend=-1))]
-    total = np.add.reduceat(tiles.time, first), np.add.reduceat(tiles.count, first)
+    count = tiles.count.astype(np.int64)
+    total = np.add.reduceat(tiles.time, first), np.add.reduceat(count, first)
     return tiles.take(best), *total

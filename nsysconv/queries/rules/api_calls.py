@@ -25,8 +25,8 @@ from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request,
 from nsysconv.queries.rules.answers import counted, duration, found, none_of, nothing_found
 from nsysconv.report import MISSING, Column, Said, Unit, human
 from nsysconv.timeline.arrays import distinct
-from nsysconv.timeline.events import OpKind, call_ids
-from nsysconv.timeline.timeline import Timeline, cached_whole
+from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.timeline import Timeline
 
 _PID = Column("pid", Unit.ID, "The process.")
 _FUNCTION = Column("name", Unit.TEXT, "Documented name of the function.")
@@ -46,10 +46,9 @@ _WAITS = re.compile(r"cuda(?:Device|Stream|Thread)Synchronize|cu(?:Ctx|Stream)Sy
                     r"|hip(?:Device|Stream|Ctx)Synchronize")  # fmt: skip
 
 
-@cached_whole
-def _call_row_ids(timeline: Timeline) -> Array:
-    # Kept for all rules, for it reads a long table.
-    return call_ids(timeline.whole.profile, timeline.whole.calls)
+def _call_ids(timeline: Timeline, which: Array) -> Array:
+    ids: Array = timeline.calls.row[which] + timeline.whole.profile.first_id("api_call")
+    return ids
 
 
 def _waiting_calls(timeline: Timeline, request: Request) -> Result:
@@ -57,7 +56,7 @@ def _waiting_calls(timeline: Timeline, request: Request) -> Result:
     functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
     waits = timeline.calls_in_slice & calls.outermost & np.isin(calls.name_id, functions)
     waiting = np.flatnonzero(waits)
-    dur, ids = (calls.end - calls.start)[waiting], _call_row_ids(timeline)[waiting]
+    dur, ids = (calls.end - calls.start)[waiting], _call_ids(timeline, waiting)
     order = np.lexsort((ids, calls.start[waiting], -dur))
     count = len(order)
     order = order[: request.limit or None]
@@ -178,7 +177,7 @@ def _values(ops: _LaunchedOps, name: str) -> Sequence[Any] | Array:
     if name == f"{ops.table}_id":
         return ops.row.astype(np.int64) + timeline.profile.first_id(ops.table)
     if name == "call_id":
-        return np.asarray(_call_row_ids(timeline)[ops.call])
+        return _call_ids(timeline, ops.call)
     if name == "call_dur_ns":
         return np.asarray(calls.end[ops.call] - calls.start[ops.call])
     if name == "name":
