@@ -383,7 +383,7 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
 def test_the_time_line_holds_the_names_as_they_are(tmp_path: Path) -> None:
     page = outline(page_of(tmp_path, *hostile()))
     data = json.loads(page.inside["script"][0])
-    assert set(map(escaped, INJECTIONS)) <= set(data["names"])
+    assert set(map(escaped, INJECTIONS)) <= set(data["texts"])
     assert not set("<>&") & set(page.inside["script"][0])
 
 
@@ -401,28 +401,7 @@ def test_pages_of_nasty_reports_hold_together(report: Report) -> None:
     assert all(line.isprintable() or line == "" for line in text.split("\n"))
 
 
-# -- the time line
-
-
-def test_events_are_columns_with_starts_as_differences(tmp_path: Path) -> None:
-    data = json.loads(outline(page_of(tmp_path, *ROWS)).inside["script"][0])
-    assert data["first"] == 0
-    assert data["start"] == [0, 400, 300, 95, 105]  # 0, 400, 700, 795, 900
-    assert data["dur"] == [400, 100, 60, 5, 100]
-    kinds = [data["kinds"][kind] for kind in data["kind"]]
-    assert kinds == ["kernel", "memcpy", "range", "api_call", "kernel"]
-    assert [data["lanes"][lane] for lane in data["lane"]] == [
-        "GPU 0, stream 7", "GPU 0, stream 7", "thread 11", "thread 11", "GPU 0, stream 7"]  # fmt: skip
-    assert [data["lanes"][lane] for lane in data["order"]] == ["GPU 0, stream 7", "thread 11"]
-
-
-def test_too_many_events_are_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html_report, "MOST_EVENTS", 4)
-    text = page_of(tmp_path, *ROWS)
-    page = outline(text)
-    assert "5 events are too many to draw here; 4 are the most." in page.text
-    assert "--time" in page.text
-    assert 'id="lanes-data"' not in text
+# -- what is left out
 
 
 def test_what_takes_long_is_left_out_of_long_recordings(

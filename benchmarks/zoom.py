@@ -1,0 +1,71 @@
+"""Measure how long a page's time line takes to zoom and move: `python benchmarks/zoom.py page.html`.
+
+Chromium's own trace says it: per step, the time of the page's main thread, which runs the script and
+paints. Prints the median, the 95th percentile and the greatest, and the most rectangles drawn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+
+import msgspec
+from playwright.sync_api import sync_playwright
+
+STEPS = 80
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def walk(page: object, seed: int) -> list[int]:
+    """Zoom and move about as a reader does, and return how many rectangles each step drew."""
+    chance, drawn = random.Random(seed), []
+    keys = ["w"] * 5 + ["a", "d", "w", "s", "0", "n", "f"]
+    page.locator("#lanes-canvas").focus()
+    for _ in range(STEPS):
+        page.evaluate("performance.mark('step')")
+        page.keyboard.press(chance.choice(keys))
+        page.wait_for_timeout(60)
+        drawn.append(int(page.locator("#lanes-canvas").get_attribute("data-drawn")))
+    return drawn
+
+
+def step_times(trace: list[dict]) -> list[float]:
+    """Return the time in ms of the page's main thread after each step."""
+    marks = sorted(e["ts"] for e in trace if e.get("name") == "step")
+    (main,) = {(e["pid"], e["tid"]) for e in trace if e.get("name") == "step"}
+    tasks = [(e["ts"], e["dur"]) for e in trace if e.get("name") == "ThreadControllerImpl::RunTask"
+             and (e["pid"], e["tid"]) == main and "dur" in e]  # fmt: skip
+    ends = [*marks[1:], marks[-1] + 60_000]
+    return [sum(dur for ts, dur in tasks if low < ts < high) / 1000
+            for low, high in zip(marks, ends, strict=True)]  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    with sync_playwright() as started, tempfile.TemporaryDirectory() as folder:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.goto(asked.page.absolute().as_uri())
+        page.locator("#lanes").scroll_into_view_if_needed()
+        page.wait_for_timeout(1000)
+        path = Path(folder) / "trace.json"
+        browser.start_tracing(page=page, path=path, categories=["toplevel", "blink.user_timing",
+                                                                "devtools.timeline"])  # fmt: skip
+        drawn = walk(page, asked.seed)
+        browser.stop_tracing()
+        times = step_times(msgspec.json.decode(path.read_bytes())["traceEvents"])
+        browser.close()
+    most = statistics.quantiles(times, n=20)[-1]
+    print(f"{len(times)} steps: median {statistics.median(times):.1f} ms, 95 % {most:.1f} ms, "
+          f"greatest {max(times):.1f} ms; {max(drawn):,} rectangles at most")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
