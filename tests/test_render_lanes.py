@@ -113,7 +113,7 @@ def test_of_a_long_recording_only_parts_have_single_events(
     assert len(shown) < 60
     assert {"kernel:100", "kernel:101"} <= {each[0] for each in shown}
     # The gap from 99,990 with a quarter of its length on both sides.
-    assert [94_988, 125_002] in data["parts"]
+    assert any(low <= 94_988 and high >= 125_002 for low, high in data["parts"])
     for low, high in data["parts"]:
         inside = [i for i in range(100) if 1000 * i < high and 1000 * i + 990 > low]
         assert {f"kernel:{i + 1}" for i in inside} <= {each[0] for each in shown}
