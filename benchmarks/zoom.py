@@ -45,6 +45,7 @@ def step_times(trace: list[dict]) -> list[float]:
 
 
 def main() -> None:
+    """Measure the page that is named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path)
     parser.add_argument("--seed", type=int, default=1)
