@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -236,12 +236,10 @@ def _reports(
             merged.add(queries.partial_report(spec, profile.timeline, combined_request))
         # Who names a report gets it as it was named.
         specs = single if options.names else _with_fewer_bins(single, profiles, profile)
-        # Of which parts the time line has single events, the other reports say.
-        last = () if options.names else (_EVENTS,)
-        computed = profile.answers([request(spec) for spec in specs if spec not in last])
-        if last and _EVENTS in specs:
-            spec = _events_of_parts(computed)
-            computed.insert(specs.index(_EVENTS), *profile.answers([request(spec)]))
+        if options.names or TIME_LINE[0] not in specs:
+            computed = profile.answers([request(spec) for spec in specs])
+        else:
+            computed = _with_time_line(profile, specs, request)
         for spec, report in zip(single, computed, strict=True):
             in_whole = queries.parse_spec(spec).name in _MOST_ROWS
             beside[spec].append(report if in_whole else report.limited(rows))
@@ -256,12 +254,21 @@ _EVENTS = "timeline_events"
 _MOST_ROWS = {_EVENTS: MOST_EVENTS, "timeline_tiles": MOST_TILES, "event_durations": MOST_LENGTHS}
 
 
-def _events_of_parts(reports: Sequence[Report]) -> str:
-    by_name = {report.name.partition(":")[0]: report for report in reversed(reports)}
+def _with_time_line(
+    profile: OpenProfile, specs: Sequence[str], request: Callable[[str], tuple[str, Request]]
+) -> list[Report]:
+    # What looks at each event goes first, while nothing else is in memory; of which parts there are to
+    # be single events, the other reports say.
+    found: dict[str, Report] = {}
+    others = [spec for spec in specs if spec not in TIME_LINE]
+    for part in ([spec for spec in TIME_LINE if spec != _EVENTS], others):
+        found.update(zip(part, profile.answers([request(spec) for spec in part]), strict=True))
+    by_name = {spec.partition(":")[0]: found[spec] for spec in reversed(found)}
     parts = time_line_parts(by_name, MOST_EVENTS)
-    if not parts:
-        return _EVENTS
-    return f"{_EVENTS}:parts={','.join(f'{low}:{high}' for low, high in parts)}"
+    which = ",".join(f"{low}:{high}" for low, high in parts or ())
+    wanted = f"{_EVENTS}:parts={which}" if which else _EVENTS
+    (found[_EVENTS],) = profile.answers([request(wanted)])
+    return [found[spec] for spec in specs]
 
 
 def _with_fewer_bins(

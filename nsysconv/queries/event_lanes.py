@@ -41,7 +41,7 @@ KINDS = (
 )
 """The kinds of events, those on a GPU first."""
 
-AT_ONCE = 1 << 19
+AT_ONCE = 1 << 17
 """About so many events of a lane are looked at together."""
 
 _CALL, _RANGE, _OPERATOR = range(len(OpKind), len(KINDS))
