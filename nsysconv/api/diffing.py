@@ -15,9 +15,19 @@ import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile, Side, shown_report
-from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
+from nsysconv.api.open_profile import OpenProfile, Side
+from nsysconv.api.shown_report import ShownReport, shown_report
+from nsysconv.api.targets import (
+    Say,
+    Target,
+    Words,
+    check_existing,
+    check_limit,
+    check_word,
+    files_of,
+    several,
+    silent,
+)
 from nsysconv.diff import account, change, comparability, gate, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
 from nsysconv.errors import UsageError, available_hint
@@ -153,7 +163,7 @@ def compare_targets(
 ) -> DiffResult:
     """Compare two sides as `compare` does, with the options as a value."""
     wanted = list(DEFAULT if options.reports is None else options.reports)
-    open_profile.check_limit(options.limit)
+    check_limit(options.limit)
     comparable = (ACCOUNT, CULPRITS, *_COMPARABLE)
     for name in wanted:
         if name not in comparable:
@@ -161,8 +171,8 @@ def compare_targets(
                 f"no report {name!r} that can be compared", hint=available_hint(name, comparable)
             )
     limits, run_noise, passes_undecided = _limits(options)
-    open_profile.check_word("matching", options.match, names.MATCHES)
-    open_profile.check_word("range names", options.range_names, RANGE_NAMES)
+    check_word("matching", options.match, names.MATCHES)
+    check_word("range names", options.range_names, RANGE_NAMES)
     in_rows = [name for name in wanted if name in _COMPARABLE]
     open_profile.check_split(options.split, [*in_rows, *(limit.report for limit in limits)])
     request = Request(

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv import queries, schema
-from nsysconv.api.shown_report import ShownReport, query_report
-from nsysconv.api.targets import Say, Target, Words, files_of, several, silent
+from nsysconv.api.shown_report import ShownReport, query_report, shown_report
+from nsysconv.api.targets import (
+    Say,
+    Target,
+    Words,
+    check_limit,
+    check_word,
+    files_of,
+    several,
+    silent,
+)
 from nsysconv.errors import InputError, NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
@@ -299,6 +308,20 @@ class OpenProfile:
             reports = list(map(queries.for_people, reports, limits))
         return [shown_report(report) for report in reports]
 
+    def why(
+        self, event: str, *, names: str = "demangled", step_range: str | None = None
+    ) -> ShownReport:
+        """Return what launched one event, what it waited for, and who waited for it: one row.
+
+        `event` is an id, kind and number (`kernel:5`, `api_call:77`); the rest is as in `report`.
+        Raises UsageError for the id of no event, NotRecorded where events of its kind are not recorded.
+        """
+        from nsysconv.queries.why.report import why
+
+        self._check_open()
+        request = ReportOptions(kernel_names=names, step_range=step_range).request(0)
+        return shown_report(why(event, self.timeline, request))
+
     def answers(
         self, asked: Sequence[tuple[str, Request]], part: Slice | None = None
     ) -> list[Report]:
@@ -370,23 +393,6 @@ def check_split(split: str | None, names: Sequence[str]) -> None:
     ):
         hint = f"Reports that have: {', '.join(queries.SPLIT)}"
         raise UsageError("none of these reports has rows over devices", hint=hint)
-
-
-def check_word(what: str, word: str | None, words: Sequence[str]) -> None:
-    """Raise UsageError for a word that is not among these; None is no word."""
-    if word is not None and word not in words:
-        raise UsageError(f"no {what} {word!r}", hint=f"There are: {', '.join(words)}")
-
-
-def check_limit(limit: int | None) -> None:
-    """Raise UsageError for a negative number of rows."""
-    if limit is not None and limit < 0:
-        raise UsageError(f"limit {limit} is negative", hint="0 stands for all rows.")
-
-
-def shown_report(report: Report) -> ShownReport:
-    """Return the report as a ShownReport."""
-    return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
 
 
 def open(  # noqa: A001 - as gzip.open

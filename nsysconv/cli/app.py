@@ -13,7 +13,10 @@ import typer.core
 from nsysconv import api
 from nsysconv.cli import flags
 from nsysconv.cli.captures import ProfileCommand, profile
+from nsysconv.cli.events import EXAMPLES, why
 from nsysconv.cli.flags import (
+    ANSWER,
+    AnswerCommand,
     FormatOption,
     GroupedCommand,
     OutputOption,
@@ -27,9 +30,6 @@ from nsysconv.cli.flags import (
 from nsysconv.cli.runtime import check_addresses, say
 from nsysconv.errors import UsageError
 from nsysconv.export import FORMATS
-
-ANSWER = "TARGET"
-"""The name of the command that is run where none is named."""
 
 
 class AnswersWithoutCommand(typer.core.TyperGroup):
@@ -49,14 +49,6 @@ def _is_target(word: str) -> bool:
     Commands have neither `@` nor dots, colons or separators of folders.
     """
     return any(sign in word for sign in ("@", ".", ":", os.sep)) or os.path.lexists(word)
-
-
-class AnswerCommand(GroupedCommand):
-    """The command ANSWER, whose name is not typed."""
-
-    def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write how it is called."""
-        formatter.write_usage("nsysconv", f"{ANSWER} [OPTIONS]")
 
 
 app = typer.Typer(
@@ -584,7 +576,9 @@ def diff(
     return commands.diff(base, other, options, format, output, brief=brief, wide=wide)
 
 
-# `profile` has flags of its own; captures.py is all of it.
+# What is of one event, or has flags of its own, is in a module of its own.
+app.command("why", epilog=EXAMPLES)(why)
+
 app.command(
     "profile",
     cls=ProfileCommand,

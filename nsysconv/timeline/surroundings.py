@@ -85,14 +85,15 @@ def around(spans: Spans, pid: int, tid: int, moment: int, inside: int = NONE) ->
     holding = (spans.start <= moment) & (spans.end > moment) & (spans.pid == pid)
     holding &= (spans.tid == tid) & (tid != MISSING)
     found = np.flatnonzero(holding)
-    order = found[np.lexsort((found, -spans.end[found], spans.start[found]))]
+    order: Array = found[np.lexsort((found, -spans.end[found], spans.start[found]))]
     if inside == NONE:
         return order
     key = (moment, -int(spans.end[inside]), inside)
     keys = zip(
         spans.start[order].tolist(), (-spans.end[order]).tolist(), order.tolist(), strict=True
     )
-    return order[np.array([each < key for each in keys], bool)]
+    before: Array = order[np.array([each < key for each in keys], bool)]
+    return before
 
 
 def outer_call(calls: ApiCalls, call: int) -> int:
@@ -144,7 +145,7 @@ def at_work(timeline: Timeline, pid: int, low: int, high: int) -> tuple[int, int
 
 def _beside(ops: GpuOps, op: int, *, on_stream: bool) -> Array:
     # Operations with a time of the same device, or of the same stream, which migrations are not on.
-    mine = ops.timed & (ops.device == ops.device[op])
+    mine: Array = ops.timed & (ops.device == ops.device[op])
     if on_stream:
         mine &= (ops.pid == ops.pid[op]) & (ops.stream == ops.stream[op])
         mine &= ops.kind != OpKind.MIGRATION

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nsysconv.names import cut_off, escaped, shorten, shorten_kernel, text_width
+from nsysconv.notes import Note
 from nsysconv.report import Said, Unit, human
 
 Row = Mapping[str, Any]
 
-WIDTH, _NAME, _LONG_NAME, _MOST_LINES = 98, 36, 72, 22
+WIDTH, _NAME, _LONG_NAME, _MOST_LINES = 98, 36, 72, 24
 _INDENT = "   "
 _PARTS = {
     "host": "CPU-bound",
@@ -31,16 +32,15 @@ _SORTS = {
 }
 
 
-def say(row: Row) -> Said:
-    """Return what the row of one event says, in at most 22 lines of 98 characters, as `why` prints it."""
-    lines = [
-        *_what(row),
-        *_whence(row),
-        *_before(row),
-        *_after(row),
-        *_launched(row),
-        *_unknown(row),
-    ]
+def say(row: Row, notes: Sequence[Note] = ()) -> Said:
+    """Return what the row of one event says, in at most 24 lines of 98 characters; notes by name."""
+    parts = (_what, _whence, _before, _after, _launched, _unknown)
+    lines = [line for part in parts for line in part(row)]
+    slugs = list(dict.fromkeys(note.slug for note in notes))
+    if "clocks-disagree" in slugs:
+        lines.append("CPU and GPU times are not on one clock: waits and causes are not known")
+    if slugs:
+        lines = [*lines[: _MOST_LINES - 1], f"notes: {', '.join(slugs)}"]
     return Said("", tuple(map(_line, lines[:_MOST_LINES])), laid_out=True)
 
 
@@ -68,10 +68,11 @@ def _time(ns: float) -> str:
     return human(ns, Unit.NS)
 
 
-def _name(row: Row, prefix: str, width: int = _NAME) -> str:
-    # `kernel:5 gemm`, of a name what there is room for.
+def _named(before: str, row: Row, prefix: str, after: str = "") -> str:
+    # A line with an event's id and name, as `launched by api_call:7 cudaLaunchKernel`: of the name what
+    # there is room for.
     event, name = row[prefix], escaped(row[f"{prefix}_name"] or "")
-    return f"{event} {_short(event, name, width)}"
+    return f"{before}{event} {_short(event, name, WIDTH - len(f'{before}{event} {after}'))}{after}"
 
 
 def _short(event: str, name: str, width: int) -> str:
@@ -89,15 +90,15 @@ def _what(row: Row) -> Iterator[str]:
     sort = _SORTS.get(row["sort"] or "")
     plain = "" if row["sort"] in (None, "push_pop", "operator") else f", {sort}"
     yield f"{row['event']} {name}{plain}"
-    where = ", ".join(_where(row))
+    yield f"{_INDENT}{', '.join(_where(row))}"
     if row["start_ns"] is None:
-        yield f"{_INDENT}{where}: no time was recorded"
+        yield f"{_INDENT}no time was recorded"
         return
     lasted = "" if row["dur_ns"] is None else f" for {_time(row['dur_ns'])}"
     moved = "" if row["bytes"] is None else f", {human(row['bytes'], Unit.BYTES)}"
     if row["bytes"] and row["dur_ns"]:
         moved += f" at {human(row['bytes'] * 1e9 / row['dur_ns'], Unit.BYTES_PER_S)}"
-    yield f"{_INDENT}{where}: at {moment(row['start_ns'])}{lasted}{moved}"
+    yield f"{_INDENT}at {moment(row['start_ns'])}{lasted}{moved}"
     if row["dur_ns"] is not None and row["name_count"]:
         yield f"{_INDENT}{_compared(row)}"
 
@@ -136,14 +137,14 @@ def _whence(row: Row) -> Iterator[str]:
     if row["call"] is not None:
         on = f" on {_thread(row)}" if row["tid"] is not None else ""
         began = f"at {moment(row['call_start_ns'])} for {_time(row['call_dur_ns'])}"
-        yield f"launched by {_name(row, 'call')}{on}"
+        yield _named("launched by ", row, "call", on)
         yield f"{_INDENT}{began}{_latency(row)}"
     elif row["kind"] in ("kernel", "memcpy", "memset", "graph_launch"):
         yield "what launched it is not recorded"
     if row["outer_call"] is not None:
         yield f"{_INDENT}inside {row['outer_call']}, which owns what is launched in it"
     if row["operator"] is not None:
-        yield f"{_INDENT}in {_name(row, 'operator', _LONG_NAME)}"
+        yield _named(f"{_INDENT}in ", row, "operator")
     if row["range"] is not None:
         path = escaped(row["path"])
         yield f"{_INDENT}in {row['range']} {_short(row['range'], path, _LONG_NAME)}"
@@ -157,9 +158,9 @@ def _latency(row: Row, begin: str = "; it") -> str:
     if row["latency_ns"] is None:
         return ""
     since = f"{begin} began {_time(row['latency_ns'])} after the call did"
-    if row["queue_ns"] is None:
+    if row["queue_time_ns"] is None:
         return f"{since}, before it returned"
-    return f"{since}, {_time(row['queue_ns'])} after it returned"
+    return f"{since}, {_time(row['queue_time_ns'])} after it returned"
 
 
 # -- what ran before
@@ -176,25 +177,32 @@ def _before(row: Row) -> Iterator[str]:
         yield "before it nothing ran on its stream"
     elif on_stream is not None and on_stream != on_device:
         since = _since(row["since_on_stream_ns"])
-        yield f"before it on its stream: {_name(row, 'before_on_stream')}, {since}"
+        yield _named("before it on its stream: ", row, "before_on_stream", since)
     both = "its stream and " if on_stream == on_device else ""
     since = _since(row["since_on_device_ns"])
-    yield f"before it on {both}the device: {_name(row, 'before_on_device')}, {since}"
+    yield _named(f"before it on {both}the device: ", row, "before_on_device", since)
     yield from _gap(row)
 
 
 def _since(ns: int) -> str:
     if ns < 0:
-        return f"which ended {_time(-ns)} after it began"
-    return f"which ended {_time(ns)} before it began" if ns else "which ended as it began"
+        return f", which ended {_time(-ns)} after it began"
+    return f", which ended {_time(ns)} before" if ns else ", which ended as it began"
 
 
 def _gap(row: Row) -> Iterator[str]:
     if row["gap_ns"] is None:
         return
     spent = {words: row[f"{part}_ns"] for part, words in _PARTS.items() if row[f"{part}_ns"]}
-    parts = ", ".join(f"{words} {_time(ns)}" for words, ns in spent.items())
-    yield f"{_INDENT}the device was idle for {_time(row['gap_ns'])} until it began: {parts}"
+    # In one line, or the longest ones.
+    listed = sorted(spent.items(), key=lambda item: -item[1])
+    head = f"{_INDENT}the device was idle for {_time(row['gap_ns'])} before it: "
+    parts = [f"{words} {_time(ns)}" for words, ns in listed]
+    if len(head + ", ".join(parts)) <= WIDTH:
+        yield head + ", ".join(parts)
+    else:
+        yield head + ", ".join(parts[:2])
+        yield f"{_INDENT * 2}{', '.join(parts[2:])}"
     if row["gap_ended_by"] != row["event"]:
         yield f"{_INDENT}{row['gap_ended_by']} began at the same time; the parts are of its launch"
     if row["during"] is not None:
@@ -208,15 +216,15 @@ def _gap(row: Row) -> Iterator[str]:
 def _after(row: Row) -> Iterator[str]:
     if row["waited_by"] is not None:
         after = row["waited_by_after_ns"]
-        when = f"which returned {_time(after)} after it ended"
-        yield f"waited for by {_name(row, 'waited_by')}, {when}"
+        when = f"{_time(after)} after it ended" if after else "as it ended"
+        yield _named("waited for by ", row, "waited_by", f", which returned {when}")
     if row["next"] is not None:
         after = row["next_after_ns"]
-        when = f"which began {_time(after)} after it ended"
-        yield f"queued behind it: {_name(row, 'next')}, {when if after else 'which began as it ended'}"
+        when = f"{_time(after)} after it ended" if after else "as it ended"
+        yield _named("queued behind it: ", row, "next", f", which began {when}")
     if row["waited_for"] is not None:
-        before = f"which ended {_time(row['waited_for_before_ns'])} before it returned"
-        yield f"it waited: last for {_name(row, 'waited_for')}, {before}"
+        before = f", which ended {_time(row['waited_for_before_ns'])} before it returned"
+        yield _named("it waited, last for ", row, "waited_for", before)
 
 
 def _launched(row: Row) -> Iterator[str]:
@@ -225,21 +233,19 @@ def _launched(row: Row) -> Iterator[str]:
         if not count:
             yield "it launched nothing that is recorded"
         elif count == 1:
-            yield f"launched {_name(row, 'first_op')}, of {_time(row['op_sum_ns'])}"
+            yield _named("launched ", row, "first_op", f", of {_time(row['op_sum_ns'])}")
         else:
             by = f" by {row['launch_count']:,} calls" if row["launch_count"] > 1 else ""
             yield f"launched {count:,} operations{by}, of {_time(row['op_sum_ns'])} together"
             if row["first_op"] is not None:
-                yield f"{_INDENT}the first is {_name(row, 'first_op')}"
-    if row["busy_ns"] is not None and row["dur_ns"]:
+                yield _named(f"{_INDENT}the first is ", row, "first_op")
+    if row["busy_with"] is not None:
         share = f"{_time(row['busy_ns'])} of {_time(row['dur_ns'])}"
-        longest = f", longest with {_name(row, 'busy_with')}" if row["busy_with"] else ""
-        idle = "meanwhile the process kept no GPU busy"
-        yield (
-            f"meanwhile the process kept a GPU busy for {share}{longest}"
-            if row["busy_ns"]
-            else idle
+        yield _named(
+            f"meanwhile its process kept a GPU busy for {share}, longest with ", row, "busy_with"
         )
+    elif row["busy_ns"] is not None and row["dur_ns"]:
+        yield "meanwhile its process kept no GPU busy"
 
 
 def _unknown(row: Row) -> Iterator[str]:
