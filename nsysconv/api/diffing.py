@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile, Side
-from nsysconv.api.shown_report import ShownReport, shown_report
+from nsysconv.api.open_profile import OpenProfile, Side, shown_report
+from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import (
     Say,
     Target,

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from nsysconv import queries
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile, ReportOptions
+from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_report
 from nsysconv.api.profile_info import info_reports
-from nsysconv.api.shown_report import ShownReport, shown_report
+from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv import queries, schema
-from nsysconv.api.shown_report import ShownReport, query_report, shown_report
+from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import (
     Say,
+    SeveralChoicesError,
     Target,
     Words,
     check_limit,
@@ -208,7 +209,7 @@ class OpenProfile:
             advice = profile.advice.get(fact)
             raise NotRecorded(kind, [fact], [advice] if advice else [])
         wanted = None if columns is None else several(columns)
-        return event_table(_cut(self.timeline, slice), kind, wanted)
+        return event_table(sliced(self.timeline, slice), kind, wanted)
 
     def sql(self, text: str) -> ShownReport:
         """Return the rows of a query on the tables of the store; docs/schema.md describes them.
@@ -264,7 +265,7 @@ class OpenProfile:
             range_names=range_names,
         )
         request = options.request(limit)
-        timeline = _cut(self._timeline_for(name), options.part)
+        timeline = sliced(self._timeline_for(name), options.part)
         return shown_report(queries.compute_report(name, timeline, request))
 
     def reports(
@@ -335,7 +336,7 @@ class OpenProfile:
         for timeline in dict.fromkeys(timelines):
             places = [place for place, each in enumerate(timelines) if each is timeline]
             requests = [asked[place] for place in places]
-            computed = queries.compute_reports(requests, _cut(timeline, part))
+            computed = queries.compute_reports(requests, sliced(timeline, part))
             reports.update(zip(places, computed, strict=True))
         return [reports[place] for place in range(len(asked))]
 
@@ -371,10 +372,6 @@ class OpenProfile:
             raise UsageError("the profile is closed", where=self.profile.ref.path, hint=hint)
 
 
-def _cut(timeline: Timeline, part: Slice | None) -> Timeline:
-    return timeline if part is None else sliced(timeline, part)
-
-
 def check_by(by: str | None, names: Sequence[str]) -> None:
     """Raise UsageError for a `by` that none of these reports has, rather than let it change nothing."""
     if by is None:
@@ -393,6 +390,11 @@ def check_split(split: str | None, names: Sequence[str]) -> None:
     ):
         hint = f"Reports that have: {', '.join(queries.SPLIT)}"
         raise UsageError("none of these reports has rows over devices", hint=hint)
+
+
+def shown_report(report: Report) -> ShownReport:
+    """Return the report as a ShownReport."""
+    return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
 
 
 def open(  # noqa: A001 - as gzip.open
@@ -425,12 +427,6 @@ def open_all(
     store, file = _open_store(place, stack, say, include)
     profiles = select_profiles(store, place, selector, one_run=one_run)
     return [OpenProfile(each, place, ExitStack(), file) for each in profiles]
-
-
-class SeveralChoicesError(UsageError):
-    """A target holds several runs or profiles, and none was chosen; `choices`: their labels and sizes."""
-
-    choices: tuple[str, ...] = ()
 
 
 def select_profiles(

@@ -12,8 +12,8 @@ from typing import Any
 
 from nsysconv import queries
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile
-from nsysconv.api.shown_report import ShownReport, query_report, shown_report
+from nsysconv.api.open_profile import OpenProfile, shown_report
+from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import Say, Target, Words, check_limit, several, silent
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api import inputs, open_profile
-from nsysconv.api.open_profile import OpenProfile, ReportOptions
-from nsysconv.api.shown_report import ShownReport, shown_report
+from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_report
+from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, check_limit, check_word, several, silent
 from nsysconv.api.workers import Workers
 from nsysconv.api.workers import workers as workers_for

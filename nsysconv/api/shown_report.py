@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsysconv import queries
@@ -59,11 +59,6 @@ class ShownReport(Report):
             return f"<{type(self).__name__} {self.name}: not recorded>"
         rows = f"{self.table.num_rows} of {self.row_count}"
         return f"<{type(self).__name__} {self.name}, rows: {rows}, columns: {len(self.columns)}>"
-
-
-def shown_report(report: Report) -> ShownReport:
-    """Return the report as a ShownReport."""
-    return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
 
 
 def query_report(place: Location, text: str, notes: Sequence[Note] = ()) -> ShownReport:

@@ -23,6 +23,12 @@ Words = str | Iterable[str]
 _GLOB_CHARACTERS = frozenset("*?[")
 
 
+class SeveralChoicesError(UsageError):
+    """A target holds several runs or profiles, and none was chosen; `choices`: their labels and sizes."""
+
+    choices: tuple[str, ...] = ()
+
+
 def several(words: Words) -> tuple[str, ...]:
     """Return the words as a tuple; a text alone is one word, and not its letters."""
     return (words,) if isinstance(words, str) else tuple(words)
