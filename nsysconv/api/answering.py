@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from nsysconv import queries
-from nsysconv.api.open_profile import ReportOptions, shown_report
+from nsysconv.api.open_profile import ReportOptions, SeveralChoicesError, shown_report
 from nsysconv.api.profile_info import reports
 from nsysconv.api.reporting import report_target
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Say, SeveralChoicesError, Target, silent
+from nsysconv.api.targets import Say, Target, silent
 from nsysconv.names import cut_off
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, Report, Said, Unit, report_table

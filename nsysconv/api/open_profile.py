@@ -1,9 +1,8 @@
-"""Opened profiles: one of a store or of its own file, all of a run, the two sides of a comparison."""
+"""Opened profiles: one of a store or of its own file, all of a run."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from itertools import islice
@@ -12,17 +11,7 @@ from typing import TYPE_CHECKING
 
 from nsysconv import queries, schema
 from nsysconv.api.shown_report import ShownReport, query_report
-from nsysconv.api.targets import (
-    Say,
-    SeveralChoicesError,
-    Target,
-    Words,
-    check_limit,
-    check_word,
-    files_of,
-    several,
-    silent,
-)
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.errors import InputError, NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
@@ -30,7 +19,6 @@ from nsysconv.queries.contract import Request
 from nsysconv.report import Report
 from nsysconv.store.address import Url
 from nsysconv.store.location import Location, is_store, reading, split_target
-from nsysconv.store.location import redacted_target as shown_target
 from nsysconv.store.read import Profile, Store, find_profile, tagged_profiles
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.range_names import RANGE_NAMES
@@ -209,7 +197,7 @@ class OpenProfile:
             advice = profile.advice.get(fact)
             raise NotRecorded(kind, [fact], [advice] if advice else [])
         wanted = None if columns is None else several(columns)
-        return event_table(sliced(self.timeline, slice), kind, wanted)
+        return event_table(_cut(self.timeline, slice), kind, wanted)
 
     def sql(self, text: str) -> ShownReport:
         """Return the rows of a query on the tables of the store; docs/schema.md describes them.
@@ -265,7 +253,7 @@ class OpenProfile:
             range_names=range_names,
         )
         request = options.request(limit)
-        timeline = sliced(self._timeline_for(name), options.part)
+        timeline = _cut(self._timeline_for(name), options.part)
         return shown_report(queries.compute_report(name, timeline, request))
 
     def reports(
@@ -314,7 +302,8 @@ class OpenProfile:
     ) -> ShownReport:
         """Return what launched one event, what it waited for, and who waited for it: one row.
 
-        `event` is an id, kind and number (`kernel:5`, `api_call:77`); the rest is as in `report`.
+        `event` is an id, as `timeline_events`, `idle_gaps` and `findings` have it: the kind, and the place
+        among the profile's rows of that kind, from 1 (`kernel:5`). The rest is as in `report`.
         Raises UsageError for the id of no event, NotRecorded where events of its kind are not recorded.
         """
         from nsysconv.queries.why.report import why
@@ -336,7 +325,7 @@ class OpenProfile:
         for timeline in dict.fromkeys(timelines):
             places = [place for place, each in enumerate(timelines) if each is timeline]
             requests = [asked[place] for place in places]
-            computed = queries.compute_reports(requests, sliced(timeline, part))
+            computed = queries.compute_reports(requests, _cut(timeline, part))
             reports.update(zip(places, computed, strict=True))
         return [reports[place] for place in range(len(asked))]
 
@@ -372,6 +361,10 @@ class OpenProfile:
             raise UsageError("the profile is closed", where=self.profile.ref.path, hint=hint)
 
 
+def _cut(timeline: Timeline, part: Slice | None) -> Timeline:
+    return timeline if part is None else sliced(timeline, part)
+
+
 def check_by(by: str | None, names: Sequence[str]) -> None:
     """Raise UsageError for a `by` that none of these reports has, rather than let it change nothing."""
     if by is None:
@@ -390,6 +383,18 @@ def check_split(split: str | None, names: Sequence[str]) -> None:
     ):
         hint = f"Reports that have: {', '.join(queries.SPLIT)}"
         raise UsageError("none of these reports has rows over devices", hint=hint)
+
+
+def check_word(what: str, word: str | None, words: Sequence[str]) -> None:
+    """Raise UsageError for a word that is not among these; None is no word."""
+    if word is not None and word not in words:
+        raise UsageError(f"no {what} {word!r}", hint=f"There are: {', '.join(words)}")
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise UsageError for a negative number of rows."""
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit {limit} is negative", hint="0 stands for all rows.")
 
 
 def shown_report(report: Report) -> ShownReport:
@@ -427,6 +432,12 @@ def open_all(
     store, file = _open_store(place, stack, say, include)
     profiles = select_profiles(store, place, selector, one_run=one_run)
     return [OpenProfile(each, place, ExitStack(), file) for each in profiles]
+
+
+class SeveralChoicesError(UsageError):
+    """A target holds several runs or profiles, and none was chosen; `choices`: their labels and sizes."""
+
+    choices: tuple[str, ...] = ()
 
 
 def select_profiles(
@@ -545,54 +556,3 @@ def _kernel_count(profile: Profile) -> int:
 def _rank_order(profile: Profile) -> tuple[bool, int, int]:
     ranks = [row["rank"] for row in profile.rows("process") if row["rank"] is not None]
     return (not ranks, min(ranks, default=0), profile.id)
-
-
-# -- the sides of a comparison
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of a comparison: its runs, each of one profile or of the profiles of its ranks."""
-
-    runs: tuple[tuple[OpenProfile, ...], ...]
-
-    @property
-    def profiles(self) -> tuple[OpenProfile, ...]:
-        """Return all profiles of all runs."""
-        return tuple(profile for run in self.runs for profile in run)
-
-
-def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
-    """Open a side, such as STORE@LABEL, a file, a folder or a glob, for as long as the stack is open.
-
-    Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
-    are repeats. Raises UsageError or InputError if nothing is there, or a file is not a profile.
-    """
-    runs: dict[tuple[str, object], list[OpenProfile]] = {}
-    in_folder, reasons = not isinstance(target, Url) and Path(target).is_dir(), []
-    for source, selector in files_of(target):
-        try:
-            for profile in open_all(source, selector, stack, say):
-                run = (str(source), profile.profile.attributes["run_id"])
-                runs.setdefault(run, []).append(profile)
-        except InputError as error:
-            if not in_folder:
-                raise
-            reasons.append(str(error))
-    if not runs:
-        raise InputError("no profile in it", where=shown_target(target), hint="\n".join(reasons))
-    return Side(tuple(_runs_by_rank(list(runs.values()))))
-
-
-def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenProfile, ...]]:
-    # Files of different ranks are one run: the first file of each rank, then the second of each.
-    ranks = [frozenset(run[0].timeline.ranks.values()) for run in runs]
-    if any(len(run) > 1 for run in runs) or not all(ranks) or len(set(ranks)) == 1:
-        yield from map(tuple, runs)
-        return
-    repeats: dict[int, list[OpenProfile]] = {}
-    seen: Counter[frozenset[int]] = Counter()
-    for rank, (profile,) in zip(ranks, runs, strict=True):
-        repeats.setdefault(seen[rank], []).append(profile)
-        seen[rank] += 1
-    yield from map(tuple, repeats.values())

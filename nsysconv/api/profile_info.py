@@ -14,7 +14,7 @@ from nsysconv import queries
 from nsysconv.api import open_profile
 from nsysconv.api.open_profile import OpenProfile, shown_report
 from nsysconv.api.shown_report import ShownReport, query_report
-from nsysconv.api.targets import Say, Target, Words, check_limit, several, silent
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
@@ -81,7 +81,7 @@ def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownRepo
     store of one run, or STORE@RUN. Raises UsageError if a store holds several runs and none was named,
     InputError if the file cannot be read.
     """
-    check_limit(limit)
+    open_profile.check_limit(limit)
     place, selector = split_target(target)
     with ExitStack() as stack:
         opened = open_profile.open_all(place, selector, stack, say, one_run=True)

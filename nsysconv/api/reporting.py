@@ -18,7 +18,7 @@ from nsysconv import queries
 from nsysconv.api import inputs, open_profile
 from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_report
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Say, Target, Words, check_limit, check_word, several, silent
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import Workers
 from nsysconv.api.workers import workers as workers_for
 from nsysconv.errors import InputError, UsageError
@@ -230,8 +230,8 @@ class _ReportJob:
 def _report_job(options: ReportOptions) -> _ReportJob:
     asked = queries.DEFAULT if options.names is None else options.names
     names = options.without_ignored(asked)
-    check_limit(options.limit)
-    check_word("rows by", options.by, BY)
+    open_profile.check_limit(options.limit)
+    open_profile.check_word("rows by", options.by, BY)
     if options.by in open_profile.BY:
         open_profile.check_by(options.by, names)
     open_profile.check_split(options.split, names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from nsysconv.errors import InputError, UsageError
@@ -23,12 +23,6 @@ Words = str | Iterable[str]
 _GLOB_CHARACTERS = frozenset("*?[")
 
 
-class SeveralChoicesError(UsageError):
-    """A target holds several runs or profiles, and none was chosen; `choices`: their labels and sizes."""
-
-    choices: tuple[str, ...] = ()
-
-
 def several(words: Words) -> tuple[str, ...]:
     """Return the words as a tuple; a text alone is one word, and not its letters."""
     return (words,) if isinstance(words, str) else tuple(words)
@@ -36,18 +30,6 @@ def several(words: Words) -> tuple[str, ...]:
 
 def silent(*_: object) -> None:
     """Do nothing, in place of a callback that nobody asked for."""
-
-
-def check_word(what: str, word: str | None, words: Sequence[str]) -> None:
-    """Raise UsageError for a word that is not among these; None is no word."""
-    if word is not None and word not in words:
-        raise UsageError(f"no {what} {word!r}", hint=f"There are: {', '.join(words)}")
-
-
-def check_limit(limit: int | None) -> None:
-    """Raise UsageError for a negative number of rows."""
-    if limit is not None and limit < 0:
-        raise UsageError(f"limit {limit} is negative", hint="0 stands for all rows.")
 
 
 def check_existing(places: Iterable[Location]) -> None:

@@ -51,8 +51,8 @@ def answer(
 ) -> int:
     """Run `nsysconv TARGET`; return the exit status."""
     from nsysconv.api.answering import answer, choices
+    from nsysconv.api.open_profile import SeveralChoicesError
     from nsysconv.api.reporting import report_target
-    from nsysconv.api.targets import SeveralChoicesError
 
     destination = parse_destination(format_name, output)
     if brief and (destination.format != "json" or destination.is_folder):

@@ -200,11 +200,9 @@ _WHOLE_KINDS = {OpKind.MEMSET: "[memset]", OpKind.GRAPH: "[graph launch]"}
 
 
 @cached
-def sliced(timeline: Timeline, part: Slice | None) -> Timeline:
-    """Return the time line cut to the slice, None for all of it; raise UsageError for what the profile
-    does not have.
-    """
-    return timeline if part is None or part.is_whole else _Sliced(timeline, part)
+def sliced(timeline: Timeline, part: Slice) -> Timeline:
+    """Return the time line cut to the slice; raise UsageError for what the profile does not have."""
+    return timeline if part.is_whole else _Sliced(timeline, part)
 
 
 class _Sliced(Timeline):
