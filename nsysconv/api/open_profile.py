@@ -302,7 +302,7 @@ class OpenProfile:
     ) -> ShownReport:
         """Return what launched one event, what it waited for, and who waited for it: one row.
 
-        `event` is an id, as `timeline_events`, `idle_gaps` and `findings` have it: the kind, and the place
+        `event` is an id, as `timeline_events`, `idle_gaps` and `findings` have it: its kind and its place
         among the profile's rows of that kind, from 1 (`kernel:5`). The rest is as in `report`.
         Raises UsageError for the id of no event, NotRecorded where events of its kind are not recorded.
         """

@@ -101,7 +101,7 @@ def _columns() -> Iterator[Column]:
     yield count_column("op_count", "Operations that a call, a range or an operator launched.")
     yield count_column("launch_count", "Calls that launched these.")
     yield duration_column("op_sum_ns", "The durations of these operations, added up.")
-    yield _event("first_op", "The first of these operations with a time")
+    yield _event("first_op", "The first of these operations, of those with a time if there are any")
     yield Column("first_op_name", Unit.TEXT, "That operation's name.")
     yield duration_column("busy_ns", "For how long of it the process kept a GPU busy.")
     yield _event("busy_with", "The operation that ran longest meanwhile")

@@ -428,8 +428,8 @@ class _Asked:
             "launch_count": calls,
             "op_sum_ns": int(ops.dur[timed].sum()),
         }
-        if len(timed):
-            first = int(timed[0])
+        if len(launched):
+            first = int((timed if len(timed) else launched)[0])
             found |= {"first_op": ops.event_id(first), "first_op_name": self._name(first)}
         return found
 

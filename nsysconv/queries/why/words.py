@@ -178,9 +178,9 @@ def _before(row: Row) -> Iterator[str]:
     elif on_stream is not None and on_stream != on_device:
         since = _since(row["since_on_stream_ns"])
         yield _named("before it on its stream: ", row, "before_on_stream", since)
-    both = "its stream and " if on_stream == on_device else ""
+    where = "stream and device" if on_stream == on_device else "the device"
     since = _since(row["since_on_device_ns"])
-    yield _named(f"before it on {both}the device: ", row, "before_on_device", since)
+    yield _named(f"before it on {where}: ", row, "before_on_device", since)
     yield from _gap(row)
 
 
@@ -237,8 +237,7 @@ def _launched(row: Row) -> Iterator[str]:
         else:
             by = f" by {row['launch_count']:,} calls" if row["launch_count"] > 1 else ""
             yield f"launched {count:,} operations{by}, of {_time(row['op_sum_ns'])} together"
-            if row["first_op"] is not None:
-                yield _named(f"{_INDENT}the first is ", row, "first_op")
+            yield _named(f"{_INDENT}the first is ", row, "first_op")
     if row["busy_with"] is not None:
         share = f"{_time(row['busy_ns'])} of {_time(row['dur_ns'])}"
         yield _named(
