@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nsysconv import schema
+from nsysconv.cache import cached_property
 from nsysconv.codes import OPERATOR_KINDS, RANGE_KINDS
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact, in_order
@@ -120,6 +121,7 @@ def why(text: str, timeline: Timeline, request: Request) -> Report:
     """
     timeline = timeline.whole
     event = parse_event(text, timeline)
+    timeline.read_ahead(several=True)  # names and sizes will be asked for
     asked = _Asked(timeline, request)
     found: dict[str, Any] = {
         "event": event_id(*event),
@@ -283,7 +285,7 @@ class _Asked:
 
     def _call(self, event: EventRef) -> dict[str, Any]:
         timeline, calls = self.timeline, self.timeline.calls
-        found = np.flatnonzero(call_rows(timeline.profile, calls) == event.row)
+        found = np.flatnonzero(self._call_rows == event.row)
         if not len(found):
             return self._untimed(event)
         call = int(found[0])
@@ -486,8 +488,11 @@ class _Asked:
         return values
 
     def _call_id(self, call: int) -> str:
-        rows = call_rows(self.timeline.profile, self.timeline.calls)
-        return event_id("api_call", int(rows[call]))
+        return event_id("api_call", int(self._call_rows[call]))
+
+    @cached_property
+    def _call_rows(self) -> Array:
+        return call_rows(self.timeline.profile, self.timeline.calls)
 
     def _call_name(self, call: int) -> str:
         return self.timeline.call_names[int(self.timeline.calls.name_id[call])]
