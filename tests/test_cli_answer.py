@@ -133,7 +133,7 @@ def test_what_is_missing_is_said_first(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_text(events[: len(events) * 9 // 10])
     lines = check_size(run("cut.json", cwd=tmp_path))
     assert lines[1].startswith("! dropped: the file ends early; ")
-    assert lines[-1].startswith("→ nsysconv report cut.json NAME (--list: names; findings: with all")
+    assert lines[-1].startswith("→ nsysconv why cut.json kernel:5; nsysconv report cut.json NAME; ")
     document = check_brief(tmp_path / "cut.json", tmp_path)
     assert document["notes"][0]["slug"] == "trace-truncated"
     assert document["notes"][0]["severity"] == "dropped"

@@ -14,7 +14,6 @@ from nsysconv.queries.columns import (
     bytes_column,
     count_column,
     duration_column,
-    key_column,
 )
 from nsysconv.queries.idle_gaps import PART_DOCS
 from nsysconv.report import Column, Unit
@@ -30,7 +29,8 @@ def _event(name: str, doc: str) -> Column:
 
 
 def _columns() -> Iterator[Column]:
-    yield from (PROFILE, key_column("event", "The event, by its id: kind and number."))
+    yield PROFILE
+    yield Column("event", Unit.TEXT, "The event, by its id: kind and number.")
     yield Column("kind", Unit.TEXT, f"What it is: {', '.join(EVENT_KINDS)}.")
     yield Column("name", Unit.TEXT, "What it is called; what has no name has one in brackets.")
     yield Column(
@@ -100,7 +100,9 @@ def _columns() -> Iterator[Column]:
     # -- what it launched, and what ran meanwhile
     yield count_column("op_count", "Operations that a call, a range or an operator launched.")
     yield count_column("launch_count", "Calls that launched these.")
-    yield duration_column("op_sum_ns", "The durations of these operations, added up.")
+    yield duration_column(
+        "op_sum_ns", "The durations of these operations, added up; null: no times."
+    )
     yield _event("first_op", "The first of these operations, of those with a time if there are any")
     yield Column("first_op_name", Unit.TEXT, "That operation's name.")
     yield duration_column("busy_ns", "For how long of it the process kept a GPU busy.")
@@ -114,5 +116,6 @@ def _columns() -> Iterator[Column]:
 
 
 COLUMNS = tuple(
-    replace(column, said=True, key=column.name in ("profile", "event")) for column in _columns()
+    replace(column, said=True, key=column.name in ("profile", "kind", "name"))
+    for column in _columns()
 )

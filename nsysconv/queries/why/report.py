@@ -428,7 +428,7 @@ class _Asked:
         found: dict[str, Any] = {
             "op_count": len(launched),
             "launch_count": calls,
-            "op_sum_ns": int(ops.dur[timed].sum()),
+            "op_sum_ns": int(ops.dur[timed].sum()) if len(timed) else None,
         }
         if len(launched):
             first = int((timed if len(timed) else launched)[0])

@@ -47,6 +47,8 @@ def say(row: Row, notes: Sequence[Note] = ()) -> Said:
 def moment(ns: int) -> str:
     """Return a moment since the profile's zero to the ns: `1.234567 ms`, as `--time` takes it."""
     size = abs(ns)
+    if size < 1000:
+        return f"{ns} ns"
     places, unit = (9, "s") if size >= 10**9 else (6, "ms") if size >= 10**6 else (3, "µs")
     whole, rest = divmod(size, 10**places)
     decimals = f"{rest:0{places}d}".rstrip("0")
@@ -233,10 +235,10 @@ def _launched(row: Row) -> Iterator[str]:
         if not count:
             yield "it launched nothing that is recorded"
         elif count == 1:
-            yield _named("launched ", row, "first_op", f", of {_time(row['op_sum_ns'])}")
+            yield _named("launched ", row, "first_op", _sum(row))
         else:
             by = f" by {row['launch_count']:,} calls" if row["launch_count"] > 1 else ""
-            yield f"launched {count:,} operations{by}, of {_time(row['op_sum_ns'])} together"
+            yield f"launched {count:,} operations{by}{_sum(row, ' together')}"
             yield _named(f"{_INDENT}the first is ", row, "first_op")
     if row["busy_with"] is not None:
         share = f"{_time(row['busy_ns'])} of {_time(row['dur_ns'])}"
@@ -245,6 +247,12 @@ def _launched(row: Row) -> Iterator[str]:
         )
     elif row["busy_ns"] is not None and row["dur_ns"]:
         yield "meanwhile its process kept no GPU busy"
+
+
+def _sum(row: Row, together: str = "") -> str:
+    if row["op_sum_ns"] is None:
+        return ", of which no time was recorded"
+    return f", of {_time(row['op_sum_ns'])}{together}"
 
 
 def _unknown(row: Row) -> Iterator[str]:
