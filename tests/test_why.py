@@ -345,8 +345,9 @@ def test_what_has_no_time_is_named_with_its_call() -> None:
 
 def test_clocks_that_disagree_have_no_latencies_and_no_causes() -> None:
     second = 10**9
+    first = 60 * second
     rows = (Call(0, 10, 1), Call(20, 30, 2), Call(40, 90 * second, name=SYNC),
-            Kernel(60 * second, 60 * second + 5, 1), Kernel(60 * second + 15, 60 * second + 20, 2))  # fmt: skip
+            Kernel(first, first + 5, 1), Kernel(first + 15, first + 20, 2))  # fmt: skip
     row = ask("kernel:2", *rows)
     assert some(row, "call", "latency_ns", "cause", "waited_by", "next") == (
         "api_call:2", None, "unknown", None, None)  # fmt: skip
@@ -385,8 +386,8 @@ def test_each_rank_has_its_own_step() -> None:
 # -- ids
 
 
-@pytest.mark.parametrize("text", ["kernel", "kernel:", "kernel:x", "kernel:-1", "kernel5", ":5", "", "kernel:1:2",
-                                  "kernel:٣"])  # fmt: skip
+@pytest.mark.parametrize("text", ["kernel", "kernel:", "kernel:x", "kernel:-1", "kernel5", ":5", "",
+                                  "kernel:1:2", "kernel:٣"])  # fmt: skip
 def test_what_is_no_id_is_refused_with_those_there_are(text: str) -> None:
     with opened(Kernel(0, 10), Kernel(20, 30)) as profile, pytest.raises(UsageError) as refused:
         profile.why(text)

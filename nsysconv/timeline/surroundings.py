@@ -79,7 +79,7 @@ def waited_for(timeline: Timeline, call: int) -> int:
 def around(spans: Spans, pid: int, tid: int, moment: int, inside: int = NONE) -> Array:
     """Return which spans of a thread have begun and not ended at a moment, the outermost first.
 
-    `inside`: the index of one that begins then, of which those around it are wanted. None are around
+    `inside`: the index of a span that begins then, of which those around it are wanted. Nothing is around
     what has no thread.
     """
     holding = (spans.start <= moment) & (spans.end > moment) & (spans.pid == pid)
