@@ -114,7 +114,9 @@ def _why(findings: Report, target: Target) -> str | None:
         where, _ = split_target(target)
         of = next(ref for ref in findings.profiles if ref.label == row["profile"])
         if isinstance(where, Path) and where.is_dir():
-            typed, other = of.path, "FILE"
+            # The file, but of stores, which remember the files that were imported.
+            typed = of.path if Path(of.path).is_relative_to(where) else "FILE"
+            other = "FILE"
         else:
             typed, other = f"{redacted_target(where)}@{of.label}", "TARGET@LABEL"
         command = shlex.quote(typed) if len(shlex.quote(typed)) <= _LONGEST_LABELLED else other

@@ -341,6 +341,10 @@ def report(
     )
 
 
+# events.py is all of it, as captures.py of `profile`, which has flags of its own, too.
+app.command("why", epilog=EXAMPLES)(why)
+
+
 @app.command(
     short_help="Say what a profile is, and what it can answer.",
     epilog=examples(
@@ -575,9 +579,6 @@ def diff(
     )
     return commands.diff(base, other, options, format, output, brief=brief, wide=wide)
 
-
-# What is of one event, or has flags of its own, is in a module of its own.
-app.command("why", epilog=EXAMPLES)(why)
 
 app.command(
     "profile",

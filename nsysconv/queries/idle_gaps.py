@@ -81,7 +81,7 @@ COLUMNS = (
     Column("during", Unit.TEXT, "What that thread did for the longest time of the host part."),
     Column("during_ns", Unit.NS, "How long it did that.", brief=False),
     Column("next_op", Unit.TEXT, "The GPU operation that ended it."),
-    Column("event", Unit.TEXT, "That operation's id, for `nsysconv why`; null: none.", brief=False),
+    Column("event", Unit.TEXT, "That operation's id, for `nsysconv why`; null: none."),
 )
 
 
