@@ -342,7 +342,11 @@ def report(
 
 
 # events.py is all of it, as captures.py of `profile`, which has flags of its own, too.
-app.command("why", epilog=EXAMPLES)(why)
+app.command(
+    "why",
+    short_help="Say why an event began when it did, and who waited for it.",
+    epilog=EXAMPLES,
+)(why)
 
 
 @app.command(
