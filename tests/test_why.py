@@ -136,7 +136,9 @@ def test_the_call_with_its_operator_ranges_and_step() -> None:
 
 def test_steps_may_have_another_name() -> None:
     assert ask("kernel:2", *EXAMPLE, step_range="forw*")["step"] == "forward"
+    # One call is before that step, the other after it.
     assert ask("kernel:1", *EXAMPLE, step_range="forw*")["step"] is None
+    assert ask("api_call:5", *EXAMPLE, step_range="forw*")["step"] is None
 
 
 def test_an_operation_that_begins_before_its_call_returns_has_no_queue_time() -> None:
@@ -163,7 +165,8 @@ def test_what_is_not_recorded_is_named() -> None:
 
 
 def test_a_call_without_a_thread_lies_in_nothing() -> None:
-    rows = (Range(0, 100, "r"), Call(5, 10, 1, tid=None), Kernel(20, 30, 1))
+    thread: Any = None
+    rows = (Range(0, 100, "r", tid=thread), Call(5, 10, 1, tid=thread), Kernel(20, 30, 1))
     assert some(ask("kernel:1", *rows), "call", "tid", "range") == ("api_call:1", None, None)
 
 
@@ -215,6 +218,16 @@ def test_the_first_one_has_nothing_before_it() -> None:
     assert some(row, "before_on_stream", "before_on_device", "gap_ns") == (None, None, None)
 
 
+def test_a_migration_after_the_last_operation_ends_no_gap() -> None:
+    """It is outside of the window."""
+    assert ask("migration:1", Kernel(0, 10), Migration(30, 40))["gap_ns"] is None
+
+
+def test_operations_whose_stream_is_not_recorded_do_not_follow_migrations() -> None:
+    row = ask("kernel:2", Kernel(0, 10, stream=None), Migration(12, 20), Kernel(30, 40, stream=None))
+    assert some(row, "before_on_stream", "before_on_device") == ("kernel:1", "migration:1")
+
+
 # -- what came of it
 
 
@@ -262,6 +275,17 @@ def test_a_call_and_what_the_device_did_meanwhile() -> None:
     assert some(launch, "latency_ns", "queue_time_ns", "operator") == (110, 80, "operator:1")
     wait = ask("api_call:5", *EXAMPLE)
     assert some(wait, "op_count", "busy_ns", "busy_with") == (0, 200 + 90, "kernel:2")
+
+
+def test_what_ran_longest_meanwhile_is_named() -> None:
+    """In [0, 100) these ran for 10, 70 and 5."""
+    rows = (Call(0, 100, name=SYNC), Kernel(0, 10), Kernel(20, 90), Kernel(95, 500))
+    assert some(ask("api_call:1", *rows), "busy_ns", "busy_with") == (85, "kernel:2")
+
+
+def test_nothing_lies_in_a_start_end_range() -> None:
+    rows = (Range(0, 100, "any", "start_end"), Call(5, 10, 1))
+    assert some(ask("api_call:1", *rows), "range", "path") == (None, None)
 
 
 def test_a_call_inside_another_says_whose_the_operation_is() -> None:
@@ -351,6 +375,7 @@ def test_clocks_that_disagree_have_no_latencies_and_no_causes() -> None:
     row = ask("kernel:2", *rows)
     assert some(row, "call", "latency_ns", "cause", "waited_by", "next") == (
         "api_call:2", None, "unknown", None, None)  # fmt: skip
+    assert ask("kernel:1", *rows)["next"] is None
     said = "\n".join(lines("kernel:2", *rows))
     assert "CPU and GPU times are not on one clock" in said
     assert ask("api_call:2", *rows)["busy_ns"] is None
