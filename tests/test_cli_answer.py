@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +136,7 @@ def test_what_is_missing_is_said_first(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_text(events[: len(events) * 9 // 10])
     lines = check_size(run("cut.json", cwd=tmp_path))
     assert lines[1].startswith("! dropped: the file ends early; ")
-    assert lines[-1].startswith("→ nsysconv report cut.json NAME (--list: names; findings: with all")
+    assert lines[-1].startswith("→ nsysconv why cut.json kernel:5; nsysconv report cut.json NAME; ")
     document = check_brief(tmp_path / "cut.json", tmp_path)
     assert document["notes"][0]["slug"] == "trace-truncated"
     assert document["notes"][0]["severity"] == "dropped"
@@ -323,3 +326,61 @@ def test_open_shows_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     outcome = run(str(BASIC), "--open", "-o", "mine.html", cwd=tmp_path)
     assert outcome.out == f"{tmp_path / 'mine.html'}: opened\n"
     assert opened == [(tmp_path / "mine.html").as_uri()]
+
+
+# -- the event to ask about
+
+
+def asked_why(lines: Sequence[str]) -> list[str]:
+    """The words of the command on the line that says how to ask why."""
+    (line,) = (line for line in lines if "nsysconv why " in line)
+    return shlex.split(line.partition("nsysconv why ")[2].partition(";")[0])
+
+
+def test_below_the_findings_is_a_command_that_works(tmp_path: Path) -> None:
+    store = tmp_path / "job.db"
+    write(store, Call(0, 10, 1), Kernel(20, 30, 1, name="relu"), Kernel(900, 990, 2, name="gemm"),
+          Call(800, 810, 2))  # fmt: skip
+    words = asked_why(check_size(run("job.db", cwd=tmp_path)))
+    assert words == ["job.db", "kernel:2"]
+    assert run("why", *words, cwd=tmp_path).out.splitlines()[1] == "kernel:2 gemm"
+
+
+def test_of_a_run_it_names_the_profile_that_the_finding_is_of(tmp_path: Path) -> None:
+    """The second rank has the larger gap."""
+    for rank, late in enumerate((400, 900)):
+        write(tmp_path / "job.db", Kernel(0, 300, 0), Call(late - 5, late, 2),
+              Kernel(late, 1000, 2, name=f"gemm{rank}"), ranks={1: rank}, label=f"r{rank}",
+              run="run")  # fmt: skip
+    words = asked_why(check_size(run("job.db", "--ignore", "rank_imbalance", cwd=tmp_path)))
+    assert words == ["job.db@r1", "kernel:2"]
+    assert run("why", *words, cwd=tmp_path).out.splitlines()[1] == "kernel:2 gemm1"
+
+
+def test_of_a_folder_it_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "ranks").mkdir()
+    for name in ("graphs-2.13-7001.json", "graphs-2.13-7002.json"):
+        shutil.copy(TRACE.parent / name, tmp_path / "ranks")
+    file, event = asked_why(check_size(run("ranks", cwd=tmp_path)))
+    assert Path(file).parent == Path("ranks")
+    assert run("why", file, event, cwd=tmp_path).status == 0
+
+
+def test_of_a_folder_of_stores_the_file_is_left_to_be_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "ranks").mkdir()
+    for rank, late in enumerate((400, 900)):
+        write(tmp_path / "ranks" / f"r{rank}.db", Kernel(0, 300, 0), Call(late - 5, late, 2),
+              Kernel(late, 1000, 2), ranks={1: rank}, label=f"r{rank}")  # fmt: skip
+    lines = check_size(run("ranks", "--ignore", "rank_imbalance", cwd=tmp_path))
+    assert asked_why(lines) == ["FILE", "kernel:2"]
+
+
+def test_a_long_target_is_left_to_be_filled_in(tmp_path: Path) -> None:
+    name = f"{'x' * 90}.db"
+    write(tmp_path / name, Kernel(0, 10), Call(900, 910, 2), Kernel(920, 990, 2))
+    assert asked_why(check_size(run(name, cwd=tmp_path))) == ["TARGET", "kernel:2"]
+
+
+def test_programs_get_the_event_of_a_finding(tmp_path: Path) -> None:
+    brief = check_brief(BASIC, tmp_path)
+    assert [each["event"] for each in brief["findings"]] == ["kernel:1", "kernel:4", "kernel:7"]

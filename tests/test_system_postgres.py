@@ -384,6 +384,16 @@ def test_the_password_may_come_from_the_environment(
     assert "basic-3.25.0" in command("runs", bare, cwd=tmp_path).out
 
 
+def test_why_says_what_it_says_of_the_file(shared: Url) -> None:
+    """Ids count a profile's own rows, whatever else the database holds, and in which order it reads."""
+    import_file(BASIC, shared, "before", "before why")
+    import_file(BASIC, shared, "why", "why")
+    with api.open(BASIC) as file, api.open(f"{shared.secret}@why") as stored:
+        for event in ("kernel:1", "kernel:8", "memcpy:3", "memset:1", "api_call:20", "range:5"):
+            answers = [{**p.why(event).rows()[0], "profile": None} for p in (file, stored)]
+            assert answers[0] == answers[1]
+
+
 def test_every_command_takes_an_address_and_shows_no_password(url: Url, tmp_path: Path) -> None:
     target = url.secret
     for words in (("import", BASIC, "-o", target), ("import", OTHER, "-o", target), ("runs", target),

@@ -54,6 +54,7 @@ from nsysconv.timeline.arrays import (
     sort_by_group,
     sums,
 )
+from nsysconv.timeline.events import EVENT_KINDS
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.intervals import Union, measure, union, union_with
 from nsysconv.timeline.utilization import resident_blocks, sms
@@ -452,6 +453,62 @@ def test_idle_time_of_random_profiles(seed: int) -> None:
     instants_of = Counter((gap.device, *did) for gap in slow.gaps("no_op", choice.time)
                           for did in gap.during)  # fmt: skip
     assert host == dict(instants_of)
+
+
+@examples(40)
+@given(st.integers(0, 2**32))
+def test_what_ended_a_gap_has_that_gap(seed: int) -> None:
+    """`why` looks for the gap before one event, `idle_gaps` for all of them."""
+    choice = Choice(seed)
+    of_ops = ("kernel", "memcpy", "memset", "migration", "graph_launch")
+    with opened(*choice.rows, recording_ns=LAST) as profile:
+        ended = {row["event"]: row for row in profile.report("idle_gaps").rows() if row["event"]}
+        for kind in of_ops:
+            for number in range(profile.profile.row_count(EVENT_KINDS[kind])):
+                (row,) = profile.why(f"{kind}:{number + 1}").rows()
+                if row["event"] in ended:
+                    gap = ended[row["event"]]
+                    assert (row["gap_ns"], row["gap_ended_by"]) == (gap["dur_ns"], row["event"])
+                    for name in ("cause", "during", "during_ns", *(f"{p}_ns" for p in PARTS[:-1])):
+                        assert row[name] == gap[name]
+                else:
+                    assert row["gap_ended_by"] is None or row["gap_ended_by"] in ended
+                    assert row["gap_ended_by"] != row["event"]
+
+
+@examples(40)
+@given(st.integers(0, 2**32))
+def test_neighbours_of_random_profiles(seed: int) -> None:
+    """What ended last before an operation, on its stream and device, by looking at all."""
+    choice = Choice(seed)
+    slow = Slow(choice.rows)
+    of_kind = {Kernel: "kernel", Memcpy: "memcpy", Memset: "memset", Graph: "graph_launch"}
+    numbers: Counter[type] = Counter()
+    ids = {}
+    for place, op in enumerate(slow.ops):
+        numbers[type(op)] += 1
+        ids[place] = f"{of_kind.get(type(op), 'migration')}:{numbers[type(op)]}"
+
+    def before(place: int, stream: bool) -> int | None:
+        me = slow.ops[place]
+        mine = [
+            (op.end, op.start, MISSING if op.stream is None else op.stream, i)
+            for i, op in enumerate(slow.ops)
+            if op.start is not None and op.device == me.device
+            and (not stream or ((op.pid, op.stream) == (me.pid, me.stream)
+                                and not isinstance(op, Migration)))
+        ]  # fmt: skip
+        own = (me.start, MISSING if me.stream is None else me.stream, place)
+        return max((key for key in mine if key[1:] < own), default=(0, 0, 0, None))[3]
+
+    with opened(*choice.rows) as profile:
+        for place, op in enumerate(slow.ops):
+            if op.start is None or isinstance(op, Migration):
+                continue
+            (row,) = profile.why(ids[place]).rows()
+            for where in ("stream", "device"):
+                found = before(place, where == "stream")
+                assert row[f"before_on_{where}"] == (None if found is None else ids[found])
 
 
 @examples(20)

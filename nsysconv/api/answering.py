@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from nsysconv import queries
@@ -16,10 +17,10 @@ from nsysconv.api.targets import Say, Target, silent
 from nsysconv.names import cut_off
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, Report, Said, Unit, report_table
-from nsysconv.store.location import redacted_target
+from nsysconv.store.location import redacted_target, split_target
 
-_WIDTH = 98
-_LONGEST_TARGET = 24
+_WIDTH, _MOST_LINES = 98, 25
+_LONGEST_TARGET, _LONGEST_LABELLED = 24, 60
 _MOST_METRICS = 12
 _MOST_CHOICES = 18
 _RULES_NOTED = ("rules-ignored", "rules-cannot-look")
@@ -60,7 +61,8 @@ def answer(
         said = shown[0].said[0]
         said = replace(said, lines=(*caveat, *said.lines))
         shown[0] = replace(shown[0], said=(said,))
-    return [*shown, _words("next", _next(notes, command, is_short=bool(caveat)))]
+    room = _MOST_LINES - sum(map(_height, shown))
+    return [*shown, _words("next", _next(notes, command, _why(findings, target), room))]
 
 
 def _has_work(row: Mapping[str, Any]) -> bool:
@@ -102,13 +104,46 @@ def _doubt(doubts: Sequence[Note]) -> str:
     return cut_off(f"! {worst.severity.value}: {worst.text}", _WIDTH - len(more)) + more
 
 
-def _next(notes: Mapping[str, Note], command: str, *, is_short: bool) -> Iterator[str]:
-    # Two lines, or one where there is a line of doubts before.
+def _why(findings: Report, target: Target) -> str | None:
+    # How to ask about the first event that a finding has; of a run by the profile's label or file.
+    row = next((row for row in findings.rows() if row["event"] is not None), None)
+    if row is None:
+        return None
+    command = _command(target)
+    if len(findings.profiles) > 1:
+        where, _ = split_target(target)
+        of = next(ref for ref in findings.profiles if ref.label == row["profile"])
+        if isinstance(where, Path) and where.is_dir():
+            # The file, but of stores, which remember the files that were imported.
+            typed = of.path if Path(of.path).is_relative_to(where) else "FILE"
+            other = "FILE"
+        else:
+            typed, other = f"{redacted_target(where)}@{of.label}", "TARGET@LABEL"
+        command = shlex.quote(typed) if len(shlex.quote(typed)) <= _LONGEST_LABELLED else other
+    return f"nsysconv why {command} {row['event']}"
+
+
+def _height(shown: Report) -> int:
+    # With its title and the line before the next.
+    lines = [line for said in shown.said for line in said.lines]
+    return 2 + sum(1 if len(line) <= _WIDTH else 2 for line in lines)
+
+
+def _next(notes: Mapping[str, Note], command: str, why: str | None, room: int) -> Iterator[str]:
+    # How to go on, in two lines or three, and in fewer where there is not that much room.
     ignored, blind = map(notes.get, _RULES_NOTED)
     said = [ignored.text] if ignored else []
-    if is_short:
+    if why is not None and room > 1:
+        yield _line(f"→ why: {why}")
+        room, why = room - 1, None
+    if room < 2:
         names = "--list: names; findings: with all notes"
-        yield _line(f"→ nsysconv report {command} NAME ({names})", "--open: a page", *said)
+        tables = f"nsysconv report {command} NAME"
+        if why is not None and len(f"→ {why}; {tables}") > _WIDTH:
+            why, tables = f"nsysconv why TARGET {why.split()[-1]}", "nsysconv report TARGET NAME"
+        yield _line(
+            *([f"→ {why}; {tables}"] if why else [f"→ {tables} ({names})"]), "--open: a page", *said
+        )
         return
     yield _line(
         f"→ a table: nsysconv report {command} NAME (--list: names)",

@@ -13,7 +13,10 @@ import typer.core
 from nsysconv import api
 from nsysconv.cli import flags
 from nsysconv.cli.captures import ProfileCommand, profile
+from nsysconv.cli.events import EXAMPLES, why
 from nsysconv.cli.flags import (
+    ANSWER,
+    AnswerCommand,
     FormatOption,
     GroupedCommand,
     OutputOption,
@@ -27,9 +30,6 @@ from nsysconv.cli.flags import (
 from nsysconv.cli.runtime import check_addresses, say
 from nsysconv.errors import UsageError
 from nsysconv.export import FORMATS
-
-ANSWER = "TARGET"
-"""The name of the command that is run where none is named."""
 
 
 class AnswersWithoutCommand(typer.core.TyperGroup):
@@ -49,14 +49,6 @@ def _is_target(word: str) -> bool:
     Commands have neither `@` nor dots, colons or separators of folders.
     """
     return any(sign in word for sign in ("@", ".", ":", os.sep)) or os.path.lexists(word)
-
-
-class AnswerCommand(GroupedCommand):
-    """The command ANSWER, whose name is not typed."""
-
-    def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write how it is called."""
-        formatter.write_usage("nsysconv", f"{ANSWER} [OPTIONS]")
 
 
 app = typer.Typer(
@@ -349,6 +341,14 @@ def report(
     )
 
 
+# events.py is all of it, as captures.py of `profile`, which has flags of its own, too.
+app.command(
+    "why",
+    short_help="Say why an event began when it did, and who waited for it.",
+    epilog=EXAMPLES,
+)(why)
+
+
 @app.command(
     short_help="Say what a profile is, and what it can answer.",
     epilog=examples(
@@ -584,7 +584,6 @@ def diff(
     return commands.diff(base, other, options, format, output, brief=brief, wide=wide)
 
 
-# `profile` has flags of its own; captures.py is all of it.
 app.command(
     "profile",
     cls=ProfileCommand,

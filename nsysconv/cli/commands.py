@@ -198,6 +198,25 @@ def show(
     return 0
 
 
+def why(
+    target: str,
+    event: str,
+    format_name: str | None,
+    output: str | None,
+    *,
+    names: str,
+    step_range: str | None,
+) -> int:
+    """Run `nsysconv why`; return the exit status."""
+    destination = parse_destination(format_name, output)
+    begin_work()
+    with api.open(target, say=say) as profile:
+        report = profile.why(event, names=names, step_range=step_range)
+    # People read the names of the notes in its lines.
+    write([replace(report, notes=()) if destination.for_people else report], destination, target)
+    return 0
+
+
 def diff(
     base: str,
     other: str,

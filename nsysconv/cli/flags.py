@@ -13,6 +13,10 @@ import typer.core
 
 from nsysconv.export import FORMATS
 
+ANSWER = "TARGET"
+"""The name of the command that is run where none is named."""
+
+
 WHAT, NAMED, PART = "What", "What it is called", "Which part"
 SHOWN, RUN = "How it is shown", "How it runs"
 GROUPS = (WHAT, NAMED, PART, SHOWN, RUN)
@@ -42,6 +46,14 @@ class GroupedCommand(typer.core.TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+class AnswerCommand(GroupedCommand):
+    """The command ANSWER, whose name is not typed."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Write how it is called."""
+        formatter.write_usage("nsysconv", f"{ANSWER} [OPTIONS]")
 
 
 def group_of(option: Any) -> str:
@@ -145,6 +157,13 @@ DaskOption = Annotated[
         metavar="ADDRESS|FILE|local",
     ),
 ]
+StepRangeOption = Annotated[
+    str | None,
+    part_option(
+        help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
+        metavar="NAME",
+    ),
+]
 
 
 Command = TypeVar("Command", bound=Callable[..., int])
@@ -198,13 +217,7 @@ def _slice_flags(
             help="With a range or steps: what was launched in it, and when that was on the GPU.",
         ),
     ] = False,
-    step_range: Annotated[
-        str | None,
-        part_option(
-            help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
-            metavar="NAME",
-        ),
-    ] = None,
+    step_range: StepRangeOption = None,
     devices: Annotated[
         list[int] | None,
         part_option(

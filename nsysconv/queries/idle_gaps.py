@@ -45,7 +45,7 @@ _KIND = key_column(
 _STREAM = key_column(
     "stream", "The stream, for kind stream; `@` its process where a device has several."
 )
-_PART_DOCS = {
+PART_DOCS = {
     "host": "CPU-bound: the part of it before the launching call began",
     "launch": "Launch latency: the part of it while that call ran",
     "queue": "Queued: the part of it after that call had returned",
@@ -76,11 +76,12 @@ COLUMNS = (
     Column("start_ns", Unit.NS, "When the gap began.", key=True),
     duration_column("dur_ns", "How long it was.", leads=1),
     Column("cause", Unit.TEXT, "The largest of its parts."),
-    *(duration_column(f"{part}_ns", f"{_PART_DOCS[part]}.", brief=False) for part in idle.PARTS),
+    *(duration_column(f"{part}_ns", f"{PART_DOCS[part]}.", brief=False) for part in idle.PARTS),
     Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),
     Column("during", Unit.TEXT, "What that thread did for the longest time of the host part."),
     Column("during_ns", Unit.NS, "How long it did that.", brief=False),
     Column("next_op", Unit.TEXT, "The GPU operation that ended it."),
+    Column("event", Unit.TEXT, "That operation's id, for `nsysconv why`; null: none."),
 )
 
 
@@ -124,18 +125,21 @@ def _add(
     columns["cause"] += [idle.PARTS[cause] for cause in gap_parts.argmax(axis=0).tolist()]
     for part, spent in zip(idle.PARTS, gap_parts.tolist(), strict=True):
         columns[f"{part}_ns"] += spent
-    activity_names, activity_times = _during(
+    activity_names, activity_times = longest_activity(
         idle.drop_threadless_host_parts(timeline, device_gaps), activities
     )
     columns["during"] += activity_names
     columns["during_ns"] += activity_times
     columns["thread"] += [names.thread(op) for op in device_gaps.ended_by.tolist()]
     columns["next_op"] += [names.operation(op) for op in device_gaps.ended_by.tolist()]
+    columns["event"] += [
+        timeline.ops.event_id(op) if op >= 0 else None for op in device_gaps.ended_by.tolist()
+    ]
     for name, value in _gap_keys(timeline, device_gaps).items():
         columns[name] += [value] * len(device_gaps)
 
 
-def _during(
+def longest_activity(
     device_gaps: idle.Gaps, activities: idle.HostActivity
 ) -> tuple[list[str | None], list[int | None]]:
     """Return per gap the activity with the largest share of its host part, and that share."""
@@ -212,7 +216,7 @@ _SUMMARY_COLUMNS = (
     *(
         duration_column(
             f"{part}_sum_ns",
-            f"{_PART_DOCS[part]}.",
+            f"{PART_DOCS[part]}.",
             adds=True,
         )
         for part in idle.PARTS

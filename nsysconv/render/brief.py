@@ -17,7 +17,17 @@ MOST_BYTES = 2000
 _MOST_DEVICES, _MOST_FINDINGS, _MOST_NOTES = 2, 3, 2
 _NAME, _SENTENCE, _NOTE = 40, 200, 120
 _DEVICE = ("profile", "rank", "device_id", "device", "span_ns", "window_ns", "busy_pct")
-_FINDING = ("rule", "saving_ns", "cost_ns", "share_pct", "rank", "device_id", "finding", "advice")
+_FINDING = (
+    "rule",
+    "saving_ns",
+    "cost_ns",
+    "share_pct",
+    "rank",
+    "device_id",
+    "finding",
+    "advice",
+    "event",
+)
 _CLASS_COLUMNS = frozenset(TIME_CLASS_COLUMNS.values())
 
 

@@ -34,6 +34,28 @@ class OpKind(IntEnum):
     GRAPH = 4
 
 
+EVENT_KINDS: Mapping[str, str] = {
+    **dict(
+        zip(
+            ("kernel", "memcpy", "memset", "migration", "graph_launch"),
+            schema.GPU_OP_TABLES,
+            strict=True,
+        )
+    ),
+    "api_call": "api_call",
+    "range": "range",
+    "operator": "operator",
+}
+"""The kinds of events that have ids, GPU operations first, as OpKind has them; each with its table."""
+
+_OP_WORDS = tuple(EVENT_KINDS)[: len(OpKind)]
+
+
+def event_id(kind: str, row: int) -> str:
+    """Return the id of an event, `kernel:5`: its kind, and its place among the table's rows, from 1."""
+    return f"{kind}:{row + 1}"
+
+
 @dataclass(frozen=True)
 class GpuOps(Columns):
     """GPU operations, sorted by (start, stream, kind, id); those without time come first.
@@ -61,6 +83,10 @@ class GpuOps(Columns):
         """Return durations; 0 where there is no time, so that sums hold."""
         result: Array = self.end - self.start
         return result
+
+    def event_id(self, place: int) -> str:
+        """Return the id of the operation at this index."""
+        return event_id(_OP_WORDS[int(self.kind[place])], int(self.row[place]))
 
 
 _COLUMNS = ("start_ns", "dur_ns", "device_id", "stream_id", "pid", "correlation_id")

@@ -48,6 +48,7 @@ IDLE_KINDS = ("no_op", "no_kernel", "stream")
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 """The parts of a gap, in the order in which ties for its cause are decided."""
 
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 _HOST, _LAUNCH, _QUEUE, _MIGRATION, _PROFILER, _UNKNOWN, _END = range(len(PARTS))
 
 
@@ -114,6 +115,35 @@ def gaps(timeline: Timeline, kind: str) -> list[Gaps]:
         return found
     calls = timeline.calls
     return [replace(each, host_end=_host_ends(timeline, calls, each)) for each in found]
+
+
+def gap_before(timeline: Timeline, op: int) -> Gaps | None:
+    """Return the gap of its device at whose end an operation with a time starts; one of kind no_op.
+
+    `ended_by` is the operation that counts of those that start then. None where there is no such gap: it
+    is the first, others run until it starts, or nothing that starts then has a length.
+    """
+    ops, device = timeline.ops, int(timeline.ops.device[op])
+    span = window(timeline, device, timeline.ops_on(device))
+    start = int(ops.start[op])
+    if span is None or not span.start < start <= span.end:
+        return None
+    first, past = (int(np.searchsorted(ops.start, start, side)) for side in _SIDES)
+    here = ops.take(slice(0, past))
+    mine = here.timed & (here.device == device)
+    together = first + np.flatnonzero(mine[first:])
+    # Only where a window ends an operation without length ends a gap; migrations after it do not.
+    ends = here.end[together]
+    together = together[ends == start] if start == span.end else together
+    if not len(together) or (start < span.end and not (ends > start).any()):
+        return None
+    before = mine[:first] & (here.end[:first] > here.start[:first])
+    low = max(int(here.end[:first].max(where=before, initial=MISSING)), span.start)
+    if low >= start:
+        return None
+    begun, ended, ended_by = np.array([[low], [start], [together[0]]], np.int64)
+    found = Gaps(device, "no_op", None, begun, ended, ended_by, host_end=begun)
+    return replace(found, host_end=_host_ends(timeline, timeline.calls, found))
 
 
 def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:

@@ -26,7 +26,8 @@ def exposed_communication(scene: Scene) -> Found | None:
     ops = timeline.ops_on(scene.device)
     whole = measure(ops.start, ops.end, scene.window.start, scene.window.end, talks & ops.timed)
     time = scene.times["communication"]
-    return Found(scene.of_window(time), time, {"all": human(whole, Unit.NS)})
+    event = scene.longest_op(scene.of_ops(communicates(timeline)))
+    return Found(scene.of_window(time), time, {"all": human(whole, Unit.NS)}, event=event)
 
 
 def bucket_size(scene: Scene) -> Found | None:

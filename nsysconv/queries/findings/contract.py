@@ -19,7 +19,7 @@ from nsysconv.queries.contract import Array, Request
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import blocks, distinct, indices, take
-from nsysconv.timeline.events import GpuOps, OpKind
+from nsysconv.timeline.events import GpuOps, OpKind, call_rows, event_id
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.kernel_categories import kernel_name_ids
@@ -63,6 +63,7 @@ class Found:
     `time_ns` is the saving of a rule of the kind saving, else the cost: a union clipped to the time of
     the account; a risk has none. `details` are the values of the finding's words, which a rule may leave
     out where it does not speak. `before` and `after` name the operations around the gap that costs most.
+    `event`: what ended that gap, or the longest of what the rule is about, by its id; None: it has none.
     `part`: the slice to look at, as flags.
     """
 
@@ -75,6 +76,7 @@ class Found:
     step: str | None = None
     before: str | None = None
     after: str | None = None
+    event: str | None = None
     part: str = ""
 
 
@@ -180,6 +182,20 @@ class Scene:
                 here &= calls.end[block] - calls.start[block] >= shortest_ns
             found.append(np.flatnonzero(here) + block.start)
         return np.concatenate(found)
+
+    def longest_op(self, which: Array) -> str | None:
+        """Return the id of the longest of these operations of `ops`, a mask; None where there is none."""
+        if not which.any():
+            return None
+        return self.ops.event_id(int(np.argmax(np.where(which, self.ops.dur, -1))))
+
+    def longest_call(self, which: Array) -> str | None:
+        """Return the id of the longest of these calls; None where there is none. It reads their times."""
+        if not len(which):
+            return None
+        calls = self.timeline.calls
+        call = which[np.argmax(take(calls.end, which) - take(calls.start, which))]
+        return event_id("api_call", int(call_rows(self.timeline.profile, calls)[call]))
 
     def calls_at(self, which: Array) -> Union:
         """Return when one of these calls ran."""

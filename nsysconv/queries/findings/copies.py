@@ -45,10 +45,16 @@ def _largest(ops: GpuOps, column: dict[str, Array]) -> str:
     return f"; most of it {human(moved, Unit.BYTES)} {name}{rate}{memory}"
 
 
+def _longest(ops: GpuOps) -> str | None:
+    return ops.event_id(int(ops.dur.argmax())) if len(ops) else None
+
+
 def copy_bound(scene: Scene) -> Found | None:
     """Measure exposed copies and sets."""
     time = scene.times["memcpy"] + scene.times["memset"]
-    return Found(scene.of_window(time), time, {"what": _largest(*_copies(scene))})
+    kinds = (scene.ops.kind == OpKind.MEMCPY) | (scene.ops.kind == OpKind.MEMSET)
+    details, event = {"what": _largest(*_copies(scene))}, scene.longest_op(kinds)
+    return Found(scene.of_window(time), time, details, event=event)
 
 
 def pageable_copies(scene: Scene) -> Found | None:
@@ -60,9 +66,8 @@ def pageable_copies(scene: Scene) -> Found | None:
         union(mine.start, mine.end), scene.computing, scene.window.start, scene.window.end
     )
     what = _largest(mine, {name: values[pageable] for name, values in column.items()})
-    return Found(
-        scene.of_window(time), time, {"count": counted(len(mine), "copy", "copies"), "what": what}
-    )
+    details = {"count": counted(len(mine), "copy", "copies"), "what": what}
+    return Found(scene.of_window(time), time, details, event=_longest(mine))
 
 
 def synchronous_copies(scene: Scene) -> Found | None:
@@ -79,7 +84,8 @@ def synchronous_copies(scene: Scene) -> Found | None:
     time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
     time += gaps_after(scene, which).time
     count = counted(len(which), "copy", "copies")
-    return Found(scene.of_window(time), time, {"count": count, "calls": scene.names_of(which)})
+    details = {"count": count, "calls": scene.names_of(which)}
+    return Found(scene.of_window(time), time, details, event=_longest(mine))
 
 
 def small_copies(scene: Scene) -> Found | None:
@@ -93,7 +99,7 @@ def small_copies(scene: Scene) -> Found | None:
     time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
     time += int(scene.gaps.dur[among(scene.gaps.end, np.sort(mine.start))].sum())
     count = counted(len(mine), "copy", "copies")
-    return Found(scene.of_window(time), time, {"count": count})
+    return Found(scene.of_window(time), time, {"count": count}, event=_longest(mine))
 
 
 RULES: dict[str, Measure] = {

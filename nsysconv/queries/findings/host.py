@@ -15,7 +15,7 @@ from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.account import op_name
 from nsysconv.timeline.annotations import operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, among, blocks, distinct, factorize, sums, take
-from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.events import OpKind, Spans, event_id
 from nsysconv.timeline.idle import (
     PARTS,
     Gaps,
@@ -52,14 +52,18 @@ def launch_bound(scene: Scene) -> Found | None:
     if mean >= _SHORT_KERNEL_NS:
         return None
     time = count = 0
+    most, event = 0, None
     for block in blocks(len(scene.gaps)):
         short = scene.gaps.take(block)
         short = short.take(np.flatnonzero(short.dur < _SHORT_GAP_NS))
         waited = parts(scene.timeline, short)[[_HOST, _LAUNCH]].sum(axis=0)
         time += int(waited.sum())
         count += int(np.count_nonzero(waited))
+        if waited.max(initial=0) > most:
+            most = int(waited.max())
+            event = scene.timeline.ops.event_id(int(short.ended_by[waited.argmax()]))
     details = {"mean_kernel": human(mean, Unit.NS), "gaps": counted(count, "gap", "gaps")}
-    return Found(scene.of_window(time), time, details)
+    return Found(scene.of_window(time), time, details, event=event)
 
 
 def host_bound(scene: Scene) -> Found | None:
@@ -125,6 +129,7 @@ def costliest_gap(scene: Scene, found: Gaps, cost: Array) -> dict[str, Any]:
     ops = scene.timeline.ops
     if ended_by >= 0:
         where["after"] = op_name(scene.timeline, ended_by)
+        where["event"] = ops.event_id(ended_by)
         stream = int(ops.stream[ended_by])
         where["stream"] = None if stream == MISSING else stream
     here = np.flatnonzero((ops.device == scene.device) & (ops.end == low) & ops.timed)
@@ -239,18 +244,34 @@ def data_loader(scene: Scene) -> Found | None:
     time = both(loading, union(*scene.busy.gaps(low, high)), low, high)
     inside = int(np.count_nonzero((loading.starts < high) & (loading.ends > low)))
     count = counted(inside, "time", "times")
-    return Found(scene.of_window(time), time, {"count": count})
+    return Found(scene.of_window(time), time, {"count": count}, event=_longest_load(scene))
 
 
 def _loader(scene: Scene) -> Union:
     # When the program waited for its data loader.
-    starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    pids = scene.timeline.pids_on(scene.device)
-    for spans in (ranges(scene.timeline), operators(scene.timeline)):
-        mine = spans.take(which_named(spans, DATA_LOADER.search) & np.isin(spans.pid, pids))
-        starts.append(mine.start)
-        ends.append(mine.end)
+    loads = list(_loads(scene).values())
+    starts, ends = ([getattr(each, name) for each in loads] for name in ("start", "end"))
     return union(np.concatenate(starts), np.concatenate(ends))
+
+
+@cached_in("measured")
+def _loads(scene: Scene) -> dict[str, Spans]:
+    # The ranges and operators that wait for input, by their kind.
+    pids = scene.timeline.pids_on(scene.device)
+    kinds = {"range": ranges(scene.timeline), "operator": operators(scene.timeline)}
+    return {
+        kind: spans.take(which_named(spans, DATA_LOADER.search) & np.isin(spans.pid, pids))
+        for kind, spans in kinds.items()
+    }
+
+
+def _longest_load(scene: Scene) -> str | None:
+    longest, event = -1, None
+    for kind, spans in _loads(scene).items():
+        dur = spans.end - spans.start
+        if dur.max(initial=-1) > longest:
+            longest, event = int(dur.max()), event_id(kind, int(spans.row[dur.argmax()]))
+    return event
 
 
 def profiler_overhead(scene: Scene) -> Found | None:
@@ -279,7 +300,8 @@ def shared_gpu(scene: Scene) -> Found | None:
     others = scene.ops.pid != largest
     theirs = union(take(scene.ops.start, others), take(scene.ops.end, others))
     time = both(theirs, scene.busy, low, high)
-    return Found(scene.of_window(time), time, {"process_count": len(pids)})
+    event = scene.longest_op(others)
+    return Found(scene.of_window(time), time, {"process_count": len(pids)}, event=event)
 
 
 RULES: dict[str, Measure] = {

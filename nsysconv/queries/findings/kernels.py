@@ -13,7 +13,7 @@ from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
 from nsysconv.report import MISSING
 from nsysconv.timeline.account import GRAPH_LAUNCH
 from nsysconv.timeline.arrays import Array, factorize, sums
-from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.events import OpKind, event_id
 from nsysconv.timeline.intervals import measure
 from nsysconv.timeline.kernel_categories import kernel_name_ids, rules
 from nsysconv.timeline.timeline import Timeline
@@ -49,7 +49,8 @@ def one_kernel(scene: Scene) -> Found | None:
         "name": shorten_kernel(top.name, _NAME),
         "count": counted(top.count, "launch", "launches"),
     }
-    return replace(measured, time_ns=time, details=details)
+    event = ops.event_id(int(mine[ops.dur[mine].argmax()])) if len(mine) else None
+    return replace(measured, time_ns=time, details=details, event=event)
 
 
 def _is_named(scene: Scene, rows: Array, name: str) -> Array:
@@ -130,7 +131,9 @@ def low_parallelism(scene: Scene) -> Found | None:
     )
     few_words = [f"{int(each.sum()):,} with {what}" for each, what in reasons if each.any()]
     details = {"few": ", ".join(few_words), "name": _kernel_name(scene, top)}
-    return Found(scene.of_window(time), time, details)
+    longest = mine[(fill.end - fill.start)[mine].argmax()]
+    event = event_id("kernel", int(fill.row[longest]))
+    return Found(scene.of_window(time), time, details, event=event)
 
 
 def _categories(scene: Scene, rows: Array) -> Array:
@@ -147,7 +150,8 @@ def gpu_bound(scene: Scene) -> Found | None:
     if 2 * scene.window.length < scene.span.length:
         return None
     time = scene.times["computation"]
-    return Found(scene.of_window(time), time)
+    event = scene.longest_op(scene.ops.kind == OpKind.KERNEL)
+    return Found(scene.of_window(time), time, event=event)
 
 
 RULES: dict[str, Measure] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,7 +39,10 @@ def allocation(scene: Scene) -> Found | None:
     low, high = scene.span.start, scene.span.end
     time = uncovered(scene.calls_at(which), scene.busy, low, high)
     details = {"during": scene.during(which, low, high)}
-    return Found(scene.of_span(time), time, details)
+    measured = Found(scene.of_span(time), time, details)
+    if not scene.speaks("allocation", measured):
+        return measured
+    return replace(measured, event=scene.longest_call(which))
 
 
 def _makes_context(scene: Scene) -> list[int]:
@@ -78,7 +82,7 @@ def page_migration(scene: Scene) -> Found | None:
         "bytes": human(int(np.maximum(moved[scene.ops.row[pages]], 0).sum()), Unit.BYTES),
         "count": counted(int(np.count_nonzero(pages)), "migration", "migrations"),
     }
-    return Found(scene.of_span(time), time, details)
+    return Found(scene.of_span(time), time, details, event=scene.longest_op(pages))
 
 
 # -- running out

@@ -185,7 +185,8 @@ def _of_kernels(scene: Scene, mine: Array) -> Found | None:
         "count": counted(len(own), "launch", "launches"),
     }
     time = measure(ops.start, ops.end, scene.span.start, scene.span.end, mine)
-    return Found(100 * int(own.sum()) / whole, time, details)
+    event = scene.longest_op(mine)
+    return Found(100 * int(own.sum()) / whole, time, details, event=event)
 
 
 def _kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:

@@ -100,6 +100,13 @@ _COLUMNS = (
     Column("before", Unit.TEXT, "What ran before the costliest gap; null: none.", brief=False),
     Column("after", Unit.TEXT, "What ran after it; null: none.", brief=False),
     Column(
+        "event",
+        Unit.TEXT,
+        "What ended that gap, or else the longest event of the finding, by its id for `nsysconv why`; "
+        "null: none.",
+        brief=False,
+    ),
+    Column(
         "where",
         Unit.TEXT,
         "That rank and device in words, or the profile, where there are several; null: there is one.",
@@ -401,6 +408,7 @@ class Findings:
             "stream_id": found.stream,
             "before": found.before,
             "after": found.after,
+            "event": found.event,
             "where": self._where(candidate) or None,
             "device_count": count,
             "finding": rule.finding.format(**details),

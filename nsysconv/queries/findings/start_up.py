@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from nsysconv.queries.findings.contract import Found, Measure, Scene, uncovered
 from nsysconv.report import Unit, human
 from nsysconv.timeline.annotations import operators, ranges
 from nsysconv.timeline.arrays import Array, distinct
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import Union
 from nsysconv.timeline.steps import annotated, steps
 
@@ -33,7 +35,10 @@ def start_up(scene: Scene) -> Found | None:
     before = int(np.searchsorted(calls.start, high))
     early = np.flatnonzero(scene.outermost[:before])
     part = f"--time :{scene.window.start}ns"
-    return Found(scene.of_span(time), time, _during(scene, early, low, high), part=part)
+    first = np.flatnonzero(scene.ops.kind != OpKind.MIGRATION)[:1].tolist()
+    event = scene.ops.event_id(first[0]) if first else None
+    details = _during(scene, early, low, high)
+    return Found(scene.of_span(time), time, details, event=event, part=part)
 
 
 def tear_down(scene: Scene) -> Found | None:
@@ -46,7 +51,10 @@ def tear_down(scene: Scene) -> Found | None:
     late = np.flatnonzero(scene.outermost & (calls.end > low))
     time = max(high - low, 0)
     part = f"--time {low}ns:"
-    return Found(scene.of_span(time), time, _during(scene, late, low, high), part=part)
+    measured = Found(scene.of_span(time), time, _during(scene, late, low, high), part=part)
+    if not scene.speaks("tear_down", measured):
+        return measured
+    return replace(measured, event=scene.longest_call(late))
 
 
 def _during(scene: Scene, which: Array, low: int, high: int) -> dict[str, str]:
@@ -67,7 +75,10 @@ def module_loading(scene: Scene) -> Found | None:
     low, high = scene.window.start, scene.window.end
     time = uncovered(scene.calls_at(which), scene.busy, low, high)
     details = {"during": scene.during(which, low, high)}
-    return Found(scene.of_window(time), time, details)
+    measured = Found(scene.of_window(time), time, details)
+    if not scene.speaks("module_loading", measured):
+        return measured
+    return replace(measured, event=scene.longest_call(which))
 
 
 def warm_up(scene: Scene) -> Found | None:

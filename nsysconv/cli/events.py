@@ -1,0 +1,44 @@
+"""The command on one event, and its flags."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nsysconv.cli import flags
+from nsysconv.cli.flags import FormatOption, OutputOption
+
+EXAMPLES = flags.examples(
+    ("nsysconv why report1.sqlite kernel:5", "a kernel: its call, the gap before it, who waited"),
+    ("nsysconv why job.db@rank=3 api_call:77", "a call of one rank: what it launched"),
+    ("nsysconv report report1.sqlite timeline_events", "the ids of all events"),
+)
+
+
+def why(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A profile file, or a store (of several profiles: STORE@LABEL, STORE@rank=N)."
+        ),
+    ],
+    event: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND:NUMBER",
+            help="The event: kernel:5, memcpy:2, memset:1, migration:1, graph_launch:3, api_call:77, "
+            "range:4 or operator:9, as findings, idle_gaps and timeline_events name it.",
+        ),
+    ],
+    format: FormatOption = None,  # noqa: A002 - the flag's name
+    output: OutputOption = None,
+    names: Annotated[
+        flags.Names, flags.shown_option(help="Which kernel names.")
+    ] = flags.Names.DEMANGLED,
+    step_range: flags.StepRangeOption = None,
+) -> int:
+    """Say of one event what it is, what launched it, what it waited for, and who waited for it."""
+    from nsysconv.cli import commands
+
+    return commands.why(target, event, format, output, names=names.value, step_range=step_range)

@@ -1,0 +1,1 @@
+"""Why one event began when it did: its row, its columns and its words."""
