@@ -141,25 +141,31 @@ def crowd(*counts: int) -> Report:
 
 
 def test_all_of_few_events() -> None:
-    assert time_line_parts({"timeline_tiles": crowd(10, 10)}, 20) is None
-    assert time_line_parts({"timeline_tiles": crowd(10, 11)}, 20) == []
+    assert time_line_parts({"timeline_tiles": crowd(10, 10)}, [], 20) is None
+    assert time_line_parts({"timeline_tiles": crowd(10, 11)}, [], 20) == []
 
 
 def test_the_longest_gaps_with_what_is_around_them() -> None:
     gaps = report("idle_gaps", start_ns=[120, 300], dur_ns=[40, 80])
-    found = time_line_parts({"timeline_tiles": crowd(*[10] * 10), "idle_gaps": gaps}, 99)
+    found = time_line_parts({"timeline_tiles": crowd(*[10] * 10), "idle_gaps": gaps}, [], 99)
     assert found == [(110, 170), (280, 400)]
+
+
+def test_what_was_found_comes_first() -> None:
+    gaps = report("idle_gaps", start_ns=[100], dur_ns=[80])
+    tiles = crowd(*[10] * 10)
+    assert time_line_parts({"timeline_tiles": tiles, "idle_gaps": gaps}, [(500, 540)], 12) == [(490, 550)]
 
 
 def test_the_median_step_and_the_longest() -> None:
     steps = report("steps", step=["a", "b", "c", "[between]"], start_ns=[0, 200, 400, 900],
                    dur_ns=[40, 80, 60, 99])  # fmt: skip
-    found = time_line_parts({"timeline_tiles": crowd(*[10] * 10), "steps": steps}, 99)
+    found = time_line_parts({"timeline_tiles": crowd(*[10] * 10), "steps": steps}, [], 99)
     assert found == [(180, 300), (385, 475)]
 
 
 def test_what_has_no_room_is_cut() -> None:
     gaps = report("idle_gaps", start_ns=[100, 500], dur_ns=[80, 40])
     # Ten events may be shown, half of twenty: a ns has a tenth of one.
-    found = time_line_parts({"timeline_tiles": crowd(*[10] * 10), "idle_gaps": gaps}, 20)
+    found = time_line_parts({"timeline_tiles": crowd(*[10] * 10), "idle_gaps": gaps}, [], 20)
     assert found == [(80, 180)]

@@ -17,6 +17,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
+from nsysconv.queries.event_lanes import event_time
 from nsysconv.report import Report, concatenated
 from nsysconv.store.location import split_target
 from nsysconv.timeline.kernel_categories import communicates
@@ -264,7 +265,9 @@ def _with_time_line(
     for part in ([spec for spec in TIME_LINE if spec != _EVENTS], others):
         found.update(zip(part, profile.answers([request(spec) for spec in part]), strict=True))
     by_name = {spec.partition(":")[0]: found[spec] for spec in reversed(found)}
-    parts = time_line_parts(by_name, MOST_EVENTS)
+    events = [row["event"] for row in shown_report(by_name["findings"]).rows() if row["event"]]
+    times = [time for event in events if (time := event_time(profile.timeline, event)) is not None]
+    parts = time_line_parts(by_name, times, MOST_EVENTS)
     which = ",".join(f"{low}:{high}" for low, high in parts or ())
     wanted = f"{_EVENTS}:parts={which}" if which else _EVENTS
     (found[_EVENTS],) = profile.answers([request(wanted)])

@@ -21,12 +21,14 @@ _AROUND_NS = 1_000_000
 """Of what has more events than _MANY in it, at most so much is shown before and after both ends."""
 
 
-def time_line_parts(reports: Mapping[str, Report], most_events: int) -> list[Part] | None:
+def time_line_parts(
+    reports: Mapping[str, Report], found: Sequence[Part], most_events: int
+) -> list[Part] | None:
     """Return the times of which to show single events, in order; None: of all, there are few enough.
 
-    `reports` are by name without options: `timeline_tiles` says where how many events are; there may be
-    `idle_gaps`, `steps` and `event_durations`. First come the longest gaps, the median step and the
-    longest, then the longest events of the names with most time; as many as fit into half of
+    `reports` are by name without options: `timeline_tiles` says where events are; there may be
+    `idle_gaps`, `steps` and `event_durations`. First comes what was `found`, then the longest gaps, the
+    median step and the longest, then the longest events of the names with most time; as many as fit into half of
     `most_events`, for what launched them comes with them.
     """
     crowd = _Crowd(reports["timeline_tiles"])
@@ -34,7 +36,7 @@ def time_line_parts(reports: Mapping[str, Report], most_events: int) -> list[Par
         return None
     chosen: list[Part] = []
     left = most_events / 2
-    for part in _wanted(reports, crowd):
+    for part in _wanted(reports, found, crowd):
         fitting = crowd.cut(part, left)
         chosen.append(fitting)
         left -= crowd.count(fitting)
@@ -73,7 +75,9 @@ class _Crowd:
 _LAST = np.iinfo(np.int64).max
 
 
-def _wanted(reports: Mapping[str, Report], crowd: _Crowd) -> Iterator[Part]:
+def _wanted(reports: Mapping[str, Report], found: Sequence[Part], crowd: _Crowd) -> Iterator[Part]:
+    for low, high in found:
+        yield from _around(low, high, crowd)
     gaps = [(row["start_ns"], row["dur_ns"]) for row in _rows(reports.get("idle_gaps"))]
     for start, dur in sorted(gaps, key=lambda gap: -gap[1])[:_GAPS]:
         yield from _around(start, start + dur, crowd)

@@ -24,21 +24,12 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Request
 from nsysconv.report import MISSING, Column, Unit
-from nsysconv.timeline.annotations import shown_operators, shown_ranges
+from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import Columns, by_group, distinct, factorize, indices, take
-from nsysconv.timeline.events import ApiCalls, OpKind, Spans
+from nsysconv.timeline.events import EVENT_KINDS, ApiCalls, GpuOps, OpKind, Spans
 from nsysconv.timeline.timeline import Timeline
 
-KINDS = (
-    "kernel",
-    "memcpy",
-    "memset",
-    "migration",
-    "graph_launch",
-    "api_call",
-    "range",
-    "operator",
-)
+KINDS = tuple(EVENT_KINDS)
 """The kinds of events, those on a GPU first."""
 
 AT_ONCE = 1 << 17
@@ -160,6 +151,23 @@ def event_ids(timeline: Timeline, kinds: Array, places: Array) -> Array:
     if of_calls.any():  # whose places are those in Timeline.calls
         ids[of_calls] = timeline.calls.row[places[of_calls]] + 1
     return ids
+
+
+def event_time(timeline: Timeline, event: str) -> tuple[int, int] | None:
+    """Return start and end of an event by its id, `kernel:5`; None where it has no time here."""
+    kind, _, number = event.partition(":")
+    row, place = int(number) - 1, KINDS.index(kind)
+    ops, calls = timeline.ops, timeline.calls
+    events: GpuOps | ApiCalls | Spans
+    if place < _CALL:
+        events, which = ops, ops.timed & (ops.kind == place) & (ops.row == row)
+    elif place == _CALL:
+        events, which = calls, calls.row == row
+    else:
+        events = ranges(timeline) if place == _RANGE else operators(timeline)
+        which = events.row == row
+    found = np.flatnonzero(which)
+    return (int(events.start[found[0]]), int(events.end[found[0]])) if len(found) else None
 
 
 def _streams(

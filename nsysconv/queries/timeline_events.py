@@ -22,7 +22,7 @@ from nsysconv.queries.event_lanes import FACTS, KIND, LANE_COLUMNS
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import by_group, distinct, factorize, indices, take
-from nsysconv.timeline.events import OpKind, Spans
+from nsysconv.timeline.events import EVENT_KINDS, OpKind, Spans
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.timeline import Timeline
 
@@ -47,7 +47,6 @@ COLUMNS = (
     ),
 )
 
-_KINDS = ("kernel", "memcpy", "memset", "migration", "graph_launch")
 _OP_NAMES = ("[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]")
 
 
@@ -270,7 +269,7 @@ def _operations(timeline: Timeline, shown: _Shown, request: Request) -> _Events:
         tid=np.full(len(ops), MISSING),
         id=ops.row.astype(np.int64) + 1,
         call_id=call_id,
-        kinds=_KINDS,
+        kinds=tuple(EVENT_KINDS),
         kind=ops.kind,
         names=names,
     )

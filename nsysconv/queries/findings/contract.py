@@ -19,7 +19,7 @@ from nsysconv.queries.contract import Array, Request
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import blocks, distinct, indices, take
-from nsysconv.timeline.events import GpuOps, OpKind, call_rows, event_id
+from nsysconv.timeline.events import GpuOps, OpKind, event_id
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.kernel_categories import kernel_name_ids
@@ -190,12 +190,12 @@ class Scene:
         return self.ops.event_id(int(np.argmax(np.where(which, self.ops.dur, -1))))
 
     def longest_call(self, which: Array) -> str | None:
-        """Return the id of the longest of these calls; None where there is none. It reads their times."""
+        """Return the id of the longest of these calls; None where there is none."""
         if not len(which):
             return None
         calls = self.timeline.calls
         call = which[np.argmax(take(calls.end, which) - take(calls.start, which))]
-        return event_id("api_call", int(call_rows(self.timeline.profile, calls)[call]))
+        return event_id("api_call", int(calls.row[call]))
 
     def calls_at(self, which: Array) -> Union:
         """Return when one of these calls ran."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nsysconv import schema
-from nsysconv.cache import cached_property
 from nsysconv.codes import OPERATOR_KINDS, RANGE_KINDS
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact, in_order
@@ -39,7 +38,6 @@ from nsysconv.timeline.arrays import Array, among, distinct
 from nsysconv.timeline.events import (
     EVENT_KINDS,
     OpKind,
-    call_rows,
     event_id,
     has_time,
 )
@@ -285,7 +283,7 @@ class _Asked:
 
     def _call(self, event: EventRef) -> dict[str, Any]:
         timeline, calls = self.timeline, self.timeline.calls
-        found = np.flatnonzero(self._call_rows == event.row)
+        found = np.flatnonzero(calls.row == event.row)
         if not len(found):
             return self._untimed(event)
         call = int(found[0])
@@ -488,11 +486,7 @@ class _Asked:
         return values
 
     def _call_id(self, call: int) -> str:
-        return event_id("api_call", int(self._call_rows[call]))
-
-    @cached_property
-    def _call_rows(self) -> Array:
-        return call_rows(self.timeline.profile, self.timeline.calls)
+        return event_id("api_call", int(self.timeline.calls.row[call]))
 
     def _call_name(self, call: int) -> str:
         return self.timeline.call_names[int(self.timeline.calls.name_id[call])]
