@@ -28,8 +28,8 @@ def time_line_parts(
 
     `reports` are by name without options: `timeline_tiles` says where events are; there may be
     `idle_gaps`, `steps` and `event_durations`. First comes what was `found`, then the longest gaps, the
-    median step and the longest, then the longest events of the names with most time; as many as fit into half of
-    `most_events`, for what launched them comes with them.
+    median step and the longest, then the longest events of the names with most time; as many as fit into
+    half of `most_events`, for what launched them comes with them.
     """
     crowd = _Crowd(reports["timeline_tiles"])
     if crowd.total <= most_events:
