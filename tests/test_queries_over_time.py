@@ -98,12 +98,13 @@ CLASSES = ("computation_union_ns", "exposed_communication_ns", "exposed_memcpy_n
 
 
 def test_each_instant_of_a_bin_is_in_the_first_class_that_runs() -> None:
-    """[0, 400) in 4 bins. The collective [50, 150) is hidden until 80, the copy [120, 180) until 150; the set
-    [170, 220) shows from 180, the migration [210, 320) from 220 to 300, where a graph begins."""
+    """[0, 400) in 4 bins. The collective [50, 150) is hidden until 80, the copy [120, 180) until 150;
+    the set [170, 220) shows from 180, the migration [210, 320) from 220 to 300, where a graph begins."""
     rows = bins(4, Kernel(0, 80), Kernel(50, 150, name=NCCL), Memcpy(120, 180), Memset(170, 220),
                 Migration(210, 320), Graph(300, 340), Kernel(390, 400))  # fmt: skip
     assert [[row[name] for name in CLASSES] for row in rows] == [
-        [80, 20, 0, 0, 0, 0], [0, 50, 30, 20, 0, 0], [0, 0, 0, 20, 80, 0], [50, 0, 0, 0, 0, 50]]  # fmt: skip
+        [80, 20, 0, 0, 0, 0], [0, 50, 30, 20, 0, 0], [0, 0, 0, 20, 80, 0], [50, 0, 0, 0, 0, 50],
+    ]  # fmt: skip
     assert column("kernel_graph_union_ns", rows) == [100, 50, 0, 50]
 
 

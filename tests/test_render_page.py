@@ -14,10 +14,10 @@ from conftest import ROOT, few, name_of
 from nasty import all_reports
 from pages import INJECTIONS, ROWS, hostile, page_of, rendered
 from small_store import Call, Kernel, Memcpy, Range, opened, write
+from test_page_colours import GROUNDS, contrast, palette
 
 from nsysconv import api
 from nsysconv.api import html_report
-from nsysconv.codes import TIME_CLASSES
 from nsysconv.facts import Fact
 from nsysconv.names import escaped
 from nsysconv.render.page import colours, document
@@ -96,7 +96,7 @@ def test_the_answer_comes_first(tmp_path: Path) -> None:
     # Of 1000: 400 + 100 in kernels, 100 in copies, 400 idle, of which [500, 795) is the host's.
     account = answer[answer.index("Where the time went") : answer.index("What holds it back")]
     assert account == (
-        "Where the time went device 0 60.0 % busy "
+        "Where the time went GPU 0 60.0 % busy "
         "computation 50.0 % 500 ns "
         "exposed copies 10.0 % 100 ns "
         "idle, CPU-bound: the host had not launched 29.5 % 295 ns "
@@ -124,7 +124,7 @@ def test_busy_is_a_share_of_the_recording_and_of_the_window(tmp_path: Path) -> N
         "GPU busy, of the recording40.0 %"
         "GPU busy, from the first to the last GPU operation100.0 %"
         "the recording1.00 µsfrom the first to the last GPU operation400 ns "
-        "Where the time went device 0 40.0 % busy "
+        "Where the time went GPU 0 40.0 % busy "
         "before the first GPU operation 50.0 % 500 ns computation 40.0 % 400 ns "
         "after the last GPU operation 10.0 % 100 ns "
     ) in text
@@ -210,23 +210,6 @@ def test_the_numbers_of_the_answer_are_folded_at_the_end(tmp_path: Path) -> None
         assert column in words
 
 
-def test_each_class_of_time_has_a_colour_of_its_own() -> None:
-    assert set(colours.COLOURS) == set(TIME_CLASSES)
-    own = [colour for name, colour in colours.COLOURS.items() if name not in ("before", "after")]
-    assert len(set(own)) == len(own)
-    styles = (ASSETS / "page.css").read_text()
-    assert all(f".{colour} {{ background: " in styles for colour in colours.COLOURS.values())
-
-
-def test_a_class_has_one_colour_in_all_pictures() -> None:
-    columns = ["kernel_ns", "memcpy_ns", "communication_ns", "runtime_ns", "other_ns", "cpu_ns"]
-    found = colours.colours_of(columns)
-    assert found[:4] == ["s0", "s1", "s2", "s7"]
-    assert len(set(found)) == len(columns)
-    assert colours.colours_of(["host_sum_ns", "idle_host_ns"]) == ["s4", "s4"]
-    assert colours.class_words("host_sum_ns") == "idle, CPU-bound"
-
-
 def test_of_many_devices_the_least_busy_are_drawn(tmp_path: Path) -> None:
     rows = [
         Kernel(start, start + length, device=device)
@@ -236,7 +219,7 @@ def test_of_many_devices_the_least_busy_are_drawn(tmp_path: Path) -> None:
     text = page_of(tmp_path, *rows)
     where = text[text.index('class="where"') : text.index("</figure>")]
     # Device i is busy for 20 + i of 100.
-    assert re.findall(r'class="lb" title="device (\d+)"', where) == [str(i) for i in range(16)]
+    assert re.findall(r'class="lb" title="GPU (\d+)"', where) == [str(i) for i in range(16)]
     assert "The 16 least busy of 20 devices." in where
     assert "20 GPUs busy" in text
 
@@ -450,31 +433,12 @@ def test_annotated_steps_are_not_left_out(tmp_path: Path, monkeypatch: pytest.Mo
 # -- colours
 
 
-def colours_in(block: str) -> dict[str, str]:
-    return dict(re.findall(r"--([\w]+): (#[0-9a-f]{3,6})", block))
-
-
-def luminance(colour: str) -> float:
-    digits = colour[1:] if len(colour) == 7 else "".join(c * 2 for c in colour[1:])
-    parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, two: str) -> float:
-    low, high = sorted((luminance(one), luminance(two)))
-    return (high + 0.05) / (low + 0.05)
-
-
 def test_words_can_be_read_in_light_and_dark() -> None:
-    light, dark = re.findall(r":root \{(.*?)\}", (ASSETS / "page.css").read_text(), re.DOTALL)
-    for block in (light, dark):
-        found = colours_in(block)
+    for ground in GROUNDS:
+        found = palette(ground)
         for word in ("fg", "quiet", "link", "better", "worse"):
-            for ground in ("bg", "card"):
-                assert contrast(found[word], found[ground]) >= 4.5, (word, ground)
-        for i in range(12):
-            assert contrast(found[f"s{i}"], found["bg"]) >= 2.5, i
+            for behind in ("bg", "card"):
+                assert contrast(found[word], found[behind]) >= 4.5, (word, behind)
 
 
 # -- several profiles, and comparisons
@@ -499,12 +463,12 @@ def test_ranks_beside_each_other(ranks: Path) -> None:
     assert text.startswith("6 profiles: worker-0 … worker-5 - nsysconv")
     # Five are busy for 900 of 1000, one for 1000 of 2000: 5500 of 7000.
     assert "78.6 %" in text
-    assert "the longest took 2.00 µs (worker-5, device 0), the shortest 1.00 µs (worker-0" in text
+    assert "the longest took 2.00 µs (worker-5, GPU 0), the shortest 1.00 µs (worker-0" in text
     assert (
-        "The devices were busy from 50.0 % (worker-5, device 0) to 90.0 % (worker-4, device 0) of the "
+        "The devices were busy from 50.0 % (worker-5, GPU 0) to 90.0 % (worker-4, GPU 0) of the "
         "recording, 90.0 % at the median."
     ) in text
-    first = r"What holds it back idle_unknown at most [^(]*\([\d.]+ %\) worker-\d, device 0"
+    first = r"What holds it back idle_unknown at most [^(]*\([\d.]+ %\) worker-\d, GPU 0"
     assert re.search(first, text)
     assert "; on 6 devices" in text
 
@@ -548,7 +512,7 @@ def test_devices_are_coloured_where_they_differ(tmp_path: Path) -> None:
     text = rendered(api.page(tmp_path / "job.db", ["overview"]))
     matrix = text[text.index("Each device beside the others") :]
     columns = re.findall(r'<th scope="col">([\w ]+)', matrix[: matrix.index("<tbody>")])
-    found = [heat_row(matrix, f"worker-{rank}, (?:rank {rank}, )?device 0") for rank in range(2)]
+    found = [heat_row(matrix, f"worker-{rank}, (?:rank {rank}, )?GPU 0") for rank in range(2)]
     by_column = dict(zip(columns, zip(*found, strict=True), strict=True))
     assert by_column == {
         "window": ("h5", "h10"), "busy": ("", ""), "idle": ("h0", "h5"),

@@ -14,7 +14,7 @@ from typing import Any
 
 from nsysconv.codes import COMMUNICATION
 from nsysconv.names import escaped, shorten
-from nsysconv.render.page.colours import COLOURS, class_words, colours_of
+from nsysconv.render.page.colours import COLOURS, OUTSIDE, class_words, colours_of
 from nsysconv.render.page.flame import flame_graphs
 from nsysconv.render.page.markup import (
     WHOLE,
@@ -75,7 +75,7 @@ def picture_figures(report: Report) -> Iterator[str]:
     if not shown:
         return
     if picture.kind == "strip":
-        yield from _strips(shown, values[0], shared=picture.shared)
+        yield from _strips(shown, values[0], [columns[n] for n in picture.parts], picture.shared)
         return
     if len(shown) > 1 and all(len(panel.labels) == 1 for panel in shown):
         shown = [_joined(shown)]
@@ -173,10 +173,15 @@ def _part(colour: str, value: Number, top: float) -> str:
 # -- time
 
 
-def _strips(shown: Sequence[Panel], column: Column, *, shared: bool) -> Iterator[str]:
+def _strips(
+    shown: Sequence[Panel], column: Column, parts: Sequence[Column], shared: bool
+) -> Iterator[str]:
     if len(shown) > _MOST_STRIPS:
         yield from _heat_over_time(shown, column, shared=shared)
         return
+    drawn = [part for part in parts if any(any(panel.values[part.name]) for panel in shown)]
+    if drawn:
+        yield _legend(map(_series_words, drawn), _colours(drawn))
     for panel in shown:
         values = [value or 0 for value in panel.values[column.name]]
         top = 100.0 if column.unit is Unit.PCT else max(values, default=0) or 1
@@ -184,16 +189,37 @@ def _strips(shown: Sequence[Panel], column: Column, *, shared: bool) -> Iterator
         mean = sum(values) / count
         summary = (f"{column_words(column.name)} over time: {amount(mean, column.unit)} on average, from "
                 f"{amount(min(values), column.unit)} to {amount(max(values), column.unit)}")  # fmt: skip
-        points = "".join(f"V{100 - 100 * value / top:.1f}h1" for value in values)
+        paths = _areas(panel, drawn) if drawn else [("", [100 * v / top for v in values])]
         yield '<figure class="strip">'
         yield f"<figcaption>{escape(panel.title or 'GPU')}: {escape(summary)}</figcaption>"
         yield (
             f'<div class="plot"><span class="y">{amount(top, column.unit)}</span>'
             f'<svg viewBox="0 0 {count} 100" preserveAspectRatio="none" role="img" '
-            f'aria-label="{escape(summary)}"><path d="M0 100{points}V100z"/></svg></div>'
+            f'aria-label="{escape(summary)}">{"".join(_area(*path) for path in paths)}</svg></div>'
         )
         yield from _axis(panel)
         yield "</figure>"
+
+
+def _areas(panel: Panel, parts: Sequence[Column]) -> list[tuple[str, list[float]]]:
+    # From the last part to the first, each with all before it below: what is drawn later covers that.
+    so_far = [0.0] * len(panel.width)
+    areas = []
+    for part, colour in zip(parts, _colours(parts), strict=True):
+        values = zip(so_far, panel.values[part.name], panel.width, strict=True)
+        so_far = [before + 100 * (value or 0) / (width or 1) for before, value, width in values]
+        areas.append((colour, so_far))
+    return [area for area in reversed(areas) if area[0] != OUTSIDE]
+
+
+def _area(colour: str, heights: Sequence[float]) -> str:
+    # Equal bins beside each other are one line; a height in per cent of the picture's.
+    steps = "".join(
+        f"V{100 - float(height):g}h{len(list(run))}"
+        for height, run in groupby(f"{height:.1f}" for height in heights)
+    )
+    kind = f' class="{colour}"' if colour else ""
+    return f'<path{kind} d="M0 100{steps}V100z"/>'
 
 
 def _axis(panel: Panel) -> Iterator[str]:

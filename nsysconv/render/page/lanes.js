@@ -45,13 +45,10 @@
   }
 
   // Kernels, ranges and operators by name, so that the eye finds them again; the rest by kind.
-  function series(event) {
+  function colour(event, paint) {
     const kind = data.kinds[event.kind];
-    if (kind === "memcpy") return 1;
-    if (kind === "migration") return 3;
-    if (kind === "memset") return 5;
-    if (kind === "api_call") return 7;
-    return [0, 2, 4, 6, 8][event.name % 5];
+    if (["memcpy", "memset", "migration"].includes(kind)) return paint.of_class(kind);
+    return paint.series[kind === "api_call" ? 7 : [0, 2, 4, 6, 8][event.name % 5]];
   }
 
   function draw() {
@@ -89,7 +86,7 @@
       // Where several share a pixel, one is enough.
       if (right <= drawn && event !== chosen) continue;
       drawn = Math.max(left + 1, right);
-      pen.fillStyle = paint.series[series(event)];
+      pen.fillStyle = colour(event, paint);
       pen.fillRect(left, y, Math.max(right - left - (right - left > 3 ? 0.5 : 0), 1), ROW - 2);
       if (event === chosen) {
         pen.strokeStyle = paint.fg;

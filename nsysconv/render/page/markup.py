@@ -128,7 +128,7 @@ def row_place(row: dict[str, Any], profiles: Sequence[ProfileRef]) -> str:
     elif row.get("rank") is not None:
         words.append(f"rank {row['rank']}")
     if row.get("device_id") is not None:
-        words.append(f"device {row['device_id']}")
+        words.append(f"GPU {row['device_id']}")
     return ", ".join(words) or "GPU"
 
 
