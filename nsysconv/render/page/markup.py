@@ -1,6 +1,7 @@
 """Pieces of markup that all parts of the page are made of, and tables. Every text is escaped here.
 
-Tables are sorted and searched by the page's script, and are plain tables without it.
+Tables are sorted, searched, filtered and saved by the page's script, and are plain tables without it. A
+number has a unit of its own, in which it reads well; rows carry the exact ones where that lost digits.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import html
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from nsysconv.names import escaped, shorten, shorten_apart, shorten_kernel
@@ -21,9 +23,21 @@ LONGEST = 60
 WHOLE = 4000
 """Names of more characters are nowhere in the page as a whole."""
 
-_SUFFIXES = ("_bytes_per_s", "_ns", "_bytes", "_pct")
+_SUFFIXES = ("_bytes_per_s", "_flop_per_s", "_ns", "_bytes", "_pct", "_id")
 _KERNEL_COLUMNS = frozenset({"name", "next_op", "top_name"})
-_ACRONYMS = frozenset({"api", "cpu", "gpu", "sm"})
+_WORDS = {
+    **{
+        word: word.upper()
+        for word in ("api", "cpu", "gpu", "sm", "pid", "tid", "utc", "flop", "mpi")
+    },
+    "device_id": "GPU",
+    "htod": "HtoD",
+    "dtoh": "DtoH",
+    "dur": "duration",
+    "est": "estimated",
+    "um": "unified memory",
+}
+"""Words of the page for parts of columns' names, or for a whole one."""
 
 
 def escape(words: object) -> str:
@@ -58,13 +72,14 @@ def shortened_apart(names: Iterable[str], longest: int, kernel: bool = True) -> 
 
 
 def column_words(column: str) -> str:
-    """Return a column's name in words, without its unit: `kernel time`, `API time`, `busy`."""
+    """Return a column's name in words, without its unit: `kernel time`, `API time`, `GPU`."""
     if column.endswith("_sum_ns"):
         column = column.removesuffix("_sum_ns") + "_time"
+    if column in _WORDS:
+        return _WORDS[column]
     for suffix in _SUFFIXES:
         column = column.removesuffix(suffix)
-    words = column.split("_")
-    return " ".join(word.upper() if word in _ACRONYMS else word for word in words)
+    return " ".join(_WORDS.get(word, word) for word in column.split("_"))
 
 
 def compared_column(report: Report) -> str | None:
@@ -137,40 +152,78 @@ _FEW = 8
 
 
 def report_table_html(report: Report) -> Iterator[str]:
-    """Yield the rows, and the sentences below them; columns that are not brief can be hidden."""
+    """Yield the rows, and the sentences below them; columns that are not brief can be hidden.
+
+    Heads are words; their `data-name` is the column's name, and `data-x` the place of its exact numbers
+    in each row's `data-v`.
+    """
     for said in report.said:
         yield from (f"<p>{escape(said.head)}</p>",) if said.head else ()
         yield f"<ul>{''.join(f'<li>{escape(line)}' for line in said.lines)}</ul>"
     if not report.in_rows:
         yield from (f"<p>{escape(line)}</p>" for line in display.sentences_below(report, ()))
         return
-    display_table = informative_columns(report)
+    shown_table = informative_columns(report, own_units=not report.is_printed)
     ident = f"t{anchor(report.name)[1:]}"
-    minor = [i for i, shown in enumerate(display_table.columns, 1) if not shown.column.brief]
-    long = any(len(cell) > len(short) for shown in display_table.columns
+    minor = [i for i, shown in enumerate(shown_table.columns, 1) if not shown.column.brief]
+    long = any(len(cell) > len(short) for shown in shown_table.columns
                for cell, short in _shortened(shown))  # fmt: skip
     if minor:
         places = ",".join(f":nth-child({i})" for i in minor)
         yield f"<style>#{ident}:not(.full) :is(td,th):is({places}){{display:none}}</style>"
     hint = ' data-more="1"' if minor or long else ""
     search = ' data-search="1"' if report.table is not None and report.table.num_rows > _FEW else ""
+    exact = {} if report.is_printed else _exact_values(report, shown_table.columns)
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(report.title)}">'
     yield f'<table id="{ident}" class="full"{hint}{search}><thead><tr>'
-    yield "".join(map(_header, display_table.columns))
+    yield from _headers(report, shown_table.columns, list(exact))
     yield "</tr></thead><tbody>"
-    columns = [list(map(_cell, _shortened(s), [s] * len(s.cells))) for s in display_table.columns]
-    for cells in zip(*columns, strict=True):
-        yield f"<tr>{''.join(cells)}"
+    columns = [list(map(_cell, _shortened(s), [s] * len(s.cells))) for s in shown_table.columns]
+    values = zip(*exact.values(), strict=True) if exact else repeat(())
+    for cells, numbers in zip(zip(*columns, strict=True), values, strict=False):
+        yield f"<tr{_exact_attribute(numbers)}>{''.join(cells)}"
     yield "</table></div>"
-    for line in display.sentences_below(report, display_table.unrecorded):
+    for line in display.sentences_below(report, shown_table.unrecorded):
         yield f'<p class="quiet">{escape(line)}</p>'
 
 
-def _header(shown: DisplayColumn) -> str:
-    kind = "" if shown.right else ' class="t"'
-    unit = f" <small>{escape(shown.unit)}</small>" if shown.unit else ""
-    words = escape(shown.name).replace("_", "_<wbr>")
-    return f'<th scope="col"{kind} title="{escape(shown.column.doc)}">{words}{unit}</th>'
+def _exact_values(report: Report, columns: Sequence[DisplayColumn]) -> dict[str, list[str]]:
+    # By name the columns of numbers of which what is shown is rounded, or in another unit.
+    values_of = dict(zip((c.name for c in report.columns), report.by_column(), strict=True))
+    found = {}
+    for shown in columns:
+        if shown.right:
+            exact = ["" if value is None else str(value) for value in values_of[shown.column.name]]
+            if any(cell.replace(",", "") != (text or display.NULL)
+                   for cell, text in zip(shown.cells, exact, strict=True)):  # fmt: skip
+                found[shown.column.name] = exact
+    return found
+
+
+def _exact_attribute(numbers: Sequence[str]) -> str:
+    # What sorting, filters, and CSV of the page's script take in place of what is shown.
+    return f' data-v="{",".join(numbers)}"' if numbers else ""
+
+
+def _headers(
+    report: Report, columns: Sequence[DisplayColumn], exact: Sequence[str]
+) -> Iterator[str]:
+    headers = dict(
+        zip((c.name for c in report.columns), display.column_headers(report), strict=True)
+    )
+    words = [s.name if report.is_printed else column_words(s.column.name) for s in columns]
+    texts = list(zip(words, (shown.unit for shown in columns), strict=True))
+    for shown, (text, unit) in zip(columns, texts, strict=True):
+        name, doc = headers[shown.column.name], shown.column.doc
+        if texts.count((text, unit)) > 1:
+            text = shown.column.name.replace("_", " ")
+        kind = "" if shown.right else ' class="t"'
+        place = f' data-x="{exact.index(name)}"' if name in exact else ""
+        small = f" <small>{escape(unit)}</small>" if unit else ""
+        yield (
+            f'<th scope="col"{kind} data-name="{escape(name)}"{place} '
+            f'title="{escape(f"{name}: {doc}" if doc else name)}">{escape(text)}{small}</th>'
+        )
 
 
 def _shortened(shown: DisplayColumn) -> list[tuple[str, str]]:
@@ -184,7 +237,7 @@ def _shortened(shown: DisplayColumn) -> list[tuple[str, str]]:
 def _cell(cell: tuple[str, str], shown: DisplayColumn) -> str:
     full, short = cell
     if shown.right:
-        return f"<td>{escape(full)}"
+        return f"<td>{escape(full.rstrip())}"
     if full == short:
         return f'<td class="t">{escape(full)}'
     spans = f'<span class="s">{escape(short)}</span><span class="l">{escape(full)}</span>'
