@@ -206,7 +206,7 @@ def test_the_numbers_of_the_answer_are_folded_at_the_end(tmp_path: Path) -> None
         assert f'id="t-{name}"' in article[article.index("<details>") :]
     words = outline(text).text
     assert "launch_bound_pct" not in words  # a unit is not in a name
-    for column in ("launch_bound", "top_kernel_sum", "threshold", "top_gap_start"):
+    for column in ("launch bound", "top kernel time", "threshold", "top gap start"):
         assert column in words
 
 
@@ -220,7 +220,7 @@ def test_of_many_devices_the_least_busy_are_drawn(tmp_path: Path) -> None:
     where = text[text.index('class="where"') : text.index("</figure>")]
     # Device i is busy for 20 + i of 100.
     assert re.findall(r'class="lb" title="GPU (\d+)"', where) == [str(i) for i in range(16)]
-    assert "The 16 least busy of 20 devices." in where
+    assert "The 16 least busy of 20 GPUs." in where
     assert "20 GPUs busy" in text
 
 
@@ -257,6 +257,33 @@ def test_named_reports_and_no_others() -> None:
     text = rendered(api.page(FIXTURE, ["kernels", "transfers"]))
     articles = re.findall(r'<article id="(.*?)"', text)
     assert articles == ["r-kernels", "r-transfers"]
+
+
+def test_figures_that_read_the_same_are_one(tmp_path: Path) -> None:
+    """The recording is 1 ns longer than the window: 50.0 % of 2.00 ms either way."""
+    rows = (Kernel(0, 500_000), Kernel(1_500_000, 2_000_000), Call(2_000_000, 2_000_001))
+    text = page_of(tmp_path, *rows)
+    tiles = text[text.index('<dl class="head">') : text.index("</dl>")]
+    assert re.findall(r"<dd>(.*?)</dd>", tiles) == ["50.0 %", "2.00 ms"]
+
+
+def test_profiles_of_one_rank_keep_their_labels(tmp_path: Path) -> None:
+    """Two runs of rank 0: the rank says nothing."""
+    for run in ("old", "new"):
+        write(tmp_path / "job.db", Kernel(0, 10), ranks={1: 0}, label=run)
+    text = outline(rendered(api.page(tmp_path / "job.db", ["summary"]))).text
+    assert "old, rank 0, GPU 0" in text
+    assert "new, rank 0, GPU 0" in text
+
+
+def test_gpus_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    rows: list[Kernel | Call] = []
+    for i, device in enumerate((10, 2, 1, 0)):
+        called = 1000 * (4 - i)
+        rows += [Kernel(0, 10, device=device), Call(called, called + 1, i + 1),
+                 Kernel(called + 10, called + 20, i + 1, device=device)]  # fmt: skip
+    text = page_of(tmp_path, *rows, names=["idle_host"])
+    assert re.findall(r'class="lb" title="(GPU \d+)', text) == ["GPU 0", "GPU 1", "GPU 2", "GPU 10"]
 
 
 def test_a_slice_is_said() -> None:
@@ -463,14 +490,14 @@ def test_ranks_beside_each_other(ranks: Path) -> None:
     assert text.startswith("6 profiles: worker-0 … worker-5 - nsysconv")
     # Five are busy for 900 of 1000, one for 1000 of 2000: 5500 of 7000.
     assert "78.6 %" in text
-    assert "the longest took 2.00 µs (worker-5, GPU 0), the shortest 1.00 µs (worker-0" in text
+    assert "the longest took 2.00 µs (rank 5, GPU 0), the shortest 1.00 µs (rank 0, GPU 0)" in text
     assert (
-        "The devices were busy from 50.0 % (worker-5, GPU 0) to 90.0 % (worker-4, GPU 0) of the "
+        "The GPUs were busy from 50.0 % (rank 5, GPU 0) to 90.0 % (rank 4, GPU 0) of the "
         "recording, 90.0 % at the median."
     ) in text
-    first = r"What holds it back idle_unknown at most [^(]*\([\d.]+ %\) worker-\d, GPU 0"
+    first = r"What holds it back idle_unknown at most [^(]*\([\d.]+ %\) rank \d, GPU 0"
     assert re.search(first, text)
-    assert "; on 6 devices" in text
+    assert "; on 6 GPUs" in text
 
 
 def test_heat_maps_of_ranks(ranks: Path) -> None:
@@ -510,9 +537,9 @@ def test_devices_are_coloured_where_they_differ(tmp_path: Path) -> None:
     for rank, kernels in enumerate(rows):
         write(tmp_path / "job.db", *kernels, ranks={1: rank}, label=f"worker-{rank}")
     text = rendered(api.page(tmp_path / "job.db", ["overview"]))
-    matrix = text[text.index("Each device beside the others") :]
+    matrix = text[text.index("Each GPU beside the others") :]
     columns = re.findall(r'<th scope="col">([\w ]+)', matrix[: matrix.index("<tbody>")])
-    found = [heat_row(matrix, f"worker-{rank}, (?:rank {rank}, )?GPU 0") for rank in range(2)]
+    found = [heat_row(matrix, f"rank {rank}, GPU 0") for rank in range(2)]
     by_column = dict(zip(columns, zip(*found, strict=True), strict=True))
     assert by_column == {
         "window": ("h5", "h10"), "busy": ("", ""), "idle": ("h0", "h5"),

@@ -23,7 +23,9 @@ from nsysconv.render.page.markup import (
     compared_column,
     data_element,
     escape,
-    row_place,
+    has_own_ranks,
+    natural,
+    places,
     rows,
     shortened,
     shortened_apart,
@@ -68,9 +70,14 @@ def picture_figures(report: Report) -> Iterator[str]:
         yield from flame_graphs(report)
         return
     columns = {column.name: column for column in report.columns}
-    # A comparison has no rows of one profile.
-    profiles = report.profiles if "profile" in columns else ()
+    # A comparison has no rows of one profile; where ranks label the rows they need no profile.
+    by_rank = "rank" in picture.x and has_own_ranks(report)
+    profiles = report.profiles if "profile" in columns and not by_rank else ()
     shown = panels(replace(report, picture=picture, profiles=profiles))
+    shown = sorted(shown, key=lambda panel: natural(panel.title))
+    if picture.kind != "flame" and len(shown) <= max(_MOST_PANELS, _MOST_STRIPS):
+        titles = zip(shown, _titles(shown), strict=True)
+        shown = [replace(panel, title=title or panel.title) for panel, title in titles]
     values = [columns[name] for name in picture.values]
     if not shown:
         return
@@ -336,15 +343,15 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
 
 def device_matrix(overview: Report) -> Iterator[str]:
     """Yield a heat map of devices and what was measured on each; nothing for a single device."""
-    devices = list(rows(overview))
+    devices, place = list(rows(overview)), places(overview)
     columns = [c for c in overview.columns if c.name in _COMPARED
                and any(row[c.name] for row in devices)]  # fmt: skip
     if len(devices) < 2 or not columns:
         return
-    yield '<figure class="matrix"><figcaption>Each device beside the others: coloured are columns '
+    yield '<figure class="matrix"><figcaption>Each GPU beside the others: coloured are columns '
     yield f"whose values differ by more than {100 * _MIN_SPREAD:.0f} %</figcaption>"
     yield _scale("0", "the most of a column, or 100 %")
-    yield '<div class="scroll" role="region" tabindex="0" aria-label="devices beside each other">'
+    yield '<div class="scroll" role="region" tabindex="0" aria-label="GPUs beside each other">'
     yield '<table><thead><tr><th class="t">'
     yield "".join(f'<th scope="col">{escape(column_words(column.name))}' for column in columns)
     yield "</tr></thead><tbody>"
@@ -354,7 +361,7 @@ def device_matrix(overview: Report) -> Iterator[str]:
         top = 100.0 if column.unit is Unit.PCT else max(recorded)
         tops[column.name] = top if _differ(recorded) else None
     for row in devices:
-        yield f'<tr><th scope="row" class="t">{escape(row_place(row, overview.profiles))}</th>'
+        yield f'<tr><th scope="row" class="t">{escape(place(row))}</th>'
         yield from (_heat_cell(row[c.name], c.unit, tops[c.name]) for c in columns)
     yield "</table></div></figure>"
 

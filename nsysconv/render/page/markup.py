@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Any
@@ -16,10 +17,12 @@ from typing import Any
 from nsysconv.names import escaped, shorten, shorten_apart, shorten_kernel
 from nsysconv.render import display
 from nsysconv.render.display import DisplayColumn, informative_columns
-from nsysconv.report import ProfileRef, Report, Unit, human, scale_for
+from nsysconv.report import Report, Unit, human, scale_for
 
 LONGEST = 60
 """Names of more characters are shortened where they are read at a glance."""
+_UNBROKEN = 24
+"""Texts of more characters may be broken into lines in a table."""
 WHOLE = 4000
 """Names of more characters are nowhere in the page as a whole."""
 
@@ -73,13 +76,16 @@ def shortened_apart(names: Iterable[str], longest: int, kernel: bool = True) -> 
 
 def column_words(column: str) -> str:
     """Return a column's name in words, without its unit: `kernel time`, `API time`, `GPU`."""
+    if column.startswith("bucket_min_"):
+        return "bucket"
     if column.endswith("_sum_ns"):
         column = column.removesuffix("_sum_ns") + "_time"
-    if column in _WORDS:
-        return _WORDS[column]
-    for suffix in _SUFFIXES:
-        column = column.removesuffix(suffix)
-    return " ".join(_WORDS.get(word, word) for word in column.split("_"))
+    if column.endswith("bytes_sum"):
+        column = column.removesuffix("_sum")
+    elif column not in _WORDS:
+        for suffix in _SUFFIXES:
+            column = column.removesuffix(suffix)
+    return _WORDS.get(column) or " ".join(_WORDS.get(word, word) for word in column.split("_"))
 
 
 def compared_column(report: Report) -> str | None:
@@ -134,17 +140,41 @@ def rows(report: Report | None) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, row, strict=True))
 
 
-def row_place(row: dict[str, Any], profiles: Sequence[ProfileRef]) -> str:
-    """Return what a row is about: the profile where there are several, the rank, the device."""
-    words = []
-    if len(profiles) > 1:
+def places(report: Report) -> Callable[[Mapping[str, Any]], str]:
+    """Return what says what a row is about, such as `rank 3, GPU 0`.
+
+    Of several profiles it is the rank where each has one that no other has, else the profile's label.
+    """
+    by_rank = has_own_ranks(report)
+
+    def place(row: Mapping[str, Any]) -> str:
+        words = []
         rank, label = row.get("rank"), str(row.get("profile"))
-        words.append(label if rank is None or str(rank) in label else f"{label}, rank {rank}")
-    elif row.get("rank") is not None:
-        words.append(f"rank {row['rank']}")
-    if row.get("device_id") is not None:
-        words.append(f"GPU {row['device_id']}")
-    return ", ".join(words) or "GPU"
+        if len(report.profiles) > 1 and not by_rank:
+            words.append(label)
+            rank = None if str(rank) in label else rank
+        if rank is not None:
+            words.append(f"rank {rank}")
+        if row.get("device_id") is not None:
+            words.append(f"GPU {row['device_id']}")
+        return ", ".join(words) or "GPU"
+
+    return place
+
+
+def has_own_ranks(report: Report) -> bool:
+    """Return whether each row of a profile says its rank, and no two profiles have the same."""
+    labels_of: dict[Any, set[Any]] = {}
+    for row in rows(report):
+        if row.get("profile") is not None:
+            labels_of.setdefault(row.get("rank"), set()).add(row["profile"])
+    return None not in labels_of and all(len(labels) == 1 for labels in labels_of.values())
+
+
+def natural(words: str) -> list[tuple[int, str]]:
+    """Return a key for sorting by which numbers in words are in their order: `GPU 2`, `GPU 10`."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", words)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 _FEW = 8
@@ -239,6 +269,6 @@ def _cell(cell: tuple[str, str], shown: DisplayColumn) -> str:
     if shown.right:
         return f"<td>{escape(full.rstrip())}"
     if full == short:
-        return f'<td class="t">{escape(full)}'
+        return f'<td class="t{" w" if len(full) > _UNBROKEN else ""}">{escape(full)}'
     spans = f'<span class="s">{escape(short)}</span><span class="l">{escape(full)}</span>'
-    return f'<td class="t">{spans}'
+    return f'<td class="t w">{spans}'
