@@ -282,8 +282,8 @@ def test_gpus_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
         called = 1000 * (4 - i)
         rows += [Kernel(0, 10, device=device), Call(called, called + 1, i + 1),
                  Kernel(called + 10, called + 20, i + 1, device=device)]  # fmt: skip
-    text = page_of(tmp_path, *rows, names=["idle_host"])
-    assert re.findall(r'class="lb" title="(GPU \d+)', text) == ["GPU 0", "GPU 1", "GPU 2", "GPU 10"]
+    text = page_of(tmp_path, *rows, names=["idle_host"], split="device")
+    assert re.findall(r"<figcaption>(GPU \d+)<", text) == ["GPU 0", "GPU 1", "GPU 2", "GPU 10"]
 
 
 def test_a_slice_is_said() -> None:
