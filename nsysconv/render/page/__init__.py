@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -96,7 +97,8 @@ def document(reports: Sequence[Report]) -> Iterator[str]:
     for name, members in sections.items():
         shown = map(_with_tensor_cores, members) if "Operators" in sections else members
         fold = is_folded and name not in _UNFOLDED
-        yield from _folded(_id(name), name, _section(name, list(shown), numbers), fold)
+        content = _section(name, list(shown), numbers)
+        yield from _folded(_id(name), name, content, fold, _inside(name, members))
     if numbers:
         yield from _folded("s-notes", "Notes", _notes(numbers), is_folded)
     missing = [report for report in reports if report.table is None]
@@ -187,13 +189,22 @@ def _id(section: str) -> str:
     return "s-" + "".join(c if c.isalnum() else "-" for c in section.lower())
 
 
-def _folded(ident: str, name: str, inner: Iterable[str], fold: bool) -> Iterator[str]:
+def _folded(
+    ident: str, name: str, content: Iterable[str], fold: bool, gist: str = ""
+) -> Iterator[str]:
     # Folded by an element that needs no script, and that finding in the page opens.
     heading = f"<h2>{escape(name)}</h2>"
+    quiet = f'<span class="quiet">{escape(gist)}</span>' if gist else ""
     yield f'<section id="{ident}">'
-    yield f'<details class="fold"><summary>{heading}</summary>' if fold else heading
-    yield from inner
+    yield f'<details class="fold"><summary>{heading}{quiet}</summary>' if fold else heading
+    yield from content
     yield "</details></section>" if fold else "</section>"
+
+
+def _inside(name: str, members: Sequence[Report]) -> str:
+    # What a folded section holds, in a line: the beginnings of its reports' titles.
+    titles = dict.fromkeys(re.split("[:,]", report.title)[0] for report in members)
+    return " · ".join(title for title in titles if title and title != name)
 
 
 def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator[str]:

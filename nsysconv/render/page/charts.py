@@ -75,7 +75,7 @@ def picture_figures(report: Report) -> Iterator[str]:
     profiles = report.profiles if "profile" in columns and not by_rank else ()
     shown = panels(replace(report, picture=picture, profiles=profiles))
     shown = sorted(shown, key=lambda panel: natural(panel.title))
-    if picture.kind != "flame" and len(shown) <= max(_MOST_PANELS, _MOST_STRIPS):
+    if len(shown) <= max(_MOST_PANELS, _MOST_STRIPS):
         titles = zip(shown, _titles(shown), strict=True)
         shown = [replace(panel, title=title or panel.title) for panel, title in titles]
     values = [columns[name] for name in picture.values]
@@ -110,11 +110,13 @@ def _joined(shown: Sequence[Panel]) -> Panel:
 
 
 def _titles(shown: Sequence[Panel]) -> list[str]:
-    # What distinguishes panels: no part that all share, and of profile and rank the rank.
+    # What distinguishes panels: no part that all share, and the rank alone where it does.
     parts = [panel.title.split(", ") for panel in shown]
     if len(shown) < 2 or len({len(other) for other in parts}) > 1:
         return [panel.title for panel in shown]
     varying = [column for column in zip(*parts, strict=True) if len(set(column)) > 1]
+    ranks = [c for c in varying if c[0].startswith("rank ") and len(set(c)) == len(shown)]
+    varying = ranks or varying
     for column in varying[:-1]:
         others = [other for other in varying if other is not column]
         if len(set(zip(*others, strict=True))) == len(shown):
