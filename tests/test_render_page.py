@@ -21,6 +21,7 @@ from nsysconv.api import html_report
 from nsysconv.facts import Fact
 from nsysconv.names import escaped
 from nsysconv.render.page import colours, document
+from nsysconv.render.page.markup import column_words
 from nsysconv.report import Column, Report, Unit, build_table
 
 ASSETS = ROOT / "nsysconv" / "render" / "page"
@@ -466,6 +467,75 @@ def test_words_can_be_read_in_light_and_dark() -> None:
         for word in ("fg", "quiet", "link", "better", "worse"):
             for behind in ("bg", "card"):
                 assert contrast(found[word], found[behind]) >= 4.5, (word, behind)
+
+
+# -- utilisation over time, and tables
+
+
+def test_utilisation_is_stacked_by_the_classes_of_time(tmp_path: Path) -> None:
+    """Bins of 250 ns: computation 250, 150, 0, 100; copies 100 in the second; the rest is idle."""
+    text = page_of(tmp_path, *ROWS, names=["utilization_over_time:bins=4"])
+    strip = text[text.index('id="r-utilization') : text.index("</svg>")]
+    assert re.findall(r'<path class="(\w+)" d="(.*?)"/>', strip) == [
+        ("memcpy", "M0 100V0h2V100h1V60h1V100z"),
+        ("computation", "M0 100V0h1V40h1V100h1V60h1V100z"),
+    ]  # fmt: skip
+    legend = strip[strip.index("legend") : strip.index("</ul>")]
+    assert re.findall(r'class="k (\w+)"></i>([\w ]+)', legend) == [
+        ("computation", "computation"), ("memcpy", "exposed copies"), ("outside", "idle")]  # fmt: skip
+
+
+def test_strips_of_ranks_are_named_by_rank_alone(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path / "job.db", Kernel(0, 10, device=rank), ranks={1: rank}, label=f"worker-{rank}")
+    text = rendered(api.page(tmp_path / "job.db", ["utilization_over_time"]))
+    assert re.findall(r"<figcaption>(rank \d): busy", text) == ["rank 0", "rank 1"]
+
+
+def test_bars_of_ranks_are_in_one_picture(ranks: Path) -> None:
+    text = rendered(api.page(ranks, ["comm_overlap"]))
+    assert text.count('<figure class="bars">') == 1
+    assert re.findall(r'class="lb" title="(.*?)"', text) == [f"rank {rank}" for rank in range(6)]
+
+
+def test_heads_are_words_and_have_their_names(tmp_path: Path) -> None:
+    text = page_of(tmp_path, *ROWS, names=["kernels"], split="device")
+    heads = re.findall(r'data-name="(\w+)"[^>]* title="(\w+): [^"]+">([^<]*)', text)
+    assert all(name == in_title for name, in_title, _ in heads)
+    words = {name: head for name, _, head in heads}
+    assert words["device_id"] == "GPU"
+    assert words["kernel_sum_ns"] == "kernel time"
+    assert words["kernel_count"] == "kernel count"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("api_sum_ns", "API time"),
+        ("device_id", "GPU"),
+        ("stream_id", "stream"),
+        ("device", "device"),
+        ("htod_bytes_sum", "HtoD bytes"),
+        ("bytes_sum", "bytes"),
+        ("bucket_min_ns", "bucket"),
+        ("dur_ns", "duration"),
+        ("est_sm_efficiency_pct", "estimated SM efficiency"),
+    ],
+)
+def test_names_of_columns_in_words(name: str, words: str) -> None:
+    assert column_words(name) == words
+
+
+def test_rows_have_the_exact_numbers_of_what_is_rounded(tmp_path: Path) -> None:
+    """Counts are shown with all digits; 1,234,567 ns are shown as 1.23 ms."""
+    text = page_of(tmp_path, Kernel(0, 1_234_567, name="a"), names=["kernels"])
+    head = re.findall(r'data-name="(\w+)" data-x="(\d+)"', text)
+    row = re.search(r'<tr data-v="([^"]*)"><td class="t">a<td>1<td>1.23 ms', text)
+    assert row
+    exact = row[1].split(",")
+    assert exact[int(dict(head)["kernel_sum_ns"])] == "1234567"
+    assert exact[int(dict(head)["kernel_pct"])] == "100.0"
+    assert "kernel_count" not in dict(head)
 
 
 # -- several profiles, and comparisons
