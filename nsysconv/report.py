@@ -134,7 +134,8 @@ class Picture:
     Of several `x` columns those with a value make the label. A strip's bins last as long as `width`
     says. A flame's rows are a tree, each followed by those inside; the column `level` says how many
     rows a row lies in, and its values are times with those inside. Rows that differ in the `by` columns
-    are in different pictures; so are those of different profiles. `shared`: these have one x axis, so
+    are in different pictures; so are those of different profiles. A strip's `parts` add up to its bin:
+    the HTML page draws them in place of the value. `shared`: these have one x axis, so
     that equal places are equal times. Bars whose `category` is communication have another colour than
     all others, which are computation. Null values are not recorded and not drawn.
     """
@@ -147,12 +148,13 @@ class Picture:
     shared: bool = False
     level: str = ""
     category: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of all columns that the picture is drawn from."""
         others = filter(None, (self.width, self.level, self.category))
-        return (*self.by, *self.x, *self.values, *others)
+        return (*self.by, *self.x, *self.values, *self.parts, *others)
 
     @property
     def needs_all_rows(self) -> bool:

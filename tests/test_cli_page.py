@@ -48,7 +48,7 @@ def test_rows_are_limited_as_asked(tmp_path: Path) -> None:
     run("report", PROFILE, "kernels", "--limit", "2", "-o", "page.html", cwd=tmp_path)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "… 2 of 5 rows" in text
-    assert text[text.index('id="t-kernels"') :].count("<tr>") == 3  # the header's, too
+    assert len(re.findall("<tr[ >]", text[text.index('id="t-kernels"') :])) == 3  # the header's, too
 
 
 def test_ranks_that_communicate_have_their_parts_and_their_collectives(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Graph, Kernel, Memcpy, Migration, Row, answers, opened
+from small_store import Graph, Kernel, Memcpy, Memset, Migration, Row, answers, opened
 
+from nsysconv.api import Slice
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.timeline.intervals import equal_parts
@@ -91,6 +92,40 @@ def test_unrecorded_copies_are_null_not_zero() -> None:
     assert (row["busy_ns"], row["memcpy_union_ns"], row["memcpy_pct"]) == (10, None, None)
 
 
+NCCL = "ncclDevKernel_AllReduce_Sum_f32(void*)"
+CLASSES = ("computation_union_ns", "exposed_communication_ns", "exposed_memcpy_ns", "exposed_memset_ns",
+           "exposed_um_ns", "idle_ns")  # fmt: skip
+
+
+def test_each_instant_of_a_bin_is_in_the_first_class_that_runs() -> None:
+    """[0, 400) in 4 bins. The collective [50, 150) is hidden until 80, the copy [120, 180) until 150;
+    the set [170, 220) shows from 180, the migration [210, 320) from 220 to 300, where a graph begins."""
+    rows = bins(4, Kernel(0, 80), Kernel(50, 150, name=NCCL), Memcpy(120, 180), Memset(170, 220),
+                Migration(210, 320), Graph(300, 340), Kernel(390, 400))  # fmt: skip
+    assert [[row[name] for name in CLASSES] for row in rows] == [
+        [80, 20, 0, 0, 0, 0], [0, 50, 30, 20, 0, 0], [0, 0, 0, 20, 80, 0], [50, 0, 0, 0, 0, 50],
+    ]  # fmt: skip
+    assert column("kernel_graph_union_ns", rows) == [100, 50, 0, 50]
+
+
+def test_the_classes_of_a_device_are_those_of_its_operations() -> None:
+    rows = bins(1, Kernel(0, 10), Kernel(0, 20, device=1, name=NCCL), Kernel(40, 50, device=1))
+    assert [[row[name] for name in CLASSES[:2]] for row in rows] == [[10, 0], [10, 20]]
+
+
+@pytest.mark.parametrize(
+    ("fact", "name"),
+    [
+        (Fact.MEMCPYS, "exposed_memcpy_ns"),
+        (Fact.MEMSETS, "exposed_memset_ns"),
+        (Fact.UNIFIED_MEMORY, "exposed_um_ns"),
+    ],
+)
+def test_unrecorded_classes_are_null_not_zero(fact: Fact, name: str) -> None:
+    (row,) = bins(1, Kernel(0, 10), without=[fact])
+    assert [each for each in CLASSES if row[each] is None] == [name]
+
+
 @pytest.mark.parametrize("count", [0, -1, 100_001])
 def test_number_of_bins_out_of_range_is_refused(count: int) -> None:
     with opened(Kernel(0, 10)) as profile, pytest.raises(UsageError, match="1 to 100000"):
@@ -124,3 +159,35 @@ def test_as_counted_one_by_one(found: list[tuple[int, int, bool]], count: int) -
     assert column("start_ns", told) == [device["window_start_ns"], *ends[:-1]]
     assert sum(column("dur_ns", told)) == device["window_ns"]
     assert sum(column("busy_ns", told)) == device["busy_ns"]
+
+
+OPS = {
+    "works": Kernel, "talks": lambda start, end: Kernel(start, end, name=NCCL), "copies": Memcpy,
+    "sets": Memset, "migrates": Migration, "launches": Graph,
+}  # fmt: skip
+_RANK = {"works": 0, "launches": 0, "talks": 1, "copies": 2, "sets": 3, "migrates": 4}
+some_ops = st.tuples(st.sampled_from(sorted(OPS)), st.integers(1, 60), st.integers(0, 20))
+
+
+@given(st.lists(some_ops, min_size=1, max_size=10), st.integers(1, 7), st.booleans())
+@examples(60)
+def test_classes_as_counted_one_by_one(
+    found: list[tuple[str, int, int]], count: int, sliced: bool
+) -> None:
+    rows = [OPS[kind](start, start + dur) for kind, start, dur in found]
+    with opened(*rows) as profile:
+        part = {"slice": Slice((10, 50))} if sliced else {}
+        told = profile.report(f"utilization_over_time:bins={count}", **part).rows()
+        summary = profile.report("summary", **part).rows()
+    for row in told:
+        if row["dur_ns"] is None:
+            continue
+        expected = [0] * len(CLASSES)
+        for t in range(row["start_ns"], row["start_ns"] + row["dur_ns"]):
+            running = [_RANK[kind] for kind, start, dur in found if start <= t < start + dur]
+            expected[min(running, default=-1)] += 1
+        assert [row[name] for name in CLASSES] == expected
+        assert sum(expected) == row["dur_ns"]
+    # Inside the window the classes of the account are those of all bins together.
+    for name in CLASSES[:-1]:
+        assert sum(row[name] or 0 for row in told) == sum(row[name] or 0 for row in summary)

@@ -42,7 +42,7 @@ def graphs_of(page: str) -> list[dict[str, Any]]:
 
 def names_in_table(page: str) -> list[str]:
     """The first text of each row of the only table."""
-    return re.findall(r'<tr>(?:<td>[^<]*)*<td class="t">([^<\n]*)', page)
+    return re.findall(r'<tr[^>]*>(?:<td>[^<]*)*<td class="t">([^<\n]*)', page)
 
 
 # -- where the boxes lie
@@ -121,7 +121,7 @@ def test_each_rank_has_its_own_graph_and_no_more_than_can_be_seen() -> None:
 def test_rows_that_a_table_leaves_out_are_drawn() -> None:
     page = rendered([tree_report().limited(2)])
     assert graphs_of(page)[0]["name"] == [0, 1, 2, 2, 3]
-    assert page.count("<tr><td") == 2
+    assert len(re.findall("<tr[^>]*><td", page)) == 2
     assert "Drawn are the first" not in page
 
 
@@ -245,10 +245,10 @@ def shown_headers(page: str, table: str) -> list[str]:
 
 def test_beside_operators_kernels_show_what_ran_on_tensor_cores(tmp_path: Path) -> None:
     with_operators = page_of(tmp_path, *OPERATORS)
-    assert "tensor_cores" in shown_headers(with_operators, "t-kernels")
+    assert "tensor cores" in shown_headers(with_operators, "t-kernels")
     (tmp_path / "other").mkdir()
     without = page_of(tmp_path / "other", *OPERATORS[1:])
-    assert "tensor_cores" not in shown_headers(without, "t-kernels")
+    assert "tensor cores" not in shown_headers(without, "t-kernels")
 
 
 def test_reports_of_one_title_are_told_apart_by_their_options() -> None:

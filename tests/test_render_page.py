@@ -14,13 +14,14 @@ from conftest import ROOT, few, name_of
 from nasty import all_reports
 from pages import INJECTIONS, ROWS, hostile, page_of, rendered
 from small_store import Call, Kernel, Memcpy, Range, opened, write
+from test_page_colours import GROUNDS, contrast, palette
 
 from nsysconv import api
 from nsysconv.api import html_report
-from nsysconv.codes import TIME_CLASSES
 from nsysconv.facts import Fact
 from nsysconv.names import escaped
 from nsysconv.render.page import colours, document
+from nsysconv.render.page.markup import column_words
 from nsysconv.report import Column, Report, Unit, build_table
 
 ASSETS = ROOT / "nsysconv" / "render" / "page"
@@ -96,7 +97,7 @@ def test_the_answer_comes_first(tmp_path: Path) -> None:
     # Of 1000: 400 + 100 in kernels, 100 in copies, 400 idle, of which [500, 795) is the host's.
     account = answer[answer.index("Where the time went") : answer.index("What holds it back")]
     assert account == (
-        "Where the time went device 0 60.0 % busy "
+        "Where the time went GPU 0 60.0 % busy "
         "computation 50.0 % 500 ns "
         "exposed copies 10.0 % 100 ns "
         "idle, CPU-bound: the host had not launched 29.5 % 295 ns "
@@ -124,7 +125,7 @@ def test_busy_is_a_share_of_the_recording_and_of_the_window(tmp_path: Path) -> N
         "GPU busy, of the recording40.0 %"
         "GPU busy, from the first to the last GPU operation100.0 %"
         "the recording1.00 µsfrom the first to the last GPU operation400 ns "
-        "Where the time went device 0 40.0 % busy "
+        "Where the time went GPU 0 40.0 % busy "
         "before the first GPU operation 50.0 % 500 ns computation 40.0 % 400 ns "
         "after the last GPU operation 10.0 % 100 ns "
     ) in text
@@ -206,25 +207,8 @@ def test_the_numbers_of_the_answer_are_folded_at_the_end(tmp_path: Path) -> None
         assert f'id="t-{name}"' in article[article.index("<details>") :]
     words = outline(text).text
     assert "launch_bound_pct" not in words  # a unit is not in a name
-    for column in ("launch_bound", "top_kernel_sum", "threshold", "top_gap_start"):
+    for column in ("launch bound", "top kernel time", "threshold", "top gap start"):
         assert column in words
-
-
-def test_each_class_of_time_has_a_colour_of_its_own() -> None:
-    assert set(colours.COLOURS) == set(TIME_CLASSES)
-    own = [colour for name, colour in colours.COLOURS.items() if name not in ("before", "after")]
-    assert len(set(own)) == len(own)
-    styles = (ASSETS / "page.css").read_text()
-    assert all(f".{colour} {{ background: " in styles for colour in colours.COLOURS.values())
-
-
-def test_a_class_has_one_colour_in_all_pictures() -> None:
-    columns = ["kernel_ns", "memcpy_ns", "communication_ns", "runtime_ns", "other_ns", "cpu_ns"]
-    found = colours.colours_of(columns)
-    assert found[:4] == ["s0", "s1", "s2", "s7"]
-    assert len(set(found)) == len(columns)
-    assert colours.colours_of(["host_sum_ns", "idle_host_ns"]) == ["s4", "s4"]
-    assert colours.class_words("host_sum_ns") == "idle, CPU-bound"
 
 
 def test_of_many_devices_the_least_busy_are_drawn(tmp_path: Path) -> None:
@@ -236,8 +220,8 @@ def test_of_many_devices_the_least_busy_are_drawn(tmp_path: Path) -> None:
     text = page_of(tmp_path, *rows)
     where = text[text.index('class="where"') : text.index("</figure>")]
     # Device i is busy for 20 + i of 100.
-    assert re.findall(r'class="lb" title="device (\d+)"', where) == [str(i) for i in range(16)]
-    assert "The 16 least busy of 20 devices." in where
+    assert re.findall(r'class="lb" title="GPU (\d+)"', where) == [str(i) for i in range(16)]
+    assert "The 16 least busy of 20 GPUs." in where
     assert "20 GPUs busy" in text
 
 
@@ -274,6 +258,33 @@ def test_named_reports_and_no_others() -> None:
     text = rendered(api.page(FIXTURE, ["kernels", "transfers"]))
     articles = re.findall(r'<article id="(.*?)"', text)
     assert articles == ["r-kernels", "r-transfers"]
+
+
+def test_figures_that_read_the_same_are_one(tmp_path: Path) -> None:
+    """The recording is 1 ns longer than the window: 50.0 % of 2.00 ms either way."""
+    rows = (Kernel(0, 500_000), Kernel(1_500_000, 2_000_000), Call(2_000_000, 2_000_001))
+    text = page_of(tmp_path, *rows)
+    tiles = text[text.index('<dl class="head">') : text.index("</dl>")]
+    assert re.findall(r"<dd>(.*?)</dd>", tiles) == ["50.0 %", "2.00 ms"]
+
+
+def test_profiles_of_one_rank_keep_their_labels(tmp_path: Path) -> None:
+    """Two runs of rank 0: the rank says nothing."""
+    for run in ("old", "new"):
+        write(tmp_path / "job.db", Kernel(0, 10), ranks={1: 0}, label=run)
+    text = outline(rendered(api.page(tmp_path / "job.db", ["summary"]))).text
+    assert "old, rank 0, GPU 0" in text
+    assert "new, rank 0, GPU 0" in text
+
+
+def test_gpus_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    rows: list[Kernel | Call] = []
+    for i, device in enumerate((10, 2, 1, 0)):
+        called = 1000 * (4 - i)
+        rows += [Kernel(0, 10, device=device), Call(called, called + 1, i + 1),
+                 Kernel(called + 10, called + 20, i + 1, device=device)]  # fmt: skip
+    text = page_of(tmp_path, *rows, names=["idle_host"], split="device")
+    assert re.findall(r"<figcaption>(GPU \d+)<", text) == ["GPU 0", "GPU 1", "GPU 2", "GPU 10"]
 
 
 def test_a_slice_is_said() -> None:
@@ -429,31 +440,81 @@ def test_annotated_steps_are_not_left_out(tmp_path: Path, monkeypatch: pytest.Mo
 # -- colours
 
 
-def colours_in(block: str) -> dict[str, str]:
-    return dict(re.findall(r"--([\w]+): (#[0-9a-f]{3,6})", block))
-
-
-def luminance(colour: str) -> float:
-    digits = colour[1:] if len(colour) == 7 else "".join(c * 2 for c in colour[1:])
-    parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, two: str) -> float:
-    low, high = sorted((luminance(one), luminance(two)))
-    return (high + 0.05) / (low + 0.05)
-
-
 def test_words_can_be_read_in_light_and_dark() -> None:
-    light, dark = re.findall(r":root \{(.*?)\}", (ASSETS / "page.css").read_text(), re.DOTALL)
-    for block in (light, dark):
-        found = colours_in(block)
+    for ground in GROUNDS:
+        found = palette(ground)
         for word in ("fg", "quiet", "link", "better", "worse"):
-            for ground in ("bg", "card"):
-                assert contrast(found[word], found[ground]) >= 4.5, (word, ground)
-        for i in range(12):
-            assert contrast(found[f"s{i}"], found["bg"]) >= 2.5, i
+            for behind in ("bg", "card"):
+                assert contrast(found[word], found[behind]) >= 4.5, (word, behind)
+
+
+# -- utilisation over time, and tables
+
+
+def test_utilisation_is_stacked_by_the_classes_of_time(tmp_path: Path) -> None:
+    """Bins of 250 ns: computation 250, 150, 0, 100; copies 100 in the second; the rest is idle."""
+    text = page_of(tmp_path, *ROWS, names=["utilization_over_time:bins=4"])
+    strip = text[text.index('id="r-utilization') : text.index("</svg>")]
+    assert re.findall(r'<path class="(\w+)" d="(.*?)"/>', strip) == [
+        ("memcpy", "M0 100V0h2V100h1V60h1V100z"),
+        ("computation", "M0 100V0h1V40h1V100h1V60h1V100z"),
+    ]  # fmt: skip
+    legend = strip[strip.index("legend") : strip.index("</ul>")]
+    assert re.findall(r'class="k (\w+)"></i>([\w ]+)', legend) == [
+        ("computation", "computation"), ("memcpy", "exposed copies"), ("outside", "idle")]  # fmt: skip
+
+
+def test_strips_of_ranks_are_named_by_rank_alone(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path / "job.db", Kernel(0, 10, device=rank), ranks={1: rank}, label=f"worker-{rank}")
+    text = rendered(api.page(tmp_path / "job.db", ["utilization_over_time"]))
+    assert re.findall(r"<figcaption>(rank \d): busy", text) == ["rank 0", "rank 1"]
+
+
+def test_bars_of_ranks_are_in_one_picture(ranks: Path) -> None:
+    text = rendered(api.page(ranks, ["comm_overlap"]))
+    assert text.count('<figure class="bars">') == 1
+    assert re.findall(r'class="lb" title="(.*?)"', text) == [f"rank {rank}" for rank in range(6)]
+
+
+def test_heads_are_words_and_have_their_names(tmp_path: Path) -> None:
+    text = page_of(tmp_path, *ROWS, names=["kernels"], split="device")
+    heads = re.findall(r'data-name="(\w+)"[^>]* title="(\w+): [^"]+">([^<]*)', text)
+    assert all(name == in_title for name, in_title, _ in heads)
+    words = {name: head for name, _, head in heads}
+    assert words["device_id"] == "GPU"
+    assert words["kernel_sum_ns"] == "kernel time"
+    assert words["kernel_count"] == "kernel count"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("api_sum_ns", "API time"),
+        ("device_id", "GPU"),
+        ("stream_id", "stream"),
+        ("device", "device"),
+        ("htod_bytes_sum", "HtoD bytes"),
+        ("bytes_sum", "bytes"),
+        ("bucket_min_ns", "bucket"),
+        ("dur_ns", "duration"),
+        ("est_sm_efficiency_pct", "estimated SM efficiency"),
+    ],
+)
+def test_names_of_columns_in_words(name: str, words: str) -> None:
+    assert column_words(name) == words
+
+
+def test_rows_have_the_exact_numbers_of_what_is_rounded(tmp_path: Path) -> None:
+    """Counts are shown with all digits; 1,234,567 ns are shown as 1.23 ms."""
+    text = page_of(tmp_path, Kernel(0, 1_234_567, name="a"), names=["kernels"])
+    head = re.findall(r'data-name="(\w+)" data-x="(\d+)"', text)
+    row = re.search(r'<tr data-v="([^"]*)"><td class="t">a<td>1<td>1.23 ms', text)
+    assert row
+    exact = row[1].split(",")
+    assert exact[int(dict(head)["kernel_sum_ns"])] == "1234567"
+    assert exact[int(dict(head)["kernel_pct"])] == "100.0"
+    assert "kernel_count" not in dict(head)
 
 
 # -- several profiles, and comparisons
@@ -478,14 +539,14 @@ def test_ranks_beside_each_other(ranks: Path) -> None:
     assert text.startswith("6 profiles: worker-0 … worker-5 - nsysconv")
     # Five are busy for 900 of 1000, one for 1000 of 2000: 5500 of 7000.
     assert "78.6 %" in text
-    assert "the longest took 2.00 µs (worker-5, device 0), the shortest 1.00 µs (worker-0" in text
+    assert "the longest took 2.00 µs (rank 5, GPU 0), the shortest 1.00 µs (rank 0, GPU 0)" in text
     assert (
-        "The devices were busy from 50.0 % (worker-5, device 0) to 90.0 % (worker-4, device 0) of the "
+        "The GPUs were busy from 50.0 % (rank 5, GPU 0) to 90.0 % (rank 4, GPU 0) of the "
         "recording, 90.0 % at the median."
     ) in text
-    first = r"What holds it back idle_unknown at most [^(]*\([\d.]+ %\) worker-\d, device 0"
+    first = r"What holds it back idle_unknown at most [^(]*\([\d.]+ %\) rank \d, GPU 0"
     assert re.search(first, text)
-    assert "; on 6 devices" in text
+    assert "; on 6 GPUs" in text
 
 
 def test_heat_maps_of_ranks(ranks: Path) -> None:
@@ -525,9 +586,9 @@ def test_devices_are_coloured_where_they_differ(tmp_path: Path) -> None:
     for rank, kernels in enumerate(rows):
         write(tmp_path / "job.db", *kernels, ranks={1: rank}, label=f"worker-{rank}")
     text = rendered(api.page(tmp_path / "job.db", ["overview"]))
-    matrix = text[text.index("Each device beside the others") :]
+    matrix = text[text.index("Each GPU beside the others") :]
     columns = re.findall(r'<th scope="col">([\w ]+)', matrix[: matrix.index("<tbody>")])
-    found = [heat_row(matrix, f"worker-{rank}, (?:rank {rank}, )?device 0") for rank in range(2)]
+    found = [heat_row(matrix, f"rank {rank}, GPU 0") for rank in range(2)]
     by_column = dict(zip(columns, zip(*found, strict=True), strict=True))
     assert by_column == {
         "window": ("h5", "h10"), "busy": ("", ""), "idle": ("h0", "h5"),

@@ -96,31 +96,31 @@ def test_rows_are_sorted_into_panels() -> None:
         (1, "b", 5), (0, "a", 3), (1, "a", 2)]]  # fmt: skip
     found = panels(report(BARS, *rows))
     assert [(p.title, p.labels, p.values["host_sum_ns"]) for p in found] == [
-        ("device 1", ("b", "a"), (5, 2)), ("device 0", ("a",), (3,))]  # fmt: skip
+        ("GPU 1", ("b", "a"), (5, 2)), ("GPU 0", ("a",), (3,))]  # fmt: skip
     assert found[0].values["queue_sum_ns"] == (None, None)
 
 
 def test_rows_without_a_value_are_not_drawn() -> None:
     rows = ({"device_id": 0, "name": "a", "host_sum_ns": 1}, {"device_id": 1, "name": "b"})
-    assert [panel.title for panel in panels(report(BARS, *rows))] == ["device 0"]
+    assert [panel.title for panel in panels(report(BARS, *rows))] == ["GPU 0"]
 
 
 def test_several_profiles_are_apart() -> None:
     rows = [{"profile": f"run {i}", "device_id": 0, "name": "a", "host_sum_ns": i} for i in (1, 2)]
     found = panels(report(BARS, *rows, profiles=2))
     assert [panel.title for panel in found] == [
-        "profile run 1, device 0",
-        "profile run 2, device 0",
+        "profile run 1, GPU 0",
+        "profile run 2, GPU 0",
     ]
 
 
 def test_labels_say_what_differs() -> None:
     picture = Picture("bars", ("name", "device_id", "start_ns"), ("host_sum_ns",))
     rows = [{"name": "a", "device_id": d, "start_ns": 5, "host_sum_ns": 1} for d in (0, 1)]
-    assert panels(report(picture, *rows))[0].labels == ("a, device 0", "a, device 1")
+    assert panels(report(picture, *rows))[0].labels == ("a, GPU 0", "a, GPU 1")
     assert panels(report(picture, rows[0]))[0].labels == ("a",)
     nameless = [{**row, "name": None} for row in rows[:1]]
-    assert panels(report(picture, *nameless))[0].labels == ("device 0, ≥ 5 ns",)
+    assert panels(report(picture, *nameless))[0].labels == ("GPU 0, ≥ 5 ns",)
 
 
 def test_a_bin_is_called_by_its_lower_edge() -> None:
@@ -153,26 +153,26 @@ def test_a_strip_of_all_levels() -> None:
     """█ is all, ▁ nothing, and seven equal shares: 15 % is above the first of 14.3 %."""
     values = (0, 0.001, 14, 15, 28, 29, 50, 71, 72, 85, 86, 100)
     line, legend = strip_of(*bins(3, 0, 1000, *values))
-    assert line == "device 3  ▁▂▂▃▃▄▅▆▇▇██"
+    assert line == "GPU 3  ▁▂▂▃▃▄▅▆▇▇██"
     assert legend == "busy_pct from 0 ns to 12 µs, 1 µs each: ▁ 0, █ 100 %"
 
 
 def test_devices_stand_on_one_time_axis() -> None:
     """Cells are 1 µs; the second device begins 6 µs later, and its bins of 0.5 µs are joined."""
     first, second, _ = strip_of(*bins(0, 0, 1000, *[100] * 12), *bins(1, 6000, 500, 100, 0, 0, 0))
-    assert first == "device 0  ████████████"
-    assert second == "device 1        ▅▁    "
+    assert first == "GPU 0  ████████████"
+    assert second == "GPU 1        ▅▁    "
 
 
 def test_more_bins_than_cells_are_joined() -> None:
-    """24 bins in the 14 cells that 24 leave beside the title: 24 / 14 bins each."""
-    line, legend = strip_of(*bins(0, 0, 7000, *[0] * 12, *[100] * 12), width=24)
-    assert line == "device 0  " + "▁" * 7 + "█" * 7
+    """24 bins in the 14 cells that 21 leave beside the title: 24 / 14 bins each."""
+    line, legend = strip_of(*bins(0, 0, 7000, *[0] * 12, *[100] * 12), width=21)
+    assert line == "GPU 0  " + "▁" * 7 + "█" * 7
     assert "12 µs each" in legend
 
 
 def test_no_strip_where_there_is_no_room_or_nothing_to_show() -> None:
-    assert strip_of(*bins(0, 0, 10, *[50] * 20), width=21) == []
+    assert strip_of(*bins(0, 0, 10, *[50] * 20), width=18) == []
     assert strip_of(*bins(0, 0, 10, None, None)) == []
     assert strip_of(*bins(0, 5, 0, 0)) == []
 
@@ -227,8 +227,8 @@ def test_signs_that_a_terminal_has() -> None:
         out.flush()
         return raw.getvalue().decode(encoding)
 
-    assert "device 0  ▁▁▁▁▁▁██████\n" in drawn("utf-8")
-    assert "device 0  ______######\n" in drawn("ascii")
+    assert "GPU 0  ▁▁▁▁▁▁██████\n" in drawn("utf-8")
+    assert "GPU 0  ______######\n" in drawn("ascii")
 
 
 def test_a_table_keeps_its_brief_columns_beside_bars() -> None:
@@ -255,7 +255,7 @@ def test_bars_side_by_side() -> None:
         (0, "a", 2_000_000, 500_000), (0, "b", 1_000_000, None), (1, "c", 3_000_000, 0)]]  # fmt: skip
     figure = drawn_of(BARS, *rows)
     first, second = figure.axes
-    assert [ax.get_title(loc="left") for ax in figure.axes] == ["device 0", "device 1"]
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["GPU 0", "GPU 1"]
     assert [text.get_text() for text in first.get_yticklabels()] == ["a", "b"]
     assert [[bar.get_width() for bar in bars] for bars in first.containers] == [[2, 1], [0.5, 0]]
     assert [bar.get_width() for bar in second.containers[0]] == [3]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nsysconv.codes import COMMUNICATION, TIME_CLASS_COLUMNS
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
@@ -21,6 +22,7 @@ from nsysconv.queries.contract import (
     Result,
 )
 from nsysconv.report import MISSING, Column, Picture, ProfileRef, Unit
+from nsysconv.timeline.account import OPERATION_CLASSES, operation_classes
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.events import OpKind
@@ -37,6 +39,16 @@ def _bins(request: Request) -> int:
         raise UsageError(f"bins={bins}: there are 1 to {_MAX_BINS} bins")
     return bins
 
+
+_CLASSES = {
+    "computation": "Union of the kernels that do not communicate, and of graphs recorded as one "
+    "interval, inside the bin.",
+    "communication": "Time in which kernels communicated, and there was nothing of the columns before.",
+    "memcpy": "Time of explicit copies in which there was nothing of the columns before.",
+    "memset": "Time in which memory was set and there was nothing of the columns before.",
+    "migration": "Time in which unified memory migrated and there was nothing of the columns before.",
+}
+"""The classes of the time account that are operations, in the order that decides."""
 
 COLUMNS = (
     *BY_DEVICE,
@@ -61,7 +73,23 @@ COLUMNS = (
         adds=True,
     ),
     Column("memcpy_pct", Unit.PCT, "That union as a share of the bin."),
-)
+    *(Column(TIME_CLASS_COLUMNS[name], Unit.NS, doc, brief=False, adds=True)
+      for name, doc in _CLASSES.items()),
+    Column(
+        "idle_ns",
+        Unit.NS,
+        "Bin minus busy. With computation and what is exposed it adds up to the bin.",
+        brief=False,
+        adds=True,
+    ),
+)  # fmt: skip
+
+
+_FACTS = {
+    Fact.MEMCPYS: {"memcpy_union_ns", "memcpy_pct", "exposed_memcpy_ns"},
+    Fact.MEMSETS: {"exposed_memset_ns"},
+    Fact.UNIFIED_MEMORY: {"exposed_um_ns"},
+}
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
@@ -88,7 +116,12 @@ UTILIZATION_OVER_TIME = Query(
     ),
     columns=COLUMNS,
     picture=Picture(
-        "strip", x=("start_ns",), width="dur_ns", values=("busy_pct",), by=("rank", "device_id")
+        "strip",
+        x=("start_ns",),
+        width="dur_ns",
+        values=("busy_pct",),
+        by=("rank", "device_id"),
+        parts=(*(TIME_CLASS_COLUMNS[name] for name in _CLASSES), "idle_ns"),
     ),
     compute=compute,
 )
@@ -99,22 +132,36 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
     span = window(timeline, device, ops)
     edges = equal_parts(span.start, span.end, bins) if span is not None else np.zeros(2, np.int64)
     low, high = edges[:-1], edges[1:]
-    count = len(low)
-    values = {"bin": np.arange(count), "start_ns": low, "dur_ns": high - low}
-    for time, share, mask in (
-        ("busy_ns", "busy_pct", ops.timed),
-        (
-            "kernel_graph_union_ns",
-            "gpu_utilization_pct",
-            ops.timed & np.isin(ops.kind, (OpKind.KERNEL, OpKind.GRAPH)),
-        ),
-        ("memcpy_union_ns", "memcpy_pct", ops.timed & (ops.kind == OpKind.MEMCPY)),
-    ):
-        values[time] = union(ops.start[mask], ops.end[mask]).covered(low, high)
-        values[share] = percent(values[time], high - low)
+    count, dur = len(low), high - low
+    # What each class adds to all before it; the first two are the kernels, and all are the busy time.
+    classes = operation_classes(timeline, device)
+    exposed, kernels, busy = [], np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for place, name in enumerate(OPERATION_CLASSES):
+        before = busy
+        if (classes == place).any():
+            which = ops.timed & (classes <= place)
+            busy = union(ops.start, ops.end, which).covered(low, high)
+        exposed.append(busy - before)
+        if name == COMMUNICATION:
+            kernels = busy
+    copies = union(ops.start, ops.end, ops.timed & (ops.kind == OpKind.MEMCPY)).covered(low, high)
+    values = {
+        "bin": np.arange(count),
+        "start_ns": low,
+        "dur_ns": dur,
+        "busy_ns": busy,
+        "busy_pct": percent(busy, dur),
+        "kernel_graph_union_ns": kernels,
+        "gpu_utilization_pct": percent(kernels, dur),
+        "memcpy_union_ns": copies,
+        "memcpy_pct": percent(copies, dur),
+        **{TIME_CLASS_COLUMNS[n]: part for n, part in zip(OPERATION_CLASSES, exposed, strict=True)},
+        "idle_ns": dur - busy,
+    }
     missing = set(values) if span is None else set()
-    if Fact.MEMCPYS not in timeline.profile.facts:
-        missing |= {"memcpy_union_ns", "memcpy_pct"}
+    for fact, columns in _FACTS.items():
+        if fact not in timeline.profile.facts:
+            missing |= columns
     return {
         "rank": [timeline.rank_of(timeline.pids_on(device))] * count,
         "device_id": [device] * count,

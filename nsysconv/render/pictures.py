@@ -31,11 +31,11 @@ Number = int | float | None
 class Panel:
     """The rows of one picture, in the report's order.
 
-    `title` is what they share (`rank 3, device 0`; empty where there is one panel), `labels`
-    name each row, `values` are the picture's by column. Of a strip and a histogram `start` is where
-    each bin starts, and `width` how long a strip's bins are; of a flame `level` is how deep each row
-    lies; of bars of kernels `communicates` is which of them are communication. Texts hold no control
-    character.
+    `title` is what they share (`rank 3, GPU 0`; empty where there is one panel), `labels` name each
+    row, `values` are the picture's by column, and its parts. Of a strip and a histogram `start` is
+    where each bin starts, and `width` how long a strip's bins are; of a flame `level` is how deep each
+    row lies; of bars of kernels `communicates` is which of them are communication. Texts hold no
+    control character.
     """
 
     title: str
@@ -76,7 +76,7 @@ def panels(report: Report) -> list[Panel]:
             Panel(
                 ", ".join(word for word in shared if word),
                 _labels([columns[name] for name in picture.x], values, rows),
-                {name: _numbers(values[name], rows) for name in picture.values},
+                {n: _numbers(values[n], rows) for n in (*picture.values, *picture.parts)},
                 _numbers(values[picture.x[0]], rows) if binned else (),
                 _numbers(values[picture.width], rows) if picture.width else (),
                 _levels(values[picture.level], rows) if picture.level else (),
@@ -130,7 +130,8 @@ def _label(column: Column, value: Value) -> str:
 
 
 def _named(column: Column, value: Value) -> str:
-    return "" if value is None else f"{column.name.removesuffix('_id')} {escaped(str(value))}"
+    word = "GPU" if column.name == "device_id" else column.name.removesuffix("_id")
+    return "" if value is None else f"{word} {escaped(str(value))}"
 
 
 # More cannot be read: bars of a panel, places with a label along an axis, panels of a figure.

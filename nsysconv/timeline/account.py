@@ -208,11 +208,7 @@ class _Device:
     @classmethod
     def of(cls, timeline: Timeline, device: int) -> _Device:
         ops = timeline.ops_on(device)
-        talks = communicates(timeline)
-        if ops is not timeline.ops:
-            talks = talks[timeline.places_on(device)]
-        place = _CLASS_OF_KIND.take(ops.kind)
-        place[talks] = _COMMUNICATION
+        place = operation_classes(timeline, device)
         group, kinds = _named(timeline, ops, place)
         span, idle = window(timeline, device, ops), _gaps_by_device(timeline).get(device)
         return cls(device, ops, place, group, kinds, span, idle)
@@ -300,6 +296,17 @@ class _Device:
             entry[1] += int(spent[i])
         entries = [AccountEntry(*kind, several, time) for kind, (several, time) in totals.items()]
         yield from sorted(entries, key=lambda entry: (-entry.sum_ns, entry.part, entry.name))
+
+
+def operation_classes(timeline: Timeline, device: int) -> Array:
+    """Return the class of each operation of a device, as a place in OPERATION_CLASSES."""
+    ops = timeline.ops_on(device)
+    talks = communicates(timeline)
+    if ops is not timeline.ops:
+        talks = talks[timeline.places_on(device)]
+    place = _CLASS_OF_KIND.take(ops.kind)
+    place[talks] = _COMMUNICATION
+    return place
 
 
 def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[tuple[str, str]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -34,7 +35,7 @@ _SECTIONS = {
         "collective_arrivals",
     ),
     "Steps and ranges": ("steps", "ranges"),
-    "Devices and processes": ("overview", "gpu_utilization", "processes"),
+    "GPUs and processes": ("overview", "gpu_utilization", "processes"),
     "Metrics": ("metrics",),
 }
 # Those after the ones that come under their own title.
@@ -52,6 +53,7 @@ _LAST_SECTIONS = {
     "What was recorded": ("profile", "profiles", "facts"),
 }
 _SCRIPTS = (
+    "folding.js",
     "tables.js",
     "drawing.js",
     "lanes_data.js",
@@ -59,6 +61,10 @@ _SCRIPTS = (
     "lanes.js",
     "flame.js",
 )
+# What is read first, and as many sections as need no folding.
+_UNFOLDED = ("The change", "Time line", "Over time")
+_MOST_UNFOLDED = 3
+
 Numbers = Mapping[Note, tuple[int, str]]
 """The notes of the page: the number of each, and its text."""
 
@@ -97,11 +103,18 @@ def document(reports: Sequence[Report]) -> Iterator[str]:
         yield f'<nav aria-label="Sections">{inner}</nav>'
     yield '<main id="main">'
     yield from _first_screen(reports, sections, numbers)
+    has_answer = any(is_change(r) or base_name(r.name) in _ANSWER for r in reports)
+    is_folded = has_answer and len(sections) > _MOST_UNFOLDED
     for name, members in sections.items():
         shown = map(_with_tensor_cores, members) if "Operators" in sections else members
-        yield from _section(name, list(shown), numbers)
-    yield from _notes(numbers)
-    yield from _unrecorded(reports)
+        fold = is_folded and name not in _UNFOLDED
+        content = _section(name, list(shown), numbers)
+        yield from _folded(_id(name), name, content, fold, _inside(name, members))
+    if numbers:
+        yield from _folded("s-notes", "Notes", _notes(numbers), is_folded)
+    missing = [report for report in reports if report.table is None]
+    if missing and len(reports) > 1:
+        yield from _folded("s-missing", "Not recorded", _unrecorded(missing), is_folded)
     yield "</main>"
     yield f"<script>{script}</script>\n</body>\n</html>"
 
@@ -187,8 +200,25 @@ def _id(section: str) -> str:
     return "s-" + "".join(c if c.isalnum() else "-" for c in section.lower())
 
 
+def _folded(
+    ident: str, name: str, content: Iterable[str], fold: bool, gist: str = ""
+) -> Iterator[str]:
+    # Folded by an element that needs no script, and that finding in the page opens.
+    heading = f"<h2>{escape(name)}</h2>"
+    quiet = f'<span class="quiet">{escape(gist)}</span>' if gist else ""
+    yield f'<section id="{ident}">'
+    yield f'<details class="fold"><summary>{heading}{quiet}</summary>' if fold else heading
+    yield from content
+    yield "</details></section>" if fold else "</section>"
+
+
+def _inside(name: str, members: Sequence[Report]) -> str:
+    # What a folded section holds, in a line: the beginnings of its reports' titles.
+    titles = dict.fromkeys(re.split("[:,]", report.title)[0] for report in members)
+    return " · ".join(title for title in titles if title and title != name)
+
+
 def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator[str]:
-    yield f'<section id="{_id(name)}"><h2>{escape(name)}</h2>'
     # A rule without rows is a line: what it says.
     without = [report for report in members if name == _RULES and not report.row_count]
     each_title = [report.title for report in members]
@@ -207,7 +237,6 @@ def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator
     if without:
         lines = "".join(f"<li>{line}" for report in without for line in _nothing_found(report))
         yield f'<ul class="quiet">{lines}</ul>'
-    yield "</section>"
 
 
 def _nothing_found(report: Report) -> Iterator[str]:
@@ -261,20 +290,15 @@ def _links(notes: Iterable[Note], numbers: Numbers) -> str:
 
 
 def _notes(numbers: Numbers) -> Iterator[str]:
-    if not numbers:
-        return
-    yield '<section id="s-notes"><h2>Notes</h2><ol class="notes">'
+    yield '<ol class="notes">'
     for number, words in numbers.values():
         yield f'<li id="n{number}">{escape(words)}'
-    yield "</ol></section>"
+    yield "</ol>"
 
 
-def _unrecorded(reports: Sequence[Report]) -> Iterator[str]:
-    missing = [report for report in reports if report.table is None]
-    if not missing or len(reports) == 1:
-        return
-    yield '<section id="s-missing"><h2>Not recorded</h2><dl class="missing">'
+def _unrecorded(missing: Iterable[Report]) -> Iterator[str]:
+    yield '<dl class="missing">'
     for report in missing:
         yield f'<dt id="{anchor(report.name)}">{escape(report.title)}'
         yield "".join(f"<dd>{escape(line)}" for line in display.unrecorded_sentences(report))
-    yield "</dl></section>"
+    yield "</dl>"

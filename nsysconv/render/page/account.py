@@ -8,10 +8,19 @@ from statistics import median
 
 from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
 from nsysconv.render.page.colours import COLOURS
-from nsysconv.render.page.markup import amount, escape, row_place, rows, share
+from nsysconv.render.page.markup import (
+    amount,
+    escape,
+    places,
+    rows,
+    share,
+    shortened_apart,
+)
 from nsysconv.report import Report, Unit
 
 _MOST_DEVICES = 16
+# What has room beside a bar.
+_LABEL = 28
 _SAYS_WHEN = frozenset({"start_ns", "time", "range", "step", "skip_first"})
 """Limits of a slice that say which time it is of."""
 
@@ -35,16 +44,15 @@ class Device:
 
 def devices_of(summary: Report) -> list[Device]:
     """Return the devices that have a time account, in the order of the report's rows."""
-    found = []
+    found, place = [], places(summary)
     for row in rows(summary):
         if not row["span_ns"]:
             continue
         values = {name: row[column] for name, column in TIME_CLASS_COLUMNS.items()}
         times = {name: value or 0 for name, value in values.items()}
         unrecorded = frozenset(name for name, value in values.items() if value is None)
-        place = row_place(row, summary.profiles)
         window, busy = row["window_ns"] or 0, row["busy_ns"] or 0
-        found.append(Device(place, row["span_ns"], window, busy, times, unrecorded))
+        found.append(Device(place(row), row["span_ns"], window, busy, times, unrecorded))
     return found
 
 
@@ -79,19 +87,24 @@ def _headline(devices: Sequence[Device], whole: str) -> Iterator[str]:
     busy = sum(d.busy for d in devices)
     count = f"{len(devices)} GPUs" if len(devices) > 1 else "GPU"
     operations = "from the first to the last GPU operation"
-    figures = {}
+    longest = amount(max(d.window for d in devices), Unit.NS)
+    whole_figures = {
+        f"{count} busy, of the {whole}": share(busy, span),
+        f"the {whole}": amount(max(d.span for d in devices), Unit.NS),
+    }
+    window_figures = {
+        f"{count} busy, {operations}": share(busy, window),
+        operations: longest,
+    }
     # Of a slice the window is the slice, and where the clocks disagree the account is of the window: one
-    # share is all there is.
+    # share is all there is. So it is where both read the same.
     if whole == "slice":
-        operations = "the slice"
-        figures[f"{count} busy, of {operations}"] = share(busy, span)
-    elif any(d.span != d.window for d in devices):
-        figures[f"{count} busy, of the {whole}"] = share(busy, span)
-        figures[f"{count} busy, {operations}"] = share(busy, window)
-        figures[f"the {whole}"] = amount(max(d.span for d in devices), Unit.NS)
+        figures = whole_figures
+    elif list(whole_figures.values()) == list(window_figures.values()):
+        figures = window_figures
     else:
-        figures[f"{count} busy, {operations}"] = share(busy, window)
-    figures[operations] = amount(max(d.window for d in devices), Unit.NS)
+        pairs_of = zip(whole_figures.items(), window_figures.items(), strict=True)
+        figures = dict(pair for both in pairs_of for pair in both)
     pairs = (f"<div><dt>{escape(k)}</dt><dd>{escape(n)}</dd></div>" for k, n in figures.items())
     yield f'<dl class="head">{"".join(pairs)}</dl>'
 
@@ -100,6 +113,7 @@ def _bars(devices: Sequence[Device]) -> Iterator[str]:
     shown = list(devices)
     if len(shown) > _MOST_DEVICES:
         shown = sorted(shown, key=lambda d: d.busy / d.span)[:_MOST_DEVICES]
+    short = shortened_apart([device.place for device in shown], _LABEL)
     yield '<figure class="where"><figcaption>Where the time went</figcaption><ol>'
     for device in shown:
         parts = [(name, time) for name, time in device.times.items() if time]
@@ -109,13 +123,14 @@ def _bars(devices: Sequence[Device]) -> Iterator[str]:
             f'title="{escape(each)}"></i>'
             for (name, time), each in zip(parts, words, strict=True)
         )
-        yield f'<li><span class="lb" title="{escape(device.place)}">{escape(device.place)}</span>'
+        label = escape(short[device.place])
+        yield f'<li><span class="lb" title="{escape(device.place)}">{label}</span>'
         yield f'<span class="tr" role="img" aria-label="{escape("; ".join(words))}">{bars}</span>'
         yield f'<span class="vl">{share(device.busy, device.span)} busy</span>'
     yield "</ol>"
     yield from _legend(devices)
     if len(shown) < len(devices):
-        yield f'<p class="quiet">The {len(shown)} least busy of {len(devices):,} devices.</p>'
+        yield f'<p class="quiet">The {len(shown)} least busy of {len(devices):,} GPUs.</p>'
     yield "</figure>"
 
 
@@ -151,10 +166,10 @@ def account_sentences(summary: Report) -> Iterator[str]:
     lowest, highest = share(least.busy, least.span), share(most.busy, most.span)
     if lowest == highest:
         whole = _whole(summary)
-        yield f"Each of the {len(devices):,} devices was busy for <b>{lowest}</b> of the {whole}."
+        yield f"Each of the {len(devices):,} GPUs was busy for <b>{lowest}</b> of the {whole}."
     else:
         yield (
-            f"The devices were busy from <b>{lowest}</b> ({escape(least.place)}) to "
+            f"The GPUs were busy from <b>{lowest}</b> ({escape(least.place)}) to "
             f"<b>{highest}</b> ({escape(most.place)}) of the {_whole(summary)}, "
             f"{middle:.1f} % at the median."
         )

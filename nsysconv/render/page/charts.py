@@ -13,14 +13,16 @@ from dataclasses import replace
 from itertools import groupby
 
 from nsysconv.codes import COMMUNICATION
-from nsysconv.render.page.colours import COLOURS, class_words, colours_of
+from nsysconv.render.page.colours import COLOURS, OUTSIDE, class_words, colours_of
 from nsysconv.render.page.flame import flame_graphs
 from nsysconv.render.page.markup import (
     amount,
     column_words,
     compared_column,
     escape,
-    row_place,
+    has_own_ranks,
+    natural,
+    places,
     rows,
     shortened,
     shortened_apart,
@@ -65,14 +67,19 @@ def picture_figures(report: Report) -> Iterator[str]:
         yield from flame_graphs(report)
         return
     columns = {column.name: column for column in report.columns}
-    # A comparison has no rows of one profile.
-    profiles = report.profiles if "profile" in columns else ()
+    # A comparison has no rows of one profile; where ranks label the rows they need no profile.
+    by_rank = "rank" in picture.x and has_own_ranks(report)
+    profiles = report.profiles if "profile" in columns and not by_rank else ()
     shown = panels(replace(report, picture=picture, profiles=profiles))
+    shown = sorted(shown, key=lambda panel: natural(panel.title))
+    if len(shown) <= max(_MOST_PANELS, _MOST_STRIPS):
+        titles = zip(shown, _titles(shown), strict=True)
+        shown = [replace(panel, title=title or panel.title) for panel, title in titles]
     values = [columns[name] for name in picture.values]
     if not shown:
         return
     if picture.kind == "strip":
-        yield from _strips(shown, values[0], shared=picture.shared)
+        yield from _strips(shown, values[0], [columns[n] for n in picture.parts], picture.shared)
         return
     if len(shown) > 1 and all(len(panel.labels) == 1 for panel in shown):
         shown = [_joined(shown)]
@@ -100,11 +107,13 @@ def _joined(shown: Sequence[Panel]) -> Panel:
 
 
 def _titles(shown: Sequence[Panel]) -> list[str]:
-    # What distinguishes panels: no part that all share, and of profile and rank the rank.
+    # What distinguishes panels: no part that all share, and the rank alone where it does.
     parts = [panel.title.split(", ") for panel in shown]
     if len(shown) < 2 or len({len(other) for other in parts}) > 1:
         return [panel.title for panel in shown]
     varying = [column for column in zip(*parts, strict=True) if len(set(column)) > 1]
+    ranks = [c for c in varying if c[0].startswith("rank ") and len(set(c)) == len(shown)]
+    varying = ranks or varying
     for column in varying[:-1]:
         others = [other for other in varying if other is not column]
         if len(set(zip(*others, strict=True))) == len(shown):
@@ -170,10 +179,15 @@ def _part(colour: str, value: Number, top: float) -> str:
 # -- time
 
 
-def _strips(shown: Sequence[Panel], column: Column, *, shared: bool) -> Iterator[str]:
+def _strips(
+    shown: Sequence[Panel], column: Column, parts: Sequence[Column], shared: bool
+) -> Iterator[str]:
     if len(shown) > _MOST_STRIPS:
         yield from _heat_over_time(shown, column, shared=shared)
         return
+    drawn = [part for part in parts if any(any(panel.values[part.name]) for panel in shown)]
+    if drawn:
+        yield _legend(map(_series_words, drawn), _colours(drawn))
     for panel in shown:
         values = [value or 0 for value in panel.values[column.name]]
         top = 100.0 if column.unit is Unit.PCT else max(values, default=0) or 1
@@ -181,16 +195,37 @@ def _strips(shown: Sequence[Panel], column: Column, *, shared: bool) -> Iterator
         mean = sum(values) / count
         summary = (f"{column_words(column.name)} over time: {amount(mean, column.unit)} on average, from "
                 f"{amount(min(values), column.unit)} to {amount(max(values), column.unit)}")  # fmt: skip
-        points = "".join(f"V{100 - 100 * value / top:.1f}h1" for value in values)
+        paths = _areas(panel, drawn) if drawn else [("", [100 * v / top for v in values])]
         yield '<figure class="strip">'
         yield f"<figcaption>{escape(panel.title or 'GPU')}: {escape(summary)}</figcaption>"
         yield (
             f'<div class="plot"><span class="y">{amount(top, column.unit)}</span>'
             f'<svg viewBox="0 0 {count} 100" preserveAspectRatio="none" role="img" '
-            f'aria-label="{escape(summary)}"><path d="M0 100{points}V100z"/></svg></div>'
+            f'aria-label="{escape(summary)}">{"".join(_area(*path) for path in paths)}</svg></div>'
         )
         yield from _axis(panel)
         yield "</figure>"
+
+
+def _areas(panel: Panel, parts: Sequence[Column]) -> list[tuple[str, list[float]]]:
+    # From the last part to the first, each with all before it below: what is drawn later covers that.
+    so_far = [0.0] * len(panel.width)
+    areas = []
+    for part, colour in zip(parts, _colours(parts), strict=True):
+        values = zip(so_far, panel.values[part.name], panel.width, strict=True)
+        so_far = [before + 100 * (value or 0) / (width or 1) for before, value, width in values]
+        areas.append((colour, so_far))
+    return [area for area in reversed(areas) if area[0] != OUTSIDE]
+
+
+def _area(colour: str, heights: Sequence[float]) -> str:
+    # Equal bins beside each other are one line; a height in per cent of the picture's.
+    steps = "".join(
+        f"V{100 - float(height):g}h{len(list(run))}"
+        for height, run in groupby(f"{height:.1f}" for height in heights)
+    )
+    kind = f' class="{colour}"' if colour else ""
+    return f'<path{kind} d="M0 100{steps}V100z"/>'
 
 
 def _axis(panel: Panel) -> Iterator[str]:
@@ -307,15 +342,15 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
 
 def device_matrix(overview: Report) -> Iterator[str]:
     """Yield a heat map of devices and what was measured on each; nothing for a single device."""
-    devices = list(rows(overview))
+    devices, place = list(rows(overview)), places(overview)
     columns = [c for c in overview.columns if c.name in _COMPARED
                and any(row[c.name] for row in devices)]  # fmt: skip
     if len(devices) < 2 or not columns:
         return
-    yield '<figure class="matrix"><figcaption>Each device beside the others: coloured are columns '
+    yield '<figure class="matrix"><figcaption>Each GPU beside the others: coloured are columns '
     yield f"whose values differ by more than {100 * _MIN_SPREAD:.0f} %</figcaption>"
     yield _scale("0", "the most of a column, or 100 %")
-    yield '<div class="scroll" role="region" tabindex="0" aria-label="devices beside each other">'
+    yield '<div class="scroll" role="region" tabindex="0" aria-label="GPUs beside each other">'
     yield '<table><thead><tr><th class="t">'
     yield "".join(f'<th scope="col">{escape(column_words(column.name))}' for column in columns)
     yield "</tr></thead><tbody>"
@@ -325,6 +360,6 @@ def device_matrix(overview: Report) -> Iterator[str]:
         top = 100.0 if column.unit is Unit.PCT else max(recorded)
         tops[column.name] = top if _differ(recorded) else None
     for row in devices:
-        yield f'<tr><th scope="row" class="t">{escape(row_place(row, overview.profiles))}</th>'
+        yield f'<tr><th scope="row" class="t">{escape(place(row))}</th>'
         yield from (_heat_cell(row[c.name], c.unit, tops[c.name]) for c in columns)
     yield "</table></div></figure>"

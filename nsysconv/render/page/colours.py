@@ -1,4 +1,9 @@
-"""The colours of the page: a class of time has the same in every picture."""
+"""The colours of the page: a class of time has the same in every picture, and nothing else has it.
+
+The colours themselves are the style sheet's. Those of classes can be distinguished in light, dark and
+print, also by people who do not see red, green or blue (tests/test_page_colours.py); idle time is
+hatched besides.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +12,11 @@ from itertools import cycle
 
 from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
 
-COLOURS = {
-    "before": "outside",
-    "computation": "s0",
-    "communication": "s2",
-    "memcpy": "s1",
-    "memset": "s5",
-    "migration": "s3",
-    "idle_host": "s4",
-    "idle_launch": "s8",
-    "idle_queue": "s6",
-    "idle_migration": "s9",
-    "idle_profiler": "s10",
-    "idle_unknown": "s7",
-    "idle_end": "s11",
-    "after": "outside",
-}
-"""The class of the style sheet that colours each class of time."""
+OUTSIDE = "outside"
+"""The class of the style sheet for time in which nothing is said to have happened: an empty box."""
+
+COLOURS = {name: OUTSIDE if name in ("before", "after") else name for name in TIME_CLASSES}
+"""The class of the style sheet that colours each class of time: its name, also that of the colour."""
 
 _SERIES = tuple(f"s{number}" for number in range(9))
 _GREY = "s7"
@@ -45,9 +38,10 @@ _BY_COLUMN = {
     **{f"{name}_ns": COLOURS[name] for name in ("communication", "memcpy", "memset")},
     "kernel_ns": COLOURS["computation"],
     "kernel_sum_ns": COLOURS["computation"],
+    "bytes_sum": COLOURS["memcpy"],
     "api_sum_ns": _GREY,
     "runtime_ns": _GREY,
-    "idle_ns": "outside",
+    "idle_ns": OUTSIDE,
 }
 
 
@@ -58,7 +52,7 @@ def class_words(column: str) -> str | None:
 
 
 def colours_of(columns: Sequence[str]) -> list[str]:
-    """Return a colour for each column: that of its class of time, else one that no other has."""
+    """Return a colour for each column: that of its class of time, else a muted one, of no class."""
     fixed = [_BY_COLUMN.get(column) for column in columns]
-    free = cycle([each for each in _SERIES if each not in fixed] or _SERIES)
+    free = cycle([each for each in _SERIES if each not in (*fixed, _GREY)])
     return [next(free) if colour is None else colour for colour in fixed]

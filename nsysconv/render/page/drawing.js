@@ -12,6 +12,8 @@ const drawing = (() => {
     const style = getComputedStyle(document.documentElement);
     const of = (name) => style.getPropertyValue(name).trim();
     return { of, bg: of("--bg"), fg: of("--fg"), quiet: of("--quiet"), line: of("--line"), card: of("--card"),
+      // That of a class of time, by its name: `memcpy`.
+      of_class: (name) => of(`--${name}`),
       series: [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => of(`--s${i}`)) };
   }
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from nsysconv.render.page.markup import amount, escape, row_place, rows
+from nsysconv.render.page.markup import amount, escape, rows
 from nsysconv.report import Report, Unit
 
 _SMALL_PCT = 1.0
 _NOTED = ("rules-ignored", "rules-cannot-look")
 
 
-def findings_list(findings: Report, anchors: Mapping[str, str], device_count: int) -> Iterator[str]:
+def findings_list(
+    findings: Report, anchors: Mapping[str, str], place: Callable[[Mapping[str, Any]], str] | None
+) -> Iterator[str]:
     """Yield the findings as an ordered list.
 
-    `anchors` are those of the page's reports by name; `device_count` devices have a time account.
+    `anchors` are those of the page's reports by name; `place` says what a row is about, None where all
+    are about one device.
     """
     found = list(rows(findings))
     small = [row["rule"] for row in found if _is_small(row)]
@@ -28,7 +31,7 @@ def findings_list(findings: Report, anchors: Mapping[str, str], device_count: in
     if large:
         yield '<ol class="find">'
         for row in large:
-            yield from _item(row, findings, anchors, device_count)
+            yield from _item(row, anchors, place)
         yield "</ol>"
     elif not small:
         yield "<p>Of the rules that can look none found anything.</p>"
@@ -46,7 +49,9 @@ def _is_small(row: Mapping[str, Any]) -> bool:
 
 
 def _item(
-    row: dict[str, Any], findings: Report, anchors: Mapping[str, str], device_count: int
+    row: dict[str, Any],
+    anchors: Mapping[str, str],
+    place: Callable[[Mapping[str, Any]], str] | None,
 ) -> Iterator[str]:
     yield f"<li><b>{escape(row['rule'])}</b>"
     for column, verb in (("saving_ns", "at most"), ("cost_ns", "takes")):
@@ -54,9 +59,9 @@ def _item(
             share = row["share_pct"]
             part = "" if share is None else f" ({amount(share, Unit.PCT)})"
             yield f' <span class="up">{verb} <b>{amount(row[column], Unit.NS)}{part}</b></span>'
-    if device_count > 1:
-        where = row_place(row, findings.profiles)
-        count = f"; on {row['device_count']:,} devices" if row["device_count"] > 1 else ""
+    if place is not None:
+        where = place(row)
+        count = f"; on {row['device_count']:,} GPUs" if row["device_count"] > 1 else ""
         yield f' <span class="quiet">{escape(where)}{count}</span>'
     yield f'<p>{escape(row["finding"])}</p><p class="quiet">{escape(row["advice"])} '
     yield f"{_where_to_look(row, anchors)}</p>"

@@ -23,6 +23,7 @@ from nsysconv.render.page.markup import (
     column_words,
     compared_column,
     escape,
+    places,
     rows,
     share,
     shortened,
@@ -40,7 +41,8 @@ def profile_screen(reports: Reports, anchors: Mapping[str, str]) -> Iterator[str
     if summary is not None:
         yield from account_figures(summary)
     if findings is not None:
-        yield from findings_list(findings, anchors, len(devices))
+        place = places(findings if summary is None else summary)
+        yield from findings_list(findings, anchors, place if len(devices) > 1 else None)
     sentences = [
         *(() if summary is None else account_sentences(summary)),
         *_idle(reports, devices),
@@ -189,10 +191,10 @@ def _glance(report: Report) -> Iterator[str]:
     measures = [name for name in _GLANCE if f"base_{name}" in columns]
     changed_rows = list(rows(report))
     if not changed_rows:
-        yield '<p class="say"><b>No device changed.</b></p>'
+        yield '<p class="say"><b>No GPU changed.</b></p>'
         return
     for row in changed_rows:
-        where = ", ".join(_labels(report, row)) or "all devices"
+        where = ", ".join(_labels(report, row)) or "all GPUs"
         yield f'<h3>{escape(where)}</h3><dl class="head">'
         for name in measures:
             base, other = row[f"base_{name}"], row[f"other_{name}"]
@@ -211,7 +213,7 @@ def _glance(report: Report) -> Iterator[str]:
 def _labels(report: Report, row: dict[str, Any]) -> list[str]:
     keys = (column for column in report.columns if column.key)
     return [
-        f"{column_words(key.name.removesuffix('_id'))} {row[key.name]}" if key.unit is Unit.ID
+        f"{column_words(key.name)} {row[key.name]}" if key.unit is Unit.ID
         else amount(row[key.name], key.unit) if key.kind != "text" else str(row[key.name])
         for key in keys if row[key.name] is not None
     ]  # fmt: skip

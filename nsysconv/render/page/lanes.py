@@ -12,7 +12,6 @@ from itertools import groupby
 from typing import Any
 
 from nsysconv.names import escaped, shorten
-from nsysconv.render.page.colours import COLOURS
 from nsysconv.render.page.markup import WHOLE, data_element, escape
 from nsysconv.report import Report
 
@@ -107,7 +106,6 @@ class _Data:
             "kinds": [_KIND_WORDS.get(kind, kind) for kind in _KINDS],
             "ids": _KINDS,
             "gpu": len(_ON_GPU),
-            "colours": {name: COLOURS[name] for name in _CLASSES},
             "lanes": self._lane_names,
             "labels": {
                 "kind": [_KINDS.index(kind) for kind, _ in self._labels],
@@ -208,7 +206,6 @@ class _Data:
 
 _PLACE = ("pid", "device_id", "stream_id", "tid")
 _LANE = (*_PLACE, "kind")
-_CLASSES = ("computation", "communication", "memcpy", "memset", "migration")
 
 Columns = Mapping[str, Sequence[Any]]
 

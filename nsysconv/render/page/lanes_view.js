@@ -11,8 +11,8 @@ const lanes_view = (() => {
   function colour_of(label, data, paint) {
     const shade = SHADES[label.number % SHADES.length];
     if (label.kind < data.gpu) {
-      const of_class = label.class || (data.ids[label.kind] in data.colours ? data.ids[label.kind] : "computation");
-      const plain = paint.of(`--${data.colours[of_class]}`);
+      const kind = data.ids[label.kind], is_class = ["memcpy", "memset", "migration"].includes(kind);
+      const plain = paint.of_class(label.class || (is_class ? kind : "computation"));
       return label.kind ? plain : drawing.mix(plain, paint.bg, shade);
     }
     const kind = data.ids[label.kind];

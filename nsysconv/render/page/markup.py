@@ -1,29 +1,46 @@
 """Pieces of markup that all parts of the page are made of, and tables. Every text is escaped here.
 
-Tables are sorted and searched by the page's script, and are plain tables without it.
+Tables are sorted, searched, filtered and saved by the page's script, and are plain tables without it. A
+number has a unit of its own, in which it reads well; rows carry the exact ones where that lost digits.
 """
 
 from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from nsysconv.names import escaped, shorten, shorten_apart, shorten_kernel
 from nsysconv.render import display
 from nsysconv.render.display import DisplayColumn, informative_columns
-from nsysconv.report import ProfileRef, Report, Unit, human, scale_for
+from nsysconv.report import Report, Unit, human, scale_for
 
 LONGEST = 60
 """Names of more characters are shortened where they are read at a glance."""
+_UNBROKEN = 24
+"""Texts of more characters may be broken into lines in a table."""
 WHOLE = 4000
 """Names of more characters are nowhere in the page as a whole."""
 
-_SUFFIXES = ("_bytes_per_s", "_ns", "_bytes", "_pct")
+_SUFFIXES = ("_bytes_per_s", "_flop_per_s", "_ns", "_bytes", "_pct", "_id")
 _KERNEL_COLUMNS = frozenset({"name", "next_op", "top_name"})
-_ACRONYMS = frozenset({"api", "cpu", "gpu", "sm"})
+_WORDS = {
+    **{
+        word: word.upper()
+        for word in ("api", "cpu", "gpu", "sm", "pid", "tid", "utc", "flop", "mpi")
+    },
+    "device_id": "GPU",
+    "htod": "HtoD",
+    "dtoh": "DtoH",
+    "dur": "duration",
+    "est": "estimated",
+    "um": "unified memory",
+}
+"""Words of the page for parts of columns' names, or for a whole one."""
 
 
 def escape(words: object) -> str:
@@ -58,13 +75,17 @@ def shortened_apart(names: Iterable[str], longest: int, kernel: bool = True) -> 
 
 
 def column_words(column: str) -> str:
-    """Return a column's name in words, without its unit: `kernel time`, `API time`, `busy`."""
+    """Return a column's name in words, without its unit: `kernel time`, `API time`, `GPU`."""
+    if column.startswith("bucket_min_"):
+        return "bucket"
     if column.endswith("_sum_ns"):
         column = column.removesuffix("_sum_ns") + "_time"
-    for suffix in _SUFFIXES:
-        column = column.removesuffix(suffix)
-    words = column.split("_")
-    return " ".join(word.upper() if word in _ACRONYMS else word for word in words)
+    if column.endswith("bytes_sum"):
+        column = column.removesuffix("_sum")
+    elif column not in _WORDS:
+        for suffix in _SUFFIXES:
+            column = column.removesuffix(suffix)
+    return _WORDS.get(column) or " ".join(_WORDS.get(word, word) for word in column.split("_"))
 
 
 def compared_column(report: Report) -> str | None:
@@ -119,17 +140,41 @@ def rows(report: Report | None) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, row, strict=True))
 
 
-def row_place(row: dict[str, Any], profiles: Sequence[ProfileRef]) -> str:
-    """Return what a row is about: the profile where there are several, the rank, the device."""
-    words = []
-    if len(profiles) > 1:
+def places(report: Report) -> Callable[[Mapping[str, Any]], str]:
+    """Return what says what a row is about, such as `rank 3, GPU 0`.
+
+    Of several profiles it is the rank where each has one that no other has, else the profile's label.
+    """
+    by_rank = has_own_ranks(report)
+
+    def place(row: Mapping[str, Any]) -> str:
+        words = []
         rank, label = row.get("rank"), str(row.get("profile"))
-        words.append(label if rank is None or str(rank) in label else f"{label}, rank {rank}")
-    elif row.get("rank") is not None:
-        words.append(f"rank {row['rank']}")
-    if row.get("device_id") is not None:
-        words.append(f"device {row['device_id']}")
-    return ", ".join(words) or "GPU"
+        if len(report.profiles) > 1 and not by_rank:
+            words.append(label)
+            rank = None if str(rank) in label else rank
+        if rank is not None:
+            words.append(f"rank {rank}")
+        if row.get("device_id") is not None:
+            words.append(f"GPU {row['device_id']}")
+        return ", ".join(words) or "GPU"
+
+    return place
+
+
+def has_own_ranks(report: Report) -> bool:
+    """Return whether each row of a profile says its rank, and no two profiles have the same."""
+    labels_of: dict[Any, set[Any]] = {}
+    for row in rows(report):
+        if row.get("profile") is not None:
+            labels_of.setdefault(row.get("rank"), set()).add(row["profile"])
+    return None not in labels_of and all(len(labels) == 1 for labels in labels_of.values())
+
+
+def natural(words: str) -> list[tuple[int, str]]:
+    """Return a key for sorting by which numbers in words are in their order: `GPU 2`, `GPU 10`."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", words)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 _FEW = 8
@@ -137,40 +182,78 @@ _FEW = 8
 
 
 def report_table_html(report: Report) -> Iterator[str]:
-    """Yield the rows, and the sentences below them; columns that are not brief can be hidden."""
+    """Yield the rows, and the sentences below them; columns that are not brief can be hidden.
+
+    Heads are words; their `data-name` is the column's name, and `data-x` the place of its exact numbers
+    in each row's `data-v`.
+    """
     for said in report.said:
         yield from (f"<p>{escape(said.head)}</p>",) if said.head else ()
         yield f"<ul>{''.join(f'<li>{escape(line)}' for line in said.lines)}</ul>"
     if not report.in_rows:
         yield from (f"<p>{escape(line)}</p>" for line in display.sentences_below(report, ()))
         return
-    display_table = informative_columns(report)
+    shown_table = informative_columns(report, own_units=not report.is_printed)
     ident = f"t{anchor(report.name)[1:]}"
-    minor = [i for i, shown in enumerate(display_table.columns, 1) if not shown.column.brief]
-    long = any(len(cell) > len(short) for shown in display_table.columns
+    minor = [i for i, shown in enumerate(shown_table.columns, 1) if not shown.column.brief]
+    long = any(len(cell) > len(short) for shown in shown_table.columns
                for cell, short in _shortened(shown))  # fmt: skip
     if minor:
         places = ",".join(f":nth-child({i})" for i in minor)
         yield f"<style>#{ident}:not(.full) :is(td,th):is({places}){{display:none}}</style>"
     hint = ' data-more="1"' if minor or long else ""
     search = ' data-search="1"' if report.table is not None and report.table.num_rows > _FEW else ""
+    exact = {} if report.is_printed else _exact_values(report, shown_table.columns)
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(report.title)}">'
     yield f'<table id="{ident}" class="full"{hint}{search}><thead><tr>'
-    yield "".join(map(_header, display_table.columns))
+    yield from _headers(report, shown_table.columns, list(exact))
     yield "</tr></thead><tbody>"
-    columns = [list(map(_cell, _shortened(s), [s] * len(s.cells))) for s in display_table.columns]
-    for cells in zip(*columns, strict=True):
-        yield f"<tr>{''.join(cells)}"
+    columns = [list(map(_cell, _shortened(s), [s] * len(s.cells))) for s in shown_table.columns]
+    values = zip(*exact.values(), strict=True) if exact else repeat(())
+    for cells, numbers in zip(zip(*columns, strict=True), values, strict=False):
+        yield f"<tr{_exact_attribute(numbers)}>{''.join(cells)}"
     yield "</table></div>"
-    for line in display.sentences_below(report, display_table.unrecorded):
+    for line in display.sentences_below(report, shown_table.unrecorded):
         yield f'<p class="quiet">{escape(line)}</p>'
 
 
-def _header(shown: DisplayColumn) -> str:
-    kind = "" if shown.right else ' class="t"'
-    unit = f" <small>{escape(shown.unit)}</small>" if shown.unit else ""
-    words = escape(shown.name).replace("_", "_<wbr>")
-    return f'<th scope="col"{kind} title="{escape(shown.column.doc)}">{words}{unit}</th>'
+def _exact_values(report: Report, columns: Sequence[DisplayColumn]) -> dict[str, list[str]]:
+    # By name the columns of numbers of which what is shown is rounded, or in another unit.
+    values_of = dict(zip((c.name for c in report.columns), report.by_column(), strict=True))
+    found = {}
+    for shown in columns:
+        if shown.right:
+            exact = ["" if value is None else str(value) for value in values_of[shown.column.name]]
+            if any(cell.replace(",", "") != (text or display.NULL)
+                   for cell, text in zip(shown.cells, exact, strict=True)):  # fmt: skip
+                found[shown.column.name] = exact
+    return found
+
+
+def _exact_attribute(numbers: Sequence[str]) -> str:
+    # What sorting, filters, and CSV of the page's script take in place of what is shown.
+    return f' data-v="{",".join(numbers)}"' if numbers else ""
+
+
+def _headers(
+    report: Report, columns: Sequence[DisplayColumn], exact: Sequence[str]
+) -> Iterator[str]:
+    headers = dict(
+        zip((c.name for c in report.columns), display.column_headers(report), strict=True)
+    )
+    words = [s.name if report.is_printed else column_words(s.column.name) for s in columns]
+    texts = list(zip(words, (shown.unit for shown in columns), strict=True))
+    for shown, (text, unit) in zip(columns, texts, strict=True):
+        name, doc = headers[shown.column.name], shown.column.doc
+        if texts.count((text, unit)) > 1:
+            text = shown.column.name.replace("_", " ")
+        kind = "" if shown.right else ' class="t"'
+        place = f' data-x="{exact.index(name)}"' if name in exact else ""
+        small = f" <small>{escape(unit)}</small>" if unit else ""
+        yield (
+            f'<th scope="col"{kind} data-name="{escape(name)}"{place} '
+            f'title="{escape(f"{name}: {doc}" if doc else name)}">{escape(text)}{small}</th>'
+        )
 
 
 def _shortened(shown: DisplayColumn) -> list[tuple[str, str]]:
@@ -184,8 +267,8 @@ def _shortened(shown: DisplayColumn) -> list[tuple[str, str]]:
 def _cell(cell: tuple[str, str], shown: DisplayColumn) -> str:
     full, short = cell
     if shown.right:
-        return f"<td>{escape(full)}"
+        return f"<td>{escape(full.rstrip())}"
     if full == short:
-        return f'<td class="t">{escape(full)}'
+        return f'<td class="t{" w" if len(full) > _UNBROKEN else ""}">{escape(full)}'
     spans = f'<span class="s">{escape(short)}</span><span class="l">{escape(full)}</span>'
-    return f'<td class="t">{spans}'
+    return f'<td class="t w">{spans}'
