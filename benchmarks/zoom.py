@@ -11,6 +11,7 @@ import random
 import shutil
 import statistics
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -20,17 +21,26 @@ STEPS = 80
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 
-def walk(page: object, seed: int) -> list[int]:
-    """Zoom and move about as a reader does, and return how many rectangles each step drew."""
-    chance, drawn = random.Random(seed), []
-    keys = ["w"] * 5 + ["a", "d", "w", "s", "0", "n", "f"]
-    page.locator("#lanes-canvas").focus()
-    for _ in range(STEPS):
-        page.evaluate("performance.mark('step')")
-        page.keyboard.press(chance.choice(keys))
-        page.wait_for_timeout(60)
-        drawn.append(int(page.locator("#lanes-canvas").get_attribute("data-drawn")))
-    return drawn
+# In the page, so that nothing else runs in it.
+WALK = """async (keys) => {
+  const canvas = document.getElementById("lanes-canvas"), drawn = [];
+  const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+  canvas.focus();
+  for (const key of keys) {
+    performance.mark("step");
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
+    await wait(80);
+    drawn.push(+canvas.dataset.drawn);
+  }
+  performance.mark("step");
+  return drawn;
+}"""
+
+
+def keys(seed: int) -> list[str]:
+    """Return keys by which a reader zooms and moves about."""
+    chance = random.Random(seed)
+    return [chance.choice(["w"] * 5 + ["a", "d", "w", "s", "0", "n", "f"]) for _ in range(STEPS)]
 
 
 def step_times(trace: list[dict]) -> list[float]:
@@ -39,9 +49,8 @@ def step_times(trace: list[dict]) -> list[float]:
     (main,) = {(e["pid"], e["tid"]) for e in trace if e.get("name") == "step"}
     tasks = [(e["ts"], e["dur"]) for e in trace if e.get("name") == "ThreadControllerImpl::RunTask"
              and (e["pid"], e["tid"]) == main and "dur" in e]  # fmt: skip
-    ends = [*marks[1:], marks[-1] + 60_000]
-    return [sum(dur for ts, dur in tasks if low < ts < high) / 1000
-            for low, high in zip(marks, ends, strict=True)]  # fmt: skip
+    return [sum(dur for ts, dur in tasks if low - 1000 < ts < high - 1000) / 1000
+            for low, high in pairwise(marks)]  # fmt: skip
 
 
 def main() -> None:
@@ -59,7 +68,7 @@ def main() -> None:
         path = Path(folder) / "trace.json"
         browser.start_tracing(page=page, path=path, categories=["toplevel", "blink.user_timing",
                                                                 "devtools.timeline"])  # fmt: skip
-        drawn = walk(page, asked.seed)
+        drawn = page.evaluate(WALK, keys(asked.seed))
         browser.stop_tracing()
         times = step_times(msgspec.json.decode(path.read_bytes())["traceEvents"])
         browser.close()

@@ -108,7 +108,13 @@ const lanes_view = (() => {
       }
       const colour = marked && marked !== label ? label.faint : label.colour;
       if (!boxes.has(colour)) boxes.set(colour, []);
-      boxes.get(colour).push(left, y + ROW - 2 - tall, Math.max(right - left, 1), tall);
+      const all = boxes.get(colour), top = y + ROW - 2 - tall, n = all.length;
+      // What looks like a part of the box before it is drawn as one.
+      if (n && all[n - 4] + all[n - 2] === left && all[n - 3] === top && all[n - 1] === tall && right - left < 3) {
+        all[n - 2] = right - all[n - 4];
+        return;
+      }
+      all.push(left, top, Math.max(right - left, 1), tall);
       drawn++;
     };
     ruler(pen, paint, view, x_of);
