@@ -21,7 +21,7 @@ from nsysconv.report import Report, Unit, human, scale_for
 
 LONGEST = 60
 """Names of more characters are shortened where they are read at a glance."""
-_UNBROKEN = 24
+_UNBROKEN = 32
 """Texts of more characters may be broken into lines in a table."""
 WHOLE = 4000
 """Names of more characters are nowhere in the page as a whole."""
