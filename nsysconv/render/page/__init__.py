@@ -6,12 +6,13 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import resources
 
 from nsysconv.notes import Note, Severity
 from nsysconv.render import display
 from nsysconv.render.page import charts, first_screen, lanes
+from nsysconv.render.page.addresses import Addresses
 from nsysconv.render.page.first_screen import base_name, is_change
 from nsysconv.render.page.markup import amount, anchor, escape, report_table_html, rows
 from nsysconv.report import ProfileRef, Report, Unit, utc
@@ -68,6 +69,15 @@ _MOST_UNFOLDED = 3
 Numbers = Mapping[Note, tuple[int, str]]
 """The notes of the page: the number of each, and its text."""
 
+
+@dataclass(frozen=True)
+class _Page:
+    """What all parts of the page refer to: the notes by number, and where the time line has what."""
+
+    numbers: Numbers
+    addresses: Addresses
+
+
 _TIME_LINE = "timeline_events"
 """The report whose anchor the time line bears."""
 
@@ -78,6 +88,7 @@ _ANSWER = _LAST_SECTIONS["The answer in numbers"]
 def document(reports: Sequence[Report]) -> Iterator[str]:
     """Yield the page, line by line."""
     numbers = _numbered(reports)
+    page = _Page(numbers, Addresses({base_name(report.name): report for report in reports}))
     script = "\n".join(_asset(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = _sections(reports)
@@ -102,13 +113,13 @@ def document(reports: Sequence[Report]) -> Iterator[str]:
         inner = "".join(f'<a href="#{ident}">{escape(words)}</a>' for ident, words in links)
         yield f'<nav aria-label="Sections">{inner}</nav>'
     yield '<main id="main">'
-    yield from _first_screen(reports, sections, numbers)
+    yield from _first_screen(reports, sections, page)
     has_answer = any(is_change(r) or base_name(r.name) in _ANSWER for r in reports)
     is_folded = has_answer and len(sections) > _MOST_UNFOLDED
     for name, members in sections.items():
         shown = map(_with_tensor_cores, members) if "Operators" in sections else members
         fold = is_folded and name not in _UNFOLDED
-        content = _section(name, list(shown), numbers)
+        content = _section(name, list(shown), page)
         yield from _folded(_id(name), name, content, fold, _inside(name, members))
     if numbers:
         yield from _folded("s-notes", "Notes", _notes(numbers), is_folded)
@@ -161,7 +172,7 @@ def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
 
 
 def _first_screen(
-    reports: Sequence[Report], sections: Mapping[str, Sequence[Report]], numbers: Numbers
+    reports: Sequence[Report], sections: Mapping[str, Sequence[Report]], page: _Page
 ) -> Iterator[str]:
     by_name = {base_name(report.name): report for report in reports}
     yield '<section id="answer"><h2 class="hidden">The answer</h2>'
@@ -172,10 +183,10 @@ def _first_screen(
                  if r.row_count or name != _RULES]  # fmt: skip
         # Of several that differ in options only, the first.
         anchors = {base_name(report.name): anchor(report.name) for report in reversed(shown)}
-        yield from first_screen.profile_screen(by_name, anchors)
-    doubts = [note for note in numbers if note.severity is not Severity.INFO]
+        yield from first_screen.profile_screen(by_name, anchors, page.addresses)
+    doubts = [note for note in page.numbers if note.severity is not Severity.INFO]
     if doubts:
-        yield f'<p class="quiet">Notes: {_links(doubts, numbers)}.</p>'
+        yield f'<p class="quiet">Notes: {_links(doubts, page.numbers)}.</p>'
     yield "</section>"
 
 
@@ -218,7 +229,7 @@ def _inside(name: str, members: Sequence[Report]) -> str:
     return " · ".join(title for title in titles if title and title != name)
 
 
-def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator[str]:
+def _section(name: str, members: Sequence[Report], page: _Page) -> Iterator[str]:
     # A rule without rows is a line: what it says.
     without = [report for report in members if name == _RULES and not report.row_count]
     each_title = [report.title for report in members]
@@ -233,7 +244,7 @@ def _section(name: str, members: Sequence[Report], numbers: Numbers) -> Iterator
             heading = "" if report.title == name else escape(report.title)
             if each_title.count(report.title) > 1 and ":" in report.name:
                 heading += f" <code>{escape(report.name)}</code>"
-            yield from _report(report, heading, numbers)
+            yield from _report(report, heading, page)
     if without:
         lines = "".join(f"<li>{line}" for report in without for line in _nothing_found(report))
         yield f'<ul class="quiet">{lines}</ul>'
@@ -253,7 +264,7 @@ def _with_tensor_cores(report: Report) -> Report:
     return replace(report, columns=columns)
 
 
-def _report(report: Report, heading: str, numbers: Numbers) -> Iterator[str]:
+def _report(report: Report, heading: str, page: _Page) -> Iterator[str]:
     yield f'<article id="{anchor(report.name)}">'
     if heading:
         yield f"<h3>{heading}</h3>"
@@ -269,11 +280,12 @@ def _report(report: Report, heading: str, numbers: Numbers) -> Iterator[str]:
     shut = is_strip or base_name(report.name) in _ANSWER
     if shut:
         yield "<details><summary>The numbers</summary>"
-    yield from report_table_html(report)
+    name = base_name(report.name)
+    yield from report_table_html(report, lambda row: page.addresses.of(name, row))
     if shut:
         yield "</details>"
     if report.notes:
-        yield f'<p class="quiet">Notes: {_links(report.notes, numbers)}.</p>'
+        yield f'<p class="quiet">Notes: {_links(report.notes, page.numbers)}.</p>'
     yield "</article>"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from nsysconv.render.page.addresses import Addresses
 from nsysconv.render.page.markup import amount, escape, rows
 from nsysconv.report import Report, Unit
 
@@ -13,7 +14,10 @@ _NOTED = ("rules-ignored", "rules-cannot-look")
 
 
 def findings_list(
-    findings: Report, anchors: Mapping[str, str], place: Callable[[Mapping[str, Any]], str] | None
+    findings: Report,
+    anchors: Mapping[str, str],
+    addresses: Addresses,
+    place: Callable[[Mapping[str, Any]], str] | None,
 ) -> Iterator[str]:
     """Yield the findings as an ordered list.
 
@@ -31,7 +35,7 @@ def findings_list(
     if large:
         yield '<ol class="find">'
         for row in large:
-            yield from _item(row, anchors, place)
+            yield from _item(row, anchors, addresses, place)
         yield "</ol>"
     elif not small:
         yield "<p>Of the rules that can look none found anything.</p>"
@@ -51,6 +55,7 @@ def _is_small(row: Mapping[str, Any]) -> bool:
 def _item(
     row: dict[str, Any],
     anchors: Mapping[str, str],
+    addresses: Addresses,
     place: Callable[[Mapping[str, Any]], str] | None,
 ) -> Iterator[str]:
     yield f"<li><b>{escape(row['rule'])}</b>"
@@ -64,7 +69,9 @@ def _item(
         count = f"; on {row['device_count']:,} GPUs" if row["device_count"] > 1 else ""
         yield f' <span class="quiet">{escape(where)}{count}</span>'
     yield f'<p>{escape(row["finding"])}</p><p class="quiet">{escape(row["advice"])} '
-    yield f"{_where_to_look(row, anchors)}</p>"
+    address = addresses.of("findings", row)
+    shown = f' · <a href="#{escape(address)}">show it in the time line</a>' if address else ""
+    yield f"{_where_to_look(row, anchors)}{shown}</p>"
 
 
 def _where_to_look(row: Mapping[str, Any], anchors: Mapping[str, str]) -> str:

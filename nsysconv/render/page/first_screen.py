@@ -15,6 +15,7 @@ from nsysconv.render.page.account import (
     idle_totals,
     idle_words,
 )
+from nsysconv.render.page.addresses import Addresses
 from nsysconv.render.page.findings import findings_list
 from nsysconv.render.page.markup import (
     amount,
@@ -34,7 +35,9 @@ Reports = Mapping[str, Report]
 """The reports of the page by name, without options."""
 
 
-def profile_screen(reports: Reports, anchors: Mapping[str, str]) -> Iterator[str]:
+def profile_screen(
+    reports: Reports, anchors: Mapping[str, str], addresses: Addresses
+) -> Iterator[str]:
     """Yield the first screen of a profile, or of several; `anchors` are those of reports by name."""
     summary, findings = reports.get("summary"), reports.get("findings")
     devices = [] if summary is None else devices_of(summary)
@@ -42,7 +45,8 @@ def profile_screen(reports: Reports, anchors: Mapping[str, str]) -> Iterator[str
         yield from account_figures(summary)
     if findings is not None:
         place = places(findings if summary is None else summary)
-        yield from findings_list(findings, anchors, place if len(devices) > 1 else None)
+        shown_place = place if len(devices) > 1 else None
+        yield from findings_list(findings, anchors, addresses, shown_place)
     sentences = [
         *(() if summary is None else account_sentences(summary)),
         *_idle(reports, devices),

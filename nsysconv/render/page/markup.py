@@ -181,11 +181,13 @@ _FEW = 8
 """Tables of at most this number of rows have no search field."""
 
 
-def report_table_html(report: Report) -> Iterator[str]:
+def report_table_html(
+    report: Report, address: Callable[[Mapping[str, Any]], str | None] | None = None
+) -> Iterator[str]:
     """Yield the rows, and the sentences below them; columns that are not brief can be hidden.
 
     Heads are words; their `data-name` is the column's name, and `data-x` the place of its exact numbers
-    in each row's `data-v`.
+    in each row's `data-v`. A row's `data-to` is its `address`, to which the script makes a link.
     """
     for said in report.said:
         yield from (f"<p>{escape(said.head)}</p>",) if said.head else ()
@@ -205,16 +207,24 @@ def report_table_html(report: Report) -> Iterator[str]:
     search = ' data-search="1"' if report.table is not None and report.table.num_rows > _FEW else ""
     exact = {} if report.is_printed else _exact_values(report, shown_table.columns)
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(report.title)}">'
-    yield f'<table id="{ident}" class="full"{hint}{search}><thead><tr>'
+    table_rows = report if report.uncut is None else replace(report, uncut=None)
+    to = [_leads_to(address and address(row)) for row in rows(table_rows)]
+    first = next((i for i, shown in enumerate(shown_table.columns) if shown.column.brief), 0)
+    link = f' data-link="{first}"' if any(to) else ""
+    yield f'<table id="{ident}" class="full"{hint}{search}{link}><thead><tr>'
     yield from _headers(report, shown_table.columns, list(exact))
     yield "</tr></thead><tbody>"
     columns = [list(map(_cell, _shortened(s), [s] * len(s.cells))) for s in shown_table.columns]
     values = zip(*exact.values(), strict=True) if exact else repeat(())
-    for cells, numbers in zip(zip(*columns, strict=True), values, strict=False):
-        yield f"<tr{_exact_attribute(numbers)}>{''.join(cells)}"
+    for cells, numbers, leads in zip(zip(*columns, strict=True), values, to, strict=False):
+        yield f"<tr{_exact_attribute(numbers)}{leads}>{''.join(cells)}"
     yield "</table></div>"
     for line in display.sentences_below(report, shown_table.unrecorded):
         yield f'<p class="quiet">{escape(line)}</p>'
+
+
+def _leads_to(address: str | None) -> str:
+    return f' data-to="{escape(address)}"' if address else ""
 
 
 def _exact_values(report: Report, columns: Sequence[DisplayColumn]) -> dict[str, list[str]]:

@@ -162,6 +162,17 @@
       say_taken("saved");
     }
 
+    // -- where its rows are in the time line
+
+    if (table.dataset.link) {
+      for (const row of rows) {
+        if (!row.dataset.to) continue;
+        const link = element("a", { href: `#${row.dataset.to}`, className: "to", title: "show it in the time line" });
+        link.setAttribute("aria-label", "show it in the time line");
+        row.cells[table.dataset.link].append(link);
+      }
+    }
+
     // -- what people see of it
 
     function button(text, act, words = text) {

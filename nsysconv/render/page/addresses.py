@@ -1,0 +1,54 @@
+"""Addresses: where in the time line a row of a report is, for links that the page's script follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nsysconv.render.page.markup import rows
+from nsysconv.report import Report
+
+_KIND_OF = {
+    "kernels": "kernel",
+    "operator_kernels": "kernel",
+    "operators": "operator",
+    "ranges": "range",
+    "api_vs_kernel": "api_call",
+    "launch_stats": "api_call",
+    "kernel_categories": "kernel",
+}
+"""Of reports by name whose rows have the name of events, the kind of these."""
+
+
+class Addresses:
+    """The events that a page knows: single ones, and the longest of each kind and name."""
+
+    def __init__(self, reports: Mapping[str, Report]) -> None:
+        """Take the reports of a page, by name without options."""
+        self._is_drawn = "timeline_tiles" in reports or "timeline_events" in reports
+        self._known: set[str] = set()
+        self._longest: dict[tuple[str, str], tuple[int, str]] = {}
+        for row in rows(reports.get("timeline_events")):
+            self._known.add(f"{row['kind']}:{row['id']}")
+        for row in rows(reports.get("event_durations")):
+            key, event = (row["kind"], row["name"]), f"{row['kind']}:{row['max_id']}"
+            self._known.add(event)
+            self._longest[key] = max(self._longest.get(key, (-1, "")), (row["max_ns"], event))
+
+    def of(self, report: str, row: Mapping[str, Any]) -> str | None:
+        """Return the address of what a row of a report is about, without `#`; None: the page has none.
+
+        It is an event, the longest of a row about many, or a time with what is around it.
+        """
+        if not self._is_drawn:
+            return None
+        event = row.get("event")
+        parts = [f"event={event}"] if event in self._known else []
+        start, dur = row.get("start_ns"), row.get("dur_ns")
+        if start is not None and dur is not None:
+            room = max(dur // 4, 10)
+            parts.insert(0, f"time={start - room}:{start + dur + room}")
+        kind = row.get("activity") if report == "idle_host" else _KIND_OF.get(report)
+        if not parts and (kind, row.get("name")) in self._longest:
+            parts = [f"event={self._longest[kind, row['name']][1]}"]  # type: ignore[index]
+        return "&".join(parts) or None
