@@ -150,7 +150,7 @@ def _whence(row: Row) -> Iterator[str]:
     if row["range"] is not None:
         path = escaped(row["path"])
         yield f"{_INDENT}in {row['range']} {_short(row['range'], path, _LONG_NAME)}"
-    if row["step"] is not None:
+    if row["step"] not in (None, row["name"]):
         yield f"{_INDENT}in the step {_short('', escaped(row['step']), _LONG_NAME)}"
     if row["kind"] == "api_call" and row["latency_ns"] is not None:
         yield f"{_INDENT}what it launched{_latency(row, '')}"
