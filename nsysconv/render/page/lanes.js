@@ -169,7 +169,7 @@
       const words = `${count.toLocaleString("en")} of ${duration(bucket)} to ${duration(Math.max(bucket * 2, 1))}`;
       said.push(words + (is_own ? " (as this one)" : ""));
       const bar = element("i", { title: words, className: is_own ? "own" : "" });
-      bar.style.height = `${Math.max(100 * count / most, count ? 4 : 0)}%`;
+      bar.style.height = `${Math.max(100 * count / most, count ? 8 : 0)}%`;
       bars.append(bar);
     }
     bars.setAttribute("aria-label", `By length: ${said.join("; ")}`);

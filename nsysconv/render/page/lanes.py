@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from nsysconv.codes import TIME_CLASSES
 from nsysconv.names import escaped, shorten
 from nsysconv.render.page.markup import WHOLE, data_element, escape
 from nsysconv.report import Report
@@ -27,6 +28,11 @@ _KIND_WORDS = {
     "graph_launch": "graph launch",
     "api_call": "API call",
 }
+_LEGEND = (
+    *((name, TIME_CLASSES[name]) for name in ("computation", "communication", "memcpy", "memset")),
+    ("migration", TIME_CLASSES["migration"]),
+    ("on-cpu", "on the CPU: calls, operators and ranges"),
+)
 _BUTTONS = (("−", "zoom out"), ("+", "zoom in"), ("←", "earlier"), ("→", "later"), ("0", "all"))
 _KEYS = (
     ("W S, + −, wheel with Ctrl", "zoom"),
@@ -62,7 +68,8 @@ def time_line(reports: Mapping[str, Report]) -> Iterator[str]:
     yield '<canvas id="lanes-canvas" tabindex="0" role="application" '
     yield 'aria-label="time line of GPU operations by stream and of CPU events by thread" '
     yield 'aria-describedby="lanes-keys"></canvas></div></div>'
-    yield '<p class="quiet" id="lanes-limit"></p>'
+    keys = "".join(f'<li><i class="k {name}"></i>{escape(words)}' for name, words in _LEGEND)
+    yield f'<ul class="legend">{keys}</ul><p class="quiet" id="lanes-limit"></p>'
     yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N.</p></div>'
     keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
     yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'

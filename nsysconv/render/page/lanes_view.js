@@ -6,7 +6,7 @@ const lanes_view = (() => {
   const { duration } = drawing, { holds, tiles_between, events_between } = lanes_data;
 
   // A class of the account has one colour; kernels of one class are told apart by their shade. On the CPU
-  // calls are grey, ranges and operators quiet.
+  // all is grey: calls the darkest, then operators, then ranges.
   const SHADES = [1, 0.82, 0.66];
   function colour_of(label, data, paint) {
     const shade = SHADES[label.number % SHADES.length];
@@ -16,8 +16,8 @@ const lanes_view = (() => {
       return label.kind ? plain : drawing.mix(plain, paint.bg, shade);
     }
     const kind = data.ids[label.kind];
-    if (kind === "api_call") return drawing.mix(paint.of("--s7"), paint.bg, shade);
-    return drawing.mix(paint.quiet, paint.bg, kind === "range" ? 0.3 + shade / 6 : 0.5 + shade / 6);
+    if (kind === "api_call") return drawing.mix(paint.quiet, paint.bg, 0.35 + shade / 6);
+    return drawing.mix(paint.quiet, paint.bg, (kind === "range" ? 0.1 : 0.24) + shade / 6);
   }
 
   // Where lanes lie, one below the other; returns the height of all.
@@ -139,7 +139,7 @@ const lanes_view = (() => {
       for (const event of events) {
         const left = even(x_of(event.start)), right = even(x_of(event.end));
         put(event.label, left, y, right - (right - left > 3 ? 0.5 : 0), ROW - 2);
-        names.push([event.text, left, y, right - left - 2]);
+        names.push(Object.assign([event.text, left, y, right - left - 2], { label: event.label }));
       }
     }
     for (const [colour, all] of boxes) {
@@ -147,8 +147,12 @@ const lanes_view = (() => {
       for (let i = 0; i < all.length; i += 4) pen.fillRect(all[i], all[i + 1], all[i + 2], all[i + 3]);
     }
     pen.font = "11px system-ui, sans-serif";
-    pen.fillStyle = paint.bg;
-    for (const [text, left, y, room] of names) if (room > LEGIBLE) drawing.write(pen, text, left, y, room, ROW);
+    for (const each of names) {
+      const [text, left, y, room] = each, is_quiet = each.label.kind >= data.gpu || (marked && marked !== each.label);
+      if (room <= LEGIBLE) continue;
+      pen.fillStyle = is_quiet ? paint.fg : paint.bg;
+      drawing.write(pen, text, left, y, room, ROW);
+    }
     if (view.chosen) outline(pen, paint, view, data, x_of);
     if (view.measured) measure(pen, paint, view, x_of);
     return { drawn, is_coarse };
