@@ -208,11 +208,9 @@ class _Device:
     @classmethod
     def of(cls, timeline: Timeline, device: int) -> _Device:
         ops = timeline.ops_on(device)
-        talks = communicates(timeline)
-        if ops is not timeline.ops:
-            talks = talks[timeline.places_on(device)]
-        place = _CLASS_OF_KIND.take(ops.kind)
-        place[talks] = _COMMUNICATION
+        place = operation_classes(
+            timeline, None if ops is timeline.ops else timeline.places_on(device)
+        )
         group, kinds = _named(timeline, ops, place)
         span, idle = window(timeline, device, ops), _gaps_by_device(timeline).get(device)
         return cls(device, ops, place, group, kinds, span, idle)
@@ -325,6 +323,16 @@ def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
     place, ids = kernel_name_ids(timeline)
     texts = timeline.profile.names(ids)
     return place, [texts[i] for i in ids.tolist()]
+
+
+def operation_classes(timeline: Timeline, places: Array | None = None) -> Array:
+    """Return per operation (at these places; None: each) the place of its class in OPERATION_CLASSES."""
+    kind, talks = timeline.ops.kind, communicates(timeline)
+    if places is not None:
+        kind, talks = kind[places], talks[places]
+    result: Array = _CLASS_OF_KIND.take(kind)
+    result[talks] = _COMMUNICATION
+    return result
 
 
 def op_name(timeline: Timeline, place: int) -> str:

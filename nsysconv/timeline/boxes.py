@@ -1,0 +1,67 @@
+"""Operations as boxes, few enough to be drawn; and when one of two is busy and the other is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv.timeline.arrays import Array, Columns, counts, distinct
+from nsysconv.timeline.intervals import Segments, Union, grouped_measure
+
+
+@dataclass(frozen=True)
+class Boxes(Columns):
+    """Boxes by their starts, each of one interval, or of `count` short ones that lie close together.
+
+    A box is from the first start to the last end; of that time `busy` is the union of its intervals.
+    `longest` is the index of the longest of them.
+    """
+
+    start: Array
+    end: Array
+    busy: Array
+    count: Array
+    longest: Array
+
+
+def boxes(start: Array, end: Array, most: int) -> Boxes:
+    """Return intervals, given by their starts, as `most` boxes at most (1 or more).
+
+    If they are too many, those shorter than a grain that begin in the same grain of time, one after the
+    other, are one box; the grain is as small as that allows, to a factor of 2.
+    """
+    group = np.arange(len(start))
+    if len(group) > most:
+        length = int(end.max() - start[0])
+        grain = max(length // (8 * most), 1)
+        while (group := _grouped(start, end, grain))[-1] >= most:
+            grain *= 2
+    count = int(group[-1]) + 1 if len(group) else 0
+    first = np.searchsorted(group, np.arange(count))
+    longest = np.lexsort((start - end, group))[first]
+    last_end = np.maximum.reduceat(end, first) if count else end
+    busy = grouped_measure(start, end, group, count)
+    return Boxes(start[first], last_end, busy, counts(group, count), longest)
+
+
+def _grouped(start: Array, end: Array, grain: int) -> Array:
+    # The number of each interval's box, from 0.
+    cell = (start - start[0]) // grain
+    short = end - start < grain
+    joins = short[1:] & short[:-1] & (cell[1:] == cell[:-1])
+    return np.cumsum(np.append(False, ~joins))
+
+
+ONE, OTHER = 0, 1
+"""Labels of `busy_alone`."""
+
+
+def busy_alone(one: Union, other: Union) -> Segments:
+    """Return when just one of two unions covers the time, labelled ONE or OTHER."""
+    edges = distinct(np.concatenate((one.starts, one.ends, other.starts, other.ends)))
+    low, high = edges[:-1], edges[1:]
+    in_one, in_other = (each.covered(low, high) > 0 for each in (one, other))
+    alone = in_one != in_other
+    labels = np.where(in_one[alone], ONE, OTHER)
+    return Segments(low[alone], high[alone], labels)
