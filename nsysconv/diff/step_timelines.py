@@ -24,6 +24,9 @@ WINDOW = "window"
 """The pair of both windows, where a side has no steps."""
 
 SIDES = "base", "other"
+WHOLE = "whole"
+"""The kind of the step itself, or of the window."""
+
 ALONE = "alone"
 """The kind of the times in which one side is busy and the other is not."""
 
@@ -41,7 +44,12 @@ COLUMNS = (
         "steps, and it is all from the first GPU operation to the last.",
         key=True,
     ),
-    Column("lane", Unit.ID, "Number of the lane, from 1: the same on both sides.", key=True),
+    Column(
+        "lane",
+        Unit.ID,
+        "Number of the lane, from 1: the same on both sides; 0: the step itself.",
+        key=True,
+    ),
     Column("side", Unit.TEXT, "base or other.", key=True, words=True),
     Column("device_id", Unit.ID, "The device, as its side numbers it.", key=True),
     Column("stream_id", Unit.ID, "The stream; null: all of the device.", key=True),
@@ -49,7 +57,7 @@ COLUMNS = (
         "kind",
         Unit.TEXT,
         f"Class of the operation: {', '.join(OPERATION_CLASSES)}; {ALONE}: a time in which the lane is "
-        "busy on this side only.",
+        f"busy on this side only; {WHOLE}: the step, or the window.",
         key=True,
         words=True,
     ),
@@ -57,7 +65,9 @@ COLUMNS = (
     Column("dur_ns", Unit.NS, "To the end of it, or of the last of several; inside the step."),
     Column("busy_ns", Unit.NS, "How long of that any of them runs.", adds=True, brief=False),
     Column("count", Unit.COUNT, "How many: short ones that are close together are one row."),
-    Column("name", Unit.TEXT, "Name of the operation, of several that of the longest."),
+    Column(
+        "name", Unit.TEXT, "Name of the operation, of several that of the longest; of the step."
+    ),
 )
 
 
@@ -68,6 +78,7 @@ class _Extent:
     pid: int | None
     start: int
     end: int
+    name: str | None = None
 
     def places(self) -> Array:
         # Operations that intersect it, by their starts.
@@ -88,8 +99,8 @@ class _Extent:
 
 @dataclass(frozen=True)
 class _Row:
-    # Intervals of one side of a lane, from the start of the step; `places` in the time line's operations,
-    # None: times in which the side is busy alone.
+    # Intervals of one side of a lane, from the start of the step: operations, whose `places` in the time
+    # line and classes are given, else `kind` says what.
     pair: str
     lane: int
     side: int
@@ -97,8 +108,10 @@ class _Row:
     stream: int | None
     start: Array
     end: Array
-    places: Array | None
-    classes: Array
+    places: Array | None = None
+    classes: Array | None = None
+    kind: str = ""
+    name: str | None = None
 
 
 def step_timelines_report(
@@ -112,8 +125,8 @@ def step_timelines_report(
     notes = [*_notes(pairs, base, other), *pairs.notes]
     rows: list[_Row] = []
     for name, extents in _extents(base, other, pairs):
-        lanes = list(_lanes(extents, notes))
-        for number, lane in enumerate(lanes, 1):
+        rows += _whole_rows(name, extents)
+        for number, lane in enumerate(_lanes(extents, notes), 1):
             rows += _lane_rows(name, number, lane)
     drawn = _drawn(rows)
     merged = sum(int((each.count > 1).sum()) for each in drawn)
@@ -143,7 +156,7 @@ def _notes(pairs: StepPairs, base: Timeline, other: Timeline) -> Iterator[Note]:
     else:
         why = "no step has a partner"
     text = f"aligned by the start of each window, the first GPU operation: {why}"
-    yield Note("windows-aligned", Severity.APPROXIMATED, text)
+    yield Note("steps-not-aligned", Severity.APPROXIMATED, text)
 
 
 def _extents(
@@ -161,7 +174,7 @@ def _extents(
 
 
 def _of_step(timeline: Timeline, step: Step) -> _Extent:
-    return _Extent(timeline, step.pid, step.start, step.end)
+    return _Extent(timeline, step.pid, step.start, step.end, step.name)
 
 
 def _window(timeline: Timeline) -> _Extent | None:
@@ -227,6 +240,12 @@ def _matched(base: Sequence[int], other: Sequence[int]) -> list[tuple[int | None
     return sorted(pairs, key=lambda pair: min(each for each in pair if each is not None))
 
 
+def _whole_rows(pair: str, extents: tuple[_Extent, _Extent]) -> Iterator[_Row]:
+    for side, each in enumerate(extents):
+        start, end = np.array([0]), np.array([each.end - each.start])
+        yield _Row(pair, 0, side, None, None, start, end, kind=WHOLE, name=each.name)
+
+
 def _lane_rows(pair: str, number: int, lane: _Lane) -> Iterator[_Row]:
     times = []
     for side, (extent, places) in enumerate(zip(lane.extents, lane.places, strict=True)):
@@ -242,9 +261,8 @@ def _lane_rows(pair: str, number: int, lane: _Lane) -> Iterator[_Row]:
     alone = busy_alone(*(union(start, end) for start, end in times))
     for side in range(len(SIDES)):
         mine = alone.take(alone.labels == side)
-        # Where a side has no such device or stream, the other's place says which lane it is.
         where = pair, number, side, lane.devices[side], lane.streams[side]
-        yield _Row(*where, mine.starts, mine.ends, None, mine.labels)
+        yield _Row(*where, mine.starts, mine.ends, kind=ALONE)
 
 
 def _drawn(rows: Sequence[_Row]) -> list[Boxes]:
@@ -264,9 +282,9 @@ def _cells(
     cells: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
     for row, mine in zip(rows, drawn, strict=True):
         count = len(mine)
-        if row.places is None:
-            kinds: list[str] = [ALONE] * count
-            names: list[str | None] = [None] * count
+        if row.places is None or row.classes is None:
+            kinds: list[str] = [row.kind] * count
+            names: list[str | None] = [row.name] * count
         else:
             kinds = [OPERATION_CLASSES[i] for i in row.classes[mine.longest].tolist()]
             places = row.places[mine.longest].tolist()

@@ -42,8 +42,8 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Union:
-    # The tree of both sides: `widths` are the measures that a box may be as wide as, `per` is what a side's
-    # sums are multiplied by, `recorded` the measures that it has.
+    # The tree of both sides: `widths` are the measures that a box may be as wide as, `per` is what sums of
+    # a side are multiplied by, `recorded` are the measures that it has.
     root: _Node
     widths: tuple[str, ...]
     per: tuple[Fraction, Fraction]
@@ -77,8 +77,8 @@ def compare_trees(
     """Return one row per path of names on either side, each followed by those inside, most time first.
 
     `name` is one of TREES. Names of one `name_key` are one name, which is spelled as that. Values are
-    added up over the profiles of a run, means over runs, and, with `steps`, those of a run of either side,
-    divided by these. What a side does not have is 0 there, and what it does not record null. Not recorded
+    added up over the profiles of a run, means over runs, and, with `steps`, divided by those of a run of
+    either side. What a side does not have is 0 there, and what it does not record null. Not recorded
     where a side lacks the report as a whole.
     """
     reports = list(chain(*base, *other))

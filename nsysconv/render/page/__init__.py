@@ -10,17 +10,19 @@ from importlib import resources
 
 from nsysconv.notes import Note, Severity
 from nsysconv.render import display
-from nsysconv.render.page import charts, first_screen
-from nsysconv.render.page.first_screen import base_name, is_change
+from nsysconv.render.page import aligned, changed_trees, charts, first_screen
+from nsysconv.render.page.first_screen import base_name
 from nsysconv.render.page.markup import amount, anchor, escape, report_table_html, rows
+from nsysconv.render.page.sides import in_words, side_words
 from nsysconv.report import ProfileRef, Report, Unit, utc
 
 # What belongs together, and in which order; a report that is not here comes under its own title.
 _SECTIONS = {
     "The change": ("limits", "account", "culprits"),
+    "Step by step": ("step_pairs", "step_timelines"),
     "Over time": ("utilization_over_time", "timeline_events"),
     "Kernels": ("kernels", "kernel_categories"),
-    "Operators": ("operators", "modules", "operator_kernels"),
+    "Operators": ("operators_tree", "modules_tree", "operators", "modules", "operator_kernels"),
     "API against GPU": ("api_vs_kernel", "launch_stats", "queue_length"),
     "Transfers": ("transfers", "transfer_sizes"),
     "Memory": ("memory",),
@@ -32,7 +34,7 @@ _SECTIONS = {
         "stragglers",
         "collective_arrivals",
     ),
-    "Steps and ranges": ("steps", "ranges"),
+    "Steps and ranges": ("steps", "ranges_tree", "ranges"),
     "Devices and processes": ("overview", "gpu_utilization", "processes"),
     "Metrics": ("metrics",),
 }
@@ -50,6 +52,17 @@ _LAST_SECTIONS = {
     "The answer in numbers": ("summary", "findings"),
     "What was recorded": ("profile", "profiles", "facts"),
 }
+_OF_BOTH = {
+    "step_pairs": aligned.step_strips,
+    "step_timelines": aligned.step_lanes,
+    **dict.fromkeys(("operators_tree", "modules_tree", "ranges_tree"), changed_trees.flame_graph),
+}
+"""Reports of both sides of a comparison that have a picture of their own."""
+
+_SCRIPTS = ("tables.js", "drawing.js", "lanes.js", "flame.js", "aligned.js")
+_MOST_ROWS = 1000
+"""Below such a picture there are so many rows."""
+
 Numbers = Mapping[Note, tuple[int, str]]
 """The notes of the page: the number of each, and its text."""
 
@@ -59,8 +72,10 @@ _ANSWER = _LAST_SECTIONS["The answer in numbers"]
 
 def document(reports: Sequence[Report]) -> Iterator[str]:
     """Yield the page, line by line."""
+    if first_screen.is_comparison(reports):
+        reports = list(map(in_words, reports))
     numbers = _numbered(reports)
-    script = "\n".join(_asset(name) for name in ("tables.js", "drawing.js", "lanes.js", "flame.js"))
+    script = "\n".join(map(_asset, _SCRIPTS))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = _sections(reports)
     title = _title(reports)
@@ -74,7 +89,7 @@ def document(reports: Sequence[Report]) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield '<meta name="color-scheme" content="light dark">'
     yield f"<title>{escape(title)} - nsysconv</title>"
-    yield f"<style>{_asset('page.css')}</style>\n</head>\n<body>"
+    yield f"<style>{_asset('page.css')}\n{_asset('aligned.css')}</style>\n</head>\n<body>"
     yield '<a class="skip" href="#main">To the answer</a>'
     yield f"<header><h1>{escape(title)}</h1>"
     yield from _recorded_in_short(reports)
@@ -100,7 +115,7 @@ def _asset(name: str) -> str:
 
 def _title(reports: Sequence[Report]) -> str:
     labels = [ref.label or ref.path for ref in _profiles(reports)]
-    if any(map(is_change, reports)):
+    if first_screen.is_comparison(reports):
         return " → ".join(labels) if len(labels) == 2 else "What changed"
     if len(labels) == 1:
         return labels[0]
@@ -140,7 +155,7 @@ def _first_screen(
 ) -> Iterator[str]:
     by_name = {base_name(report.name): report for report in reports}
     yield '<section id="answer"><h2 class="hidden">The answer</h2>'
-    if any(map(is_change, reports)):
+    if first_screen.is_comparison(reports):
         yield from first_screen.comparison_screen(reports)
     elif any(name in by_name for name in _ANSWER):
         shown = [r for name, members in sections.items() for r in members
@@ -212,6 +227,8 @@ def _report(report: Report, heading: str, numbers: Numbers) -> Iterator[str]:
         yield f"<h3>{heading}</h3>"
     if base_name(report.name) == "timeline_events":
         yield from charts.timeline_lanes(report)
+    elif report.name in _OF_BOTH:
+        yield from _of_both(report)
     else:
         if base_name(report.name) == "overview" and len(report.profiles) > 1:
             yield from charts.device_matrix(report)
@@ -233,6 +250,14 @@ def _report(report: Report, heading: str, numbers: Numbers) -> Iterator[str]:
     yield "</article>"
 
 
+def _of_both(report: Report) -> Iterator[str]:
+    yield from _OF_BOTH[report.name](report)
+    if report.name != "step_timelines":  # whose rows are what is drawn
+        yield "<details><summary>The numbers</summary>"
+        yield from report_table_html(report.limited(_MOST_ROWS))
+        yield "</details>"
+
+
 def _numbered(reports: Sequence[Report]) -> Numbers:
     text_by_note = dict(display.note_sentences(reports))
     return {note: (number, text_by_note[note]) for number, note in enumerate(text_by_note, 1)}
@@ -248,7 +273,11 @@ def _links(notes: Iterable[Note], numbers: Numbers) -> str:
 def _notes(numbers: Numbers) -> Iterator[str]:
     if not numbers:
         return
-    yield '<section id="s-notes"><h2>Notes</h2><ol class="notes">'
+    yield '<section id="s-notes"><h2>Notes</h2>'
+    words = side_words(text for _, text in numbers.values())
+    if words:
+        yield f'<p class="quiet">{escape(words)}</p>'
+    yield '<ol class="notes">'
     for number, words in numbers.values():
         yield f'<li id="n{number}">{escape(words)}'
     yield "</ol></section>"

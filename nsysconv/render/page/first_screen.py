@@ -159,6 +159,11 @@ def is_change(report: Report) -> bool:
     return report.name.startswith("diff_")
 
 
+def is_comparison(reports: Sequence[Report]) -> bool:
+    """Return whether the reports are those of a comparison of two sides."""
+    return any(is_change(report) or report.name == ANSWER for report in reports)
+
+
 def comparison_screen(reports: Sequence[Report]) -> Iterator[str]:
     """Yield the answer, limits, the devices on both sides, and the greatest changes of each report."""
     for report in reports:
@@ -172,7 +177,7 @@ def comparison_screen(reports: Sequence[Report]) -> Iterator[str]:
     if table_rows:
         yield "<h3>The greatest changes</h3>"
         yield '<div class="scroll" role="region" tabindex="0" aria-label="The greatest changes">'
-        yield "<table><thead><tr><th class='t'>what<th class='t'>where<th>change<th>base<th>other"
+        yield "<table><thead><tr><th class='t'>what<th class='t'>where<th>change<th>before<th>after"
         yield "<th class='t'>verdict<th class='t'>interval</tr></thead><tbody>"
         yield from table_rows
         yield "</table></div>"
@@ -186,7 +191,7 @@ def _limits(report: Report) -> Iterator[str]:
 
 def _glance(report: Report) -> Iterator[str]:
     columns = {column.name: column for column in report.columns}
-    measures = [name for name in _GLANCE if f"base_{name}" in columns]
+    measures = [name for name in _GLANCE if f"before_{name}" in columns]
     changed_rows = list(rows(report))
     if not changed_rows:
         yield '<p class="say"><b>No device changed.</b></p>'
@@ -195,10 +200,10 @@ def _glance(report: Report) -> Iterator[str]:
         where = ", ".join(_labels(report, row)) or "all devices"
         yield f'<h3>{escape(where)}</h3><dl class="head">'
         for name in measures:
-            base, other = row[f"base_{name}"], row[f"other_{name}"]
+            base, other = row[f"before_{name}"], row[f"after_{name}"]
             if base is None or other is None or not (base or other):
                 continue
-            column = columns[f"base_{name}"]
+            column = columns[f"before_{name}"]
             yield (
                 f'<div class="{_judged(row, name)}"><dt>{escape(column_words(name))}</dt>'
                 f"<dd>{amount(other, column.unit)}</dd>"
@@ -249,6 +254,6 @@ def _greatest(report: Report) -> Iterator[str]:
             f'<tr class="{verdict if verdict in ("better", "worse") else ""}"><td class="t">{link}'
             f'<td class="t" title="{escape(", ".join(labels))}">{escape(where)}'
             f"<td>{sign}{amount(abs(change), unit)}"
-            f"<td>{amount(row[f'base_{main}'], unit)}<td>{amount(row[f'other_{main}'], unit)}"
+            f"<td>{amount(row[f'before_{main}'], unit)}<td>{amount(row[f'after_{main}'], unit)}"
             f'<td class="t">{escape(verdict)}<td class="t">{escape(row["interval"] or "–")}'
         )
