@@ -19,6 +19,7 @@ from nsysconv.render.page.markup import (
     rows,
     shortened,
 )
+from nsysconv.render.page.sides import of_sides
 from nsysconv.report import Report, Unit
 
 Row = dict[str, Any]
@@ -171,6 +172,12 @@ _PAIRS = {
 _KINDS = ("computation", "communication", "memcpy", "memset", "migration")
 _KIND_WORDS = {"memcpy": "copy", "memset": "memory set", "migration": "page migration"}
 _ALONE = "alone"
+_ON_ALIGNMENT = frozenset({
+    "devices-matched", "profiles-not-aligned", "steps-by-order", "steps-not-aligned",
+    "steps-without-partner",
+})  # fmt: skip
+"""Notes on what is beside what: without them the picture would mislead."""
+
 _BUTTONS = (
     ("+", "+", "zoom in"),
     ("-", "−", "zoom out"),
@@ -207,7 +214,11 @@ def step_lanes(report: Report) -> Iterator[str]:
         for key, sign, words in _BUTTONS
     )
     yield '</span><span class="span quiet"></span></p>'
-    yield '<p class="pair"></p><ul class="legend">'
+    yield '<p class="pair"></p>'
+    for note in report.notes:
+        if note.slug in _ON_ALIGNMENT:
+            yield f'<p class="quiet">{escape(_sentence(note.text))}</p>'
+    yield '<ul class="legend">'
     kinds = {row["kind"] for row in rows(report)}
     for kind in _KINDS:
         if kind in kinds:
@@ -241,6 +252,11 @@ def _pair(name: str, found: Sequence[Row]) -> dict[str, Any]:
         "lengths": [lengths["before"], lengths["after"]],
         "lanes": list(lanes.values()),
     }
+
+
+def _sentence(text: str) -> str:
+    words = of_sides(text)
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _pair_words(names: Row, lengths: dict[str, int]) -> str:

@@ -41,7 +41,7 @@ def flame_graph(report: Report) -> Iterator[str]:
     }
     words = [f"{column_words(name)} {which}" for name in widths for which in _WIDTHS]
     ident = f"{anchor(report.name)}-flame"
-    yield from flame_markup(report.title.removeprefix("What changed: "), words, data, ident, LEGEND)
+    yield from flame_markup("Before and after in one", words, data, ident, LEGEND)
 
 
 def _measures(columns: Sequence[Column]) -> list[str]:

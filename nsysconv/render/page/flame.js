@@ -243,7 +243,8 @@
         if (from === null && to === null) return `no ${word} recorded`;
         const [was, is] = [from, to].map((ns) => ns === null ? "not recorded" : drawing.duration(ns));
         if (from === null || to === null) return `${word} ${was} \u2192 ${is}`;
-        const pct = from && to ? `, ${(100 * (to - from) / from).toFixed(1).replace("-", "\u2212")} %` : "";
+        const by = from ? 100 * (to - from) / from : 0;
+        const pct = from && to ? `, ${by > 0 ? "+" : ""}${by.toFixed(1).replace("-", "\u2212")} %` : "";
         return `${word} ${was} \u2192 ${is} (${from === to ? "the same" : signed(to - from) + pct})`;
       });
       if (!each.folded && node !== all) {

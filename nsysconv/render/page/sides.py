@@ -16,6 +16,7 @@ _HEAD = re.compile(r"^(Base|Other)(?=:)|^Other (?:minus|less) base\b|^Other divi
 _CELLS = {"where", "why", "side"}
 _IN_CELL = re.compile(r"^(?P<only>only in )?(?P<side>base|other)$")
 _IN_NOTE = re.compile(r"\bbase\b")
+_SIDE = re.compile(r"\b(?:base|other)\b")
 _MISSING = re.compile(r"\((base|other)\)$")
 
 
@@ -37,6 +38,11 @@ def in_words(report: Report) -> Report:
         _MISSING.sub(lambda found: f"({WORDS[found[1]]})", m) for m in report.not_recorded
     )
     return replace(report, columns=columns, table=tables[0], uncut=tables[1], not_recorded=missing)
+
+
+def of_sides(text: str) -> str:
+    """Return a sentence on base and other in the words of the page."""
+    return _SIDE.sub(lambda found: WORDS[found[0]], text)
 
 
 def side_words(texts: Iterable[str]) -> str:
