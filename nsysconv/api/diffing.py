@@ -14,7 +14,14 @@ from typing import cast
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api import diff_page, open_profile
+from nsysconv.api import open_profile
+from nsysconv.api.diff_page import (
+    DRAWN,
+    aligned_reports,
+    drawn_reports,
+    says_nothing,
+    step_key,
+)
 from nsysconv.api.open_profile import OpenProfile, Side, shown_report
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
@@ -159,7 +166,7 @@ def compare_targets(
     """Compare two sides as `compare` does, with the options as a value."""
     wanted = list(DEFAULT if options.reports is None else options.reports)
     open_profile.check_limit(options.limit)
-    comparable = (ACCOUNT, CULPRITS, *diff_page.DRAWN, *_COMPARABLE)
+    comparable = (ACCOUNT, CULPRITS, *DRAWN, *_COMPARABLE)
     for name in wanted:
         if name not in comparable:
             raise UsageError(
@@ -185,7 +192,7 @@ def compare_targets(
             # Of kernels of other makers hardly a name is the same.
             wanted.insert(wanted.index("kernels"), "kernel_categories")
         if options.reports is None and options.for_page:
-            wanted += diff_page.drawn_reports(sides)
+            wanted += drawn_reports(sides)
         named = [TREES.get(name, name) for name in wanted if name in (*_COMPARABLE, *TREES)]
         named = list(dict.fromkeys([*named, *(limit.report for limit in limits)]))
         needed = dict.fromkeys(
@@ -218,11 +225,11 @@ def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -
     is_default = options.limit is None and options.for_people
     row_limit = _LIMIT_FOR_PEOPLE if is_default else options.limit or 0
     for name in wanted:
-        if name in diff_page.DRAWN:
+        if name in DRAWN:
             report = comparer.drawn_report(name)
             if options.for_page:
                 # A picture is of all rows and columns.
-                if name in (options.reports or ()) or not diff_page.says_nothing(report):
+                if name in (options.reports or ()) or not says_nothing(report):
                     yield report
                 continue
             report = report.limited(row_limit)
@@ -510,12 +517,12 @@ class _Comparer:
             for side in self._sides
         )
         notes = [note for note in self._notes if note.slug == "work-differs"]
-        key, steps = diff_page.step_key(self._steps), self._change.steps
+        key, steps = step_key(self._steps), self._change.steps
         return compare_trees(name, base, other, name_key=key, steps=steps, notes=notes)
 
     @cached_property
     def _aligned(self) -> Mapping[str, Report]:
-        return diff_page.aligned_reports(self._sides, self._steps)
+        return aligned_reports(self._sides, self._steps)
 
     @property
     def _refs(self) -> tuple[ProfileRef, ...]:

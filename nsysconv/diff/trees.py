@@ -42,8 +42,8 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Union:
-    # The tree of both sides: `widths` are the measures that a box may be as wide as, `per` is by what sums
-    # of a side are multiplied, `recorded` are the measures that it has.
+    # The tree of both sides. Boxes may be as wide as one of the measures `widths`; `per` are factors of the
+    # sums of a side, `recorded` are the measures that it has.
     root: _Node
     widths: tuple[str, ...]
     per: tuple[Fraction, Fraction]

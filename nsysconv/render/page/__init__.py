@@ -59,7 +59,8 @@ _OF_BOTH = {
 }
 """Reports of both sides of a comparison that have a picture of their own."""
 
-_SCRIPTS = ("tables.js", "drawing.js", "lanes.js", "flame.js", "aligned.js")
+_SCRIPTS = ("tables.js", "drawing.js", "lanes.js", "flame.js")
+_SCRIPTS_OF_BOTH = ("tables.js", "drawing.js", "flame.js", "aligned.js")
 _MOST_ROWS = 1000
 """Below such a picture there are so many rows."""
 
@@ -72,10 +73,12 @@ _ANSWER = _LAST_SECTIONS["The answer in numbers"]
 
 def document(reports: Sequence[Report]) -> Iterator[str]:
     """Yield the page, line by line."""
+    scripts, style = _SCRIPTS, _asset("page.css")
     if first_screen.is_comparison(reports):
         reports = list(map(in_words, reports))
+        scripts, style = _SCRIPTS_OF_BOTH, f"{style}\n{_asset('aligned.css')}"
     numbers = _numbered(reports)
-    script = "\n".join(map(_asset, _SCRIPTS))
+    script = "\n".join(map(_asset, scripts))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = _sections(reports)
     title = _title(reports)
@@ -89,7 +92,7 @@ def document(reports: Sequence[Report]) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield '<meta name="color-scheme" content="light dark">'
     yield f"<title>{escape(title)} - nsysconv</title>"
-    yield f"<style>{_asset('page.css')}\n{_asset('aligned.css')}</style>\n</head>\n<body>"
+    yield f"<style>{style}</style>\n</head>\n<body>"
     yield '<a class="skip" href="#main">To the answer</a>'
     yield f"<header><h1>{escape(title)}</h1>"
     yield from _recorded_in_short(reports)

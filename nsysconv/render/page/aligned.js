@@ -7,7 +7,7 @@
   const status = box.querySelector(".event"), span = box.querySelector(".span"), title = box.querySelector(".pair");
   const { duration } = drawing, SIDES = ["before", "after"];
   const LEFT = 48, TOP = 20, HEAD = 16, ROW = 17, THIN = 5, GAP = 10, SHORTEST = 20;
-  // The colours of the sides where one is busy alone: those of the legend.
+  // The colours of the sides where one is busy alone: as the list above names them.
   const ALONE = [7, 6];
 
   // Rows of boxes from above to below: before, busy only before, busy only after, after.
