@@ -12,7 +12,7 @@ from nsysconv.diff.step_pairs import STEP_PAIRS, match_steps, step_pairs_report
 from nsysconv.diff.step_timelines import STEP_TIMELINES, step_timelines_report
 from nsysconv.diff.trees import TREES
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Report
+from nsysconv.report import Report, Unit
 from nsysconv.timeline.annotations import name_pattern
 
 DRAWN = (STEP_PAIRS, STEP_TIMELINES, *TREES)
@@ -30,12 +30,14 @@ def drawn_reports(sides: Iterable[Side]) -> tuple[str, ...]:
 
 
 def says_nothing(report: Report) -> bool:
-    """Return whether a tree has no node on either side, or neither records such."""
-    return report.name in TREES and not report.row_count and not _of_one_side(report)
-
-
-def _of_one_side(report: Report) -> bool:
-    return len({fact.rpartition(" (")[2] for fact in report.not_recorded}) == 1
+    """Return whether a tree has nothing that was called, on either side, or neither records such."""
+    if report.name not in TREES:
+        return False
+    if report.table is None:
+        return len({fact.rpartition(" (")[2] for fact in report.not_recorded}) > 1
+    # What nothing called launched is a row, too.
+    counts = [column.name for column in report.columns if column.unit is Unit.COUNT]
+    return not any(row[name] for row in report.rows() for name in counts)
 
 
 def step_key(step_range: str) -> NameKey:

@@ -42,8 +42,8 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Union:
-    # The tree of both sides. Boxes may be as wide as one of the measures `widths`; `per` are factors of the
-    # sums of a side, `recorded` are the measures that it has.
+    # The tree of both sides. A box may be as wide as each of `widths`; `per` are factors of sums by side,
+    # `recorded` the measures that it has.
     root: _Node
     widths: tuple[str, ...]
     per: tuple[Fraction, Fraction]
