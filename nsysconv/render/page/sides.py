@@ -13,6 +13,7 @@ WORDS = {"base": "before", "other": "after"}
 
 _PREFIX = re.compile(r"^(base|other)(?=_|$)")
 _HEAD = re.compile(r"^(Base|Other)(?=:)|^Other (?:minus|less) base\b|^Other divided by base\b")
+_IN = re.compile(r"\bin (base|other)\b(?=[.,:;]|$)")
 _CELLS = {"where", "why", "side"}
 _IN_CELL = re.compile(r"^(?P<only>only in )?(?P<side>base|other)$")
 _IN_NOTE = re.compile(r"\bbase\b")
@@ -54,7 +55,8 @@ def side_words(texts: Iterable[str]) -> str:
 
 def _column(column: Column) -> Column:
     name = _PREFIX.sub(lambda found: WORDS[found[1]], column.name)
-    return replace(column, name=name, doc=_HEAD.sub(_head, column.doc))
+    doc = _IN.sub(lambda found: WORDS[found[1]], _HEAD.sub(_head, column.doc))
+    return replace(column, name=name, doc=doc)
 
 
 def _head(found: re.Match[str]) -> str:
