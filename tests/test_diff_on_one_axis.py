@@ -229,6 +229,16 @@ def test_of_too_many_operations_short_ones_are_one_row(
     assert "operations-merged" in slugs(report)
 
 
+def test_rows_are_no_more_than_can_be_drawn_whatever_the_sides_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [Kernel(700 * i, 700 * i + 4) for i in range(12)]
+    many = [Kernel(10 * i, 10 * i + 4) for i in range(1000)]
+    for most in range(20, 60):
+        monkeypatch.setattr(step_timelines, "MOST_BOXES", most)
+        assert len(compared(tmp_path, few, many, "step_timelines").rows()) <= most
+
+
 def test_sides_without_operations_have_no_lanes(tmp_path: Path) -> None:
     report = compared(tmp_path, (Range(0, 5, "x"),), (Range(0, 5, "x"),), "step_timelines")
     assert report.rows() == []

@@ -75,10 +75,11 @@ def test_only_the_names_of_sides_change() -> None:
         Column("base_other_ns", Unit.NS, "Base: In the base of others."),
         Column("other_ns", Unit.NS, "Other: In others."),
         Column("diff_other_ns", Unit.NS, "Other minus base: In others."),
+        Column("others_ns", Unit.NS, "Others."),
     )
     cells = {
         "part": ["other"], "where": ["only in other"], "base_other_ns": [1], "other_ns": [2],
-        "diff_other_ns": [3],
+        "diff_other_ns": [3], "others_ns": [4],
     }  # fmt: skip
     found = in_words(Report("diff_x", "X", columns, build_table(columns, cells)))
     assert [(column.name, column.doc) for column in found.columns] == [
@@ -87,8 +88,9 @@ def test_only_the_names_of_sides_change() -> None:
         ("before_other_ns", "Before: In the base of others."),
         ("after_ns", "After: In others."),
         ("diff_other_ns", "After minus before: In others."),
+        ("others_ns", "Others."),
     ]
-    assert list(found.tuples()) == [("other", "only after", 1, 2, 3)]
+    assert list(found.tuples()) == [("other", "only after", 1, 2, 3, 4)]
 
 
 def test_above_the_cards_is_what_changed_and_what_that_is_made_of(tmp_path: Path) -> None:

@@ -271,9 +271,14 @@ def test_boxes_are_as_wide_as_before_after_or_both(tree: Page) -> None:
     drawn = tree.locator(".flame .drawn")
     assert drawn.inner_text().startswith("7 of 7 boxes drawn")
     buttons.nth(1).click()
-    assert drawn.inner_text().startswith("5 of 5 boxes drawn")  # without `new`, and what is in it
-    buttons.nth(2).click()
-    assert drawn.inner_text().startswith("5 of 5 boxes drawn")  # without `conv2d`
+    assert drawn.inner_text().startswith("5 of 5 boxes drawn")
+    # The widest in the widest: before `conv2d` in `step`, after `new`.
+    for button, widest in ((1, "conv2d"), (2, "new")):
+        buttons.nth(button).click()
+        tree.locator(".boxes").focus()
+        for key in ("Escape", "ArrowDown", "ArrowDown"):
+            tree.keyboard.press(key)
+        assert box_words(tree).startswith(f"{widest}: ")
 
 
 def test_boxes_are_blue_for_less_red_for_more_the_stronger_the_greater(tree: Page) -> None:

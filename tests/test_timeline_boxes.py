@@ -46,6 +46,12 @@ def test_short_ones_that_are_close_together_are_one_box() -> None:
     assert rows(found) == [(0, 5, 3, 2, 1), (8, 15, 2, 2, 2), (20, 60, 40, 1, 4)]
 
 
+def test_a_short_one_beside_a_long_one_is_not_one_with_it() -> None:
+    """In grains of 4 ns all three begin in the first: the two short ones are a box."""
+    found = boxes_of([(0, 20), (1, 2), (3, 4), (40, 41)], 3)
+    assert rows(found) == [(0, 20, 20, 1, 0), (1, 4, 2, 2, 1), (40, 41, 1, 1, 3)]
+
+
 def test_of_overlapping_ones_busy_is_the_union() -> None:
     assert rows(boxes_of([(0, 4), (2, 6), (3, 4)], 1)) == [(0, 6, 6, 3, 0)]
 
