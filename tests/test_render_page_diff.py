@@ -211,6 +211,13 @@ def test_a_page_of_one_of_these_reports_is_a_comparison(tmp_path: Path) -> None:
     assert "<title>before → after - nsysconv</title>" in text
 
 
+def test_very_many_very_long_names_do_not_make_the_page_large(tmp_path: Path) -> None:
+    rows = [Kernel(i, i + 1, name=f"{'x' * 5000}{i}{'y' * 5000}") for i in range(1000)]
+    data = data_of(page_of_both(tmp_path, rows, rows, reports=["step_timelines"]), "aligned-data")
+    assert len(data["names"]) == 1000
+    assert sum(map(len, data["names"])) <= 1_000_000
+
+
 # -- trees
 
 

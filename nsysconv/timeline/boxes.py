@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsysconv.timeline.arrays import Array, Columns, counts, distinct
+from nsysconv.timeline.arrays import Array, Columns, counts
 from nsysconv.timeline.intervals import Segments, Union, grouped_measure
 
 
@@ -33,15 +33,18 @@ def boxes(start: Array, end: Array, most: int) -> Boxes:
     """
     group = np.arange(len(start))
     if len(group) > most:
-        length = int(end.max() - start[0])
-        grain = max(length // (8 * most), 1)
+        grain = max(int(end.max() - start[0]) // (8 * most), 1)
         while (group := _grouped(start, end, grain))[-1] >= most:
             grain *= 2
-    count = int(group[-1]) + 1 if len(group) else 0
+    if not len(group):
+        return Boxes(start, end, end - start, group, group)
+    count = int(group[-1]) + 1
     first = np.searchsorted(group, np.arange(count))
-    longest = np.lexsort((start - end, group))[first]
-    last_end = np.maximum.reduceat(end, first) if count else end
+    length = end - start
+    longest = np.flatnonzero(length == np.maximum.reduceat(length, first)[group])
+    longest = longest[np.searchsorted(group[longest], np.arange(count))]
     busy = grouped_measure(start, end, group, count)
+    last_end = np.maximum.reduceat(end, first)
     return Boxes(start[first], last_end, busy, counts(group, count), longest)
 
 
@@ -59,9 +62,17 @@ ONE, OTHER = 0, 1
 
 def busy_alone(one: Union, other: Union) -> Segments:
     """Return when just one of two unions covers the time, labelled ONE or OTHER."""
-    edges = distinct(np.concatenate((one.starts, one.ends, other.starts, other.ends)))
-    low, high = edges[:-1], edges[1:]
-    in_one, in_other = (each.covered(low, high) > 0 for each in (one, other))
-    alone = in_one != in_other
-    labels = np.where(in_one[alone], ONE, OTHER)
-    return Segments(low[alone], high[alone], labels)
+    edges = np.concatenate((one.starts, one.ends, other.starts, other.ends))
+    # All four are sorted, which a stable sort makes use of.
+    order = np.argsort(edges, kind="stable")
+    edges = edges[order]
+    # What is the case from a moment on is so after the last edge of that moment.
+    last = np.flatnonzero(np.append(edges[1:] != edges[:-1], True)) if len(edges) else order
+    sizes = [len(each) for union in (one, other) for each in (union.starts, union.ends)]
+    in_one, in_other = (
+        np.cumsum(np.repeat(np.array(change, np.int8), sizes)[order], dtype=np.int8)[last]
+        for change in ((1, -1, 0, 0), (0, 0, 1, -1))
+    )
+    moments, alone = edges[last], np.flatnonzero(in_one[:-1] != in_other[:-1])
+    labels = np.where(in_one[alone] > 0, ONE, OTHER)
+    return Segments(moments[alone], moments[alone + 1], labels)

@@ -12,6 +12,7 @@ from typing import Any
 from nsysconv.names import escaped, shorten
 from nsysconv.render.page.colours import COLOURS
 from nsysconv.render.page.markup import (
+    LONGEST,
     WHOLE,
     amount,
     data_element,
@@ -172,6 +173,9 @@ _PAIRS = {
 _KINDS = ("computation", "communication", "memcpy", "memset", "migration")
 _KIND_WORDS = {"memcpy": "copy", "memset": "memory set", "migration": "page migration"}
 _ALONE = "alone"
+_MOST_TEXT = 1_000_000
+"""All names together have about so many characters at most."""
+
 _ON_ALIGNMENT = frozenset({
     "devices-matched", "profiles-not-aligned", "steps-by-order", "steps-not-aligned",
     "steps-without-partner",
@@ -315,10 +319,12 @@ def _data(pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         }
         for pair in pairs
     ]
+    # Of very many names each has the less room.
+    longest = min(max(_MOST_TEXT // max(len(names), 1), LONGEST), WHOLE)
     colours = [int(COLOURS[kind].removeprefix("s")) for kind in _KINDS]
     return {
         "kinds": [_KIND_WORDS.get(kind, kind) for kind in _KINDS],
         "colours": colours,
         "pairs": drawn,
-        "names": [shorten(escaped(name), WHOLE) for name in names],
+        "names": [shorten(escaped(name), longest) for name in names],
     }
