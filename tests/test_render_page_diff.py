@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import NO_REAL, REAL
 from pages import NODES, page_of, rendered, tree_report
 from small_store import Kernel, Row, write
 from test_diff_on_one_axis import BASE, OTHER
@@ -143,6 +144,7 @@ def test_steps_without_a_change_have_no_number() -> None:
     text = page_of_pairs(pairs((10, 10)))
     assert 'class="mark"' not in text
     assert "The greatest changes:" not in text
+    assert 'class="plot differences"' not in text
 
 
 def test_many_steps_are_lines_and_very_many_are_means() -> None:
@@ -216,6 +218,42 @@ def test_very_many_very_long_names_do_not_make_the_page_large(tmp_path: Path) ->
     data = data_of(page_of_both(tmp_path, rows, rows, reports=["step_timelines"]), "aligned-data")
     assert len(data["names"]) == 1000
     assert sum(map(len, data["names"])) <= 1_000_000
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason=NO_REAL)
+@pytest.mark.parametrize(
+    ("before", "after", "titles"),
+    [
+        (
+            "nsys_sqlite/GindaChen+nsys-ai__mfu_2gpu_before.sqlite",
+            "nsys_sqlite/GindaChen+nsys-ai__mfu_2gpu_after.sqlite",
+            ["From the first GPU operation to the last: 299.88 ms → 299.27 ms (−604.53 µs, −0.2 %)"],
+        ),
+        (
+            "kineto/facebookresearch+HolisticTraceAnalysis__sampled_rank-0.json.gz",
+            "kineto/facebookresearch+HolisticTraceAnalysis__sampled_rank-1.json.gz",
+            ["ProfilerStep#551: 607.31 ms → 607.90 ms (+592.00 µs, +0.1 %)",
+             "ProfilerStep#552: 622.93 ms → 630.64 ms (+7.71 ms, +1.2 %)"],
+        ),
+    ],
+)  # fmt: skip
+def test_real_pairs_are_on_one_axis_within_the_bounds(
+    before: str, after: str, titles: list[str]
+) -> None:
+    found = api.compare(REAL / before, REAL / after, for_page=True)
+    text = rendered([found.headline, *found.reports])
+    data = data_of(text, "aligned-data")
+    assert [pair["words"] for pair in data["pairs"]] == titles
+    boxes = [
+        boxes
+        for pair in data["pairs"]
+        for lane in pair["lanes"]
+        for side in range(2)
+        for boxes in (lane["boxes"][side]["start"], lane["alone"][side]["start"])
+    ]
+    assert sum(map(len, boxes)) <= 20_000
+    assert len(json.dumps(data)) < 2_000_000
+    assert "r-operators-tree-flame" in text
 
 
 # -- trees

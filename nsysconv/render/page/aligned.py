@@ -75,19 +75,7 @@ def _strip(place: str, steps: Sequence[Row]) -> Iterator[str]:
     yield _svg(f"0 0 {count} 100", summary)
     yield from _durations(before, after, top)
     yield f"</svg>{_numbers(marks, count)}</div>"
-    differences = [b - a for a, b in zip(before, after, strict=True)]
-    most = max(map(abs, differences))
-    words = f"difference of each step, {amount(most, Unit.NS)} at most"
-    yield f'<div class="plot differences"><span class="y">± {amount(most, Unit.NS)}</span>'
-    yield _svg(f"0 -50 {count} 100", words)
-    for colour, sign in ((_MORE, 1), (_LESS, -1)):
-        bars = "".join(
-            f"M{i + 0.1:g} 0v{-48 * d / (most or 1):.1f}h.8V0z"
-            for i, d in enumerate(differences)
-            if d * sign > 0
-        )
-        yield f'<path class="{colour}" d="{bars}"/>'
-    yield f'<path class="zero" d="M0 0H{count}"/></svg></div>'
+    yield from _differences([b - a for a, b in zip(before, after, strict=True)])
     first, last = steps[0]["step"], steps[-1]["step"]
     yield f'<div class="x"><span>{escape(shortened(first, kernel=False))}</span>'
     yield f"<span>{escape(shortened(last, kernel=False))}</span></div>"
@@ -131,6 +119,24 @@ def _durations(before: Sequence[float], after: Sequence[float], top: float) -> I
         else:
             line = "".join(f"V{100 - h:.1f}h1" for h in heights)
             yield f'<path class="line {colour}" d="M0 {100 - heights[0]:.1f}{line}"/>'
+
+
+def _differences(values: Sequence[float]) -> Iterator[str]:
+    # Above the line what became longer, below it what became shorter; nothing where all are the same.
+    most = max(map(abs, values))
+    if not most:
+        return
+    yield f'<div class="plot differences"><span class="y">± {amount(most, Unit.NS)}</span>'
+    words = f"difference of each step, {amount(most, Unit.NS)} at most"
+    yield _svg(f"0 -50 {len(values)} 100", words)
+    for colour, sign in ((_MORE, 1), (_LESS, -1)):
+        bars = "".join(
+            f"M{i + 0.1:g} 0v{-48 * value / most:.1f}h.8V0z"
+            for i, value in enumerate(values)
+            if value * sign > 0
+        )
+        yield f'<path class="{colour}" d="{bars}"/>'
+    yield f'<path class="zero" d="M0 0H{len(values)}"/></svg></div>'
 
 
 def _numbers(marks: Marks, count: int) -> str:
