@@ -122,10 +122,10 @@ def test_other_pages_have_no_script_of_two_runs(tmp_path: Path) -> None:
 def test_each_step_is_two_bars_and_a_difference() -> None:
     """Of 100 at most: 80 → 100 is a bar of 80 and one of 100, and all of the scale of differences."""
     text = page_of_pairs(pairs((80, 100), (50, 45)))
-    assert '<path class="s7" d="M0.1 100v-80.0h.4V100zM1.1 100v-50.0h.4V100z"/>' in text
-    assert '<path class="s6" d="M0.5 100v-100.0h.4V100zM1.5 100v-45.0h.4V100z"/>' in text
-    assert '<path class="s4" d="M0.1 0v-48.0h.8V0z"/>' in text
-    assert '<path class="s0" d="M1.1 0v12.0h.8V0z"/>' in text
+    assert '<path class="was" d="M0.1 100v-80.0h.4V100zM1.1 100v-50.0h.4V100z"/>' in text
+    assert '<path class="now" d="M0.5 100v-100.0h.4V100zM1.5 100v-45.0h.4V100z"/>' in text
+    assert '<path class="more" d="M0.1 0v-48.0h.8V0z"/>' in text
+    assert '<path class="less" d="M1.1 0v12.0h.8V0z"/>' in text
     caption = "2 steps on both sides, 65 ns → 72.5 ns on average; 1 shorter, 1 longer"
     assert f"<figcaption>{caption}</figcaption>" in text
 
@@ -149,7 +149,7 @@ def test_steps_without_a_change_have_no_number() -> None:
 
 def test_many_steps_are_lines_and_very_many_are_means() -> None:
     lines = page_of_pairs(pairs(*[(10, 10)] * 121))
-    assert 'class="line s7" d="M0 0.0V0.0h1' in lines
+    assert 'class="line was" d="M0 0.0V0.0h1' in lines
     assert "is the mean of" not in lines
     means = page_of_pairs(pairs(*[(10, 20), (30, 20)] * 601))
     assert "Each place is the mean of 3 steps." in means

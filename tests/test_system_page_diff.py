@@ -214,7 +214,7 @@ def test_a_lane_has_what_ran_and_when_one_was_busy_alone(aligned: Page) -> None:
         return colour_at(aligned, ".aligned canvas", 48 + (width - 48) * ns / 100, y)
 
     blue, orange = (0x2F, 0x6F, 0xB0), (0xD9, 0x82, 0x2B)
-    grey, teal = (0x8A, 0x92, 0x9C), (0x3D, 0x98, 0xB3)
+    grey, teal = (0x8A, 0x92, 0x9C), (0x2A, 0x8F, 0x8A)
     # Rows from above: 17 before, 5 and 5 alone, 17 after, a pixel between two.
     before, alone_before, alone_after, after = 36 + 15, 36 + 20, 36 + 26, 36 + 45
     assert at(48, before) == blue

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from nsysconv.api.open_profile import OpenProfile, Side
+from nsysconv.api.open_profile import OpenProfile
 from nsysconv.diff.names import NameKey
 from nsysconv.diff.step_pairs import STEP_PAIRS, match_steps, step_pairs_report
 from nsysconv.diff.step_timelines import STEP_TIMELINES, step_timelines_report
@@ -22,10 +22,10 @@ LONG = 2_000_000
 """Of two sides with more kernels and API calls the page has no trees: they would take too long."""
 
 
-def drawn_reports(sides: Iterable[Side]) -> tuple[str, ...]:
-    """Return which of DRAWN the page of these sides has, by their size."""
-    profiles = [profile.profile for side in sides for profile in side.profiles]
-    count = sum(p.row_count(table) for p in profiles for table in ("kernel", "api_call"))
+def drawn_reports(profiles: Iterable[OpenProfile]) -> tuple[str, ...]:
+    """Return which of DRAWN the page of two sides with these profiles has, by their size."""
+    tables = "kernel", "api_call"
+    count = sum(each.profile.row_count(table) for each in profiles for table in tables)
     return DRAWN if count <= LONG else tuple(name for name in DRAWN if name not in TREES)
 
 
@@ -46,19 +46,23 @@ def step_key(step_range: str) -> NameKey:
     return cache(lambda name: step_range if is_step(name) else name)
 
 
-def aligned_reports(sides: tuple[Side, Side], step_range: str) -> Mapping[str, Report]:
-    """Return STEP_PAIRS and STEP_TIMELINES of one profile of either side.
+def aligned_reports(
+    base_runs: Sequence[Sequence[OpenProfile]],
+    other_runs: Sequence[Sequence[OpenProfile]],
+    step_range: str,
+) -> Mapping[str, Report]:
+    """Return STEP_PAIRS and STEP_TIMELINES of one profile of either side, whose runs are given.
 
     It is that of the first run, and of its ranks the first that is on both sides.
     """
-    base, other = _profiles_to_align([side.runs[0] for side in sides])
+    base, other = _profiles_to_align([base_runs[0], other_runs[0]])
     refs = base.profile.ref, other.profile.ref
     pairs = match_steps(base.timeline, other.timeline, step_range)
     steps = step_pairs_report(pairs, refs)
     lanes = step_timelines_report(base.timeline, other.timeline, pairs, refs)
     for profile in (base, other):
         profile.forget()
-    count = sum(len(side.profiles) for side in sides)
+    count = sum(map(len, (*base_runs, *other_runs)))
     notes = []
     if count > len(refs):
         text = f"of {count:,} profiles {refs[0].label} and {refs[1].label} are on one axis"

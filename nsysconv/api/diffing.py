@@ -192,7 +192,7 @@ def compare_targets(
             # Of kernels of other makers hardly a name is the same.
             wanted.insert(wanted.index("kernels"), "kernel_categories")
         if options.reports is None and options.for_page:
-            wanted += drawn_reports(sides)
+            wanted += drawn_reports(p for side in sides for p in side.profiles)
         named = [TREES.get(name, name) for name in wanted if name in (*_COMPARABLE, *TREES)]
         named = list(dict.fromkeys([*named, *(limit.report for limit in limits)]))
         needed = dict.fromkeys(
@@ -522,7 +522,8 @@ class _Comparer:
 
     @cached_property
     def _aligned(self) -> Mapping[str, Report]:
-        return aligned_reports(self._sides, self._steps)
+        base, other = self._sides
+        return aligned_reports(base.runs, other.runs, self._steps)
 
     @property
     def _refs(self) -> tuple[ProfileRef, ...]:

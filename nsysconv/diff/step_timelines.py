@@ -255,7 +255,7 @@ def _lane_rows(pair: str, number: int, lane: _Lane) -> Iterator[_Row]:
             for each in (ops.start, ops.end)
         )
         times.append((start, end))
-        classes = operation_classes(extent.timeline, places)
+        classes = _classes(extent.timeline, lane.devices[side], places)
         where = pair, number, side, lane.devices[side], lane.streams[side]
         yield _Row(*where, start, end, places, classes)
     alone = busy_alone(*(union(start, end) for start, end in times))
@@ -263,6 +263,15 @@ def _lane_rows(pair: str, number: int, lane: _Lane) -> Iterator[_Row]:
         mine = alone.take(alone.labels == side)
         where = pair, number, side, lane.devices[side], lane.streams[side]
         yield _Row(*where, mine.starts, mine.ends, kind=ALONE)
+
+
+def _classes(timeline: Timeline, device: int | None, places: Array) -> Array:
+    if device is None:
+        return places
+    found: Array = operation_classes(timeline, device)[
+        np.searchsorted(timeline.places_on(device), places)
+    ]
+    return found
 
 
 def _drawn(rows: Sequence[_Row]) -> list[Boxes]:

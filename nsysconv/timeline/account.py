@@ -208,9 +208,7 @@ class _Device:
     @classmethod
     def of(cls, timeline: Timeline, device: int) -> _Device:
         ops = timeline.ops_on(device)
-        place = operation_classes(
-            timeline, None if ops is timeline.ops else timeline.places_on(device)
-        )
+        place = operation_classes(timeline, device)
         group, kinds = _named(timeline, ops, place)
         span, idle = window(timeline, device, ops), _gaps_by_device(timeline).get(device)
         return cls(device, ops, place, group, kinds, span, idle)
@@ -300,6 +298,17 @@ class _Device:
         yield from sorted(entries, key=lambda entry: (-entry.sum_ns, entry.part, entry.name))
 
 
+def operation_classes(timeline: Timeline, device: int) -> Array:
+    """Return the class of each operation of a device, as a place in OPERATION_CLASSES."""
+    ops = timeline.ops_on(device)
+    talks = communicates(timeline)
+    if ops is not timeline.ops:
+        talks = talks[timeline.places_on(device)]
+    place = _CLASS_OF_KIND.take(ops.kind)
+    place[talks] = _COMMUNICATION
+    return place
+
+
 def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[tuple[str, str]]]:
     # Per operation the number of what it is, and the class and name by number: kernels by their names,
     # then the other kinds.
@@ -323,16 +332,6 @@ def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
     place, ids = kernel_name_ids(timeline)
     texts = timeline.profile.names(ids)
     return place, [texts[i] for i in ids.tolist()]
-
-
-def operation_classes(timeline: Timeline, places: Array | None = None) -> Array:
-    """Return per operation (at these places; None: each) the place of its class in OPERATION_CLASSES."""
-    kind, talks = timeline.ops.kind, communicates(timeline)
-    if places is not None:
-        kind, talks = kind[places], talks[places]
-    result: Array = _CLASS_OF_KIND.take(kind)
-    result[talks] = _COMMUNICATION
-    return result
 
 
 def op_name(timeline: Timeline, place: int) -> str:

@@ -7,8 +7,8 @@
   const status = box.querySelector(".event"), span = box.querySelector(".span"), title = box.querySelector(".pair");
   const { duration } = drawing, SIDES = ["before", "after"];
   const LEFT = 48, TOP = 20, HEAD = 16, ROW = 17, THIN = 5, GAP = 10, SHORTEST = 20;
-  // The colours of the sides where one is busy alone: as the list above names them.
-  const ALONE = [7, 6];
+  // The style sheet's colours of the sides, where one is busy alone.
+  const ALONE = ["was", "now"];
 
   // Rows of boxes from above to below: before, busy only before, busy only after, after.
   function boxes_of(columns) {
@@ -66,6 +66,10 @@
     const paint = drawing.colours();
     width = drawing.clear(canvas, pair.height, paint);
     if (!width) return;
+    const style = getComputedStyle(document.documentElement);
+    const of = (name) => style.getPropertyValue(`--${name}`).trim();
+    paint.alone = ALONE.map(of);
+    paint.kinds = data.colours.map(of);
     for (const row of pair.rows) draw_row(row, paint);
     ruler(paint);
     for (const head of pair.heads) {
@@ -105,7 +109,7 @@
       if (right < left || right <= drawn && right - left < 1 && each !== chosen) continue;
       drawn = Math.max(left + 1, right);
       const size = Math.max(right - left - (right - left > 3 ? 0.5 : 0), 1);
-      pen.fillStyle = paint.series[row.is_alone ? ALONE[row.side] : data.colours[each.kind]];
+      pen.fillStyle = row.is_alone ? paint.alone[row.side] : paint.kinds[each.kind];
       // Of several in one box there is time between them.
       const share = each.end > each.start ? each.busy / (each.end - each.start) : 1;
       pen.globalAlpha = each.count > 1 ? 0.3 + 0.7 * share : 1;

@@ -33,11 +33,10 @@ _MOST_PLACES = 600
 """Of more steps several have one place: of each side their mean."""
 
 _MARKED = 3
-_SERIES_BEFORE, _SERIES_AFTER = "s7", "s6"
-_LESS, _MORE = "s0", "s4"
+_BEFORE, _AFTER, _LESS, _MORE = "was", "now", "less", "more"
 _LEGEND = (
-    (_SERIES_BEFORE, "before"),
-    (_SERIES_AFTER, "after"),
+    (_BEFORE, "before"),
+    (_AFTER, "after"),
     (_LESS, "less after"),
     (_MORE, "more after"),
 )
@@ -110,7 +109,7 @@ def _places(steps: Sequence[Row]) -> tuple[list[float], list[float], Marks]:
 
 
 def _durations(before: Sequence[float], after: Sequence[float], top: float) -> Iterator[str]:
-    sides = ((_SERIES_BEFORE, before, 0.1), (_SERIES_AFTER, after, 0.5))
+    sides = ((_BEFORE, before, 0.1), (_AFTER, after, 0.5))
     for colour, values, left in sides:
         heights = [100 * value / top for value in values]
         if len(values) <= _MOST_BARS:
@@ -233,8 +232,8 @@ def step_lanes(report: Report) -> Iterator[str]:
     for kind in _KINDS:
         if kind in kinds:
             yield f'<li><i class="k {COLOURS[kind]}"></i>{escape(_KIND_WORDS.get(kind, kind))}'
-    yield f'<li><i class="k {_SERIES_BEFORE}"></i>busy only before'
-    yield f'<li><i class="k {_SERIES_AFTER}"></i>busy only after</ul>'
+    yield f'<li><i class="k {_BEFORE}"></i>busy only before'
+    yield f'<li><i class="k {_AFTER}"></i>busy only after</ul>'
     yield '<div class="scroll"><canvas tabindex="0" role="application" aria-label="time line of '
     yield 'GPU operations, before and after, from the start of the step" '
     yield 'aria-describedby="aligned-keys"></canvas></div>'
@@ -327,10 +326,9 @@ def _data(pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     ]
     # Of very many names each has the less room.
     longest = min(max(_MOST_TEXT // max(len(names), 1), LONGEST), WHOLE)
-    colours = [int(COLOURS[kind].removeprefix("s")) for kind in _KINDS]
     return {
         "kinds": [_KIND_WORDS.get(kind, kind) for kind in _KINDS],
-        "colours": colours,
+        "colours": [COLOURS[kind] for kind in _KINDS],
         "pairs": drawn,
         "names": [shorten(escaped(name), longest) for name in names],
     }

@@ -10,7 +10,7 @@ from nsysconv.render.page.markup import WHOLE, anchor, column_words, rows
 from nsysconv.report import Column, Report, Unit
 
 _WIDTHS = ("of both", "before", "after")
-LEGEND = (("s0", "less after"), ("s4", "more after"), ("s7", "the same"))
+LEGEND = (("less", "less after"), ("more", "more after"), ("was", "the same"))
 """The colours of boxes; the stronger, the more of the greatest change that is shown."""
 
 

@@ -70,7 +70,7 @@
   }
 
   // Of a comparison: the widths that a measure gives, and by node how it changed, null where not recorded.
-  const SAME = 0.01, LESS = 0, MORE = 4, GREY = 7, SIDES = 3;
+  const SAME = 0.01, SIDES = 3;
   function widths_of({ word, before, after }) {
     const both = before.map((value, i) => (value || 0) + (after[i] || 0));
     return [[both, "of both"], [before, "before"], [after, "after"]]
@@ -161,6 +161,7 @@
       is_waiting = false;
       if (!drawing.clear(canvas, rows.length * ROW + 2, paint)) return;
       pen.font = "11px system-ui, sans-serif";
+      if (measures) paint.change = change_colours();
       rows.forEach((row, depth) => row.forEach((each) => draw_box(each, depth * ROW, paint)));
     }
 
@@ -179,10 +180,15 @@
       return each.folded ? each.nodes.reduce((sum, node) => sum + change[node], 0) : change[each.node];
     }
 
+    function change_colours() {
+      const style = getComputedStyle(document.documentElement);
+      return Object.fromEntries(["less", "more", "was"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    }
+
     // Blue is less and red is more, the stronger the greater the change; grey is the same.
     function paint_change(each, paint, faint) {
       const by = strongest ? change_of(each) / strongest : 0, is_same = Math.abs(by) < SAME;
-      pen.fillStyle = paint.series[is_same ? GREY : by < 0 ? LESS : MORE];
+      pen.fillStyle = paint.change[is_same ? "was" : by < 0 ? "less" : "more"];
       pen.globalAlpha = faint ? 0.08 : is_same ? 0.2 : 0.25 + 0.5 * Math.min(Math.abs(by), 1);
     }
 
