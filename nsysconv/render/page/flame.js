@@ -202,7 +202,7 @@
       pen.fillRect(left, y + 1, Math.max(size - (size > 3 ? 1 : 0), NARROWEST), ROW - 1);
       pen.globalAlpha = 1;
       if (size > LEGIBLE) {
-        pen.fillStyle = hit || !matches && !plain ? paint.fg : paint.quiet;
+        pen.fillStyle = hit || !matches && (measures || !plain) ? paint.fg : paint.quiet;
         const words = each.folded ? `${each.folded.toLocaleString("en")} more` : each.node !== all ? name_of(each.node)
           : `all: ${data.weights[weight].word} ${drawing.duration(layout.value[all])}`
             + (measures ? `, ${signed(change_of(each))}` : "");
