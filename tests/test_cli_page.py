@@ -117,3 +117,14 @@ def test_a_page_of_a_comparison_of_the_steps_of_one_process(tmp_path: Path) -> N
     outcome = run("diff", *sides, "-o", "diff.html", cwd=tmp_path)
     assert (outcome.status, outcome.out) == (0, "")
     assert '<article id="r-diff-steps">' in (tmp_path / "diff.html").read_text("utf-8")
+
+
+def test_a_page_of_a_comparison_has_both_runs_on_one_axis_unless_reports_are_named(
+    tmp_path: Path,
+) -> None:
+    for name in ("a.db", "b.db"):
+        write(tmp_path / name, Kernel(0, 400), Kernel(500, 1000))
+    assert run("diff", "a.db", "b.db", "-o", "diff.html", cwd=tmp_path).status == 0
+    assert "step-timelines" in articles(tmp_path / "diff.html")
+    assert run("diff", "a.db", "b.db", "kernels", "-o", "diff.html", cwd=tmp_path).status == 0
+    assert articles(tmp_path / "diff.html") == ["diff-kernels"]

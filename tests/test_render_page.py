@@ -670,10 +670,10 @@ def test_a_comparison_shows_both_sides_and_what_changed(tmp_path: Path) -> None:
     page = outline(rendered([compared.headline, *compared.reports]))
     text = page.text
     assert text.startswith("before → after - nsysconv")
-    answer = "cannot tell: window of GPU work 1.00 µs → 1.00 µs (+0.0 %); 1 run against 1 run"
+    answer = "Cannot tell: window of GPU work 1.00 µs → 1.00 µs (+0.0 %). 1 run against 1 run"
     assert answer in text[: text.index("kernel time")]
-    assert "kernel time700 nsfrom 900 ns, −22.2 %" in text.replace("</dt>", "")
-    assert "idle30.0 %from 10.0 %, +20.0 points" in text
+    assert "kernel time700 nsbefore 900 ns, −22.2 %" in text.replace("</dt>", "")
+    assert "idle30.0 %before 10.0 %, +20.0 points" in text
     assert "Kernels by name: kernel timegemm−200 ns400 ns200 nsbetter-54.0 … -45.7 %" in text
     judged = [value for tag, name, value in page.attributes if (tag, name) == ("div", "class")]
     # window the same; busy has no better; idle worse; kernels better.

@@ -16,11 +16,19 @@ import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api import open_profile
+from nsysconv.api.diff_page import (
+    DRAWN,
+    aligned_reports,
+    drawn_reports,
+    says_nothing,
+    step_key,
+)
 from nsysconv.api.open_profile import OpenProfile, open_all, shown_report
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
 from nsysconv.diff import account, change, comparability, gate, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
+from nsysconv.diff.trees import TREES, compare_trees
 from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
@@ -93,6 +101,7 @@ def compare(
     cannot_tell: str | None = None,
     limit: int | None = None,
     for_people: bool = False,
+    for_page: bool = False,
     slice: Slice | None = None,  # noqa: A002 - what it is
     step_range: str | None = None,
     range_names: str = "grouped",
@@ -108,7 +117,8 @@ def compare(
     names a TOML file of such. `run_noise` is the standard deviation of a run, such as `0.3%`, for those
     who know it (None: 1 % or 3 % are assumed where a side is one run). `cannot_tell` says what a limit
     of which nothing can be said makes of the exit status: `fail` (the default) or `pass`.
-    `for_people` leaves out what few look at. `slice` says what of both sides to look at; `step_range`
+    `for_people` leaves out what few look at; `for_page` adds what a page draws, if no report is named:
+    trees, and steps of both sides on one axis. `slice` says what of both sides to look at; `step_range`
     what steps are called, and `range_names` whether ranges and operators match by the groups of their
     names (grouped) or by these (exact). `split` compares by "device" or "rank" what is compared over
     devices otherwise. `limit` cuts rows (0: none cut, None: 20 for people, else
@@ -124,6 +134,7 @@ def compare(
         cannot_tell=cannot_tell,
         limit=limit,
         for_people=for_people,
+        for_page=for_page,
         slice=slice,
         step_range=step_range,
         range_names=range_names,
@@ -144,6 +155,7 @@ class DiffOptions:
     cannot_tell: str | None = None
     limit: int | None = None
     for_people: bool = False
+    for_page: bool = False
     slice: Slice | None = None
     step_range: str | None = None
     range_names: str = "grouped"
@@ -156,7 +168,7 @@ def compare_targets(
     """Compare two sides as `compare` does, with the options as a value."""
     wanted = list(DEFAULT if options.reports is None else options.reports)
     open_profile.check_limit(options.limit)
-    comparable = (ACCOUNT, CULPRITS, *_COMPARABLE)
+    comparable = (ACCOUNT, CULPRITS, *DRAWN, *_COMPARABLE)
     for name in wanted:
         if name not in comparable:
             raise UsageError(
@@ -181,7 +193,9 @@ def compare_targets(
         if options.reports is None and other_makers:
             # Of kernels of other makers hardly a name is the same.
             wanted.insert(wanted.index("kernels"), "kernel_categories")
-        named = [name for name in wanted if name in _COMPARABLE]
+        if options.reports is None and options.for_page:
+            wanted += drawn_reports(p for side in sides for p in side.profiles)
+        named = [TREES.get(name, name) for name in wanted if name in (*_COMPARABLE, *TREES)]
         named = list(dict.fromkeys([*named, *(limit.report for limit in limits)]))
         needed = dict.fromkeys(
             [*named, *(_CULPRIT_REPORTS if CULPRITS in wanted else ()), "kernels"]
@@ -213,7 +227,15 @@ def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -
     is_default = options.limit is None and options.for_people
     row_limit = _LIMIT_FOR_PEOPLE if is_default else options.limit or 0
     for name in wanted:
-        if name == ACCOUNT:
+        if name in DRAWN:
+            report = comparer.drawn_report(name)
+            if options.for_page:
+                # A picture is of all rows and columns.
+                if name in (options.reports or ()) or not says_nothing(report):
+                    yield report
+                continue
+            report = report.limited(row_limit)
+        elif name == ACCOUNT:
             report = comparer.account_report(for_people=options.for_people)
         elif name == CULPRITS:
             report = comparer.culprits_report()
@@ -488,6 +510,22 @@ class _Comparer:
     def culprits_report(self) -> Report:
         kernels, calls, gaps = (self._comparison(name).rows or () for name in _CULPRIT_REPORTS)
         return account.culprits(kernels, calls, gaps, account=self._change, profiles=self._refs)
+
+    def drawn_report(self, name: str) -> Report:
+        if name not in TREES:
+            return self._aligned[name]
+        base, other = (
+            [[self._answers[p.timeline].reports[TREES[name]] for p in run] for run in side.runs]
+            for side in self._sides
+        )
+        notes = [note for note in self._notes if note.slug == "work-differs"]
+        key, steps = step_key(self._steps), self._change.steps
+        return compare_trees(name, base, other, name_key=key, steps=steps, notes=notes)
+
+    @cached_property
+    def _aligned(self) -> Mapping[str, Report]:
+        base, other = self._sides
+        return aligned_reports(base.runs, other.runs, self._steps)
 
     @property
     def _refs(self) -> tuple[ProfileRef, ...]:

@@ -239,7 +239,9 @@ def diff(
         raise UsageError("--brief is a form of Markdown here", hint="Add -f markdown.")
     for_people = destination.format in _DIFF_FORMATS_FOR_PEOPLE
     begin_work()
-    result = compare_targets(base, other, replace(options, for_people=for_people), say)
+    for_page = destination.format == "html" and not destination.is_folder
+    options = replace(options, for_people=for_people, for_page=for_page)
+    result = compare_targets(base, other, options, say)
     # The answer, the verdicts on limits, then what explains the answer.
     limits = [each for each in result.reports if each.name == "limits"]
     others = [each for each in result.reports if each not in limits]

@@ -11,19 +11,21 @@ from importlib import resources
 
 from nsysconv.notes import Note, Severity
 from nsysconv.render import display
-from nsysconv.render.page import charts, first_screen, lanes
+from nsysconv.render.page import aligned, changed_trees, charts, first_screen, lanes
 from nsysconv.render.page.addresses import Addresses
 from nsysconv.render.page.first_screen import base_name, is_change
 from nsysconv.render.page.markup import amount, anchor, escape, report_table_html, rows
+from nsysconv.render.page.sides import in_words, side_words
 from nsysconv.report import ProfileRef, Report, Unit, utc
 
 # What belongs together, and in which order; a report that is not here comes under its own title.
 _SECTIONS = {
     "The change": ("limits", "account", "culprits"),
+    "Step by step": ("step_pairs", "step_timelines"),
     "Time line": lanes.REPORTS,
     "Over time": ("utilization_over_time",),
     "Kernels": ("kernels", "kernel_categories"),
-    "Operators": ("operators", "modules", "operator_kernels"),
+    "Operators": ("operators_tree", "modules_tree", "operators", "modules", "operator_kernels"),
     "API against GPU": ("api_vs_kernel", "launch_stats", "queue_length"),
     "Transfers": ("transfers", "transfer_sizes"),
     "Memory": ("memory",),
@@ -35,7 +37,7 @@ _SECTIONS = {
         "stragglers",
         "collective_arrivals",
     ),
-    "Steps and ranges": ("steps", "ranges"),
+    "Steps and ranges": ("steps", "ranges_tree", "ranges"),
     "GPUs and processes": ("overview", "gpu_utilization", "processes"),
     "Metrics": ("metrics",),
 }
@@ -53,7 +55,14 @@ _LAST_SECTIONS = {
     "The answer in numbers": ("summary", "findings"),
     "What was recorded": ("profile", "profiles", "facts"),
 }
-_SCRIPTS = (
+_OF_BOTH = {
+    "step_pairs": aligned.step_strips,
+    "step_timelines": aligned.step_lanes,
+    **dict.fromkeys(("operators_tree", "modules_tree", "ranges_tree"), changed_trees.flame_graph),
+}
+"""Reports of both sides of a comparison that have a picture of their own."""
+
+_SCRIPTS: tuple[str, ...] = (
     "folding.js",
     "tables.js",
     "drawing.js",
@@ -62,8 +71,12 @@ _SCRIPTS = (
     "lanes.js",
     "flame.js",
 )
+_SCRIPTS_OF_BOTH = ("folding.js", "tables.js", "drawing.js", "flame.js", "aligned.js")
+_MOST_ROWS = 1000
+"""Below such a picture there are so many rows."""
+
 # What is read first, and as many sections as need no folding.
-_UNFOLDED = ("The change", "Time line", "Over time")
+_UNFOLDED = ("The change", "Step by step", "Time line", "Over time")
 _MOST_UNFOLDED = 3
 
 Numbers = Mapping[Note, tuple[int, str]]
@@ -87,9 +100,13 @@ _ANSWER = _LAST_SECTIONS["The answer in numbers"]
 
 def document(reports: Sequence[Report]) -> Iterator[str]:
     """Yield the page, line by line."""
+    scripts, style = _SCRIPTS, _asset("page.css")
+    if first_screen.is_comparison(reports):
+        reports = list(map(in_words, reports))
+        scripts, style = _SCRIPTS_OF_BOTH, f"{style}\n{_asset('aligned.css')}"
     numbers = _numbered(reports)
     page = _Page(numbers, Addresses({base_name(report.name): report for report in reports}))
-    script = "\n".join(_asset(name) for name in _SCRIPTS)
+    script = "\n".join(map(_asset, scripts))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = _sections(reports)
     title = _title(reports)
@@ -103,7 +120,7 @@ def document(reports: Sequence[Report]) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield '<meta name="color-scheme" content="light dark">'
     yield f"<title>{escape(title)} - nsysconv</title>"
-    yield f"<style>{_asset('page.css')}</style>\n</head>\n<body>"
+    yield f"<style>{style}</style>\n</head>\n<body>"
     yield '<a class="skip" href="#main">To the answer</a>'
     yield f"<header><h1>{escape(title)}</h1>"
     yield from _recorded_in_short(reports)
@@ -136,7 +153,7 @@ def _asset(name: str) -> str:
 
 def _title(reports: Sequence[Report]) -> str:
     labels = [ref.label or ref.path for ref in _profiles(reports)]
-    if any(map(is_change, reports)):
+    if first_screen.is_comparison(reports):
         return " → ".join(labels) if len(labels) == 2 else "What changed"
     if len(labels) == 1:
         return labels[0]
@@ -176,7 +193,7 @@ def _first_screen(
 ) -> Iterator[str]:
     by_name = {base_name(report.name): report for report in reports}
     yield '<section id="answer"><h2 class="hidden">The answer</h2>'
-    if any(map(is_change, reports)):
+    if first_screen.is_comparison(reports):
         yield from first_screen.comparison_screen(reports)
     elif any(name in by_name for name in _ANSWER):
         shown = [r for name, members in sections.items() for r in members
@@ -268,25 +285,40 @@ def _report(report: Report, heading: str, page: _Page) -> Iterator[str]:
     yield f'<article id="{anchor(report.name)}">'
     if heading:
         yield f"<h3>{heading}</h3>"
-    if base_name(report.name) == "overview" and len(report.profiles) > 1:
+    if report.name in _OF_BOTH:
+        yield from _of_both(report)
+    else:
+        yield from _picture_and_rows(report, page)
+    if report.notes:
+        yield f'<p class="quiet">Notes: {_links(report.notes, page.numbers)}.</p>'
+    yield "</article>"
+
+
+def _of_both(report: Report) -> Iterator[str]:
+    yield from _OF_BOTH[report.name](report)
+    if report.name != "step_timelines":  # whose rows are what is drawn
+        yield "<details><summary>The numbers</summary>"
+        yield from report_table_html(report.limited(_MOST_ROWS))
+        yield "</details>"
+
+
+def _picture_and_rows(report: Report, page: _Page) -> Iterator[str]:
+    name = base_name(report.name)
+    if name == "overview" and len(report.profiles) > 1:
         yield from charts.device_matrix(report)
     yield from charts.picture_figures(report)
-    if base_name(report.name) in _ANSWER:
+    if name in _ANSWER:
         # All in rows: the words for people are the first screen's.
         columns = tuple(replace(column, said=False) for column in report.columns)
         report = replace(report, columns=columns, said=())
     # Rows that few read: a picture says it.
     is_strip = report.picture is not None and report.picture.kind == "strip"
-    shut = is_strip or base_name(report.name) in _ANSWER
+    shut = is_strip or name in _ANSWER
     if shut:
         yield "<details><summary>The numbers</summary>"
-    name = base_name(report.name)
     yield from report_table_html(report, lambda row: page.addresses.of(name, row))
     if shut:
         yield "</details>"
-    if report.notes:
-        yield f'<p class="quiet">Notes: {_links(report.notes, page.numbers)}.</p>'
-    yield "</article>"
 
 
 def _numbered(reports: Sequence[Report]) -> Numbers:
@@ -302,6 +334,9 @@ def _links(notes: Iterable[Note], numbers: Numbers) -> str:
 
 
 def _notes(numbers: Numbers) -> Iterator[str]:
+    words = side_words(text for _, text in numbers.values())
+    if words:
+        yield f'<p class="quiet">{escape(words)}</p>'
     yield '<ol class="notes">'
     for number, words in numbers.values():
         yield f'<li id="n{number}">{escape(words)}'

@@ -55,7 +55,7 @@ def picture_of(report: Report) -> Picture | None:
     keys = tuple(c.name for c in report.columns if c.key and c.name not in by)
     if not keys and not by:
         return None  # of one row, which nothing distinguishes
-    return Picture("bars", keys or by, (f"base_{main}", f"other_{main}"), by if keys else ())
+    return Picture("bars", keys or by, (f"before_{main}", f"after_{main}"), by if keys else ())
 
 
 def picture_figures(report: Report) -> Iterator[str]:
@@ -305,7 +305,7 @@ def _scale(low: str, high: str) -> str:
 
 
 def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
-    main = columns[:1] if columns[0].name.startswith(("base_", "api_")) else columns
+    main = columns[:1] if columns[0].name.startswith(("before_", "api_")) else columns
     sums: dict[str, dict[int, float]] = {}
     for column_index, panel in enumerate(shown):
         for i, label in enumerate(panel.labels):

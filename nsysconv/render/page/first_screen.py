@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from statistics import median
 from typing import Any
 
@@ -158,6 +160,13 @@ ANSWER = "answer"
 """The report that is all said in words, above all others."""
 
 _MOST_CHANGES = 3
+_MOST_PARTS = 4
+_MINOR = "other"
+"""The part that joins the minor ones."""
+
+_MINUS = re.compile(r"(?<![\w.])-(?=\d)")
+# Up to the first semicolon that is in no brackets.
+_CLAUSE = re.compile(r"^(?:\([^()]*\)|[^();]|[();](?! ))+")
 
 
 def is_change(report: Report) -> bool:
@@ -165,11 +174,18 @@ def is_change(report: Report) -> bool:
     return report.name.startswith("diff_")
 
 
+def is_comparison(reports: Sequence[Report]) -> bool:
+    """Return whether the reports are those of a comparison of two sides."""
+    return any(is_change(report) or report.name == ANSWER for report in reports)
+
+
 def comparison_screen(reports: Sequence[Report]) -> Iterator[str]:
     """Yield the answer, limits, the devices on both sides, and the greatest changes of each report."""
     for report in reports:
         if report.name == ANSWER:
-            yield f'<p class="say"><b>{escape(report.title)}</b></p>'
+            yield from _answer(report.title)
+        if report.name == "account":
+            yield from _parts(report)
         if report.name == "limits":
             yield from _limits(report)
         if report.name == "diff_overview":
@@ -178,10 +194,52 @@ def comparison_screen(reports: Sequence[Report]) -> Iterator[str]:
     if table_rows:
         yield "<h3>The greatest changes</h3>"
         yield '<div class="scroll" role="region" tabindex="0" aria-label="The greatest changes">'
-        yield "<table><thead><tr><th class='t'>what<th class='t'>where<th>change<th>base<th>other"
+        yield "<table><thead><tr><th class='t'>what<th class='t'>where<th>change<th>before<th>after"
         yield "<th class='t'>verdict<th class='t'>interval</tr></thead><tbody>"
         yield from table_rows
         yield "</table></div>"
+
+
+def _answer(line: str) -> Iterator[str]:
+    # What changed, and then what that rests on.
+    words = _MINUS.sub("−", line)
+    head = next(iter(_CLAUSE.findall(words)), words)
+    rest = words[len(head) :].removeprefix("; ")
+    rest = f" {escape(rest[:1].upper() + rest[1:])}." if rest else ""
+    yield f'<p class="say"><b>{escape(head[:1].upper() + head[1:])}.</b>{rest}</p>'
+
+
+def _parts(account: Report) -> Iterator[str]:
+    # What the change is made of, on the device whose time changed most.
+    by_device = [
+        list(found)
+        for _, found in groupby(rows(account), lambda row: (row["rank"], row["device_id"]))
+    ]
+    if not by_device:
+        return
+    whole, *parts = max(by_device, key=lambda found: abs(found[0]["change_ns"]))
+    most = [part for part in parts if part["change_ns"] and part["part"] != _MINOR][:_MOST_PARTS]
+    if not most:
+        return
+    words = [
+        f"<b>{_signed(part['change_ns'])}</b> {escape(_in_brackets(part['part']))}" for part in most
+    ]
+    where = f"on {row_place(whole, ())}" if len(by_device) > 1 else ""
+    what = escape(f"{whole['part']} {where}".strip())
+    yield (
+        f'<p class="say"><b>{_signed(whole["change_ns"])}</b> {what}, above all {"; ".join(words)}. '
+        f'<a href="#{anchor(account.name)}">All parts</a></p>'
+    )
+
+
+def _in_brackets(part: str) -> str:
+    # What a part is, after its colon.
+    name, colon, meaning = part.partition(": ")
+    return f"{name} ({meaning})" if colon else name
+
+
+def _signed(ns: int) -> str:
+    return f"{'+' if ns > 0 else '−' if ns < 0 else ''}{amount(abs(ns), Unit.NS)}"
 
 
 def _limits(report: Report) -> Iterator[str]:
@@ -192,7 +250,7 @@ def _limits(report: Report) -> Iterator[str]:
 
 def _glance(report: Report) -> Iterator[str]:
     columns = {column.name: column for column in report.columns}
-    measures = [name for name in _GLANCE if f"base_{name}" in columns]
+    measures = [name for name in _GLANCE if f"before_{name}" in columns]
     changed_rows = list(rows(report))
     if not changed_rows:
         yield '<p class="say"><b>No GPU changed.</b></p>'
@@ -201,14 +259,15 @@ def _glance(report: Report) -> Iterator[str]:
         where = ", ".join(_labels(report, row)) or "all GPUs"
         yield f'<h3>{escape(where)}</h3><dl class="head">'
         for name in measures:
-            base, other = row[f"base_{name}"], row[f"other_{name}"]
+            base, other = row[f"before_{name}"], row[f"after_{name}"]
             if base is None or other is None or not (base or other):
                 continue
-            column = columns[f"base_{name}"]
+            column = columns[f"before_{name}"]
+            before = f"before {amount(base, column.unit)}, {_change(column, base, other)}"
             yield (
                 f'<div class="{_judged(row, name)}"><dt>{escape(column_words(name))}</dt>'
                 f"<dd>{amount(other, column.unit)}</dd>"
-                f"<dd class='from'>from {amount(base, column.unit)}, {_change(column, base, other)}</dd>"
+                f"<dd class='from'>{before}</dd>"
                 "</div>"
             )
         yield "</dl>"
@@ -255,6 +314,6 @@ def _greatest(report: Report) -> Iterator[str]:
             f'<tr class="{verdict if verdict in ("better", "worse") else ""}"><td class="t">{link}'
             f'<td class="t" title="{escape(", ".join(labels))}">{escape(where)}'
             f"<td>{sign}{amount(abs(change), unit)}"
-            f"<td>{amount(row[f'base_{main}'], unit)}<td>{amount(row[f'other_{main}'], unit)}"
+            f"<td>{amount(row[f'before_{main}'], unit)}<td>{amount(row[f'after_{main}'], unit)}"
             f'<td class="t">{escape(verdict)}<td class="t">{escape(row["interval"] or "–")}'
         )

@@ -65,8 +65,28 @@
     return { value, left, size, wide, inside: sorted, squeezed };
   }
 
+  function signed(ns) {
+    return `${ns > 0 ? "+" : ns < 0 ? "\u2212" : ""}${drawing.duration(Math.abs(ns))}`;
+  }
+
+  // Of a comparison: the widths that a measure gives, and by node how it changed, null where not recorded.
+  const SAME = 0.01, SIDES = 3;
+  function widths_of({ word, before, after }) {
+    const both = before.map((value, i) => (value || 0) + (after[i] || 0));
+    return [[both, "of both"], [before, "before"], [after, "after"]]
+      .map(([values, which]) => ({ word: `${word} ${which}`, values }));
+  }
+  function changes_of(tree, { before, after }) {
+    const change = Float64Array.from([...before.map((value, i) => (after[i] || 0) - (value || 0)), 0]);
+    for (const root of tree.inside[tree.all]) change[tree.all] += change[root];
+    return change;
+  }
+
   function flame(box) {
     const data = JSON.parse(box.nextElementSibling.textContent), tree = tree_of(data), { all, parent } = tree;
+    const measures = data.measures || null, changes = measures && measures.map((each) => changes_of(tree, each));
+    if (measures) data.weights = measures.flatMap(widths_of);
+    let strongest = 0;
     const part = (name) => box.querySelector(`.${name}`);
     const canvas = part("boxes"), status = part("event"), crumbs = part("crumbs"), drawn_words = part("drawn");
     const found = part("found"), input = box.querySelector("input"), pen = canvas.getContext("2d");
@@ -115,6 +135,9 @@
         waiting.push(...next.reverse());
       }
       rows = rows.filter((row) => row.length);
+      if (measures) {
+        strongest = rows.flat().reduce((most, each) => Math.max(most, Math.abs(change_of(each))), 0);
+      }
       const wide_in = (from, to) => layout.wide[to] - layout.wide[from];
       const within = view.folded ? view.nodes.reduce((sum, node) => sum + wide_in(node, tree.end[node]), 0)
         : wide_in(view.node === all ? 0 : view.node + 1, tree.end[view.node]);
@@ -125,6 +148,10 @@
         words += `. What lies in ${count_words(layout.squeezed, "box")} adds up to more than they do, `
           + "as of several threads; it is drawn in their width";
       }
+      if (measures) {
+        words += strongest ? `. The strongest colour is a change by ${drawing.duration(strongest)}; `
+          + `grey is less than ${100 * SAME} % of it` : ". Nothing changed";
+      }
       drawn_words.textContent = `${words}.`;
     }
 
@@ -134,6 +161,7 @@
       is_waiting = false;
       if (!drawing.clear(canvas, rows.length * ROW + 2, paint)) return;
       pen.font = "11px system-ui, sans-serif";
+      if (measures) paint.change = change_colours();
       rows.forEach((row, depth) => row.forEach((each) => draw_box(each, depth * ROW, paint)));
     }
 
@@ -147,18 +175,37 @@
     const matched = (each) => each.folded ? each.nodes.some((node) => holds_match[node])
       : each.node !== all && matches[data.name[each.node]];
 
+    function change_of(each) {
+      const change = changes[Math.floor(weight / SIDES)];
+      return each.folded ? each.nodes.reduce((sum, node) => sum + change[node], 0) : change[each.node];
+    }
+
+    function change_colours() {
+      const style = getComputedStyle(document.documentElement);
+      return Object.fromEntries(["less", "more", "was"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    }
+
+    // Blue is less and red is more, the stronger the greater the change; grey is the same.
+    function paint_change(each, paint, faint) {
+      const by = strongest ? change_of(each) / strongest : 0, is_same = Math.abs(by) < SAME;
+      pen.fillStyle = paint.change[is_same ? "was" : by < 0 ? "less" : "more"];
+      pen.globalAlpha = faint ? 0.08 : is_same ? 0.2 : 0.25 + 0.5 * Math.min(Math.abs(by), 1);
+    }
+
     function draw_box(each, y, paint) {
       const left = Math.max(x_of(each.low), 0), right = Math.min(x_of(each.high), width), size = right - left;
       const plain = each.folded || each.node === all, hit = matches && matched(each);
       pen.globalAlpha = matches ? (hit ? 0.7 : 0.12) : 0.5;
       pen.fillStyle = paint.series[plain ? 7 : colour[data.name[each.node]]];
       if (plain && !hit) pen.globalAlpha /= 2;
+      if (measures) paint_change(each, paint, matches && !hit);
       pen.fillRect(left, y + 1, Math.max(size - (size > 3 ? 1 : 0), NARROWEST), ROW - 1);
       pen.globalAlpha = 1;
       if (size > LEGIBLE) {
-        pen.fillStyle = hit || !matches && !plain ? paint.fg : paint.quiet;
+        pen.fillStyle = hit || !matches && (measures || !plain) ? paint.fg : paint.quiet;
         const words = each.folded ? `${each.folded.toLocaleString("en")} more` : each.node !== all ? name_of(each.node)
-          : `all: ${data.weights[weight].word} ${drawing.duration(layout.value[all])}`;
+          : `all: ${data.weights[weight].word} ${drawing.duration(layout.value[all])}`
+            + (measures ? `, ${signed(change_of(each))}` : "");
         drawing.write(pen, words, left, y + 2, size - 4, ROW);
       }
       if (same(each, chosen)) {
@@ -171,6 +218,7 @@
     // -- words
 
     function sentence(each) {
+      if (measures) return sentence_of_change(each);
       const { value } = layout, { node } = each, word = data.weights[weight].word;
       if (each.folded) {
         const sum = each.nodes.reduce((total, one) => total + value[one], 0);
@@ -189,6 +237,29 @@
         words.push(`${share(value[node], value[view.node])} of ${name_of(view.node)}`);
       }
       return `${name_of(node)}: ${words.join("; ")}`;
+    }
+
+    const sum_of = (values, nodes) =>
+      nodes.every((node) => values[node] === null) ? null : nodes.reduce((sum, node) => sum + (values[node] || 0), 0);
+
+    function sentence_of_change(each) {
+      const { node } = each, nodes = each.folded ? each.nodes : node === all ? tree.inside[all] : [node];
+      const words = measures.map(({ word, before, after }) => {
+        const [from, to] = [before, after].map((values) => sum_of(values, nodes));
+        if (from === null && to === null) return `no ${word} recorded`;
+        const [was, is] = [from, to].map((ns) => ns === null ? "not recorded" : drawing.duration(ns));
+        if (from === null || to === null) return `${word} ${was} \u2192 ${is}`;
+        const by = from ? 100 * (to - from) / from : 0;
+        const pct = from && to ? `, ${by > 0 ? "+" : ""}${by.toFixed(1).replace("-", "\u2212")} %` : "";
+        return `${word} ${was} \u2192 ${is} (${from === to ? "the same" : signed(to - from) + pct})`;
+      });
+      if (!each.folded && node !== all) {
+        const [from, to] = data.calls.map((counts) => counts[node]);
+        const count = (value) => value === null ? "?" : (+value.toPrecision(4)).toLocaleString("en");
+        if (from !== null || to !== null) words.push(`${data.call}s ${count(from)} \u2192 ${count(to)}`);
+      }
+      const name = each.folded ? `${each.folded.toLocaleString("en")} more in ${name_of(node)}` : name_of(node);
+      return `${name}: ${words.join("; ")}`;
     }
 
     function choose(each) {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,20 +45,37 @@ def _graph(panel: Panel, weights: tuple[str, ...], count: str, ident: str) -> It
     used = [name for name in weights if any(panel.values[name])]
     words = [column_words(name) for name in used]
     title = panel.title or "Flame graph"
+    yield from flame_markup(title, words, _data(panel, used, words, count), ident)
+
+
+def flame_markup(
+    title: str,
+    widths: Sequence[str],
+    data: dict[str, Any],
+    ident: str,
+    legend: Sequence[tuple[str, str]] = (),
+) -> Iterator[str]:
+    """Yield a canvas, a button for each width of the boxes, and the data for the page's script.
+
+    `legend` are colours of the style sheet, and what boxes of that colour are.
+    """
     yield f'<div class="flame" hidden><p class="tools"><b>{escape(title)}</b>'
     yield '<span role="group" aria-label="Width of the boxes">'
     yield "".join(
         f'<button type="button" data-weight="{number}" aria-pressed="false">{escape(word)}</button>'
-        for number, word in enumerate(words)
+        for number, word in enumerate(widths)
     )
     yield '</span><label>Search <input type="search"></label>'
     yield '<span class="found quiet" aria-live="polite"></span></p>'
+    if legend:
+        keys = "".join(f'<li><i class="k {colour}"></i>{escape(each)}' for colour, each in legend)
+        yield f'<ul class="legend">{keys}</ul>'
     yield '<p class="crumbs"></p><p class="event" aria-live="polite"></p>'
     yield '<div class="scroll"><canvas class="boxes" tabindex="0" role="application" '
     yield f'aria-label="flame graph: {escape(title)}" aria-describedby="{ident}-keys"></canvas></div>'
     keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
     yield f'<p class="quiet"><span class="drawn"></span> <span id="{ident}-keys">{keys}.</span></p></div>'
-    yield data_element(_data(panel, used, words, count), ident)
+    yield data_element(data, ident)
     yield "<noscript><p>The flame graph needs the page's script.</p></noscript>"
 
 

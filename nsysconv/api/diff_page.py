@@ -1,0 +1,81 @@
+"""What the page of a comparison draws beside tables: two runs on one axis, and trees of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from nsysconv.api.open_profile import OpenProfile
+from nsysconv.diff.names import NameKey
+from nsysconv.diff.step_pairs import STEP_PAIRS, match_steps, step_pairs_report
+from nsysconv.diff.step_timelines import STEP_TIMELINES, step_timelines_report
+from nsysconv.diff.trees import TREES
+from nsysconv.notes import Note, Severity
+from nsysconv.report import Report, Unit
+from nsysconv.timeline.annotations import name_pattern
+
+DRAWN = (STEP_PAIRS, STEP_TIMELINES, *TREES)
+"""The reports that the page of a comparison draws, where none is named."""
+
+LONG = 2_000_000
+"""Of two sides with more kernels and API calls the page has no trees: they would take too long."""
+
+
+def drawn_reports(profiles: Iterable[OpenProfile]) -> tuple[str, ...]:
+    """Return which of DRAWN the page of two sides with these profiles has, by their size."""
+    tables = "kernel", "api_call"
+    count = sum(each.profile.row_count(table) for each in profiles for table in tables)
+    return DRAWN if count <= LONG else tuple(name for name in DRAWN if name not in TREES)
+
+
+def says_nothing(report: Report) -> bool:
+    """Return whether a tree has nothing that was called, on either side, or neither records such."""
+    if report.name not in TREES:
+        return False
+    if report.table is None:
+        return len({fact.rpartition(" (")[2] for fact in report.not_recorded}) > 1
+    # What nothing called launched is a row, too.
+    counts = [column.name for column in report.columns if column.unit is Unit.COUNT]
+    return not any(row[name] for row in report.rows() for name in counts)
+
+
+def step_key(step_range: str) -> NameKey:
+    """Return the key of names in trees: all steps are one, called as the pattern of their names."""
+    is_step = name_pattern(step_range).fullmatch
+    return cache(lambda name: step_range if is_step(name) else name)
+
+
+def aligned_reports(
+    base_runs: Sequence[Sequence[OpenProfile]],
+    other_runs: Sequence[Sequence[OpenProfile]],
+    step_range: str,
+) -> Mapping[str, Report]:
+    """Return STEP_PAIRS and STEP_TIMELINES of one profile of either side, whose runs are given.
+
+    It is that of the first run, and of its ranks the first that is on both sides.
+    """
+    base, other = _profiles_to_align([base_runs[0], other_runs[0]])
+    refs = base.profile.ref, other.profile.ref
+    pairs = match_steps(base.timeline, other.timeline, step_range)
+    steps = step_pairs_report(pairs, refs)
+    lanes = step_timelines_report(base.timeline, other.timeline, pairs, refs)
+    for profile in (base, other):
+        profile.forget()
+    count = sum(map(len, (*base_runs, *other_runs)))
+    notes = []
+    if count > len(refs):
+        text = f"of {count:,} profiles {refs[0].label} and {refs[1].label} are on one axis"
+        notes.append(Note("profiles-not-aligned", Severity.INFO, text))
+    return {r.name: replace(r, notes=(*r.notes, *notes)) for r in (steps, lanes)}
+
+
+def _profiles_to_align(runs: Sequence[Sequence[OpenProfile]]) -> tuple[OpenProfile, OpenProfile]:
+    by_rank = [
+        {rank: profile for profile in reversed(run) for rank in profile.timeline.ranks.values()}
+        for run in runs
+    ]
+    shared = sorted(by_rank[0].keys() & by_rank[1].keys())
+    if shared:
+        return by_rank[0][shared[0]], by_rank[1][shared[0]]
+    return runs[0][0], runs[1][0]

@@ -1,0 +1,361 @@
+"""The page of a comparison in a real browser: both runs on one axis, and the trees of both sides.
+
+Skipped, with the reason, where there is no Chromium or no playwright; `make test-system` runs these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pages import INJECTIONS, NODES, rendered, tree_report
+from small_store import Call, Kernel, Memcpy, Operator, Range, Row, write
+from test_diff_on_one_axis import BASE, OTHER
+from test_diff_trees import AFTER
+from test_system_page import CHROMIUM
+
+from nsysconv import api
+from nsysconv.diff.trees import compare_trees
+from nsysconv.names import escaped
+from nsysconv.report import Report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; .ci/install-system installs it"),
+]
+
+Opened = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="no playwright: pip install -e '.[system]'"
+    )
+    with playwright.sync_playwright() as started:
+        arguments = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND"]
+        found = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
+    """Opens a page offline, and in the end says what it asked for and complained of."""
+    contexts, asked, said = [], [], []
+    path = tmp_path / "page.html"
+
+    def open_page(text: str, **options: Any) -> Page:
+        path.write_text(text, encoding="utf-8")
+        context = browser.new_context(
+            offline=True, **{"viewport": {"width": 1200, "height": 800}, **options}
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: said.append(dialog.message))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert set(asked) == {path.as_uri()}
+    assert said == []
+
+
+def both(folder: Path, base: tuple[Row, ...] = BASE, other: tuple[Row, ...] = OTHER) -> str:
+    """The page of two profiles of these rows."""
+    write(folder / "before.db", *base, label="before")
+    write(folder / "after.db", *other, label="after")
+    found = api.compare(folder / "before.db", folder / "after.db", for_page=True)
+    return rendered([found.headline, *found.reports])
+
+
+def event(page: Page) -> str:
+    return page.locator(".aligned .event").inner_text()
+
+
+def shown(page: Page) -> str:
+    """What part of the time is shown, once it is drawn."""
+    page.wait_for_timeout(100)
+    return page.locator(".aligned .span").inner_text()
+
+
+# -- on one axis
+
+
+@pytest.fixture
+def aligned(opened: Opened, tmp_path: Path) -> Page:
+    """The page of BASE and OTHER, with the focus on their time lines, and the first step chosen."""
+    page = opened(both(tmp_path))
+    page.locator(".aligned [data-pair]", has_text="greatest").click()
+    page.locator(".aligned canvas").focus()
+    return page
+
+
+def test_one_chooses_between_two_pairs_of_steps(aligned: Page) -> None:
+    words = aligned.locator(".aligned .pair")
+    assert words.inner_text() == "ProfilerStep#1: 100 ns → 60 ns (−40 ns, −40.0 %)"
+    aligned.locator(".aligned [data-pair]", has_text="median").click()
+    assert words.inner_text() == "ProfilerStep#3: 100 ns → 100 ns (0 ns, +0.0 %)"
+    pressed = aligned.locator(".aligned [data-pair][aria-pressed=true]")
+    assert pressed.all_inner_texts() == ["step of the median difference"]
+
+
+def test_boxes_are_read_out_by_keys(aligned: Page) -> None:
+    aligned.keyboard.press("n")
+    where = "device 0 → 2, stream 7 → 9"
+    assert event(aligned) == f"computation before, {where}: gemm, 30 ns from 20 ns"
+    aligned.keyboard.press("n")
+    assert event(aligned) == f"copy before, {where}: [memcpy], 20 ns from 60 ns"
+    aligned.keyboard.press("p")
+    assert "gemm" in event(aligned)
+    aligned.keyboard.press("ArrowDown")
+    assert event(aligned) == f"{where}, busy only before: n is the next box"
+    aligned.keyboard.press("n")
+    assert event(aligned) == f"Busy only before, {where}: 10 ns, from 20 ns"
+    for _ in range(2):
+        aligned.keyboard.press("ArrowDown")
+    aligned.keyboard.press("n")
+    assert event(aligned) == f"computation after, {where}: gemm fast, 25 ns from 30 ns"
+
+
+def test_it_is_zoomed_and_moved_by_keys(aligned: Page) -> None:
+    assert shown(aligned) == "100 ns from 0 ns"
+    aligned.keyboard.press("+")
+    assert shown(aligned) == "50 ns from 25 ns"
+    aligned.keyboard.press("ArrowRight")
+    assert shown(aligned) == "50 ns from 35 ns"
+    scrolled = aligned.evaluate("scrollY")
+    aligned.keyboard.press("ArrowDown")
+    assert aligned.evaluate("scrollY") == scrolled
+    aligned.keyboard.press("0")
+    assert shown(aligned) == "100 ns from 0 ns"
+
+
+def test_it_is_zoomed_and_moved_by_mouse(aligned: Page) -> None:
+    canvas = aligned.locator(".aligned canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    # Names of rows take 48 pixels, the ruler and the head of the lane 36.
+    at = box["x"] + 48 + (box["width"] - 48) * 0.4, box["y"] + 36 + 8
+    aligned.mouse.move(*at)
+    assert event(aligned).startswith("computation before, ")
+    aligned.keyboard.down("Control")
+    aligned.mouse.wheel(0, -100)
+    aligned.keyboard.up("Control")
+    assert shown(aligned) == "80 ns from 8 ns"
+    aligned.mouse.down()
+    aligned.mouse.move(at[0] + (box["width"] - 48) / 80 * 4, at[1])
+    aligned.mouse.up()
+    assert shown(aligned) == "80 ns from 4 ns"
+    aligned.locator(".aligned [data-key='0']").click()
+    assert shown(aligned) == "100 ns from 0 ns"
+    aligned.mouse.move(*at)
+    aligned.mouse.wheel(0, 60)  # without Ctrl it scrolls the page
+    assert shown(aligned) == "100 ns from 0 ns"
+
+
+def test_it_is_zoomed_by_two_fingers(opened: Opened, tmp_path: Path) -> None:
+    page = opened(
+        both(tmp_path), has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800}
+    )
+    canvas = page.locator(".aligned canvas")
+    canvas.scroll_into_view_if_needed()
+    whole, box = shown(page), canvas.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + 45
+    touch = page.context.new_cdp_session(page)
+
+    def fingers(kind: str, apart: float) -> None:
+        points = (
+            [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}] if apart else []
+        )
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    fingers("touchStart", 30)
+    for apart in (40, 60, 80):
+        fingers("touchMove", apart)
+    fingers("touchEnd", 0)
+    assert shown(page) != whole
+    assert float(shown(page).split()[0]) < 60
+
+
+def colour_at(page: Page, canvas: str, x: float, y: float) -> tuple[int, int, int]:
+    """The colour of a point of a canvas, in pixels of the page."""
+    page.wait_for_timeout(100)
+    red, green, blue = page.evaluate(
+        """([canvas, x, y]) => {
+            const element = document.querySelector(canvas), ratio = window.devicePixelRatio || 1;
+            // Of a copy: reading a canvas that is drawn on is complained of.
+            const copy = new OffscreenCanvas(1, 1).getContext("2d");
+            copy.drawImage(element, -x * ratio, -y * ratio);
+            const {data} = copy.getImageData(0, 0, 1, 1);
+            return [...data.slice(0, 3)]; }""",
+        [canvas, x, y],
+    )
+    return red, green, blue
+
+
+def test_a_lane_has_what_ran_and_when_one_was_busy_alone(aligned: Page) -> None:
+    """In the colours of the light page: computation blue, copies orange, before grey, after teal."""
+    width: float = aligned.evaluate("document.querySelector('.aligned canvas').clientWidth")
+
+    def at(ns: float, y: float) -> tuple[int, int, int]:
+        return colour_at(aligned, ".aligned canvas", 48 + (width - 48) * ns / 100, y)
+
+    blue, orange = (0x2F, 0x6F, 0xB0), (0xD9, 0x82, 0x2B)
+    grey, teal = (0x8A, 0x92, 0x9C), (0x2A, 0x8F, 0x8A)
+    # Rows from above: 17 before, 5 and 5 alone, 17 after, a pixel between two.
+    before, alone_before, alone_after, after = 36 + 15, 36 + 20, 36 + 26, 36 + 45
+    assert at(48, before) == blue
+    assert at(70, before) == orange
+    assert at(25, alone_before) == at(70, alone_before) == grey
+    assert at(52, alone_after) == teal
+    assert at(52, after) == blue
+    assert blue != at(25, after) != grey
+    # After is over at 60: behind that there is nothing, not even the step.
+    assert at(65, after) == (255, 255, 255)
+    assert at(57, after) == (0xF4, 0xF6, 0xF8)
+
+
+def test_operations_that_are_one_box_say_so(opened: Opened, tmp_path: Path) -> None:
+    kernels = tuple(Kernel(10 * i, 10 * i + 4, name="tick") for i in range(12_000))
+    page = opened(both(tmp_path, kernels, kernels))
+    page.locator(".aligned canvas").focus()
+    page.keyboard.press("n")
+    assert " operations before, device 0, stream 7: " in event(page)
+    assert event(page).endswith("the longest is computation, tick")
+
+
+# -- trees
+
+
+@pytest.fixture
+def tree(opened: Opened) -> Page:
+    """A page of one tree of both sides, with the focus on it."""
+    report = compare_trees("modules_tree", [[tree_report(NODES)]], [[tree_report(AFTER)]])
+    page = opened(rendered([Report("answer", "same: it", (), None), report]))
+    page.locator(".boxes").focus()
+    return page
+
+
+def box_words(page: Page) -> str:
+    return page.locator(".flame .event").inner_text()
+
+
+def test_a_box_says_before_after_and_the_difference(tree: Page) -> None:
+    """Host: 200 to 170; the device of `step` alone is recorded: 80 to 90."""
+    assert box_words(tree) == (
+        "all: host time 200 ns → 170 ns (−30 ns, −15.0 %); device time 80 ns → 90 ns (+10 ns, +12.5 %)"
+    )
+    tree.keyboard.press("ArrowDown")
+    tree.keyboard.press("ArrowDown")
+    assert box_words(tree) == (
+        "new: host time 0 ns → 70 ns (+70 ns); device time 0 ns → 10 ns (+10 ns); calls 0 → 1"
+    )
+
+
+def test_boxes_are_as_wide_as_before_after_or_both(tree: Page) -> None:
+    buttons = tree.locator(".flame [data-weight]")
+    assert buttons.all_inner_texts()[:3] == ["host time of both", "host time before", "host time after"]
+    drawn = tree.locator(".flame .drawn")
+    assert drawn.inner_text().startswith("7 of 7 boxes drawn")
+    buttons.nth(1).click()
+    assert drawn.inner_text().startswith("5 of 5 boxes drawn")
+    # The widest in the widest: before `conv2d` in `step`, after `new`.
+    for button, widest in ((1, "conv2d"), (2, "new")):
+        buttons.nth(button).click()
+        tree.locator(".boxes").focus()
+        for key in ("Escape", "ArrowDown", "ArrowDown"):
+            tree.keyboard.press(key)
+        assert box_words(tree).startswith(f"{widest}: ")
+
+
+def test_boxes_are_blue_for_less_red_for_more_the_stronger_the_greater(tree: Page) -> None:
+    """Of both: `step` 230 and `other` 140 of 370; in `step` are `new` +70, `add` -10, `conv2d` -50."""
+    width: float = tree.evaluate("document.querySelector('.boxes').clientWidth")
+
+    def at(share: float, depth: int) -> tuple[int, int, int]:
+        return colour_at(tree, ".boxes", width * share, depth * 18 + 15)
+
+    step, other = at(200 / 370, 1), at(300 / 370, 1)
+    assert step[0] > step[2]
+    assert other[2] > other[0]
+    new, add, conv2d = (at(place / 370, 2) for place in (60, 95, 150))
+    assert new[0] > new[2]
+    assert conv2d[2] > conv2d[0]
+    # The stronger, the darker: +70 before +30, -50 before -10.
+    assert new[2] < step[2]
+    assert conv2d[0] < add[0]
+    assert "The strongest colour is a change by 70 ns" in tree.locator(".flame .drawn").inner_text()
+
+
+def test_a_tree_that_did_not_change_is_grey(opened: Opened) -> None:
+    same = compare_trees("modules_tree", [[tree_report()]], [[tree_report()]])
+    page = opened(rendered([Report("answer", "same: it", (), None), same]))
+    red, _, blue = colour_at(page, ".boxes", 30, 18 + 15)
+    assert abs(red - blue) < 8
+    assert "Nothing changed" in page.locator(".flame .drawn").inner_text()
+
+
+# -- all of it
+
+
+def hostile(times: int) -> tuple[Row, ...]:
+    """Steps, ranges, operators and kernels of hostile names; kernels take `times` as long."""
+    rows: list[Row] = []
+    for i, name in enumerate(INJECTIONS):
+        at = i * 1000
+        rows += [
+            Range(at, at + 900, f"ProfilerStep#{name}"),
+            Range(at + 5, at + 880, name),
+            Operator(at + 10, at + 800, name),
+            Call(at + 20, at + 30, i + 1, name=name),
+            Kernel(at + 40, at + 40 + 100 * times + i, i + 1, name=name),
+            Memcpy(at + 500, at + 600),
+        ]
+    return tuple(rows)
+
+
+def test_hostile_names_stay_text(opened: Opened, tmp_path: Path) -> None:
+    page = opened(both(tmp_path, hostile(1), hostile(3)))
+    assert page.evaluate("window.broken") is None
+    assert page.locator("img, iframe, h1:has-text('out')").count() == 0
+    page.locator(".aligned canvas").focus()
+    page.keyboard.press("n")
+    assert any(escaped(name) in event(page) for name in INJECTIONS)
+    assert page.locator(".flame").count() >= 2
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_narrow_page_does_not_scroll_sideways(
+    opened: Opened, tmp_path: Path, scheme: str
+) -> None:
+    options = {"viewport": {"width": 400, "height": 800}, "color_scheme": scheme}
+    page = opened(both(tmp_path, hostile(1), hostile(3)), **options)
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    assert page.locator(".steps svg").first.bounding_box()["width"] > 300  # type: ignore[index]
+
+
+def test_print_has_the_pictures_and_not_the_buttons(opened: Opened, tmp_path: Path) -> None:
+    page = opened(both(tmp_path))
+    page.emulate_media(media="print")
+    assert page.locator(".aligned canvas").is_visible()
+    assert page.locator(".steps svg").first.is_visible()
+    assert not page.locator(".aligned .tools").is_visible()
+
+
+def test_without_scripts_the_steps_are_there(opened: Opened, tmp_path: Path) -> None:
+    page = opened(both(tmp_path), java_script_enabled=False)
+    assert page.locator(".steps svg").first.is_visible()
+    assert "needs the page's script" in page.locator("#r-step-timelines noscript").inner_text()
