@@ -224,7 +224,7 @@ def _parts(account: Report) -> Iterator[str]:
     words = [
         f"<b>{_signed(part['change_ns'])}</b> {escape(_in_brackets(part['part']))}" for part in most
     ]
-    where = f"on {row_place(whole, ())}" if len(by_device) > 1 else ""
+    where = f"on {places(account)(whole)}" if len(by_device) > 1 else ""
     what = escape(f"{whole['part']} {where}".strip())
     yield (
         f'<p class="say"><b>{_signed(whole["change_ns"])}</b> {what}, above all {"; ".join(words)}. '

@@ -105,10 +105,11 @@ class _Data:
         """Return all that the script needs."""
         levels, events, durations = self._levels(), self._events(), self._durations()
         edges = [_edges(columns) for columns in (self._tiles, self._shown) if columns]
+        first, last = min(low for low, _ in edges), max(high for _, high in edges)
         path = next(r.profiles[0].path for r in self._reports.values() if r.profiles)
         return {
-            "first": min(low for low, _ in edges),
-            "last": max(high for _, high in edges),
+            "first": first,
+            "last": last,
             "target": shlex.quote(path),
             "kinds": [_KIND_WORDS.get(kind, kind) for kind in _KINDS],
             "ids": _KINDS,
@@ -120,7 +121,7 @@ class _Data:
             },
             "durations": durations,
             "levels": levels,
-            "parts": self._parts(),
+            "parts": self._parts(first, last),
             "events": events,
             "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
         }
@@ -198,7 +199,7 @@ class _Data:
                 column.append(value)
         return found
 
-    def _parts(self) -> list[tuple[int, int]]:
+    def _parts(self, first: int, last: int) -> list[tuple[int, int]]:
         # The times of which every event is there.
         report = self._reports.get("timeline_events")
         if report is None or not self._shown:
@@ -206,7 +207,6 @@ class _Data:
         asked = report.name.partition(":parts=")[2]
         if asked:
             return [tuple(map(int, part.split(":"))) for part in asked.split(",")]  # type: ignore[misc]
-        first, last = _edges(self._shown)
         is_whole = report.row_count == len(self._shown["start_ns"])
         return [(first, last if is_whole else self._shown["start_ns"][-1])]
 

@@ -36,8 +36,8 @@ const lanes_view = (() => {
     const { low, high, width } = view, pixel = (high - low) / width;
     const known = data.parts.filter((part) => part[0] < high && part[1] > low);
     const [first, past] = events_between(row, low, high);
-    if (known.some((part) => holds(part, Math.max(low, data.first), Math.min(high, data.last)))
-        && (past - first <= most || !row.levels.length)) {
+    const is_known = known.some((part) => holds(part, Math.max(low, data.first), Math.min(high, data.last)));
+    if (is_known && (past - first <= Math.min(most, width / 2) || !row.levels.length)) {
       return { tiles: null, shown: [0, 0], events: single(row, first, past, view) };
     }
     const levels = row.levels.filter(Boolean);
