@@ -45,10 +45,10 @@ STAYS = {
     "group_size", "dtype", "bytes",
     "grid", "block", "source", "source_file", "source_line",
     "operator", "shapes", "stack", "module", "registers_per_thread", "shared_bytes", "memory",
-    "operators", "kernels", "types",
+    "operators", "kernels", "types", "row",
 }  # fmt: skip
 CHANGES = {
-    "profile", "pid", "tid", "start_ns", "api_start_ns",
+    "profile", "pid", "tid", "start_ns", "dur_ns", "api_start_ns",
     "memcpy_id", "memset_id", "call_id", "address", "instruction",
 }  # fmt: skip
 

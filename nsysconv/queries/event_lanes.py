@@ -210,7 +210,8 @@ def _threads(
     events[_CALL], places[_CALL] = calls, dict(zip(calls.threads, of_calls, strict=True))
     for pid, tid in sorted({key for by_thread in places.values() for key in by_thread}):
         mine = {kind: of[pid, tid] for kind, of in places.items() if len(of.get((pid, tid), ()))}
-        for parts in _in_parts([(events[kind].start, which) for kind, which in mine.items()]):
+        kinds = [(events[kind].start, which) for kind, which in mine.items()]
+        for parts in _in_parts(kinds) if kinds else ():
             columns = [
                 _columns(kind, events[kind], which, named)
                 for kind, which in zip(mine, parts, strict=True)

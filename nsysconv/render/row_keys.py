@@ -24,7 +24,7 @@ _OF_A_RECORDING = frozenset(
     (
         *("profile", "pid", "tid"),
         *("memcpy_id", "memset_id", "call_id"),
-        *("start_ns", "api_start_ns"),
+        *("start_ns", "dur_ns", "api_start_ns"),
         *("address", "instruction"),
     )
 )
