@@ -5,84 +5,17 @@ Skipped, with the reason, where there is no Chromium or no playwright; `make tes
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from pages import INJECTIONS, ROWS, hostile, page_of, rendered, tree_report
+from browser_pages import Opened, browser, file, opened, pytestmark
+from pages import INJECTIONS, ROWS, page_of, rendered, tree_report
 
 from nsysconv.names import escaped
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
-
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; .ci/install-system installs it"),
-]
-
-Opened = Callable[..., "Page"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="no playwright: pip install -e '.[system]'"
-    )
-    with playwright.sync_playwright() as started:
-        # As root Chromium starts without its sandbox only; no name is looked up.
-        arguments = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND"]
-        found = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield found
-        found.close()
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page whose every name is hostile."""
-    folder = tmp_path_factory.mktemp("page")
-    path = folder / "page.html"
-    path.write_text(page_of(folder, *hostile()), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def opened(browser: Browser, file: Path) -> Iterator[Opened]:
-    """Opens the page offline, and in the end says what it asked for and complained of.
-
-    All sections are unfolded where nothing else is said.
-    """
-    contexts, asked, said, files = [], [], [], set()
-
-    def open_page(path: Path = file, fragment: str = "", unfold: bool = True, **options: Any) -> Page:
-        context = browser.new_context(
-            offline=True, **{"viewport": {"width": 1200, "height": 800}, **options}
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url.partition("#")[0]))
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("dialog", lambda dialog: said.append(dialog.message))
-        page.goto(path.as_uri() + fragment)
-        files.add(path.as_uri())
-        button = page.locator("nav button", has_text="Open all")
-        if unfold and button.count():
-            button.click()
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert set(asked) == files
-    assert said == []
-
 
 def shown_rows(page: Page, table: str) -> list[str]:
     """The first text cell of each row that is shown."""
@@ -189,85 +122,6 @@ def test_tab_reaches_everything(opened: Opened) -> None:
         reached.add(page.evaluate("document.activeElement.dataset.wanted"))
     assert wanted > 50
     assert reached >= {str(i + 1) for i in range(wanted)}
-
-
-def span(page: Page) -> str:
-    """What part of the time is shown, once it is drawn."""
-    page.wait_for_timeout(100)
-    return page.locator("#lanes-span").inner_text()
-
-
-def test_the_time_line_by_keys(opened: Opened) -> None:
-    page = opened()
-    page.locator("#lanes-canvas").focus()
-    whole = span(page)
-    # From 0 to the end of the last range: 9 * 1000 + 900.
-    assert whole == "9.9 µs from 0 ns"
-    page.keyboard.press("+")
-    assert span(page) == "4.95 µs from 2.475 µs"
-    page.keyboard.press("ArrowRight")
-    assert span(page) == "4.95 µs from 3.465 µs"
-    page.keyboard.press("0")
-    assert span(page) == whole
-    page.keyboard.press("n")
-    told = page.locator("#lanes-event").inner_text()
-    assert told == f"kernel on GPU 0, stream 7: {escaped(INJECTIONS[0])}, 360 ns from 40 ns"
-    page.keyboard.press("n")
-    assert page.locator("#lanes-event").inner_text().endswith("361 ns from 1,040 ns")
-    scrolled = page.evaluate("scrollY")
-    page.keyboard.press("ArrowDown")
-    page.wait_for_timeout(200)
-    assert page.evaluate("scrollY") == scrolled  # the key is the time line's, and not the page's
-    assert "thread 11" in page.locator("#lanes-event").inner_text()
-
-
-def test_the_time_line_by_mouse(opened: Opened) -> None:
-    page = opened()
-    canvas = page.locator("#lanes-canvas")
-    canvas.scroll_into_view_if_needed()
-    whole, box = span(page), canvas.bounding_box()
-    assert box is not None
-    middle = box["x"] + box["width"] / 2, box["y"] + 50
-    page.mouse.move(*middle)
-    page.keyboard.down("Control")
-    page.mouse.wheel(0, -100)
-    page.keyboard.up("Control")
-    zoomed = span(page)
-    assert zoomed.startswith("7.92 µs from ")
-    page.mouse.down()
-    page.mouse.move(middle[0] + 40, middle[1])
-    page.mouse.up()
-    assert span(page) != zoomed
-    page.locator("#lanes button", has_text="0").click()
-    assert span(page) == whole
-    # Without Ctrl the wheel scrolls the page.
-    page.mouse.move(*middle)
-    page.mouse.wheel(0, 60)
-    assert span(page) == whole
-
-
-def test_the_time_line_by_touch(opened: Opened) -> None:
-    page = opened(has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800})
-    canvas = page.locator("#lanes-canvas")
-    canvas.scroll_into_view_if_needed()
-    whole, box = span(page), canvas.bounding_box()
-    assert box is not None
-    x, y = box["x"] + box["width"] / 2, box["y"] + 40
-    touch = page.context.new_cdp_session(page)
-
-    def fingers(kind: str, apart: float) -> None:
-        points = (
-            [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}] if apart else []
-        )
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-
-    fingers("touchStart", 30)
-    for apart in (40, 60, 80):
-        fingers("touchMove", apart)
-    fingers("touchEnd", 0)
-    assert span(page) != whole
-    shown = float(span(page).split()[0])
-    assert shown < 6  # of 9.9: the fingers are more than twice as far apart
 
 
 @pytest.fixture

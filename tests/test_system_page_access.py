@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_pages import Opened, browser, file, opened, pytestmark
 from conftest import FIXTURES
 from pages import ROWS, hostile, page_of, rendered
 from small_store import Kernel, Memcpy, Range, write
-from test_system_page import Opened, browser, file, opened, pytestmark  # noqa: F401 - fixtures
 
 from nsysconv import api
 
@@ -86,7 +86,7 @@ def axe() -> str:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("made", PAGES.values(), ids=PAGES)
 def test_nothing_serious_is_found(
-    opened: Opened,  # noqa: F811
+    opened: Opened,
     tmp_path: Path,
     axe: str,
     made: Callable[[Path], str],
@@ -113,7 +113,7 @@ def test_nothing_serious_is_found(
     assert bad == []
 
 
-def test_axe_finds_what_is_wrong(opened: Opened, tmp_path: Path, axe: str) -> None:  # noqa: F811
+def test_axe_finds_what_is_wrong(opened: Opened, tmp_path: Path, axe: str) -> None:
     """The check itself: grey on white, and a field without a name."""
     path = tmp_path / "page.html"
     path.write_text(

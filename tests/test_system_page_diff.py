@@ -5,16 +5,16 @@ Skipped, with the reason, where there is no Chromium or no playwright; `make tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browser_pages import Opened, browser, file, opened, pytestmark
 from pages import INJECTIONS, NODES, rendered, tree_report
 from small_store import Call, Kernel, Memcpy, Operator, Range, Row, write
 from test_diff_on_one_axis import BASE, OTHER
 from test_diff_trees import AFTER
-from test_system_page import CHROMIUM
 
 from nsysconv import api
 from nsysconv.diff.trees import compare_trees
@@ -22,53 +22,21 @@ from nsysconv.names import escaped
 from nsysconv.report import Report
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; .ci/install-system installs it"),
-]
-
-Opened = Callable[..., "Page"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="no playwright: pip install -e '.[system]'"
-    )
-    with playwright.sync_playwright() as started:
-        arguments = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND"]
-        found = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield found
-        found.close()
+OpenedText = Callable[..., "Page"]
 
 
 @pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
-    """Opens a page offline, and in the end says what it asked for and complained of."""
-    contexts, asked, said = [], [], []
+def opened_text(opened: Opened, tmp_path: Path) -> OpenedText:
+    """Opens a page of this text."""
     path = tmp_path / "page.html"
 
-    def open_page(text: str, **options: Any) -> Page:
+    def open_text(text: str, **options: Any) -> Page:
         path.write_text(text, encoding="utf-8")
-        context = browser.new_context(
-            offline=True, **{"viewport": {"width": 1200, "height": 800}, **options}
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("dialog", lambda dialog: said.append(dialog.message))
-        page.goto(path.as_uri())
-        return page
+        return opened(path, **options)
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert set(asked) == {path.as_uri()}
-    assert said == []
+    return open_text
 
 
 def both(folder: Path, base: tuple[Row, ...] = BASE, other: tuple[Row, ...] = OTHER) -> str:
@@ -93,9 +61,9 @@ def shown(page: Page) -> str:
 
 
 @pytest.fixture
-def aligned(opened: Opened, tmp_path: Path) -> Page:
+def aligned(opened_text: OpenedText, tmp_path: Path) -> Page:
     """The page of BASE and OTHER, with the focus on their time lines, and the first step chosen."""
-    page = opened(both(tmp_path))
+    page = opened_text(both(tmp_path))
     page.locator(".aligned [data-pair]", has_text="greatest").click()
     page.locator(".aligned canvas").focus()
     return page
@@ -165,8 +133,8 @@ def test_it_is_zoomed_and_moved_by_mouse(aligned: Page) -> None:
     assert shown(aligned) == "100 ns from 0 ns"
 
 
-def test_it_is_zoomed_by_two_fingers(opened: Opened, tmp_path: Path) -> None:
-    page = opened(
+def test_it_is_zoomed_by_two_fingers(opened_text: OpenedText, tmp_path: Path) -> None:
+    page = opened_text(
         both(tmp_path), has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800}
     )
     canvas = page.locator(".aligned canvas")
@@ -213,7 +181,7 @@ def test_a_lane_has_what_ran_and_when_one_was_busy_alone(aligned: Page) -> None:
     def at(ns: float, y: float) -> tuple[int, int, int]:
         return colour_at(aligned, ".aligned canvas", 48 + (width - 48) * ns / 100, y)
 
-    blue, orange = (0x2F, 0x6F, 0xB0), (0xD9, 0x82, 0x2B)
+    blue, orange = (0x25, 0x4E, 0x90), (0xBB, 0x7E, 0x04)
     grey, teal = (0x8A, 0x92, 0x9C), (0x2A, 0x8F, 0x8A)
     # Rows from above: 17 before, 5 and 5 alone, 17 after, a pixel between two.
     before, alone_before, alone_after, after = 36 + 15, 36 + 20, 36 + 26, 36 + 45
@@ -228,9 +196,9 @@ def test_a_lane_has_what_ran_and_when_one_was_busy_alone(aligned: Page) -> None:
     assert at(57, after) == (0xF4, 0xF6, 0xF8)
 
 
-def test_operations_that_are_one_box_say_so(opened: Opened, tmp_path: Path) -> None:
+def test_operations_that_are_one_box_say_so(opened_text: OpenedText, tmp_path: Path) -> None:
     kernels = tuple(Kernel(10 * i, 10 * i + 4, name="tick") for i in range(12_000))
-    page = opened(both(tmp_path, kernels, kernels))
+    page = opened_text(both(tmp_path, kernels, kernels))
     page.locator(".aligned canvas").focus()
     page.keyboard.press("n")
     assert " operations before, device 0, stream 7: " in event(page)
@@ -241,10 +209,10 @@ def test_operations_that_are_one_box_say_so(opened: Opened, tmp_path: Path) -> N
 
 
 @pytest.fixture
-def tree(opened: Opened) -> Page:
+def tree(opened_text: OpenedText) -> Page:
     """A page of one tree of both sides, with the focus on it."""
     report = compare_trees("modules_tree", [[tree_report(NODES)]], [[tree_report(AFTER)]])
-    page = opened(rendered([Report("answer", "same: it", (), None), report]))
+    page = opened_text(rendered([Report("answer", "same: it", (), None), report]))
     page.locator(".boxes").focus()
     return page
 
@@ -300,9 +268,9 @@ def test_boxes_are_blue_for_less_red_for_more_the_stronger_the_greater(tree: Pag
     assert "The strongest colour is a change by 70 ns" in tree.locator(".flame .drawn").inner_text()
 
 
-def test_a_tree_that_did_not_change_is_grey(opened: Opened) -> None:
+def test_a_tree_that_did_not_change_is_grey(opened_text: OpenedText) -> None:
     same = compare_trees("modules_tree", [[tree_report()]], [[tree_report()]])
-    page = opened(rendered([Report("answer", "same: it", (), None), same]))
+    page = opened_text(rendered([Report("answer", "same: it", (), None), same]))
     red, _, blue = colour_at(page, ".boxes", 30, 18 + 15)
     assert abs(red - blue) < 8
     assert "Nothing changed" in page.locator(".flame .drawn").inner_text()
@@ -327,8 +295,8 @@ def hostile(times: int) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def test_hostile_names_stay_text(opened: Opened, tmp_path: Path) -> None:
-    page = opened(both(tmp_path, hostile(1), hostile(3)))
+def test_hostile_names_stay_text(opened_text: OpenedText, tmp_path: Path) -> None:
+    page = opened_text(both(tmp_path, hostile(1), hostile(3)))
     assert page.evaluate("window.broken") is None
     assert page.locator("img, iframe, h1:has-text('out')").count() == 0
     page.locator(".aligned canvas").focus()
@@ -339,23 +307,23 @@ def test_hostile_names_stay_text(opened: Opened, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_narrow_page_does_not_scroll_sideways(
-    opened: Opened, tmp_path: Path, scheme: str
+    opened_text: OpenedText, tmp_path: Path, scheme: str
 ) -> None:
     options = {"viewport": {"width": 400, "height": 800}, "color_scheme": scheme}
-    page = opened(both(tmp_path, hostile(1), hostile(3)), **options)
+    page = opened_text(both(tmp_path, hostile(1), hostile(3)), **options)
     assert page.evaluate("document.documentElement.scrollWidth") == 400
     assert page.locator(".steps svg").first.bounding_box()["width"] > 300  # type: ignore[index]
 
 
-def test_print_has_the_pictures_and_not_the_buttons(opened: Opened, tmp_path: Path) -> None:
-    page = opened(both(tmp_path))
+def test_print_has_the_pictures_and_not_the_buttons(opened_text: OpenedText, tmp_path: Path) -> None:
+    page = opened_text(both(tmp_path))
     page.emulate_media(media="print")
     assert page.locator(".aligned canvas").is_visible()
     assert page.locator(".steps svg").first.is_visible()
     assert not page.locator(".aligned .tools").is_visible()
 
 
-def test_without_scripts_the_steps_are_there(opened: Opened, tmp_path: Path) -> None:
-    page = opened(both(tmp_path), java_script_enabled=False)
+def test_without_scripts_the_steps_are_there(opened_text: OpenedText, tmp_path: Path) -> None:
+    page = opened_text(both(tmp_path), java_script_enabled=False)
     assert page.locator(".steps svg").first.is_visible()
     assert "needs the page's script" in page.locator("#r-step-timelines noscript").inner_text()

@@ -8,16 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from browser_pages import Opened, browser, file, opened, pytestmark
 from pages import page_of, rendered
 from small_store import Call, Kernel, Memcpy, Row, write
-from test_system_page import (  # noqa: F401 - fixtures
-    Opened,
-    browser,
-    file,
-    opened,
-    pytestmark,
-    shown_rows,
-)
+from test_system_page import shown_rows
 
 from nsysconv import api
 
@@ -43,7 +37,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def kernels(opened: Opened, tables: Path) -> Page:  # noqa: F811
+def kernels(opened: Opened, tables: Path) -> Page:
     return opened(tables, permissions=["clipboard-read"])
 
 
@@ -56,7 +50,7 @@ def names(*numbers: int) -> list[str]:
 
 
 def test_times_have_units_of_their_own_and_are_sorted_by_all_digits(
-    opened: Opened, tmp_path: Path  # noqa: F811
+    opened: Opened, tmp_path: Path
 ) -> None:
     """999 ns is before 1.00 ms, and of two that read 1.00 ms the longer by 1 ns is the first."""
     ends = {"a": 999, "b": 1_000_000, "c": 1_000_001}
@@ -145,7 +139,7 @@ def test_what_is_copied_has_the_columns_that_are_shown_between_tabs(kernels: Pag
 # -- what is folded
 
 
-def test_all_but_the_first_sections_are_folded(opened: Opened, tables: Path) -> None:  # noqa: F811
+def test_all_but_the_first_sections_are_folded(opened: Opened, tables: Path) -> None:
     page = opened(tables, unfold=False)
     assert page.locator("#answer").is_visible()
     assert page.locator("#r-timeline-events").is_visible()
@@ -155,14 +149,14 @@ def test_all_but_the_first_sections_are_folded(opened: Opened, tables: Path) -> 
 
 @pytest.mark.parametrize("fragment", ["#s-kernels", "#r-kernels"])
 def test_an_address_into_a_folded_section_opens_it(
-    opened: Opened, tables: Path, fragment: str  # noqa: F811
+    opened: Opened, tables: Path, fragment: str
 ) -> None:
     page = opened(tables, unfold=False, fragment=fragment)
     assert page.locator("#t-kernels").is_visible()
     assert not page.locator("#t-transfers").is_visible()
 
 
-def test_a_link_into_a_folded_section_opens_it_again(opened: Opened, tables: Path) -> None:  # noqa: F811
+def test_a_link_into_a_folded_section_opens_it_again(opened: Opened, tables: Path) -> None:
     page = opened(tables, unfold=False)
     link = page.locator("nav a[href='#s-kernels']")
     link.click()
@@ -176,7 +170,7 @@ def test_a_link_into_a_folded_section_opens_it_again(opened: Opened, tables: Pat
     assert 0 <= top["y"] < 200
 
 
-def test_all_are_opened_and_folded_by_a_button(opened: Opened, tables: Path) -> None:  # noqa: F811
+def test_all_are_opened_and_folded_by_a_button(opened: Opened, tables: Path) -> None:
     page = opened(tables, unfold=False)
     is_open = "all => all.map(fold => fold.open)"
     page.locator("nav button", has_text="Open all").click()
@@ -186,7 +180,7 @@ def test_all_are_opened_and_folded_by_a_button(opened: Opened, tables: Path) -> 
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_folded_sections_are_printed(opened: Opened, tables: Path, scripts: bool) -> None:  # noqa: F811
+def test_folded_sections_are_printed(opened: Opened, tables: Path, scripts: bool) -> None:
     page = opened(tables, unfold=False, java_script_enabled=scripts)
     page.emulate_media(media="print")
     box = page.locator("#t-kernels").bounding_box()
@@ -194,7 +188,7 @@ def test_folded_sections_are_printed(opened: Opened, tables: Path, scripts: bool
     assert box["height"] > 50
 
 
-def test_a_page_of_named_reports_is_not_folded(opened: Opened, tmp_path: Path) -> None:  # noqa: F811
+def test_a_page_of_named_reports_is_not_folded(opened: Opened, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(page_of(tmp_path, *ROWS, names=["kernels", "transfers"]), encoding="utf-8")
     assert opened(path, unfold=False).locator("#t-kernels").is_visible()
@@ -202,7 +196,7 @@ def test_a_page_of_named_reports_is_not_folded(opened: Opened, tmp_path: Path) -
 
 @pytest.mark.parametrize("width", [1000, 1280])
 def test_all_columns_of_devices_beside_each_other_have_room(
-    opened: Opened, tmp_path: Path, width: int  # noqa: F811
+    opened: Opened, tmp_path: Path, width: int
 ) -> None:
     for rank in range(8):
         rows = (Kernel(0, 10_000_000 + rank), Memcpy(10_000_000, 20_000_000 + 3_000_000 * rank))

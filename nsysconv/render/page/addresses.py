@@ -49,6 +49,7 @@ class Addresses:
             room = max(dur // 4, 10)
             parts.insert(0, f"time={start - room}:{start + dur + room}")
         kind = row.get("activity") if report == "idle_host" else _KIND_OF.get(report)
-        if not parts and (kind, row.get("name")) in self._longest:
-            parts = [f"event={self._longest[kind, row['name']][1]}"]  # type: ignore[index]
+        name = row["tree"].lstrip() if "tree" in row else row.get("name")
+        if not parts and (str(kind), str(name)) in self._longest:
+            parts = [f"event={self._longest[str(kind), str(name)][1]}"]
         return "&".join(parts) or None

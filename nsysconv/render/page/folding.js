@@ -4,7 +4,7 @@
   const folds = [...document.querySelectorAll("details.fold")];
 
   function open_around(hash) {
-    const target = hash && document.getElementById(decodeURIComponent(hash.slice(1)));
+    const target = hash && document.getElementById(hash.slice(1));
     const inside = target && target.querySelector(":scope > details.fold");
     if (inside) inside.open = true;
     for (let around = target; around; around = around.parentElement) {

@@ -106,11 +106,11 @@ class _Data:
         levels, events, durations = self._levels(), self._events(), self._durations()
         edges = [_edges(columns) for columns in (self._tiles, self._shown) if columns]
         first, last = min(low for low, _ in edges), max(high for _, high in edges)
-        path = next(r.profiles[0].path for r in self._reports.values() if r.profiles)
+        paths = (ref.path for report in self._reports.values() for ref in report.profiles)
         return {
             "first": first,
             "last": last,
-            "target": shlex.quote(path),
+            "target": shlex.quote(next(filter(None, paths), "TARGET")),
             "kinds": [_KIND_WORDS.get(kind, kind) for kind in _KINDS],
             "ids": _KINDS,
             "gpu": len(_ON_GPU),

@@ -49,11 +49,13 @@ const lanes_view = (() => {
     }
     const found = { tiles: level, shown, events: [] };
     if (!level || level.width > WIDE_TILE * pixel) {
+      found.known = [];
       for (const part of known) {
-        const from = Math.max(low, part[0]), to = Math.min(high, part[1]);
-        found.events.push(...single(row, ...events_between(row, from, to), view));
+        const events = single(row, ...events_between(row, Math.max(low, part[0]), Math.min(high, part[1])), view);
+        if (found.events.length + events.length > most) continue;
+        found.events.push(...events);
+        found.known.push(part);
       }
-      found.known = known;
     }
     return found;
   }

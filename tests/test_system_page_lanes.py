@@ -1,0 +1,396 @@
+"""The time line in a real browser: by keys, mouse and touch, with what leads there and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browser_pages import Opened, browser, file, opened, pytestmark
+from pages import INJECTIONS, page_of
+from small_store import Call, Kernel, Memcpy, Operator, Range, Row
+
+from nsysconv.api import html_report
+from nsysconv.names import escaped
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+# A step of 10 µs: two operators launch a kernel each, with a copy before and a gap between.
+ROWS: tuple[Row, ...] = (
+    Range(1000, 11_000, "step"),
+    Operator(1100, 3000, "aten::mm"),
+    Call(1200, 1300, 1, name="cudaLaunchKernel"),
+    Memcpy(1350, 1400, direction="HtoD", bytes=100),
+    Kernel(1500, 4000, 1, name="gemm"),
+    Operator(6000, 7000, "aten::add"),
+    Call(6100, 6200, 2, name="cudaLaunchKernel"),
+    Kernel(6500, 6800, 2, name="add"),
+    Kernel(8000, 9000, 3, name="gemm"),
+)
+"""The kernels are kernel:1, kernel:2 and kernel:3, the calls api_call:1 and api_call:2."""
+
+
+@pytest.fixture
+def lines(opened: Opened, tmp_path: Path) -> Page:
+    """The page of ROWS, with the focus on its time line."""
+    path = tmp_path / "lines.html"
+    path.write_text(page_of(tmp_path, *ROWS), encoding="utf-8")
+    page = opened(path)
+    page.locator("#lanes-canvas").focus()
+    return page
+
+
+def span(page: Page) -> str:
+    """What part of the time is shown, once it is drawn."""
+    page.wait_for_timeout(100)
+    return page.locator("#lanes-span").inner_text()
+
+
+def said(page: Page) -> list[str]:
+    """What is said of the chosen event, line by line."""
+    page.wait_for_timeout(50)
+    found: list[str] = page.locator("#lanes-event p").all_inner_texts()
+    return found
+
+
+def address(page: Page) -> str:
+    """The part of the address that follows `#`, once it is written."""
+    page.wait_for_timeout(400)
+    found: str = page.evaluate("location.hash.slice(1)")
+    return found
+
+
+def go(page: Page, fragment: str) -> None:
+    page.evaluate("fragment => { location.hash = fragment }", fragment)
+    page.wait_for_timeout(100)
+
+
+# -- moving
+
+
+def test_by_keys(opened: Opened) -> None:
+    page = opened()
+    page.locator("#lanes-canvas").focus()
+    whole = span(page)
+    # From 0 to the end of the last range: 9 * 1000 + 900.
+    assert whole == "9.9 µs from 0 ns"
+    page.keyboard.press("+")
+    assert span(page) == "4.95 µs from 2.475 µs"
+    page.keyboard.press("ArrowRight")
+    assert span(page) == "4.95 µs from 3.465 µs"
+    page.keyboard.press("0")
+    assert span(page) == whole
+    page.keyboard.press("n")
+    assert said(page)[0] == f"kernel on GPU 0, stream 7: {escaped(INJECTIONS[0])}, 360 ns from 40 ns"
+    page.keyboard.press("n")
+    assert said(page)[0].endswith("361 ns from 1,040 ns")
+    scrolled = page.evaluate("scrollY")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(200)
+    assert page.evaluate("scrollY") == scrolled  # the key is the time line's, and not the page's
+    assert "thread 11" in said(page)[0]
+
+
+def test_by_the_keys_of_perfetto(lines: Page) -> None:
+    whole = span(lines)
+    for zoom_in, zoom_out, left, right in ("wsad", "WSAD"):
+        lines.keyboard.press("0")
+        lines.keyboard.press(zoom_in)
+        zoomed = span(lines)
+        assert zoomed == "5 µs from 3.5 µs"
+        lines.keyboard.press(right)
+        assert span(lines) == "5 µs from 4.5 µs"
+        lines.keyboard.press(left)
+        assert span(lines) == zoomed
+        lines.keyboard.press(zoom_out)
+        assert span(lines) == whole
+
+
+def test_f_shows_all_of_the_chosen_event_and_zooming_is_about_it(lines: Page) -> None:
+    lines.keyboard.press("n")  # the copy
+    lines.keyboard.press("n")
+    lines.keyboard.press("f")
+    # gemm takes 2500 ns, and has two fifths of that on both sides, as far as there is time.
+    assert span(lines) == "4.5 µs from 1 µs"
+    lines.keyboard.press("w")
+    assert span(lines) == "2.25 µs from 1.875 µs"  # its middle, 2750, stays where it was
+
+
+def test_by_mouse(opened: Opened) -> None:
+    page = opened()
+    canvas = page.locator("#lanes-canvas")
+    canvas.scroll_into_view_if_needed()
+    whole, box = span(page), canvas.bounding_box()
+    assert box is not None
+    middle = box["x"] + box["width"] / 2, box["y"] + 50
+    page.mouse.move(*middle)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    zoomed = span(page)
+    assert zoomed.startswith("7.92 µs from ")
+    page.mouse.down()
+    page.mouse.move(middle[0] + 40, middle[1])
+    page.mouse.up()
+    assert span(page) != zoomed
+    page.locator("#lanes button", has_text="0").click()
+    assert span(page) == whole
+    # Without Ctrl the wheel scrolls the page.
+    page.mouse.move(*middle)
+    page.mouse.wheel(0, 60)
+    assert span(page) == whole
+
+
+def test_by_touch(opened: Opened) -> None:
+    page = opened(has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800})
+    canvas = page.locator("#lanes-canvas")
+    canvas.scroll_into_view_if_needed()
+    whole, box = span(page), canvas.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + 40
+    touch = page.context.new_cdp_session(page)
+
+    def fingers(kind: str, apart: float) -> None:
+        points = (
+            [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}] if apart else []
+        )
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    fingers("touchStart", 30)
+    for apart in (40, 60, 80):
+        fingers("touchMove", apart)
+    fingers("touchEnd", 0)
+    assert span(page) != whole
+    shown = float(span(page).split()[0])
+    assert shown < 6  # of 9.9: the fingers are more than twice as far apart
+
+
+# -- what is said
+
+
+def test_an_event_says_where_it_came_from(lines: Page) -> None:
+    go(lines, "event=kernel:1")
+    first, source, same, why = said(lines)
+    assert first == "kernel on GPU 0, stream 7: gemm, 2.5 µs from 1,500 ns"
+    assert source == (
+        "launched by cudaLaunchKernel on thread 11, called 300 ns before; waited 200 ns after the "
+        "call; in the operator aten::mm; in the range step."
+    )
+    assert same.startswith("2 events called gemm: 3.5 µs in all, the longest 2.5 µs")
+    assert why == "nsysconv why TARGET kernel:1"
+
+
+def test_a_call_says_what_it_launched(lines: Page) -> None:
+    go(lines, "event=api_call:2")
+    assert said(lines)[1] == (
+        "launched add, which began 400 ns after the call; in the operator aten::add; in the range step."
+    )
+
+
+def test_an_event_without_a_call_says_no_more_than_is_recorded(lines: Page) -> None:
+    go(lines, "event=kernel:3")
+    assert [line.partition(" ")[0] for line in said(lines)] == ["kernel", "2", "nsysconv"]
+
+
+def test_others_of_the_name_by_length_with_this_one_marked(lines: Page) -> None:
+    go(lines, "event=kernel:3")
+    bars = lines.locator(".lengths i")
+    # 1000 ns lie in the bucket from 512, 2500 in that from 2048; nothing from 1024.
+    assert [bars.nth(i).get_attribute("title") for i in range(bars.count())] == [
+        "1 of 512 ns to 1.024 µs",
+        "0 of 1.024 µs to 2.048 µs",
+        "1 of 2.048 µs to 4.096 µs",
+    ]
+    assert [bars.nth(i).get_attribute("class") for i in range(3)] == ["own", "", ""]
+    lines.locator("#lanes-event button", has_text="show the longest").click()
+    assert said(lines)[0].endswith("gemm, 2.5 µs from 1,500 ns")
+
+
+def test_names_that_try_to_break_out_are_text(opened: Opened) -> None:
+    page = opened(fragment="#event=kernel:1")
+    assert escaped(INJECTIONS[0]) in said(page)[1]
+    assert page.evaluate("window.broken") is None
+    page.locator("#lanes-search").fill("<")
+    assert page.locator("#lanes-found button").count() == 12
+    assert page.evaluate("window.broken") is None
+
+
+# -- what leads there
+
+
+def test_a_row_leads_to_its_place(lines: Page) -> None:
+    lines.locator("#t-kernels tbody tr", has_text="add").locator("a.to").click()
+    assert said(lines)[0] == "kernel on GPU 0, stream 7: add, 300 ns from 6,500 ns"
+    assert span(lines) == "540 ns from 6.38 µs"
+    assert lines.evaluate("document.activeElement.id") == "lanes-canvas"
+    top = lines.locator("#lanes").bounding_box()
+    assert top is not None
+    assert 0 <= top["y"] < 200
+
+
+def test_a_gap_leads_to_the_time_in_which_it_was(lines: Page) -> None:
+    lines.locator("#t-idle-gaps tbody tr").first.locator("a.to").click()
+    # The longest, from 4000 to 6500, with a quarter of that on both sides.
+    assert span(lines) == "3.75 µs from 3.375 µs"
+    assert said(lines)[0].startswith("kernel on GPU 0, stream 7: add, ")  # which ended it
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "event"),
+    [
+        ("ranges", "step", "range on thread 11: step, "),
+        ("operators", "aten::mm", "operator on thread 11: aten::mm, "),
+        ("api-vs-kernel", "cudaLaunchKernel", "API call on thread 11: cudaLaunchKernel, "),
+    ],
+)
+def test_names_lead_to_the_longest_event(lines: Page, table: str, words: str, event: str) -> None:
+    lines.locator(f"#t-{table} tbody tr", has_text=words).first.locator("a.to").click()
+    assert said(lines)[0].startswith(event)
+
+
+def test_a_link_does_not_change_what_is_copied_or_sorted(lines: Page) -> None:
+    cells = lines.locator("#t-kernels tbody td.t:has(a.to)").all_text_contents()
+    assert sorted(cells) == ["add", "gemm"]
+
+
+# -- the address
+
+
+def test_the_address_says_what_is_looked_at(lines: Page) -> None:
+    assert address(lines) == ""
+    lines.keyboard.press("w")
+    assert address(lines) == "time=3500:8500"
+    lines.keyboard.press("n")
+    assert address(lines) == "time=3500:8500&event=kernel:1"
+    lines.keyboard.press("0")
+    assert address(lines) == "event=kernel:1"
+
+
+def test_an_address_is_gone_to(opened: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "lines.html"
+    path.write_text(page_of(tmp_path, *ROWS), encoding="utf-8")
+    page = opened(path, fragment="#time=6000:7000&event=kernel:2")
+    assert span(page) == "1 µs from 6 µs"
+    assert said(page)[0].endswith("add, 300 ns from 6,500 ns")
+
+
+@pytest.mark.parametrize("fragment", ["event=kernel:99", "time=a:b", "event=", "time=5", "%", "x=y=z"])
+def test_an_address_of_nothing_changes_nothing(lines: Page, fragment: str) -> None:
+    whole = span(lines)
+    go(lines, fragment)
+    assert span(lines) == whole
+
+
+# -- search and measure
+
+
+def test_search_lists_names_and_marks_one(lines: Page) -> None:
+    lines.locator("#lanes-search").fill("GEM")
+    (button,) = lines.locator("#lanes-found button").all()
+    assert button.inner_text() == "kernel gemm, 2 in 3.5 µs"
+    button.click()
+    assert said(lines)[0].endswith("gemm, 2.5 µs from 1,500 ns")
+    lines.locator("#lanes-search").fill("nothing has that name")
+    assert lines.locator("#lanes-found").inner_text() == "no name holds that"
+    lines.locator("#lanes-search").fill("")
+    assert lines.locator("#lanes-found").inner_text() == ""
+
+
+def test_dragging_with_shift_measures(lines: Page) -> None:
+    box = lines.locator("#lanes-canvas").bounding_box()
+    assert box is not None
+    whole = span(lines)
+    lines.keyboard.down("Shift")
+    lines.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + 60)
+    lines.mouse.down()
+    lines.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60, steps=3)
+    lines.mouse.up()
+    lines.keyboard.up("Shift")
+    # A fifth of 10 µs, to a pixel.
+    words = said(lines)[0]
+    assert words.startswith("Measured: ")
+    assert abs(float(words.split()[1]) - 2) < 0.02
+    assert span(lines) == whole
+    lines.keyboard.press("f")
+    assert span(lines).startswith("3.6")
+
+
+def test_m_measures_the_chosen_event(lines: Page) -> None:
+    go(lines, "event=kernel:2")
+    lines.keyboard.press("m")
+    assert said(lines)[0] == "Measured: 300 ns from 6,500 ns to 6,800 ns"
+
+
+# -- of a long recording
+
+
+@pytest.fixture
+def long(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Page:
+    """Of 4000 kernels on one stream, of which only some parts have single events; then one long after."""
+    monkeypatch.setattr(html_report, "MOST_EVENTS", 300)
+    kernels = [
+        Kernel(1000 * i, 1000 * i + (999 if i % 2 else 499), name=f"k{i % 2}")
+        for i in range(1, 4001)
+    ]
+    late = Kernel(4_500_000, 4_510_000, name="late")
+    path = tmp_path / "long.html"
+    path.write_text(page_of(tmp_path, *kernels, late), encoding="utf-8")
+    page = opened(path)
+    page.locator("#lanes-canvas").focus()
+    return page
+
+
+def drawn(page: Page) -> int:
+    page.wait_for_timeout(100)
+    return int(page.locator("#lanes-canvas").get_attribute("data-drawn") or 0)
+
+
+def test_far_away_tiles_are_drawn_and_said(long: Page) -> None:
+    assert drawn(long) < 1300  # of 4001, on 1160 pixels
+    box = long.locator("#lanes-canvas").bounding_box()
+    assert box is not None
+    long.mouse.move(box["x"] + 100, box["y"] + 48)
+    words = said(long)[0]
+    # Each pair of kernels is busy for 1498 of 2000 ns; most of it is the longer one's.
+    assert words.startswith("GPU 0, stream 7, 4.4")
+    assert "busy for 7" in words
+    assert "most time: kernel k1" in words
+
+
+def test_where_levels_end_it_says_how_to_get_more(long: Page) -> None:
+    assert long.locator("#lanes-limit").inner_text() == ""
+    go(long, "time=1000000:1010000")
+    long.wait_for_timeout(100)
+    words = long.locator("#lanes-limit").inner_text()
+    assert "nsysconv report TARGET -o part.html --time 1000000:1010000" in words
+    assert "nsysconv export TARGET -o part.json --to chrome --time 1000000:1010000" in words
+
+
+def test_a_part_that_matters_has_single_events(long: Page) -> None:
+    long.locator("#t-idle-gaps tbody tr").first.locator("a.to").click()
+    assert said(long)[0] == "kernel on GPU 0, stream 7: late, 10 µs from 4,500,000 ns"
+    assert long.locator("#lanes-limit").inner_text() == ""
+
+
+def test_at_most_so_many_rectangles_are_drawn(opened: Opened, tmp_path: Path) -> None:
+    rows: list[Any] = [
+        Kernel(1 + 7 * i + lane, 1 + 7 * i + lane + 5, name=f"k{i % 7}", stream=lane)
+        for lane in range(40) for i in range(1200)
+    ]  # fmt: skip
+    path = tmp_path / "many.html"
+    path.write_text(page_of(tmp_path, *rows), encoding="utf-8")
+    page = opened(path, viewport={"width": 2600, "height": 1400})
+    page.locator("#lanes-canvas").focus()
+    seen = [drawn(page)]
+    for key in "wwwdwwa0":
+        page.keyboard.press(key)
+        seen.append(drawn(page))
+    assert 0 < max(seen) <= 20_000
+    # All lanes are reached by scrolling, though the canvas is no higher than the window.
+    assert page.locator("#lanes-canvas").bounding_box()["height"] <= 1400 * 0.75 + 1  # type: ignore[index]
+    for _ in range(39):
+        page.keyboard.press("ArrowDown")
+    assert said(page)[0].startswith("GPU 0, stream 39")
