@@ -13,6 +13,7 @@ import statistics
 import tempfile
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from playwright.sync_api import sync_playwright
@@ -43,7 +44,7 @@ def keys(seed: int) -> list[str]:
     return [chance.choice(["w"] * 5 + ["a", "d", "w", "s", "0", "n", "f"]) for _ in range(STEPS)]
 
 
-def step_times(trace: list[dict]) -> list[float]:
+def step_times(trace: list[dict[str, Any]]) -> list[float]:
     """Return the time in ms of the page's main thread after each step."""
     marks = sorted(e["ts"] for e in trace if e.get("name") == "step")
     (main,) = {(e["pid"], e["tid"]) for e in trace if e.get("name") == "step"}

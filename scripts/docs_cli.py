@@ -10,8 +10,8 @@ from typing import Any
 import typer
 from docs_markdown import markdown_table
 
-from nsysconv.cli.app import ANSWER, app
-from nsysconv.cli.flags import GROUPS, group_of
+from nsysconv.cli.app import app
+from nsysconv.cli.flags import ANSWER, GROUPS, group_of
 
 EXIT_STATUSES = {
     0: "Done; also where a report has no rows, where reports that you did not name are not recorded, and "
