@@ -132,7 +132,7 @@ class Timeline:
 
     def rows(self, table: str) -> Array:
         """Return which rows of an event table belong to the slice, as a mask."""
-        return np.ones(len(self.profile.columns(table, ("start_ns",))["start_ns"]), bool)
+        return np.ones(len(self.profile.columns(table, ("pid",))["pid"]), bool)
 
     def columns(self, table: str, names: Sequence[str]) -> dict[str, Array]:
         """Return columns of an event table: the rows that belong to the slice."""

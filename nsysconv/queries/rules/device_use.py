@@ -176,13 +176,14 @@ def _all_gaps(uses: Sequence[_DeviceUse]) -> Iterator[Union]:
 
 def _neighbours(ops: GpuOps, low: Array, high: Array) -> dict[str, Array]:
     """Return the places of the operations before and after each gap [low, high); -1: there is none."""
+    if not len(ops):
+        return {side: np.full(len(low), -1) for side in ("before", "after")}
     by_end = np.argsort(ops.end, kind="stable")
-    ended = np.searchsorted(ops.end[by_end], low, side="right") - 1
+    ended = np.searchsorted(ops.end, low, side="right", sorter=by_end) - 1
     began = np.searchsorted(ops.start, high, side="left")
-    # The -1 that is appended is found by the index -1 before the first, and behind the last.
     return {
-        "before": np.append(by_end, -1)[ended],
-        "after": np.append(np.arange(len(ops)), -1)[began],
+        "before": np.where(ended >= 0, by_end[ended], -1),
+        "after": np.where(began < len(ops), began, -1),
     }
 
 
