@@ -1,7 +1,8 @@
 """`nccl`: two ranks of a run in one recording, and what NCCL says of its calls in payloads of ranges.
 
-Processes 4600 (rank 0) and 4601 (rank 1), a GPU each, one stream. Communicator A is of two ranks, B of four
-(the other two are recorded elsewhere). Times in us, rank 0; all of rank 1 is 1 later, and ends with rank 0:
+Processes 4600 (rank 0) and 4601 (rank 1), a GPU each, one stream. Communicator A is of two ranks, B of
+four (the other two are recorded elsewhere). Times in us of rank 0; rank 1 does all 1 us later, but its
+kernels end with those of rank 0:
 
   id   calls                              launched in         GPU time  S of the kernel
   ---  ---------------------------------  ------------------  --------  ----------------------------

@@ -111,12 +111,11 @@ def _message(name: str, group: str, dtype: str, sizes: list[int], group_size: in
     ranks = group_size if group_size > 0 else MISSING
     elements = _whole(does, in_elements, out_elements, ranks)
     width = element_bytes(dtype)
+    in_all = _whole(does, in_bytes, out_bytes, ranks)
     if elements is not None and width is not None:
-        size = elements * width
-    else:
-        size = _whole(does, in_bytes, out_bytes, ranks)
-    size = MISSING if size is None else size
-    return Message(size if size < _NO_SIZE else MISSING, does, group, dtype, ranks)
+        in_all = elements * width
+    size = MISSING if in_all is None or in_all >= _NO_SIZE else in_all
+    return Message(size, does, group, dtype, ranks)
 
 
 def _whole(does: str, given: int, gotten: int, ranks: int) -> int | None:

@@ -1,7 +1,7 @@
 """Collectives from the payloads of NCCL's ranges: operation, size, communicator, and the kernel of each.
 
-NCCL says of each of its calls by a payload of the range around it what it exchanges. How a payload is laid
-out, and what is known of it, is in docs/formats/nsys.md.
+NCCL describes each of its calls by a payload of the range around it. How that is laid out, and how far it
+is known, is in docs/formats/nsys.md.
 
 A call launches its kernel itself, or `ncclGroupEnd` does so for all calls since `ncclGroupStart`. Which
 kernel belongs to which call is said only where there is no doubt: one kernel was launched, and all calls
@@ -96,8 +96,8 @@ def read_collectives(
 ) -> Collectives:
     """Return what NCCL's calls and kernels exchange; nothing where no payload of a message can be read.
 
-    `domains`: named domains by process; `devices`: our number by process and ordinal; `zero` is subtracted
-    from times.
+    `domains`: named domains by process; `devices`: our number by process and ordinal; `zero` is
+    subtracted from times.
     """
     own = {(row["pid"], row["domain_id"]) for row in domains if row["name"] == DOMAIN}
     if not own or not _has_payloads(probe):
@@ -334,8 +334,11 @@ def _call_row(call: _Range, function: _Function, ranks: Mapping[int, int], zero:
     pid, tid = tables.thread_of(call.global_tid)
     return {
         **_described(call, function, ranks),
-        **{"kind": _CALL, "pid": pid, "tid": tid},
-        **{"start_ns": call.start - zero, "dur_ns": call.end - call.start},
+        "kind": _CALL,
+        "pid": pid,
+        "tid": tid,
+        "start_ns": call.start - zero,
+        "dur_ns": call.end - call.start,
     }
 
 
