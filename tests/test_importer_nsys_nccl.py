@@ -305,7 +305,8 @@ def test_in_a_real_export_one_kernel_is_launched_at_the_end_of_each_group() -> N
         "LEFT JOIN StringIds ON id = textId WHERE domainId = 1 ORDER BY globalTid, start"
     ).fetchall()
     launches = connection.execute(
-        "SELECT r.globalTid, r.start FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = shortName "
+        "SELECT r.globalTid, r.start FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s "
+        "ON s.id = shortName "
         f"JOIN {RUNTIME} r USING (correlationId) "
         "WHERE value GLOB 'nccl*' AND r.globalTid >> 24 = k.globalPid >> 24"
     ).fetchall()

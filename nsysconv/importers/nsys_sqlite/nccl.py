@@ -27,7 +27,6 @@ from nsysconv.notes import Note, Severity
 
 DOMAIN = "NCCL"
 
-_SCHEMAS, _ENTRIES = "NVTX_PAYLOAD_SCHEMAS", "NVTX_PAYLOAD_SCHEMA_ENTRIES"
 # Domain, schema, size of the payload, size of all; what lies between is reserved.
 _HEADER = struct.Struct("<I4xI4xQQ")
 # Types of payload entries, by their numbers in NVTX: a C int, 64 bits, a size.
@@ -125,8 +124,10 @@ def _has_payloads(probe: Probe) -> bool:
     ranges = ("start", "end", "eventType", "globalTid", "domainId", "text", "binaryData")
     return (
         has_columns(probe, tables.NVTX, *ranges)
-        and has_columns(probe, _SCHEMAS, "domainId", "schemaId", "payloadSize")
-        and has_columns(probe, _ENTRIES, "domainId", "schemaId", "name", "type", "offset")
+        and has_columns(probe, tables.PAYLOAD_SCHEMAS, "domainId", "schemaId", "payloadSize")
+        and has_columns(
+            probe, tables.PAYLOAD_ENTRIES, "domainId", "schemaId", "name", "type", "offset"
+        )
     )
 
 
@@ -135,12 +136,12 @@ def _read_schemas(probe: Probe) -> dict[tuple[int, int], _Schema]:
     # number, nothing can be read by it.
     sizes: dict[tuple[int, int], set[Any]] = {}
     for domain, number, size in probe.select(
-        f"SELECT domainId, schemaId, payloadSize FROM {_SCHEMAS}"
+        f"SELECT domainId, schemaId, payloadSize FROM {tables.PAYLOAD_SCHEMAS}"
     ):
         sizes.setdefault((domain, number), set()).add(size)
     entries: dict[tuple[int, int], dict[str, set[tuple[Any, Any]]]] = {}
     for domain, number, name, kind, offset in probe.select(
-        f"SELECT domainId, schemaId, name, type, offset FROM {_ENTRIES}"
+        f"SELECT domainId, schemaId, name, type, offset FROM {tables.PAYLOAD_ENTRIES}"
     ):
         if name in _ALLOWED:
             places = entries.setdefault((domain, number), {}).setdefault(name, set())

@@ -244,16 +244,12 @@ class ExportReader:
         )
 
     @cached_property
-    def _domains(self) -> list[dict[str, Any]]:
-        return small_tables.domain_rows(self._probe, self._ids)
-
-    @cached_property
     def _collectives(self) -> nccl.Collectives:
-        if tables.NVTX not in self._sources:
+        if tables.NVTX not in self._sources or tables.PAYLOAD_SCHEMAS not in self._probe.tables:
             return nccl.NOTHING
-        return nccl.read_collectives(
-            self._probe, self._domains, self._devices.numbers, self._clock.zero
-        )
+        domains = small_tables.domain_rows(self._probe, self._ids)
+        zero = self._clock.zero
+        return nccl.read_collectives(self._probe, domains, self._devices.numbers, zero)
 
     @cached_property
     def _nameless_kernels(self) -> set[int | None]:
@@ -276,7 +272,7 @@ class ExportReader:
         yield rows_of(schema.thread, small_tables.thread_rows(probe, ids))
         yield rows_of(schema.context, small_tables.context_rows(probe, ids, devices))
         yield rows_of(schema.stream, small_tables.stream_rows(probe, ids))
-        yield rows_of(schema.domain, self._domains)
+        yield rows_of(schema.domain, small_tables.domain_rows(probe, ids))
         yield rows_of(schema.category, small_tables.category_rows(probe, ids))
         return bool(ranks)
 
@@ -297,7 +293,7 @@ class ExportReader:
 
     def _made_name_batches(self) -> Generator[ArrowRows]:
         # Names that the file does not hold as they are.
-        if self._collective_name_ids:
+        if self._collectives.rows:
             names = self._collective_name_ids.items()
             rows = [{"id": name_id, "text": text, "plain": None} for text, name_id in names]
             yield rows_of(schema.name, rows)
