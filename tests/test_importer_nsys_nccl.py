@@ -19,6 +19,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers.nsys_sqlite import nccl
 from nsysconv.notes import Severity
 from nsysconv.report import Report
+from nsysconv.store import read
 from nsysconv.store.read import Profile
 
 FILES = [NSYS / f"nccl-{age}.sqlite" for age in ("3.25.0", "3.28.1")]
@@ -62,6 +63,26 @@ def answer(path: Path) -> Report:
     return report
 
 
+# -- copies that are changed
+
+Change = Callable[[str], Profile]
+
+
+@pytest.fixture
+def changed(tmp_path: Path, shelf: Shelf) -> Change:
+    """Imports a copy that SQL has changed."""
+
+    def make(sql: str) -> Profile:
+        path = tmp_path / "changed.sqlite"
+        path.write_bytes(FILES[0].read_bytes())
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.executescript(sql)
+        connection.close()
+        return shelf.profile(path)
+
+    return make
+
+
 # -- rows
 
 
@@ -99,12 +120,39 @@ def test_calls_have_what_they_say_each_and_whom_they_are_with(shelf: Shelf) -> N
     ]
 
 
-def test_a_file_read_in_place_has_the_rows_of_its_store(shelf: Shelf) -> None:
+# A send to rank 0 beside that to rank 1.
+SENT = nccl_blob(NcclPayload("peer", (A, 9, 0)), 1).hex()
+PEERS = {
+    "one peer": ("", (1, 1)),
+    "two peers": (
+        "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, textId, domainId, binaryData) "
+        f"SELECT start + 100, end, 59, globalTid, textId, domainId, x'{SENT}' FROM NVTX_EVENTS "
+        "WHERE start = 31000",
+        (1, None),
+    ),
+}
+
+
+@pytest.mark.parametrize("peers", PEERS)
+def test_a_kernel_has_the_peers_of_its_calls_where_they_are_one(changed: Change, peers: str) -> None:
+    sql, wanted = PEERS[peers]
+    rows = event_rows(changed(sql), "collective")
+    (row,) = (row for row in rows if row["correlation_id"] == 805 and row["pid"] == 4600)
+    assert (row["src_rank"], row["dst_rank"]) == wanted
+
+
+def test_a_file_read_in_place_has_the_rows_of_its_store(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where several connections read a part each."""
+    monkeypatch.setattr(read, "_ROWS_PER_THREAD", 5)
     with profile_in_place(FILES[0]) as here:
         found = [row for batch in here.batches("collective", 7) for row in batch.to_pylist()]
+        columns = here.columns("collective", ("start_ns", "in_bytes"))
+    assert len(found) == 2 * (12 + 9) == len(columns["start_ns"])
+    assert columns["start_ns"].tolist() == [row["start_ns"] for row in found]
     stored = shelf.profile(FILES[0]).batches("collective", 1000)
     assert found == [row for batch in stored for row in batch.to_pylist()]
-    assert len(found) == 2 * (12 + 9)
 
 
 # -- the report
@@ -134,24 +182,6 @@ def test_collectives_have_sizes_transfer_and_bandwidth(shelf: Shelf, where: str)
 
 
 # -- links that are in doubt
-
-Change = Callable[[str], Profile]
-
-
-@pytest.fixture
-def changed(tmp_path: Path, shelf: Shelf) -> Change:
-    """Imports a copy that SQL has changed."""
-
-    def make(sql: str) -> Profile:
-        path = tmp_path / "changed.sqlite"
-        path.write_bytes(FILES[0].read_bytes())
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.executescript(sql)
-        connection.close()
-        return shelf.profile(path)
-
-    return make
-
 
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 OF_RANK_0 = "(globalTid >> 24 & 0xFFFFFF) = 4600"
@@ -227,6 +257,7 @@ DAMAGED = {
     "a schema of another size": with_bytes(8, (16777220).to_bytes(4, "little")),
     "another size of the payload": with_bytes(16, b"\x10"),
     "another size of all": with_bytes(24, b"\x39"),
+    "more than its schema has": with_bytes(24, b"\x39") + b"\0",
     "a size beyond all messages": HUGE,
     "very long": SOUND * 100,
 }
@@ -237,6 +268,13 @@ def test_a_damaged_payload_is_left_out_and_counted(changed: Change, what: str) -
     blob = DAMAGED[what].hex()
     profile = changed(f"UPDATE NVTX_EVENTS SET binaryData = x'{blob}' WHERE {AT} 10000")
     assert kernels(profile) == {**KERNELS, 801: UNKNOWN}
+    assert notes(profile) == {"payload-unread": 1, "collectives-unlinked": 7}
+
+
+def test_a_rank_below_zero_is_left_out_and_counted(changed: Change) -> None:
+    blob = nccl_blob(NcclPayload("peer", (A, 3000, -1)), 1).hex()
+    profile = changed(f"UPDATE NVTX_EVENTS SET binaryData = x'{blob}' WHERE {AT} 31000")
+    assert kernels(profile)[805][1:] == UNKNOWN[1:]
     assert notes(profile) == {"payload-unread": 1, "collectives-unlinked": 7}
 
 
@@ -257,6 +295,9 @@ SCHEMAS = {
     "a type that is not known": f"UPDATE {ENTRIES} SET type = 99 {OF_SIZE}",
     "a field beyond the payload": f"UPDATE {ENTRIES} SET offset = 17 {OF_SIZE}",
     "an offset that is no number": f"UPDATE {ENTRIES} SET offset = 'x' {OF_SIZE}",
+    "two sizes of one schema":
+        "INSERT INTO NVTX_PAYLOAD_SCHEMAS (domainId, schemaId, payloadSize) "
+        "VALUES (1, 16777223, 32), (3, 16777223, 32)",
     "a size that is no number":
         "UPDATE NVTX_PAYLOAD_SCHEMAS SET payloadSize = 'x' WHERE schemaId = 16777223",
 }  # fmt: skip
