@@ -11,7 +11,7 @@ from conftest import NSYS, REAL, Row, Shelf, event_rows, examples, profile_in_pl
 from hypothesis import given
 from hypothesis import strategies as st
 from nsys_rows import nccl_blob
-from scenario_nccl import KIB, MIB, A
+from scenario_nccl import KIB, MIB, A, B
 from workload import NcclPayload
 
 from nsysconv import api
@@ -235,6 +235,20 @@ def test_nccl_s_all_to_all_gives_its_size_to_each_rank(changed: Change) -> None:
         "UPDATE NVTX_EVENTS SET textId = 9999 WHERE start IN (20000, 21000)"
     )
     assert kernels(profile)[803] == ("alltoall", 4 * MIB, 4 * MIB, GROUP_B, 4)
+
+
+def test_sums_of_sizes_that_cannot_be_are_not_recorded(changed: Change) -> None:
+    """Each is possible alone; as all-to-all of four ranks, and twice in a group, there are too many."""
+    half = 1 << 52
+    gather = nccl_blob(NcclPayload("message", (B, half)), 1).hex()
+    reduce = nccl_blob(NcclPayload("reduction", (A, half, 0)), 1).hex()
+    profile = changed(
+        "INSERT INTO StringIds VALUES (9999, 'ncclAlltoAll');"
+        f"UPDATE NVTX_EVENTS SET textId = 9999, binaryData = x'{gather}' WHERE {AT} 20000;"
+        f"UPDATE NVTX_EVENTS SET binaryData = x'{reduce}' WHERE {OF_RANK_0} AND start IN (39000, 40000)"
+    )
+    assert kernels(profile)[803] == ("alltoall", None, None, GROUP_B, 4)
+    assert kernels(profile)[806] == ("allreduce", None, None, GROUP_A, 2)
 
 
 # -- payloads that are not as described

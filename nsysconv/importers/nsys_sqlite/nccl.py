@@ -37,6 +37,8 @@ _PEER, _ROOT, _RANKS = "Peer rank", "Root", "No. of ranks"
 _ALLOWED = frozenset({_COMMUNICATOR, _SIZE, _PEER, _ROOT, _RANKS})
 # Longer ones describe no call of NCCL.
 _MAX_BLOB = 4096
+# No message is so large; sums of sizes fit into 64 bits.
+_MAX_BYTES = 1 << 53
 
 _GROUP_START, _GROUP_END = "ncclGroupStart", "ncclGroupEnd"
 
@@ -181,8 +183,8 @@ def _decode(
         name: form.unpack_from(blob, _HEADER.size + offset)[0]
         for name, (offset, form) in schema.fields.items()
     }
-    # No message has so many bytes, and no rank has a negative number.
-    possible = values.get(_SIZE, 0) < TIME_LIMIT
+    # No rank has a negative number.
+    possible = values.get(_SIZE, 0) < _MAX_BYTES
     return values if possible and all(value >= 0 for value in values.values()) else None
 
 
@@ -321,13 +323,14 @@ def _exchange(calls: Sequence[_Range] | None, ranks: Mapping[int, int]) -> Row |
 
 def _total(sizes: Iterable[int | None]) -> int | None:
     recorded = [size for size in sizes if size is not None]
-    return sum(recorded) if recorded else None
+    total = sum(recorded)
+    return total if recorded and total < _MAX_BYTES else None
 
 
 def _described(call: _Range, function: _Function, ranks: Mapping[int, int]) -> Row:
     size, group_size = call.payload.get(_SIZE), ranks.get(call.communicator)
     if function.to_each and size is not None:
-        size = None if group_size is None else size * group_size
+        size = None if group_size is None else _total([size * group_size])
     row: Row = {
         "name": function.operation,
         "group": f"{call.communicator:#018x}" if call.communicator else None,
