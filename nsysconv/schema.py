@@ -19,7 +19,7 @@ from nsysconv.report import Unit
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Raised by every change that an older reader would misread."""
 
 OLDEST_READ = 2
@@ -32,6 +32,7 @@ VERSIONS: dict[int, str] = {
     4: "Sessions: `profile.recording_start_ns`.",
     5: "Operators: threads of their forward, call stacks, values of inputs, those left open; stacks of "
     "memory events; peers of collectives. Stores of version 2 and later can be read.",
+    6: "Collectives: sizes in bytes.",
 }
 """One line per version: what changed."""
 
@@ -532,6 +533,13 @@ collective = _event_table(
     _column("dtype_id", "Type of the elements, `name.id`."),
     _column("in_elements", "Elements that this rank gives.", Unit.COUNT),
     _column("out_elements", "Elements that this rank gets.", Unit.COUNT),
+    _column(
+        "in_bytes",
+        "What this rank gives, where the source says so in bytes instead of elements.",
+        Unit.BYTES,
+        since=6,
+    ),
+    _column("out_bytes", "What this rank gets, likewise.", Unit.BYTES, since=6),
     _column("group_id", "Name of the process group, `name.id`."),
     _column("group_size", "Ranks in the group.", Unit.COUNT),
     _column("group_ranks_id", "The ranks as the source spells them, `name.id`."),

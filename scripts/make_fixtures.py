@@ -37,6 +37,7 @@ from odd_kineto import ODD_KINETO
 from odd_nsys_stats import ODD_STATS
 from odd_nvprof_logs import ODD_LOGS
 from scenario_cpu_side import WORKLOAD as CPU_SIDE
+from scenario_nccl import WORKLOAD as NCCL
 from scenarios import WORKLOADS
 from workload import Process
 from write_kineto import write_kineto
@@ -59,9 +60,15 @@ NSYS_AGES: dict[str, tuple[str, ...]] = {
     "no_gpu": ("2.9.1", "3.16.1", "3.25.0"),
     "cpu_side": ("2.9.1", "3.4.0", "3.17.2", "3.28.1"),
     "operators": ("3.0.0", "3.28.1"),
+    "nccl": ("3.25.0", "3.28.1"),
 }
 OPERATORS_AS_RANGES = with_ranges(scenario_operators.WORKLOAD, scenario_operators.FRAMEWORK)
-NSYS_WORKLOADS = {**WORKLOADS, CPU_SIDE.name: CPU_SIDE, "operators": OPERATORS_AS_RANGES}
+NSYS_WORKLOADS = {
+    **WORKLOADS,
+    CPU_SIDE.name: CPU_SIDE,
+    "operators": OPERATORS_AS_RANGES,
+    NCCL.name: NCCL,
+}
 
 # Traces hold one process each; those of the middle age are compressed.
 KINETO_SUFFIX = {"1.9": "json", "2.5": "json.gz", "2.13": "json"}
@@ -87,6 +94,8 @@ figures that each workload must give are in the same modules, worked out by hand
 `cpu_side`: what threads did beside the CUDA API, memory, page faults and GPU metrics. Its tables
 follow NVIDIA's documentation and empty tables of exports; names of OpenMP's events are invented.
 `operators` has PyTorch's operators as the ranges that `emit_nvtx` makes of them (`scripts/emit_nvtx.py`).
+`nccl` has payloads of NCCL's ranges: their schemas follow real exports, their bytes what a public project
+says of them (docs/formats/nsys.md); no real payload was seen.
 `basic-2.9.1` has all tables, with and without rows; the other ages have tables with rows only. From
 3.24.7 on the rows are in no order. Every file has made-up secrets, texts with `SECRET-` in them, in
 the places where real exports hold environments, names and output.

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nsys_tables import Age
-from workload import Events, Kernel, Memcpy, Process, Range, Stream, SyncKind, Thread, Workload
+from workload import (
+    Events,
+    Kernel,
+    Memcpy,
+    NcclPayload,
+    Process,
+    Range,
+    Stream,
+    SyncKind,
+    Thread,
+    Workload,
+)
 
-Cell = int | str | float | None
+Cell = int | str | float | bytes | None
 Row = dict[str, Cell]
 
 VM = 1 << 48
@@ -28,6 +40,20 @@ OVERHEADS = {
     "instrumentation": ("CUPTI: Instrumentation", "CUPTI Instrumentation", 4),
     "resource": ("CUPTI: Resource Management", "CUPTI Resource Management", 5),
 }
+
+
+# NCCL's payloads: schema, size, fields as type (5 int, 18 uint64, 22 size) and name, as real exports have
+# them; an operation of a reduction has a type of its own.
+_COMMUNICATOR = (18, "NCCL communicator ID")
+_SIZE = (22, "Message size [bytes]")
+NCCL_SCHEMAS = {
+    "init": (16777218, 24, (_COMMUNICATOR, (5, "No. of ranks"), (5, "Rank"), (5, "CUDA device"))),
+    "message": (16777220, 16, (_COMMUNICATOR, _SIZE)),
+    "peer": (16777226, 24, (_COMMUNICATOR, _SIZE, (5, "Peer rank"))),
+    "reduction": (16777223, 24, (_COMMUNICATOR, _SIZE, (16777232, "Reduction operation"))),
+    "root": (16777222, 24, (_COMMUNICATOR, _SIZE, (5, "Root"))),
+}
+_LONG = {18: 8, 22: 8}
 
 
 def global_pid(process: Process) -> int:
@@ -240,6 +266,29 @@ def _add_annotations(out: Export, events: Events) -> None:
         )  # fmt: skip
     for item in events.ranges:
         _add_range(out, item)
+    of_nccl = {item.thread.process.pid: item.domain_id for item in events.ranges if item.payload}
+    for domain_id in of_nccl.values():
+        _add_nccl_schemas(out, domain_id)
+
+
+def _add_nccl_schemas(out: Export, domain_id: int) -> None:
+    # A set for each process, which no row names.
+    for number, size, fields in NCCL_SCHEMAS.values():
+        out.add("NVTX_PAYLOAD_SCHEMAS", domainId=domain_id, schemaId=number, type=1,
+                numEntries=len(fields), payloadSize=size)  # fmt: skip
+        offset = 0
+        for place, (kind, name) in enumerate(fields):
+            out.add("NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=domain_id, schemaId=number, idx=place,
+                    type=kind, name=name, offset=offset or None)  # fmt: skip
+            offset += _LONG.get(kind, 4)
+
+
+def nccl_blob(payload: NcclPayload, domain_id: int) -> bytes:
+    """Return a payload as `binaryData` holds it."""
+    number, size, fields = NCCL_SCHEMAS[payload.schema]
+    form = "<" + "".join("Q" if kind in _LONG else "i" for kind, _ in fields)
+    content = struct.pack(form, *payload.values).ljust(size, b"\0")
+    return struct.pack("<IIIIQQ", domain_id, 0, number, 0, size, 32 + size) + content
 
 
 def _add_range(out: Export, item: Range) -> None:
@@ -252,6 +301,7 @@ def _add_range(out: Export, item: Range) -> None:
         textId=out.string(item.text) if item.registered else None,
         globalTid=global_tid(item.thread), domainId=item.domain_id,
         endGlobalTid=global_tid(item.end_thread) if item.end_thread else None,
+        binaryData=nccl_blob(item.payload, item.domain_id) if item.payload else None,
     )  # fmt: skip
 
 

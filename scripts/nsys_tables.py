@@ -197,6 +197,13 @@ _TABLES: dict[str, tuple[str | None, str | None, str]] = {
         "domainId uint64Value int64Value doubleValue:REAL uint32Value int32Value floatValue:REAL "
         "jsonTextId jsonText:TEXT binaryData:TEXT@3.16 eventId!pk@3.28",
     ),
+    "NVTX_PAYLOAD_SCHEMAS": (
+        "3.25", None, "domainId schemaId name:TEXT type flags numEntries payloadSize alignTo",
+    ),
+    "NVTX_PAYLOAD_SCHEMA_ENTRIES": (
+        "3.25", None,
+        "domainId! schemaId! idx! flags type name:TEXT description:TEXT arrayOrUnionDetail offset",
+    ),
     "CUDA_GPU_MEMORY_USAGE_EVENTS": (
         None, None,
         "start! globalPid! deviceId! contextId! address! pc! bytes! memKind! memoryOperationType! "

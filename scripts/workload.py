@@ -28,6 +28,7 @@ OverheadKind = Literal["buffer_flush", "instrumentation", "resource", "lazy_load
 MpiKind = Literal["p2p", "collective", "wait", "other"]
 Library = Literal["cublas", "cudnn"]
 Access = Literal["unknown", "read", "write", "atomic", "prefetch"]
+NcclSchema = Literal["init", "message", "peer", "reduction", "root"]
 Severity = Literal["info", "warning", "error"]
 Reporter = Literal["injection", "daemon", "analysis"]
 
@@ -340,6 +341,14 @@ class Category:
 
 
 @dataclass(frozen=True)
+class NcclPayload:
+    """What NCCL says of a call in its range: `schema` names its fields, in whose order the values are."""
+
+    schema: NcclSchema
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Range:
     """A user's annotation. `end_ns` None: never closed (or a mark). Domain 0 is the default."""
 
@@ -354,6 +363,7 @@ class Range:
     registered: bool = False
     end_thread: Thread | None = None
     range_id: int | None = None
+    payload: NcclPayload | None = None
 
 
 @dataclass(frozen=True)

@@ -195,6 +195,8 @@ class Collective(NamedTuple):
     dtype: str | None = None
     in_elements: int | None = None
     out_elements: int | None = None
+    in_bytes: int | None = None
+    out_bytes: int | None = None
     group_size: int | None = None
     stream: int | None = STREAM
 
@@ -308,6 +310,7 @@ _SAME_NAME = {"forward_thread": "forward_thread", "correlation": "correlation_id
               "received": "recv_bytes", "number": "count", "line": "source_line",
               "communicator": "communicator_id", "sequence": "sequence_number",
               "in_elements": "in_elements", "out_elements": "out_elements", "group_size": "group_size",
+              "in_bytes": "in_bytes", "out_bytes": "out_bytes",
               "context": "context_id", "green": "green_context_id", "result": "result"}  # fmt: skip
 _CODED = {"direction": ("direction", codes.DIRECTIONS), "src": ("src_kind", codes.MEMORY_KINDS),
           "dst": ("dst_kind", codes.MEMORY_KINDS), "memory": ("memory_kind", codes.MEMORY_KINDS),

@@ -159,6 +159,25 @@ def test_size_of_an_operation(
     assert row["bytes"] == (None if elements is None else 2 * elements)
 
 
+@pytest.mark.parametrize(("does", "given", "gotten", "size"), [
+    ("allreduce", 100, 100, 100), ("allgather", 100, None, 400), ("reduce_scatter", None, 100, 400),
+    ("sendrecv", 100, 300, 300), ("allreduce", None, None, None),
+])  # fmt: skip
+def test_sizes_may_be_recorded_in_bytes(
+    does: str, given: int | None, gotten: int | None, size: int | None
+) -> None:
+    (row,) = answers("collectives", Collective(0, 10, does, "0", 1, group_size=4, in_bytes=given,
+                                               out_bytes=gotten))  # fmt: skip
+    assert row["bytes"] == size
+
+
+def test_elements_of_a_type_go_before_bytes() -> None:
+    """Two bytes each: 200, not 7."""
+    (row,) = answers("collectives", Collective(0, 10, "allreduce", "0", 1, dtype="Half", in_elements=100,
+                                               out_elements=100, in_bytes=7, out_bytes=7))  # fmt: skip
+    assert row["bytes"] == 200
+
+
 @pytest.mark.parametrize(("elements", "size"), [(2**62, 4), (-5, 4), (10, 0), (10, -1)])
 def test_sizes_that_cannot_be_are_not_recorded(elements: int, size: int) -> None:
     row = one(*[numbered((100, 200), elements=elements, size=size)] * 2)

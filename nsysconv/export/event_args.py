@@ -314,8 +314,8 @@ def operator(rows: EventColumns, lookup: NameLookup) -> EventArgs:
 
 
 @reads(
-    "device_id name_id dtype_id in_elements out_elements group_id group_size group_ranks_id "
-    "sequence_number correlation_id"
+    "device_id name_id dtype_id in_elements out_elements in_bytes out_bytes group_id group_size "
+    "group_ranks_id sequence_number correlation_id"
 )
 def collective(rows: EventColumns, lookup: NameLookup) -> EventArgs:
     """Return what is shown of collective communications."""
@@ -334,6 +334,8 @@ def collective(rows: EventColumns, lookup: NameLookup) -> EventArgs:
         {
             "In msg nelems": rows["in_elements"],
             "Out msg nelems": rows["out_elements"],
+            "In bytes": rows["in_bytes"],
+            "Out bytes": rows["out_bytes"],
             "Seq": rows["sequence_number"],
             "correlation": rows["correlation_id"],
         },

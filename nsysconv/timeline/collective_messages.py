@@ -60,7 +60,8 @@ class Message:
 
 
 MESSAGE_COLUMNS = (
-    *("group_id", "group_ranks_id", "dtype_id", "in_elements", "out_elements", "group_size"),
+    *("group_id", "group_ranks_id", "dtype_id", "in_elements", "out_elements"),
+    *("in_bytes", "out_bytes", "group_size"),
 )
 """What the table of collectives says of a message, beside the name."""
 
@@ -93,35 +94,41 @@ def messages(
     texts = timeline.profile.names(np.unique(np.concatenate(values[:4])))
     texts[MISSING] = ""
     made = [
-        _message(texts[name], group_label(texts[group], texts[ranks]), texts[dtype], *numbers)
-        for name, group, ranks, dtype, *numbers in zip(*(v.tolist() for v in values), strict=True)
+        _message(texts[name], group_label(texts[group], texts[ranks]), texts[dtype], sizes, members)
+        for name, group, ranks, dtype, *sizes, members in zip(
+            *(v.tolist() for v in values), strict=True
+        )
     ]
     # Spellings of one operation (types, protocols in a kernel's name) are one message.
     known = {message: place for place, message in enumerate(dict.fromkeys(made))}
     return tuple(known), np.array([known[each] for each in made], np.int64)[places]
 
 
-def _message(
-    name: str, group: str, dtype: str, given: int, gotten: int, group_size: int
-) -> Message:
+def _message(name: str, group: str, dtype: str, sizes: list[int], group_size: int) -> Message:
+    # `sizes`: elements that a rank gives and gets, and bytes.
+    in_elements, out_elements, in_bytes, out_bytes = sizes
     does = ALL_TO_ALL_V if _UNEQUAL.search(name) else operation(name)
     ranks = group_size if group_size > 0 else MISSING
-    elements = _elements(does, given, gotten, ranks)
+    elements = _whole(does, in_elements, out_elements, ranks)
     width = element_bytes(dtype)
-    size = MISSING if width is None or elements is None else elements * width
-    return Message(size if size < _NO_SIZE else MISSING, does, group, dtype, ranks)
+    in_all = _whole(does, in_bytes, out_bytes, ranks)
+    if elements is not None and width is not None:
+        in_all = elements * width
+    size = MISSING if in_all is None or in_all >= _NO_SIZE else in_all
+    return Message(size, does, group, dtype, ranks)
 
 
-def _elements(does: str, given: int, gotten: int, ranks: int) -> int | None:
+def _whole(does: str, given: int, gotten: int, ranks: int) -> int | None:
+    # Elements or bytes of S, of which a rank gives and gets so many.
     if does in ("allgather", "gather", "reduce_scatter", "scatter"):
         # A rank has the whole on one side and its part on the other; in place, a part on both.
         whole, part = (gotten, given) if does in ("allgather", "gather") else (given, gotten)
-        elements = part * ranks if part > 0 and ranks > 1 and whole <= part else whole
+        whole = part * ranks if part > 0 and ranks > 1 and whole <= part else whole
     elif does == ALL_TO_ALL_V:
-        elements = given
+        whole = given
     else:
-        elements = max(given, gotten)
-    return elements if elements >= 0 else None
+        whole = max(given, gotten)
+    return whole if whole >= 0 else None
 
 
 def element_bytes(dtype: str) -> int | None:

@@ -34,6 +34,8 @@ ADVICE: Mapping[Fact, str] = {
     Fact.RANGES: "Put NVTX ranges into the program and record with `nsys profile --trace=cuda,nvtx …`.",
     Fact.OPERATORS: "Of PyTorch: record with `nsys profile --pytorch=autograd-nvtx`, or call "
     "`torch.autograd.profiler.emit_nvtx()` in the program.",
+    Fact.COLLECTIVES: "Record ranges of a current NCCL (`--trace=cuda,nvtx`), and export them with a "
+    "current nsys.",
     Fact.MEMORY_EVENTS: "Record with `nsys profile --cuda-memory-usage=true …`.",
     Fact.DIRECTIVES: "Record with `nsys profile --trace=cuda,openacc,openmp …`.",
     Fact.LIBRARY_CALLS: "Record with `nsys profile --trace=cuda,cublas,cudnn …`.",

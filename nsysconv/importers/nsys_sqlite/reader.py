@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK, Options
-from nsysconv.importers.nsys_sqlite import capture, small_tables, tables
+from nsysconv.importers.nsys_sqlite import capture, nccl, small_tables, tables
 from nsysconv.importers.nsys_sqlite.survey import ExportSurvey, Identities, is_balanced
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
@@ -82,6 +82,8 @@ class ExportReader:
                     if rows is not None:
                         copied.append(mapping)
                         yield rows
+            if self._collectives.rows:
+                yield self._collective_rows()
             has_ranks = yield from self._object_batches()
             work_is_missing = yield from self._name_batches()
             return Summary(
@@ -126,6 +128,16 @@ class ExportReader:
             rows, notes = rows.guarded()
             self._notes += notes
         return rows
+
+    def _collective_rows(self) -> ArrowRows:
+        self._notes += self._collectives.notes
+        ids = self._collective_name_ids
+        rows = [
+            {"name_id": ids.get(row.get("name", "")), "group_id": ids.get(row.get("group", ""))}
+            | row
+            for row in self._collectives.rows
+        ]
+        return rows_of(schema.collective, rows)
 
     def _leave_unread(self, source: str, reason: str) -> None:
         facts = tables.facts_of(source)
@@ -207,10 +219,19 @@ class ExportReader:
     def _first_made_id(self) -> int:
         return small_tables.first_made_id(self._probe)
 
+    def _made_ids(self, kind: int) -> Callable[[int], int]:
+        # Ids of names that are made here, by their place: constructs, metrics and collectives in turn.
+        first = self._first_made_id - kind
+        return lambda place: first - 3 * place
+
+    @cached_property
+    def _collective_name_ids(self) -> dict[str, int]:
+        made_id = self._made_ids(2)
+        return {text: made_id(place) for place, text in enumerate(self._collectives.texts)}
+
     @cached_property
     def _construct_ids(self) -> directives.ConstructIds:
-        first = self._first_made_id
-        return directives.assign_ids(self._ids.constructs, lambda place: first - 2 * place)
+        return directives.assign_ids(self._ids.constructs, self._made_ids(0))
 
     @cached_property
     def _metric_names(self) -> dict[tuple[int, int], str]:
@@ -218,14 +239,17 @@ class ExportReader:
 
     @cached_property
     def _metrics(self) -> tuple[tuple[tables.Metric, ...], list[dict[str, Any]]]:
-        # Every other id is one of a construct of OpenACC.
-        first = self._first_made_id - 1
         return small_tables.describe_metrics(
-            self._ids.metrics,
-            self._metric_names,
-            self._devices.sampled,
-            lambda place: first - 2 * place,
+            self._ids.metrics, self._metric_names, self._devices.sampled, self._made_ids(1)
         )
+
+    @cached_property
+    def _collectives(self) -> nccl.Collectives:
+        if tables.NVTX not in self._sources or tables.PAYLOAD_SCHEMAS not in self._probe.tables:
+            return nccl.NOTHING
+        domains = small_tables.domain_rows(self._probe, self._ids)
+        zero = self._clock.zero
+        return nccl.read_collectives(self._probe, domains, self._devices.numbers, zero)
 
     @cached_property
     def _nameless_kernels(self) -> set[int | None]:
@@ -269,6 +293,10 @@ class ExportReader:
 
     def _made_name_batches(self) -> Generator[ArrowRows]:
         # Names that the file does not hold as they are.
+        if self._collectives.rows:
+            names = self._collective_name_ids.items()
+            rows = [{"id": name_id, "text": text, "plain": None} for text, name_id in names]
+            yield rows_of(schema.name, rows)
         if self._ids.constructs:
             text_ids = directives.text_ids(self._construct_ids)
             texts = texts_by_id(self._probe, *tables.STRINGS, text_ids)
@@ -327,6 +355,8 @@ class ExportReader:
             facts |= {Fact.API_CALLS, Fact.THREADS}
             if gpu_rows or not work_is_missing:
                 facts.add(Fact.API_LINKS)
+        if self._collectives.rows:
+            facts.add(Fact.COLLECTIVES)
         if has_ranks:
             facts.add(Fact.RANKS)
         if self._clock.zero_utc_ns is not None:

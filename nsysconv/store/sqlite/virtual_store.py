@@ -1,7 +1,8 @@
 """A virtual store: one recording of a SQLite source, read in place.
 
 A database in memory has the small tables, filled as by an import; its event tables are temporary views
-over the source's file, so that rows of events never move. Queries cannot see the difference.
+over the source's file, so that rows of events never move. Events that an importer had to work out, which
+are few, are copied into each connection's memory. Queries cannot see the difference.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
+from sqlalchemy.schema import CreateTable
 
 from nsysconv import schema
 from nsysconv.errors import InputError
@@ -79,6 +81,7 @@ class _VirtualStore(Store):
         self._source = source
         self._shown_path = Path(origin.path)  # what is read may be a copy of it
         self.source_rows: dict[str, list[SourceRows]] = {}
+        self._made: dict[str, pa.Table] = {}  # events that are in no table of the source
         super().__init__(lambda: ViewsConnection(self._shown_path))
         create_schema(self._connection)
         summary = self._fill_small_tables(recording, origin)
@@ -91,6 +94,7 @@ class _VirtualStore(Store):
             table: Extent(1, sum(batch.last - batch.first + 1 for batch in batches))
             for table, batches in self.source_rows.items()
         }
+        extents |= {table: Extent(1, rows.num_rows) for table, rows in self._made.items()}
         add_extents(self._connection, _PROFILE_ID, extents, summary.constants)
         self.connect = self._connect_to_views
         self._lay_views(self._connection)
@@ -114,7 +118,10 @@ class _VirtualStore(Store):
             if isinstance(batch, SourceRows):
                 self.source_rows.setdefault(batch.table, []).append(batch)
             elif batch.count:
-                self._connection.ingest(batch.table, with_profile_id(batch.rows, _PROFILE_ID))
+                rows = with_profile_id(batch.rows, _PROFILE_ID)
+                self._connection.ingest(batch.table, rows)
+                if batch.table in schema.EVENT_TABLES:
+                    self._made[batch.table] = rows
                 if batch.table == schema.process.name:
                     processes.extend(batch.rows.to_pylist())
 
@@ -128,6 +135,9 @@ class _VirtualStore(Store):
 
     def _connect_to_views(self) -> ViewsConnection:
         connection = ViewsConnection(self._shown_path)
+        for table, rows in self._made.items():
+            connection.execute(connection.compiled(CreateTable(schema.metadata.tables[table])))
+            connection.ingest(table, rows)
         self._lay_views(connection)
         return connection
 
@@ -167,7 +177,7 @@ class _VirtualProfile(Profile):
         # As many as were read, because a view may filter its source. Rows with impossible times do not
         # count, and are in late_notes: reports leave them out, too.
         if table not in self._store.source_rows:
-            return 0
+            return super().row_count(table)
         if table not in self._count:
             self._read_columns(table, _TIMES)
         return self._count[table]
@@ -301,7 +311,7 @@ class ViewsConnection(SqliteConnection):
         self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
         """Yield columns as any SQLite connection, from the pages of the source."""
-        for batch, shift in _shifted(self._views[columns[0].table.name]):
+        for batch, shift in _shifted(self._views.get(columns[0].table.name, ())):
             first = max(first_id - shift, batch.first)
             last = min(last_id - shift, batch.last)
             if first > last:
