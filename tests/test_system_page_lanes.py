@@ -394,3 +394,19 @@ def test_at_most_so_many_rectangles_are_drawn(opened: Opened, tmp_path: Path) ->
     for _ in range(39):
         page.keyboard.press("ArrowDown")
     assert said(page)[0].startswith("GPU 0, stream 39")
+
+
+def test_n_and_p_walk_through_a_lane_in_the_order_of_time(lines: Page) -> None:
+    lines.keyboard.press("ArrowDown")  # the thread
+    walked = []
+    for _ in range(5):
+        lines.keyboard.press("n")
+        walked.append(said(lines)[0].partition(": ")[2].partition(",")[0])
+    assert walked == ["step", "aten::mm", "cudaLaunchKernel", "aten::add", "cudaLaunchKernel"]
+    lines.keyboard.press("n")
+    assert said(lines) == ["thread 11: this is the last event that is known"]
+    back = []
+    for _ in range(4):
+        lines.keyboard.press("p")
+        back.append(said(lines)[0].partition(": ")[2].partition(",")[0])
+    assert back == ["aten::add", "cudaLaunchKernel", "aten::mm", "step"]

@@ -258,12 +258,9 @@ _MOST_ROWS = {_EVENTS: MOST_EVENTS, "timeline_tiles": MOST_TILES, "event_duratio
 def _with_time_line(
     profile: OpenProfile, specs: Sequence[str], request: Callable[[str], tuple[str, Request]]
 ) -> list[Report]:
-    # What looks at each event goes first, while nothing else is in memory; of which parts there are to
-    # be single events, the other reports say.
-    found: dict[str, Report] = {}
-    others = [spec for spec in specs if spec not in TIME_LINE]
-    for part in ([spec for spec in TIME_LINE if spec != _EVENTS], others):
-        found.update(zip(part, profile.answers([request(spec) for spec in part]), strict=True))
+    # Of which parts there are to be single events, the other reports say.
+    others = [spec for spec in specs if spec != _EVENTS]
+    found = dict(zip(others, profile.answers([request(spec) for spec in others]), strict=True))
     by_name = {spec.partition(":")[0]: found[spec] for spec in reversed(found)}
     events = [row["event"] for row in shown_report(by_name["findings"]).rows() if row["event"]]
     times = [time for event in events if (time := event_time(profile.timeline, event)) is not None]

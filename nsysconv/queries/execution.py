@@ -23,7 +23,15 @@ _MAX_CONCURRENT = 2
 # Reports on fewer kernels and calls are computed before a thread has started.
 _MIN_EVENTS_FOR_THREADS = 200_000
 # The reports that take longest, in that order: the last to start should be a short one.
-_LONGEST = ("steps", "idle_host", "api_vs_kernel", "kernels", "overview")
+_LONGEST = (
+    "timeline_tiles",
+    "steps",
+    "event_durations",
+    "idle_host",
+    "api_vs_kernel",
+    "kernels",
+    "overview",
+)
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,17 @@ const drawing = (() => {
 
   // A name in its box, cut off where the box ends.
   function write(pen, text, left, y, width, height) {
+    const x = Math.max(left, 0) + 3, room = left + width - x;
+    if (room < 2) return;
+    if (text.length * 8 < room) { // no letter is as wide; to clip takes many times as long as to write
+      pen.fillText(text, x, y + 11.5);
+      return;
+    }
     pen.save();
     pen.beginPath();
     pen.rect(left, y, width, height);
     pen.clip();
-    pen.fillText(text.slice(0, 200), Math.max(left, 0) + 3, y + 11.5);
+    pen.fillText(text.slice(0, Math.ceil(room / 2)), x, y + 11.5);
     pen.restore();
   }
 

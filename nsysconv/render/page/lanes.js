@@ -207,15 +207,30 @@
   // -- keys
 
   let lane_number = 0;
+  // Of those that start together the outer comes before the inner.
+  function beside(lane, start, number, direction) {
+    let best = null;
+    const is_closer = (one, other) => !other || direction * (one.start - other.start || one.row - other.row) < 0;
+    lane.rows.forEach((row, i) => {
+      const after = lanes_data.first_above(row.starts, i > number ? start - 1 : start);
+      const before = lanes_data.first_above(row.starts, i < number ? start : start - 1) - 1;
+      const event = row.events[direction > 0 ? after : before];
+      if (event && is_closer(event, best)) best = event;
+    });
+    return best;
+  }
+  function seen_first(lane, low) {
+    const seen = lane.rows.map((row) => row.events[lanes_data.first_above(row.ends, low)]).filter(Boolean);
+    return seen.reduce((best, event) => !best || event.start < best.start ? event : best, null);
+  }
   function next(direction) {
     const lane = data.lanes[lane_number], { chosen, low, high } = view;
-    const events = lane.sorted || (lane.sorted = lane.rows.flatMap((row) => row.events)
-      .sort((a, b) => a.start - b.start || b.end - a.end));
-    const now = chosen ? events.indexOf(chosen) : -1;
-    const i = now < 0 ? events.findIndex((event) => event.end > low) : now + direction;
-    const event = events[Math.min(Math.max(i, 0), events.length - 1)];
+    const is_here = chosen && !chosen.tile && chosen.lane === lane && chosen.row >= 0 && !chosen.alone;
+    const event = is_here ? beside(lane, chosen.start, chosen.row, direction)
+      : seen_first(lane, low) || beside(lane, high, -1, -1);
     if (!event) {
-      status.replaceChildren(element("p", { textContent: `${lane.name}: no single event is known` }));
+      const words = is_here ? "this is the last event that is known" : "no single event is known";
+      status.replaceChildren(element("p", { textContent: `${lane.name}: ${words}` }));
       return;
     }
     if (event.end < low || event.start > high) show(event.start - (high - low) / 2, event.start + (high - low) / 2);
