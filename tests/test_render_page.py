@@ -714,3 +714,9 @@ def test_a_very_long_name_is_not_whole_in_a_page_many_times() -> None:
     with opened(*(Kernel(10 * i, 10 * i + 5, name=name) for i in range(30))) as profile:
         page = "".join(document([profile.report("kernels"), profile.report("timeline_events")]))
     assert page.count("int, ") < 40_000
+
+
+def test_a_page_of_totals_alone_is_not_folded() -> None:
+    text = rendered(api.page(FIXTURES / "nvprof_log" / "basic-summary.csv"))
+    assert 'id="t-kernels"' in text
+    assert '<details class="fold">' not in text

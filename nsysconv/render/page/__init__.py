@@ -132,7 +132,9 @@ def document(reports: Sequence[Report]) -> Iterator[str]:
     yield '<main id="main">'
     yield from _first_screen(reports, sections, page)
     has_answer = any(is_change(r) or base_name(r.name) in _ANSWER for r in reports)
-    is_folded = has_answer and len(sections) > _MOST_UNFOLDED
+    # Of metrics or totals alone there is nothing above the tables.
+    has_pictures = any(name in sections for name in _UNFOLDED)
+    is_folded = has_answer and has_pictures and len(sections) > _MOST_UNFOLDED
     for name, members in sections.items():
         shown = map(_with_tensor_cores, members) if "Operators" in sections else members
         fold = is_folded and name not in _UNFOLDED

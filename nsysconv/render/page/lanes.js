@@ -113,6 +113,8 @@
     if (event === view.chosen) return;
     view.chosen = event;
     if (!event) return;
+    // From now on with room for all that may be said: what is below does not jump.
+    status.classList.add("said");
     status.replaceChildren(...(event.tile ? tile_words(event) : event_words(event)));
     redraw();
     remember();

@@ -44,11 +44,12 @@ const lanes_view = (() => {
     let level = null, shown = [0, 0];
     for (const each of levels) {
       const between = tiles_between(each, low, high);
-      if (level && (each.width < pixel || between[1] - between[0] > most)) break;
+      if (level && (each.width < pixel / 2 || between[1] - between[0] > most)) break;
       [level, shown] = [each, between];
     }
     const found = { tiles: level, shown, events: [] };
-    if (!level || level.width > WIDE_TILE * pixel) {
+    const finest = levels[levels.length - 1];
+    if (!finest || finest.width > WIDE_TILE * pixel) {
       found.known = [];
       for (const part of known) {
         const events = single(row, ...events_between(row, Math.max(low, part[0]), Math.min(high, part[1])), view);
