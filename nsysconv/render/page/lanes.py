@@ -220,7 +220,8 @@ Columns = Mapping[str, Sequence[Any]]
 def _columns(report: Report | None) -> Columns:
     if report is None or report.table is None or not report.table.num_rows:
         return {}
-    return {name: report.table[name].to_pylist() for name in report.table.column_names}
+    names = (column.name for column in report.columns)
+    return dict(zip(names, report.by_column(), strict=True))
 
 
 def _rows(columns: Columns, *names: str) -> Iterator[tuple[Any, ...]]:
