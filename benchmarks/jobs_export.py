@@ -59,7 +59,8 @@ def store_jobs(kernels: int, runs: int) -> list[Job]:
         add(f"export to {title}", sides, Bar("MB", 300, why="exports"))
     command = [*NSYSCONV, "report", str(store), "-o", str(page)]
     add("page of a store", [Side("nsysconv report", command, (page,))],
-        Bar("s", 12, why="reports"), Bar("MB written", 10, why="reports"), Bar("MB", 1000, why="reports"))  # fmt: skip
+        Bar("s", 12, why="reports"), Bar("MB written", 10, why="reports"),
+        Bar("MB", 1000, why="reports"))  # fmt: skip
     add("Chrome trace of a large store", [trace(store, traced, most_runs=1)],
         Bar("MB", 300, why="chrome-traces"))  # fmt: skip
     for path in (store, theirs, folder, page, traced):
