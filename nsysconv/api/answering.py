@@ -24,6 +24,8 @@ _LONGEST_TARGET, _LONGEST_LABELLED = 24, 60
 _MOST_METRICS = 12
 _MOST_CHOICES = 18
 _RULES_NOTED = ("rules-ignored", "rules-cannot-look")
+# As many findings have a number in the answer.
+_NUMBERED = 3
 # What is left of a line beside the number of other notes.
 _ROOM = _WIDTH - len("; notes: 99")
 
@@ -62,7 +64,8 @@ def answer(
         said = replace(said, lines=(*caveat, *said.lines))
         shown[0] = replace(shown[0], said=(said,))
     room = _MOST_LINES - sum(map(_height, shown))
-    return [*shown, _words("next", _next(notes, command, _why(findings, target), room))]
+    why, others = _why(findings, target), _further_events(findings)
+    return [*shown, _words("next", _next(notes, command, why, others, room))]
 
 
 def _has_work(row: Mapping[str, Any]) -> bool:
@@ -129,12 +132,25 @@ def _height(shown: Report) -> int:
     return 2 + sum(1 if len(line) <= _WIDTH else 2 for line in lines)
 
 
-def _next(notes: Mapping[str, Note], command: str, why: str | None, room: int) -> Iterator[str]:
+def _further_events(findings: Report) -> list[str]:
+    # Those of the findings after the first that has one, by their numbers; of one profile.
+    if len(findings.profiles) > 1:
+        return []
+    events = [(number, row["event"]) for number, row in enumerate(findings.rows(), 1)]
+    return [f"{number}: {event}" for number, event in events if event is not None][1:_NUMBERED]
+
+
+def _next(
+    notes: Mapping[str, Note], command: str, why: str | None, further: Sequence[str], room: int
+) -> Iterator[str]:
     # How to go on, in two lines or three, and in fewer where there is not that much room.
     ignored, blind = map(notes.get, _RULES_NOTED)
     said = [ignored.text] if ignored else []
     if why is not None and room > 1:
-        yield _line(f"→ why: {why}")
+        line = f"→ why: {why}"
+        for other in further:
+            line = f"{line}; {other}" if len(f"{line}; {other}") <= _ROOM else line
+        yield _line(line)
         room, why = room - 1, None
     if room < 2:
         names = "--list: names; findings: with all notes"
