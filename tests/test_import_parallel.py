@@ -71,6 +71,7 @@ def test_nothing_again(folder: Path, tmp_path: Path) -> None:
     assert dump(tmp_path / "job.db") == before
 
 
+@pytest.mark.slow
 def test_replaced(folder: Path, tmp_path: Path) -> None:
     for jobs in (1, 2):
         store = tmp_path / f"{jobs}.db"

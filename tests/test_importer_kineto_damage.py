@@ -1042,7 +1042,7 @@ def test_workers_change_no_row(
         assert beside[table] == alone[table], table
 
 
-@pytest.mark.parametrize("path", few(WHOLE_FIXTURES, 10), ids=name_of)
+@pytest.mark.parametrize("path", few(WHOLE_FIXTURES, 5), ids=name_of)
 def test_workers_change_no_row_of_a_fixture(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> None:

@@ -686,7 +686,7 @@ def test_a_damaged_value_beside_fractions(imported: OpenIt, changed: Callable[..
 
 
 @real
-@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 6), ids=name_of)
 def test_os_runtime_calls_of_real_files(imported: OpenIt, path: Path) -> None:
     """As many as a plain count of the source, and none unless they are asked for."""
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
