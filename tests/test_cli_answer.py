@@ -103,7 +103,7 @@ def test_the_answer_of_a_fixture_fits(path: Path, tmp_path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", [*few(REAL_FILES, 4), *few(REAL_TRACES, 4)], ids=name_of)
+@pytest.mark.parametrize("path", [*few(REAL_FILES, 2), *few(REAL_TRACES, 2)], ids=name_of)
 def test_the_answer_of_a_real_file_fits(path: Path, tmp_path: Path) -> None:
     check_size(run(str(path), cwd=tmp_path))
     if len(nsysconv.info(path)) and "GPU" in run(str(path), cwd=tmp_path).out:

@@ -186,13 +186,13 @@ def test_a_file_in_place_gives_what_its_import_gives(path: Path, tmp_path: Path)
         assert same, name
 
 
-@pytest.mark.parametrize("cell", [
+@pytest.mark.parametrize("cell", few([
     "CUPTI_ACTIVITY_KIND_KERNEL SET registersPerThread = 'many' WHERE rowid = 8",
     "CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 1 WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 'first' WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_KERNEL SET shortName = 'saxpy' WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = 1.5 WHERE rowid = 2",
-])  # fmt: skip
+], 3))  # fmt: skip
 @pytest.mark.parametrize("part", few([None, Slice(processes=(4242,))], 1), ids=["whole", "slice"])
 def test_a_wrong_cell_in_place_is_left_out_as_in_an_import(
     cell: str, part: Slice | None, tmp_path: Path

@@ -83,6 +83,7 @@ def test_both_of_two_writers_are_checked(stage: inject.Stage) -> None:
             assert inject.problems(stage, scene, "two writers", ended, place, temporary) == wanted
 
 
+@pytest.mark.slow
 def test_a_round_reports_each_kind_of_problem(stage: inject.Stage, tmp_path: Path) -> None:
     """So that the rounds can fail: a page cut short, a file left, a traceback, no word."""
     (scene,) = [scene for scene in SCENES if scene.name == "page over a page"]

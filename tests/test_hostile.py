@@ -185,6 +185,7 @@ def _refused_in_little_memory(tmp_path: Path, text: Iterable[bytes]) -> None:
     assert "no event ends for a long time" in done.stderr
 
 
+@pytest.mark.slow
 def test_endless_compressed_trace_is_refused_in_little_memory(tmp_path: Path) -> None:
     _refused_in_little_memory(tmp_path, (b" " * (1 << 20) for _ in range(512)))
 

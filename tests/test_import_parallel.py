@@ -63,6 +63,7 @@ def test_many_at_a_time_are_as_one_by_one(folder: Path, tmp_path: Path, jobs: in
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.db", "several.db"]
 
 
+@pytest.mark.slow
 def test_nothing_again(folder: Path, tmp_path: Path) -> None:
     nsysconv.import_files([folder], tmp_path / "job.db", jobs=1)
     before = dump(tmp_path / "job.db")

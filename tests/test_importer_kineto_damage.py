@@ -818,7 +818,7 @@ print(json.dumps({
 """
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
+@pytest.mark.parametrize("packed", few([True, False], 1), ids=["gzip", "plain"])
 @pytest.mark.parametrize("case", few(_BOMBS, 1))
 def test_compression_bomb_takes_bounded_memory_and_time(tmp_path: Path, case: str, packed: bool) -> None:
     head, byte, wanted = _BOMBS[case]
@@ -1029,6 +1029,7 @@ def _everything(store: Path) -> dict[str, list[tuple[Any, ...]]]:
     return rows
 
 
+@pytest.mark.slow
 def test_workers_change_no_row(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import NSYS, NSYS_FILES, ODD_FILES, few, oldest_and_newest
-from hypothesis import given, settings
+from conftest import NSYS, NSYS_FILES, ODD_FILES, examples, few, oldest_and_newest
+from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
@@ -60,7 +60,7 @@ def combinations(batches: Sequence[Sequence[np.ndarray]]) -> list[Combination]:
     return found.rows()
 
 
-@settings(max_examples=300)
+@examples(600)
 @given(_batches(), st.sampled_from([1, 2, 5, 16]))
 def test_combinations_are_those_of_all_rows(batches: list[list[np.ndarray]], bits: int) -> None:
     """With few buckets most rows push others out."""
