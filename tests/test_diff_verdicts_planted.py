@@ -198,7 +198,9 @@ def test_one_new_gap(pair: Pair, tmp_path: Path) -> None:
 # -- other numbers of steps
 
 
-@pytest.mark.parametrize(("steps", "basis"), [((20, 10), "single run"), ((40, 20), "within run")])
+@pytest.mark.parametrize(
+    ("steps", "basis"), few([((20, 10), "single run"), ((40, 20), "within run")], 1)
+)
 @pairs_with_steps
 def test_half_the_steps_each_slower(
     pair: Pair, steps: tuple[int, int], basis: str, tmp_path: Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -610,14 +611,20 @@ def test_the_page_has_examples() -> None:
     assert all(tool in PAGE for tool in ("duckdb", "polars", "pandas", "pyarrow"))
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folders = {name: tmp_path_factory.mktemp(name) / "out" for name in ("arrow", "parquet")}
+    for name, folder in folders.items():
+        export_profiles(BASIC, name, folder)
+    return folders
+
+
 @pytest.mark.parametrize(("kind", "code"), SNIPPETS, ids=map(str, range(len(SNIPPETS))))
 def test_examples_of_the_page_run(
-    kind: str, code: str, partitioned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = partitioned
-    if "kernel/" not in code:
-        folder = tmp_path / "out"
-        export_profiles(BASIC, "arrow" if ".arrow" in code else "parquet", folder)
+    kind: str, code: str, partitioned: Path, whole: Mapping[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    folder = partitioned if "kernel/" in code else whole["arrow" if ".arrow" in code else "parquet"]
     monkeypatch.chdir(folder)
     if kind == "sql":
         assert duckdb_sums(code) != []

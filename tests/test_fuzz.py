@@ -59,7 +59,7 @@ def test_damaged_files_are_refused_in_words_or_accounted_for(importer: str, firs
 
 
 # The least of the first dozen of each class, and one of each locale.
-MADE = {"nesting": (5, 9), "names": (3, 9), "pages": (3,), "printed": (1, 2, 3, 6, 17)}
+MADE = {"nesting": (5, 9), "names": (3, 9), "printed": (1, 2, 3, 6, 17), "pages": (3,)}
 
 
 @pytest.mark.parametrize(("kind", "number"), few([(kind, n) for kind in MADE for n in MADE[kind]], 5))

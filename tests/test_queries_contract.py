@@ -137,7 +137,7 @@ def test_reports_on_fixture_in_place_equal_those_of_store(path: Path, shelf: She
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 1), ids=name_of)
 def test_reports_on_real_file_in_place_equal_those_of_store(path: Path, shelf: Shelf, kept: Kept) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(stored(path, shelf, kept))

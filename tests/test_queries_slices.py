@@ -56,7 +56,7 @@ REFUSALS = ("no range", "no step", "too few steps", "no device", "no GPU operati
             "not on one clock", "the slice is empty")  # fmt: skip
 
 Kept = dict[str, api.OpenProfile]
-every_example = pytest.mark.parametrize("example", EXAMPLES)
+every_example = pytest.mark.parametrize("example", few(EXAMPLES, 9))
 
 
 @pytest.fixture(scope="module")
