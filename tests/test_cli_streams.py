@@ -73,10 +73,10 @@ def test_a_full_stderr_changes_no_exit_status(folder: Path) -> None:
     assert child(("nonsense",), folder, "2>/dev/full").returncode == 2
 
 
-@pytest.mark.parametrize("words", [
-    REPORT, ("import", "report1.sqlite"), ("export", "report1.sqlite", "--to", "chrome"),
-    ("report", "--help"),
-], ids=" ".join)  # fmt: skip
+@pytest.mark.parametrize(("words",), few([
+    (REPORT,), (("import", "report1.sqlite"),), (("report", "--help"),),
+    (("export", "report1.sqlite", "--to", "chrome"),),
+], 2), ids=" ".join)  # fmt: skip
 def test_a_reader_that_has_gone_is_no_error(folder: Path, words: tuple[str, ...]) -> None:
     reading, writing_end = os.pipe()
     os.close(reading)

@@ -45,7 +45,7 @@ OF_OTHER_SOURCES = [path for path in EXAMPLES if path.parent != NSYS]
 # In `make test` every report sees a file of each source and every file a few reports.
 every_report_on_a_fixture = pytest.mark.parametrize(
     ("path", "report"),
-    by_turns([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], REPORTS, 5, whole=EXAMPLES),
+    by_turns([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], REPORTS, 8, whole=EXAMPLES),
     ids=name_of,
 )
 # Events that begin at once on one thread, and gaps of two devices, have nothing that sets them apart.
