@@ -6,7 +6,7 @@ import csv
 import os
 import signal
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -102,7 +102,7 @@ REAL_TRACES = [REAL / row["file"] for row in provenance("kineto")] or [REAL / "m
 def examples(count: int, **more: Any) -> settings:
     """A property's settings: so many examples in `make test-slow`, a tenth of them in `make test`."""
     many = settings.get_current_profile_name() == "many"
-    return settings(max_examples=count if many else max(5, count // 10), **more)
+    return settings(max_examples=count if many else max(3, count // 10), **more)
 
 
 def few(cases: Iterable[Any], count: int) -> list[Any]:
@@ -117,6 +117,18 @@ def oldest_and_newest(cases: Iterable[Any]) -> list[Any]:
     and the newest of their workload are left to `make test-slow`.
     """
     return [_slow(case) if getattr(case, "path", case) in BETWEEN else case for case in cases]
+
+
+def by_turns(
+    cases: Iterable[Any], others: Iterable[Any], count: int, whole: Collection[Any] = ()
+) -> list[Any]:
+    """Pairs for a parametrized test: in `make test` each case is tried with every `count`-th of the
+    others, beginning with another one each time, and those in `whole` with all.
+    """
+    pairs = [(i + j, (case, other)) for i, case in enumerate(cases) for j, other in enumerate(others)]
+    return [
+        pair if place % count == 0 or pair[0] in whole else _slow(pair) for place, pair in pairs
+    ]
 
 
 def _slow(case: Any) -> Any:

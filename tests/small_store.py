@@ -448,14 +448,25 @@ def batches_of(batches: Iterable[Batch], summary: Summary) -> Batches:
     return summary
 
 
+_MOST_KEPT = 64
+_kept: dict[str, tempfile.TemporaryDirectory[str]] = {}
+
+
 @contextmanager
 def opened(*rows: Row, **options: Any) -> Iterator[api.OpenProfile]:
-    """The opened profile of these rows; options as for `write`."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "small.db"
-        write(path, *rows, **options)
-        with api.open(path) as profile:
-            yield profile
+    """The opened profile of these rows, not to be written to; options as for `write`.
+
+    Tests ask the same rows again and again: the last stores are kept.
+    """
+    key = repr((rows, options))  # rows of two tables may be equal
+    if key not in _kept:
+        folder = tempfile.TemporaryDirectory()
+        write(Path(folder.name) / "small.db", *rows, **options)
+        if len(_kept) == _MOST_KEPT:
+            _kept.pop(next(iter(_kept))).cleanup()
+        _kept[key] = folder
+    with api.open(Path(_kept[key].name) / "small.db") as profile:
+        yield profile
 
 
 def answers(

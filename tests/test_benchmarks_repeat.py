@@ -128,7 +128,7 @@ def test_a_trace_of_each_layout_is_repeated(path: Path, tmp_path: Path) -> None:
 @real
 @pytest.mark.parametrize(
     "layout",
-    few([layout for layout in jobs_kineto.LAYOUTS if layout.trace], 2),
+    few([layout for layout in reversed(jobs_kineto.LAYOUTS) if layout.trace], 2),
     ids=lambda layout: layout.name,
 )
 def test_the_real_traces_are_repeated(layout: jobs_kineto.Layout, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ SMALL: dict[str, tuple[Callable[[], Group], list[str], list[str], list[str]]] = 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", few(SMALL, 1))
+@pytest.mark.parametrize("name", few(sorted(SMALL, key=lambda name: len(SMALL[name][1])), 1))
 def test_all_sides_run_and_only_the_input_stays(name: str, data: Path) -> None:
     go, jobs, files, missing = SMALL[name]
     group = go()

@@ -26,7 +26,7 @@ from capturing import (
     place,
     wrapped,
 )
-from conftest import ROOT
+from conftest import ROOT, few
 
 from nsysconv.capture import atomic_move
 from nsysconv.errors import CaptureError
@@ -90,7 +90,7 @@ def test_arguments_pass_through_unchanged(here: Place, wrapper: Sequence[str]) -
 
 
 @both
-@pytest.mark.parametrize("status", [0, 1, 3, 125, 127, 255])
+@pytest.mark.parametrize("status", few([0, 1, 3, 125, 127, 255], 3))
 def test_the_programs_status_is_kept(here: Place, wrapper: Sequence[str], status: int) -> None:
     done = here.run(wrapper, [], [*LINE, "sh", "-c", f"exit {status}"])
     assert done.returncode == status
@@ -108,7 +108,7 @@ def test_a_signal_that_ended_the_program_is_understood(here: Place, wrapper: Seq
 @both
 @pytest.mark.parametrize(
     ("output", "variables", "name"),
-    [
+    few([
         (["-o", "train"], {}, "train.1234.0.rank3"),
         (["--output=a b/train.nsys-rep"], {}, "a b/train.1234.0.rank3"),
         (["-otrain"], {}, "train.1234.0.rank3"),
@@ -133,7 +133,7 @@ def test_a_signal_that_ended_the_program_is_understood(here: Place, wrapper: Seq
         (["-o", "t"], {"FLUX_TASK_RANK": "2", "FLUX_JOB_ID": "ƒAbc1"}, "t.fAbc1.rank2"),
         (["-o", "t"], {"SLURM_PROCID": "008"}, "t.1234.0.rank8"),
         (["-o", "t"], {"SLURM_PROCID": "-1"}, "t.1234.0"),
-    ],
+    ], 5),
 )
 def test_names(
     here: Place, wrapper: Sequence[str], output: list[str], variables: dict[str, str], name: str
@@ -328,7 +328,7 @@ def test_standard_input_is_the_programs(here: Place, wrapper: Sequence[str]) -> 
 @both
 @pytest.mark.parametrize(
     ("options", "line", "said"),
-    [
+    few([
         ([], [], "no command is given"),
         ([], ["ncu", "true"], "not a line of a profiler"),
         ([], ["nsys", "launch", "touch", "ran"], "not a line of a profiler"),
@@ -342,7 +342,7 @@ def test_standard_input_is_the_programs(here: Place, wrapper: Sequence[str]) -> 
         (["--unheard-of"], [*LINE, "touch", "ran"], "o such option"),
         (["--grace", "x"], [*LINE, "touch", "ran"], "grace"),
         (["--scratch", "/no/such/folder"], [*LINE, "touch", "ran"], "no such folder"),
-    ],
+    ], 6),
 )
 def test_nothing_starts(
     here: Place, wrapper: Sequence[str], options: list[str], line: list[str], said: str
@@ -374,7 +374,7 @@ def test_nothing_starts_by_python(
 
 @pytest.mark.parametrize(
     ("options", "line", "said"),
-    [
+    few([
         ([], ["nsys", "profile", "touch", "ran"], "-o is missing"),
         (["-o", "x"], ["nsys", "profile", "-t", "cuda", "-o", "y", "touch", "ran"], "-o behind --"),
         (["-o", "x"], ["nsys", "profile", "-oy", "--", "touch", "ran"], "-oy behind --"),
@@ -387,7 +387,7 @@ def test_nothing_starts_by_python(
         (["-o", "%q{SLURM_JOB_ID}/x"], ["nsys", "profile", "touch", "ran"], "no % is replaced"),
         (["--export", "-o", "x"], ["nsys", "profile", "touch", "ran"], "no such option: --export"),
         (["-o"], [], "no command"),
-    ],
+    ], 6),
 )
 def test_nothing_starts_by_the_shell_twin(
     here: Place, options: list[str], line: list[str], said: str
@@ -598,13 +598,13 @@ def test_the_report_is_imported_beside_it(here: Place) -> None:
 
 @pytest.mark.parametrize(
     ("options", "kept"),
-    [
+    few([
         (["--keep", "store"], [".db", ".nsysconv.json"]),
         (["--keep", "export"], [".nsysconv.json", ".sqlite"]),
         (["--keep", "report,export,store"], [".db", ".nsys-rep", ".nsysconv.json", ".sqlite"]),
         (["--store", "all.db"], [".nsys-rep", ".nsysconv.json"]),
         (["--store", "all.db", "--keep", "report,store"], [".db", ".nsys-rep", ".nsysconv.json"]),
-    ],
+    ], 3),
 )
 def test_what_is_kept(here: Place, options: list[str], kept: list[str]) -> None:
     done = here.run(IMPORTING, options, [*LINE, "true"])
@@ -638,12 +638,12 @@ def test_nvprof_is_imported_as_it_is(here: Place) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "problem"),
-    [
+    few([
         ("export-fails", "nsys could not export the report (exit status 1)"),
         ("export-killed", "nsys could not export the report (killed by signal 9)"),
         ("export-hangs", "nsys did not export the report within 1 s"),
         ("truncated", "nsys could not export the report (exit status 1)"),
-    ],
+    ], 2),
 )
 def test_an_export_that_fails_costs_neither_report_nor_status(
     here: Place, fault: str, problem: str

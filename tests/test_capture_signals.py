@@ -11,12 +11,20 @@ from pathlib import Path
 
 import pytest
 from capturing import PYTHON_WRAPPER, SLURM_RANK_3, WRAPPERS, Place, place
+from conftest import few
 
 from nsysconv.capture import child_process
 from nsysconv.capture.child_process import Escalation, Step
 from nsysconv.record import Record, read
 
 both = pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=list(WRAPPERS))
+# For what waits for seconds: the one or the other in `make test`.
+python_first = pytest.mark.parametrize(
+    ("wrapper",), few([(wrapper,) for wrapper in WRAPPERS.values()], 1), ids=list(WRAPPERS)
+)
+shell_first = pytest.mark.parametrize(
+    ("wrapper",), few([(each,) for each in reversed(WRAPPERS.values())], 1), ids=[*reversed(WRAPPERS)]
+)
 
 NAME = "train.1234.0.rank3"
 # Writes down every signal it gets; ends at SIGTERM only if `end` says so, as the word `over` does.
@@ -78,7 +86,7 @@ def gone(pid: int) -> bool:
 
 
 @both
-@pytest.mark.parametrize("fault", ["", "3:slow"], ids=["quick", "slow"])
+@pytest.mark.parametrize("fault", few(["", "3:slow"], 1), ids=["quick", "slow"])
 def test_the_program_is_told_and_the_report_is_finished(
     here: Place, wrapper: Sequence[str], fault: str
 ) -> None:
@@ -106,7 +114,7 @@ def test_a_program_that_dies_of_the_signal_leaves_a_report(
     assert record(here).report == f"{NAME}.nsys-rep"
 
 
-@both
+@shell_first
 def test_a_program_that_does_not_end_is_ended_by_the_profiler(
     here: Place, wrapper: Sequence[str]
 ) -> None:
@@ -120,7 +128,7 @@ def test_a_program_that_does_not_end_is_ended_by_the_profiler(
     assert "the profiler is interrupted" in (here.here.parent / "said").read_text()
 
 
-@both
+@python_first
 def test_a_second_signal_does_not_wait_for_the_grace(here: Place, wrapper: Sequence[str]) -> None:
     with here.start(wrapper, ["--grace", "60"], line("stay", "--kill", "sigkill")) as process:
         program_of(here)
@@ -147,7 +155,7 @@ def test_signals_that_warn_are_passed_on_and_end_nothing(
     assert record(here).report == f"{NAME}.nsys-rep"
 
 
-@both
+@shell_first
 def test_a_profiler_that_does_not_end_is_killed_at_the_third_signal(
     here: Place, wrapper: Sequence[str]
 ) -> None:

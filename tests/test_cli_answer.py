@@ -81,19 +81,19 @@ def test_the_answer_of_many_fits(ranks: int, devices: int, tmp_path: Path) -> No
 
 
 def test_a_run_answers_for_the_rank_with_most(tmp_path: Path) -> None:
-    """Rank 63 copies for 64 of 200 µs: 32 %."""
-    job(tmp_path / "job.db", 64, 1)
+    """Rank 39 copies for 40 of 200 µs: 20 %."""
+    job(tmp_path / "job.db", 40, 1)
     (row,) = [r for r in nsysconv.report_on(tmp_path / "job.db", "findings")[0].rows()
               if r["rule"] == "copy_bound"]  # fmt: skip
-    assert (row["rank"], row["saving_ns"]) == (63, 64_000)
+    assert (row["rank"], row["saving_ns"]) == (39, 40_000)
     # More than a tenth of the window, which is 199.9 µs, from rank 19 on: 20 µs.
-    assert row["device_count"] == 64 - 19
+    assert row["device_count"] == 40 - 19
     said = run("job.db", cwd=tmp_path).out
-    # Computation is 198.9 down to 135.9, 167.4 on average: what is of the run comes first.
-    assert "1. rank_imbalance, at most 15.8 % (rank 0): " in said
-    assert "2. copy_bound, at most 32.0 % (rank 63, GPU 0; on 45 GPUs): " in said
+    # Computation is 198.9 down to 159.9, 179.4 on average: what is of the run comes first.
+    assert "1. rank_imbalance, at most 9.8 % (rank 0): " in said
+    assert "2. copy_bound, at most 20.0 % (rank 39, GPU 0; on 21 GPUs): " in said
     without = run("job.db", "--ignore", "rank_imbalance", cwd=tmp_path).out
-    assert "1. copy_bound, at most 32.0 % (rank 63, GPU 0; on 45 GPUs): " in without
+    assert "1. copy_bound, at most 20.0 % (rank 39, GPU 0; on 21 GPUs): " in without
     assert "rank_imbalance" not in without.replace("left out: rank_imbalance", "")
 
 
@@ -103,7 +103,7 @@ def test_the_answer_of_a_fixture_fits(path: Path, tmp_path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", [*few(REAL_FILES, 4), *few(REAL_TRACES, 4)], ids=name_of)
+@pytest.mark.parametrize("path", [*few(REAL_FILES, 2), *few(REAL_TRACES, 2)], ids=name_of)
 def test_the_answer_of_a_real_file_fits(path: Path, tmp_path: Path) -> None:
     check_size(run(str(path), cwd=tmp_path))
     if len(nsysconv.info(path)) and "GPU" in run(str(path), cwd=tmp_path).out:

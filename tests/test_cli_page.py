@@ -26,8 +26,8 @@ def test_a_page_of_everything(tmp_path: Path) -> None:
 
 
 def test_a_page_on_stdout_is_the_same(tmp_path: Path) -> None:
-    run("report", PROFILE, "-o", "page.html", cwd=tmp_path)
-    outcome = run("report", PROFILE, "-f", "html", cwd=tmp_path)
+    run("report", PROFILE, "summary", "kernels", "-o", "page.html", cwd=tmp_path)
+    outcome = run("report", PROFILE, "summary", "kernels", "-f", "html", cwd=tmp_path)
     assert outcome.out == (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
@@ -79,7 +79,8 @@ def test_a_slice_holds_for_the_page(tmp_path: Path) -> None:
 
 
 def test_rules_are_left_out_as_asked(tmp_path: Path) -> None:
-    outcome = run("report", PROFILE, "--ignore", "launch_bound", "-o", "page.html", cwd=tmp_path)
+    words = ("report", PROFILE, "findings", "--ignore", "launch_bound", "-o", "page.html")
+    outcome = run(*words, cwd=tmp_path)
     assert (outcome.status, outcome.err) == (0, "")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Left out: launch_bound" in text

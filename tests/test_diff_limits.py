@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from diff_workloads import STEP_NS, STEPS, training
 from machine import SAXPY
 from workload import Events
@@ -57,21 +56,16 @@ def told(base: Path | str, other: Path | str, *limits: str) -> dict[str, str]:
     return {row["limit"]: row["state"] for row in found.rows()}
 
 
-@pytest.mark.parametrize(
-    ("limit", "state"),
-    [
-        ("overview.window_ns:3%", "exceeded"),
-        ("overview.idle_pct:1pp", "exceeded"),
-        ("overview.idle_ns:3%", "exceeded"),
-        ("overview.kernel_sum_ns:3%", "within"),
-        ("overview.memcpy_sum_ns:3%", "within"),
-    ],
-)
-def test_what_the_host_adds_between_steps_is_not_hidden_by_noise_of_kernels(
-    limit: str, state: str, tmp_path: Path
-) -> None:
+def test_what_the_host_adds_between_steps_is_not_hidden_by_noise_of_kernels(tmp_path: Path) -> None:
     base, other = repeats(tmp_path, "base"), repeats(tmp_path, "other", late_ns=300_000)
-    assert told(base, other, limit) == {limit: state}
+    limits = {
+        "overview.window_ns:3%": "exceeded",
+        "overview.idle_pct:1pp": "exceeded",
+        "overview.idle_ns:3%": "exceeded",
+        "overview.kernel_sum_ns:3%": "within",
+        "overview.memcpy_sum_ns:3%": "within",
+    }
+    assert told(base, other, *limits) == limits
 
 
 def test_of_one_run_a_side_it_is_not_hidden_either(tmp_path: Path) -> None:

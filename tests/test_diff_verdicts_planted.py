@@ -198,7 +198,9 @@ def test_one_new_gap(pair: Pair, tmp_path: Path) -> None:
 # -- other numbers of steps
 
 
-@pytest.mark.parametrize(("steps", "basis"), [((20, 10), "single run"), ((40, 20), "within run")])
+@pytest.mark.parametrize(
+    ("steps", "basis"), few([((20, 10), "single run"), ((40, 20), "within run")], 1)
+)
 @pairs_with_steps
 def test_half_the_steps_each_slower(
     pair: Pair, steps: tuple[int, int], basis: str, tmp_path: Path
@@ -420,7 +422,7 @@ def test_two_cuts_of_a_training_run_are_not_faster() -> None:
         (HUNDRED, FIVE_MORE, "slower"), (FIVE_MORE, HUNDRED, "faster"),
         (HUNDRED, [101.0, 99.0, 100.0, 102.0, 100.0], "same"), ([100], [104], "cannot tell"),
         (HUNDRED, REPEATED["R5"][1], "cannot tell"), ([100], [120], "slower"),
-    ], 3),
+    ], 2),
 )  # fmt: skip
 def test_the_answer(base: Sequence[float], other: Sequence[float], word: str, tmp_path: Path) -> None:
     runs = sides(tmp_path, of_lengths(base), of_lengths(other))
@@ -438,7 +440,7 @@ def test_what_the_host_adds_is_slower(tmp_path: Path) -> None:
     assert api.compare(*host_later(tmp_path, ("nsys", "nsys"))).answer.startswith("slower")
 
 
-@pytest.mark.parametrize("form", ["text", "markdown"])
+@pytest.mark.parametrize("form", few(["text", "markdown"], 1))
 def test_people_read_the_answer_first(form: str, tmp_path: Path) -> None:
     runs = sides(tmp_path, of_lengths(HUNDRED), of_lengths(FIVE_MORE))
     shown = golden_cases.run("diff", *runs, "-f", form, cwd=tmp_path).out

@@ -167,6 +167,7 @@ def test_a_mistake_in_the_limits_ends_it(runner: Runner) -> None:
     assert "limits.toml:1" in done.stderr
 
 
+@pytest.mark.slow
 def test_limits_and_a_baseline_work_in_one_job(runner: Runner) -> None:
     script = block("bash", "# base/ and other/").replace("step *", "ProfilerStep#*")
     for side in ("base", "other"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def imported(store: Path, *sources: Path) -> bool:
 # -- round trips
 
 
-@pytest.mark.parametrize("path", few(FILES, 13), ids=name_of)
+@pytest.mark.parametrize("path", few(FILES, 8), ids=name_of)
 def test_an_export_holds_what_the_store_holds(path: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.db"
     if not imported(store, path):
@@ -119,7 +120,7 @@ def test_an_export_holds_what_the_store_holds(path: Path, tmp_path: Path) -> Non
 
 
 @real
-@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES, *REAL_OTHERS], 4), ids=name_of)
+@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES, *REAL_OTHERS], 3), ids=name_of)
 def test_real_files_keep_counts_sums_and_links(path: Path, tmp_path: Path) -> None:
     store, folder = tmp_path / "job.db", tmp_path / "out"
     if not imported(store, path):
@@ -165,7 +166,7 @@ def test_two_gpus_per_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", few([*PER_SOURCE, *sorted(ODD.glob("*cells.sqlite")), TWO_GPUS,
                                       ODD / "zero-times.sqlite", ODD / "odd-durations.sqlite",
-                                      NSYS / "cpu_side-3.28.1.sqlite"], 6), ids=name_of)  # fmt: skip
+                                      NSYS / "cpu_side-3.28.1.sqlite"], 4), ids=name_of)  # fmt: skip
 def test_a_file_in_place_gives_what_its_import_gives(path: Path, tmp_path: Path) -> None:
     assert imported(tmp_path / "job.db", path)
     there = export_profiles(tmp_path / "job.db", "parquet", tmp_path / "there")
@@ -186,13 +187,13 @@ def test_a_file_in_place_gives_what_its_import_gives(path: Path, tmp_path: Path)
         assert same, name
 
 
-@pytest.mark.parametrize("cell", [
+@pytest.mark.parametrize("cell", few([
     "CUPTI_ACTIVITY_KIND_KERNEL SET registersPerThread = 'many' WHERE rowid = 8",
     "CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 1 WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 'first' WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_KERNEL SET shortName = 'saxpy' WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = 1.5 WHERE rowid = 2",
-])  # fmt: skip
+], 3))  # fmt: skip
 @pytest.mark.parametrize("part", few([None, Slice(processes=(4242,))], 1), ids=["whole", "slice"])
 def test_a_wrong_cell_in_place_is_left_out_as_in_an_import(
     cell: str, part: Slice | None, tmp_path: Path
@@ -610,14 +611,20 @@ def test_the_page_has_examples() -> None:
     assert all(tool in PAGE for tool in ("duckdb", "polars", "pandas", "pyarrow"))
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folders = {name: tmp_path_factory.mktemp(name) / "out" for name in ("arrow", "parquet")}
+    for name, folder in folders.items():
+        export_profiles(BASIC, name, folder)
+    return folders
+
+
 @pytest.mark.parametrize(("kind", "code"), SNIPPETS, ids=map(str, range(len(SNIPPETS))))
 def test_examples_of_the_page_run(
-    kind: str, code: str, partitioned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = partitioned
-    if "kernel/" not in code:
-        folder = tmp_path / "out"
-        export_profiles(BASIC, "arrow" if ".arrow" in code else "parquet", folder)
+    kind: str, code: str, partitioned: Path, whole: Mapping[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    folder = partitioned if "kernel/" in code else whole["arrow" if ".arrow" in code else "parquet"]
     monkeypatch.chdir(folder)
     if kind == "sql":
         assert duckdb_sums(code) != []

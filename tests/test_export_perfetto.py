@@ -102,19 +102,19 @@ def check(source: Path, folder: Path, part: Slice | None = None) -> None:
     assert sorted(begins) == sorted(ends)
 
 
-@pytest.mark.parametrize("source", few(SOURCES, 10), ids=name_of)
+@pytest.mark.parametrize("source", few(SOURCES, 6), ids=name_of)
 def test_every_file(source: Path, tmp_path: Path) -> None:
     """Counts and sums by kind are the store's, no slices cross, arrows have two ends."""
     check(source, tmp_path)
 
 
-@pytest.mark.parametrize("source", sorted(NSYS.glob("*-3.2*"))[::3], ids=name_of)
+@pytest.mark.parametrize("source", few(sorted(NSYS.glob("*-3.2*"))[::3], 3), ids=name_of)
 def test_slices(source: Path, tmp_path: Path) -> None:
     check(source, tmp_path, Slice(time=(20_000, 150_000)))
 
 
 @real
-@pytest.mark.parametrize("source", few(REAL_FILES, 2), ids=name_of)
+@pytest.mark.parametrize("source", few(REAL_FILES, 1), ids=name_of)
 def test_real_files(source: Path, tmp_path: Path) -> None:
     check(source, tmp_path)
 

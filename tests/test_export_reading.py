@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FIXTURES, NSYS, all_columns, import_file, name_of, profile_in_place
+from conftest import FIXTURES, NSYS, all_columns, few, import_file, name_of, profile_in_place
 from hypothesis import given
 from hypothesis import strategies as st
 from traces import document, exported
@@ -93,8 +94,9 @@ def test_constants_are_what_the_columns_hold(tmp_path: Path) -> None:
                 assert set(values) == {known[name]}
 
 
-@pytest.mark.parametrize("source", [BASIC, TWO_GPUS, TRACE], ids=name_of)
-@pytest.mark.parametrize("few_groups", [0, 16])
+@pytest.mark.parametrize(
+    ("source", "few_groups"), few(product([BASIC, TWO_GPUS, TRACE], [0, 16]), 3), ids=name_of
+)
 def test_number_of_rows_at_a_time_changes_no_event(
     source: Path, few_groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> inject.Stage:
     return inject.Stage(tmp_path_factory.mktemp("faults") / "stage", 2_000)
 
 
-@pytest.mark.parametrize(("name", "fault"), few(ROUNDS, 2))
+@pytest.mark.parametrize(("name", "fault"), few(ROUNDS, 1))
 def test_a_disturbed_command_leaves_nothing_half_done(
     stage: inject.Stage, name: str, fault: str
 ) -> None:
@@ -64,6 +64,7 @@ def test_the_clock_of_a_command_jumps() -> None:
     assert min(steps) < -3600 < 3600 < max(steps)
 
 
+@pytest.mark.slow
 def test_both_of_two_writers_are_checked(stage: inject.Stage) -> None:
     """One that was refused has added nothing; one that says it has, and has not, is found."""
     (scene,) = [scene for scene in SCENES if scene.name == "import, new store"]
@@ -82,6 +83,7 @@ def test_both_of_two_writers_are_checked(stage: inject.Stage) -> None:
             assert inject.problems(stage, scene, "two writers", ended, place, temporary) == wanted
 
 
+@pytest.mark.slow
 def test_a_round_reports_each_kind_of_problem(stage: inject.Stage, tmp_path: Path) -> None:
     """So that the rounds can fail: a page cut short, a file left, a traceback, no word."""
     (scene,) = [scene for scene in SCENES if scene.name == "page over a page"]

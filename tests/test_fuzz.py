@@ -40,7 +40,7 @@ FILES = dict.fromkeys(IMPORTERS, 60) | {
     "nsys_sqlite": 200, "nvprof_database": 100, "kineto": 200, "nvprof_log": 300, "nsys_stats": 300,
 }  # fmt: skip
 SEED = 1
-AT_ONCE = 10
+AT_ONCE = 5
 BASIC = "basic-3.25.0.sqlite"
 
 TURNS = [
@@ -59,10 +59,10 @@ def test_damaged_files_are_refused_in_words_or_accounted_for(importer: str, firs
 
 
 # The least of the first dozen of each class, and one of each locale.
-MADE = {"nesting": (5, 9), "names": (3, 9), "pages": (3,), "printed": (1, 2, 3, 6, 17)}
+MADE = {"nesting": (5, 9), "names": (3, 9), "printed": (1, 2, 3, 6, 17), "pages": (3,)}
 
 
-@pytest.mark.parametrize(("kind", "number"), [(kind, n) for kind in MADE for n in MADE[kind]])
+@pytest.mark.parametrize(("kind", "number"), few([(kind, n) for kind in MADE for n in MADE[kind]], 5))
 def test_files_that_are_whole_are_read_as_they_were_made(kind: str, number: int) -> None:
     made = case(kind, SEED, number)
     looked = look(made)
@@ -311,6 +311,7 @@ def test_a_command_that_does_what_it_should_is_no_finding(tmp_path: Path) -> Non
     assert looked.steps[0].memory > 1 << 20
 
 
+@pytest.mark.slow
 def test_commands_find_nothing_in_a_whole_file() -> None:
     looked = Looked()
     session.look(_whole("nsys_sqlite", BASIC), looked, 0)

@@ -63,6 +63,7 @@ def test_many_at_a_time_are_as_one_by_one(folder: Path, tmp_path: Path, jobs: in
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.db", "several.db"]
 
 
+@pytest.mark.slow
 def test_nothing_again(folder: Path, tmp_path: Path) -> None:
     nsysconv.import_files([folder], tmp_path / "job.db", jobs=1)
     before = dump(tmp_path / "job.db")
@@ -71,6 +72,7 @@ def test_nothing_again(folder: Path, tmp_path: Path) -> None:
     assert dump(tmp_path / "job.db") == before
 
 
+@pytest.mark.slow
 def test_replaced(folder: Path, tmp_path: Path) -> None:
     for jobs in (1, 2):
         store = tmp_path / f"{jobs}.db"

@@ -818,7 +818,7 @@ print(json.dumps({
 """
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
+@pytest.mark.parametrize("packed", few([True, False], 1), ids=["gzip", "plain"])
 @pytest.mark.parametrize("case", few(_BOMBS, 1))
 def test_compression_bomb_takes_bounded_memory_and_time(tmp_path: Path, case: str, packed: bool) -> None:
     head, byte, wanted = _BOMBS[case]
@@ -1029,6 +1029,7 @@ def _everything(store: Path) -> dict[str, list[tuple[Any, ...]]]:
     return rows
 
 
+@pytest.mark.slow
 def test_workers_change_no_row(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1042,7 +1043,7 @@ def test_workers_change_no_row(
         assert beside[table] == alone[table], table
 
 
-@pytest.mark.parametrize("path", few(WHOLE_FIXTURES, 10), ids=name_of)
+@pytest.mark.parametrize("path", few(WHOLE_FIXTURES, 5), ids=name_of)
 def test_workers_change_no_row_of_a_fixture(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from conftest import (
     NSYS,
     REAL_FILES,
     Row,
+    by_turns,
     contents,
     event_rows,
     few,
@@ -272,8 +273,11 @@ def test_green_contexts_and_priorities(imported: OpenIt, age: str) -> None:
     assert threads == {(9001, 9001): main, (9001, 9011): 10, (9002, 9002): main}
 
 
-@every_age
-@pytest.mark.parametrize("include", [(), ("osrt_calls",), tuple(EVERYTHING)], ids=len)
+@pytest.mark.parametrize(
+    ("age", "include"),
+    by_turns(AGES, [(), ("osrt_calls",), tuple(EVERYTHING)], 2),
+    ids=lambda each: each if isinstance(each, str) else str(len(each)),
+)
 def test_in_place_it_is_the_same(imported: OpenIt, age: str, include: tuple[str, ...]) -> None:
     with profile_in_place(_file(age), include) as profile:
         assert contents(profile) == contents(imported(_file(age), include))
@@ -686,7 +690,7 @@ def test_a_damaged_value_beside_fractions(imported: OpenIt, changed: Callable[..
 
 
 @real
-@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 6), ids=name_of)
 def test_os_runtime_calls_of_real_files(imported: OpenIt, path: Path) -> None:
     """As many as a plain count of the source, and none unless they are asked for."""
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)

@@ -109,7 +109,7 @@ def test_fixtures_in_place_from_pages(shelf: Shelf, path: Path, from_pages: list
 
 
 @real
-@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 5), ids=name_of)
 def test_real_files_in_place_from_pages(
     shelf: Shelf, path: Path, from_pages: list[str]
 ) -> None:

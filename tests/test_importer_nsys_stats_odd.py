@@ -444,7 +444,7 @@ def test_tables_of_the_same_rows_are_read_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted({*ODD_STATS, *STATS} - UNREADABLE - {"odd-several-runs.txt"})
+    "name", few(sorted({*ODD_STATS, *STATS} - UNREADABLE - {"odd-several-runs.txt"}), 16)
 )
 def test_every_report_answers_or_says_what_is_not_recorded(name: str) -> None:
     with api.open(FOLDER / name) as profile:

@@ -390,7 +390,7 @@ def test_a_log_without_a_sample_is_refused(tmp_path: Path) -> None:
             api.open(written(tmp_path, text))
 
 
-@pytest.mark.parametrize("bytes_at_once", few([1, 40, 200, 1000], 2))
+@pytest.mark.parametrize("bytes_at_once", few([40, 1, 200, 1000], 1))
 def test_in_pieces_of_any_size(bytes_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = {name: (of(name), notes(FOLDER / name)) for name in READABLE}
     monkeypatch.setattr(reader, "_CHUNK_BYTES", bytes_at_once)

@@ -22,6 +22,7 @@ from conftest import (
     REAL,
     Row,
     event_rows,
+    few,
     import_file,
     in_any_order,
     profile_in_place,
@@ -301,7 +302,7 @@ def test_rows_are_those_of_the_workload(profile_of: ProfileOf, database: Databas
         _same(small_rows(profile, table), getattr(expected, f"{table}_rows"))
 
 
-@every_database
+@pytest.mark.parametrize("database", few(DATABASES, 7), ids=lambda d: d.path.name)
 def test_in_place_gives_what_the_import_gives(profile_of: ProfileOf, database: Database) -> None:
     imported = profile_of(database.path)
     with profile_in_place(database.path) as profile:
@@ -809,7 +810,7 @@ def test_no_path_and_no_function_of_a_directive_leaves_a_database(
         assert "SECR" not in str(profile.rows("name"))
 
 
-@every_database
+@pytest.mark.parametrize("database", few(DATABASES, 7), ids=lambda d: d.path.name)
 def test_no_secret_leaves_a_database(database: Database, tmp_path: Path) -> None:
     assert database.path.read_bytes().count(b"SECRET-") >= 2
     import_file(database.path, tmp_path / "store.db")

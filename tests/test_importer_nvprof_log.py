@@ -415,7 +415,7 @@ def test_a_log_without_tables_names_the_written_files(profiles_of: ProfilesOf) -
     assert caught.value.hint == "Import what nvprof wrote: run.11.nvvp, run.12.nvvp."
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", few(FILES, 20), ids=lambda path: path.name)
 def test_command_lines_are_not_stored(path: Path, tmp_path: Path) -> None:
     if import_files([path], tmp_path / "store.db").errors:
         return
@@ -451,7 +451,7 @@ def rows_and_notes(path: Path, folder: Path) -> tuple[int, set[str]]:
     return count, said
 
 
-@pytest.mark.parametrize("path", few(FILES, 10), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", few(FILES, 5), ids=lambda path: path.name)
 def test_a_cut_log_gives_the_rows_before_the_cut(path: Path, tmp_path: Path) -> None:
     """Cut anywhere: no more rows than lines are left, and none lost from before the last line."""
     content = path.read_bytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -68,7 +69,7 @@ def test_exactly_one_importer_claims_it(path: Path, tmp_path: Path) -> None:
         ]
 
 
-@every_log
+@pytest.mark.parametrize("path", few(LOGS, 20), ids=lambda path: path.name)
 def test_no_secret_leaves_a_log(path: Path, tmp_path: Path) -> None:
     if path.name not in WITHOUT_BANNER:
         content = path.read_bytes()
@@ -110,12 +111,11 @@ NSYS = FOLDER.parent / "nsys_stats"
 TABLES = "cuda_api_sum, cuda_gpu_kern_sum, cuda_gpu_mem_time_sum, cuda_gpu_mem_size_sum"
 
 
-@pytest.mark.parametrize(
-    "nvprof", ["basic-summary.txt", "basic-summary.csv", "basic-both-traces.csv"]
-)
-@pytest.mark.parametrize("nsys", ["basic-2020.txt", "basic-2025.txt", "basic-2025.csv",
-                                  "basic-2025.json"])  # fmt: skip
-@pytest.mark.parametrize("first", ["nvprof", "nsys"])
+@pytest.mark.parametrize(("nvprof", "nsys", "first"), few(product(
+    ["basic-summary.txt", "basic-summary.csv", "basic-both-traces.csv"],
+    ["basic-2020.txt", "basic-2025.txt", "basic-2025.csv", "basic-2025.json"],
+    ["nvprof", "nsys"],
+), 7))  # fmt: skip
 def test_tables_of_nsys_in_the_same_file_are_left_out_and_named(
     nvprof: str, nsys: str, first: str, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from conftest import FIXTURES, NSYS, Row, event_rows, import_file, profile_in_place
+from conftest import FIXTURES, NSYS, Row, event_rows, few, import_file, profile_in_place
 
 from nsysconv import api
 from nsysconv.errors import InputError
@@ -538,7 +538,7 @@ def test_rows_that_come_again_with_every_page(changed: Callable[..., Path]) -> N
         assert "the file is damaged" in said
 
 
-@pytest.mark.parametrize("table", [KERNEL, "sqlite_schema"])
+@pytest.mark.parametrize("table", few([KERNEL, "sqlite_schema"], 1))
 def test_rows_by_powers_of_a_page_end_in_time(
     changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:

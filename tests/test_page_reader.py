@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import EVENTS, NSYS, import_file, integer_columns
-from hypothesis import given, settings
+from conftest import EVENTS, NSYS, examples, import_file, integer_columns
+from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
 from test_store_locks import TRY_TO_WRITE, another_process_writes
@@ -227,7 +227,7 @@ def cooked(recipe: Any) -> tuple[Table, set[int]]:
         return taken(connection), short
 
 
-@settings(max_examples=110)
+@examples(220)
 @given(RECIPES)
 def test_rows_are_sqlites_or_sqlite_is_asked(recipe: Any) -> None:
     """Asked where, and only where, a row is not plain: what came until then is right."""
@@ -430,7 +430,7 @@ def hurt(content: bytearray, size: int, own: Sequence[int], draw: random.Random)
 WHOLE_FILES = {size: events(size, beside=True) for size in (512, 4096)}
 
 
-@settings(max_examples=250)
+@examples(500)
 @given(st.integers(0, 2**32), st.sampled_from([512, 4096]), st.sampled_from([8192, 1 << 19]))
 def test_damage_ends_in_an_end(seed: int, size: int, batch: int) -> None:
     """`read` asserts that there are no more rows than ids."""

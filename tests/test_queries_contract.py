@@ -24,9 +24,9 @@ from conftest import (
     REAL,
     REAL_FILES,
     Shelf,
+    by_turns,
     few,
     name_of,
-    oldest_and_newest,
     real,
 )
 from one_answer import EXAMPLES
@@ -42,8 +42,11 @@ from nsysconv.timeline.idle import IDLE_KINDS
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.dictionary(pa.int64(), pa.string())}
 OF_OTHER_SOURCES = [path for path in EXAMPLES if path.parent != NSYS]
-every_fixture = pytest.mark.parametrize(
-    "path", [*oldest_and_newest([*NSYS_FILES, *ODD_FILES]), *OF_OTHER_SOURCES], ids=name_of
+# In `make test` every report sees a file of each source and every file a few reports.
+every_report_on_a_fixture = pytest.mark.parametrize(
+    ("path", "report"),
+    by_turns([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], REPORTS, 8, whole=EXAMPLES),
+    ids=name_of,
 )
 # Events that begin at once on one thread, and gaps of two devices, have nothing that sets them apart.
 ROWS_ALIKE = ("idle_gaps", "timeline_events")
@@ -100,8 +103,7 @@ def check(profile: api.OpenProfile, name: str) -> None:
         assert sizes == sorted(sizes, reverse=True)
 
 
-@every_fixture
-@every_report
+@every_report_on_a_fixture
 def test_a_report_on_a_fixture(path: Path, report: str, shelf: Shelf, kept: Kept) -> None:
     check(stored(path, shelf, kept), report)
 
@@ -128,20 +130,20 @@ def _rows_without_order(report: Report) -> object:
     return sorted(rows, key=repr)
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], 12), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], 8), ids=name_of)
 def test_reports_on_fixture_in_place_equal_those_of_store(path: Path, shelf: Shelf, kept: Kept) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(stored(path, shelf, kept))
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 1), ids=name_of)
 def test_reports_on_real_file_in_place_equal_those_of_store(path: Path, shelf: Shelf, kept: Kept) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(stored(path, shelf, kept))
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 3), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 2), ids=name_of)
 def test_reports_computed_concurrently_equal_those_computed_alone(
     path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,7 @@ def test_an_example_of_the_documentation(lines: str) -> None:
     assert row["value"] > row["threshold"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", few(CASES, 48), ids=lambda case: case["name"])
 def test_what_nearly_has_it_or_cannot_be_seen(case: dict[str, str]) -> None:
     parsed = parse(case["lines"])
     report = ask(parsed)
@@ -318,7 +318,7 @@ def test_where_a_finding_is_of_several(
 
 
 @real
-@pytest.mark.parametrize("label", few(LABELS, 24), ids=lambda label: str(label["path"])[:60])
+@pytest.mark.parametrize("label", few(LABELS, 12), ids=lambda label: str(label["path"])[:60])
 def test_labelled_files(label: dict[str, Any]) -> None:
     rules = score_findings.found_in(label, REAL)
     assert not set(label["forbidden"]) & set(rules)
@@ -394,7 +394,7 @@ def test_savings_of_a_fixture_are_bounded(path: Path, shelf: Shelf) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", [*few(REAL_FILES, 6), *few(REAL_TRACES, 6)], ids=name_of)
+@pytest.mark.parametrize("path", [*few(REAL_FILES, 3), *few(REAL_TRACES, 3)], ids=name_of)
 def test_savings_of_a_real_file_are_bounded(path: Path) -> None:
     with nsysconv.open(path) as profile:
         check_savings(profile)

@@ -56,7 +56,7 @@ REFUSALS = ("no range", "no step", "too few steps", "no device", "no GPU operati
             "not on one clock", "the slice is empty")  # fmt: skip
 
 Kept = dict[str, api.OpenProfile]
-every_example = pytest.mark.parametrize("example", EXAMPLES)
+every_example = pytest.mark.parametrize("example", few(EXAMPLES, 9))
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def asked(profile: api.OpenProfile, name: str, part: api.Slice | None) -> Report
         return error.what
 
 
-@pytest.mark.parametrize(("example", "which"), few(product(EXAMPLES, SLICES), 50))
+@pytest.mark.parametrize(("example", "which"), few(product(EXAMPLES, SLICES), 31))
 def test_reports_on_slices(example: str, which: str, shelf: Shelf, kept: Kept) -> None:
     """All of them: none fails, keys stay keys, and no figure is less than nothing."""
     profile, part = stored(example, shelf, kept), SLICES[which]

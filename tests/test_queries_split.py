@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, REAL, few, real
+from conftest import FIXTURES, REAL, by_turns, few, real
 from golden_cases import run
 from small_store import (
     Call,
@@ -68,8 +68,7 @@ def by_device(path: Path, report: str) -> list[dict[str, Any]] | None:
 LATER = {"kernels": "category", "api_vs_kernel": "gpu_op_sum_ns"}
 
 
-@pytest.mark.parametrize("report", SPLIT)
-@pytest.mark.parametrize("name", WERE["fixtures"])
+@pytest.mark.parametrize(("name", "report"), by_turns(WERE["fixtures"], SPLIT, 3))
 def test_split_by_device_every_value_is_what_it_was(name: str, report: str) -> None:
     table = WERE["fixtures"][name][report]
     rows = by_device(FIXTURES / name, report)
@@ -81,7 +80,7 @@ def test_split_by_device_every_value_is_what_it_was(name: str, report: str) -> N
 
 @real
 @pytest.mark.parametrize("report", SPLIT)
-@pytest.mark.parametrize("name", few(WERE["real"], 2))
+@pytest.mark.parametrize("name", few(WERE["real"], 1))
 def test_split_by_device_real_files_are_what_they_were(name: str, report: str) -> None:
     rows = by_device(REAL / name, report)
     digest = None if rows is None else hashlib.sha256(json.dumps(rows).encode()).hexdigest()

@@ -34,7 +34,7 @@ every_fixture = pytest.mark.parametrize(
     "path", [*oldest_and_newest(NSYS_FILES), *EXAMPLES], ids=name_of
 )
 every_real_file = pytest.mark.parametrize(
-    "path", [*few(REAL_FILES, 6), *few(REAL_TRACES, 6)], ids=name_of
+    "path", [*few(REAL_FILES, 3), *few(REAL_TRACES, 3)], ids=name_of
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FIXTURES, NSYS
+from conftest import FIXTURES, NSYS, few
 from nasty import NAMES
 from rich.cells import cell_len
 from small_store import Kernel, opened
@@ -330,7 +330,7 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raised.value.hint == "Install it: pip install 'nsysconv[plot]'"
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", few(DRAWN, 12))
 def test_each_report_of_a_profile_shows_itself(name: str) -> None:
     sources = {
         "ranges": NSYS / "ranges-3.28.1.sqlite",

@@ -272,25 +272,23 @@ def test_a_pipe_is_as_wide_as_columns_says(tmp_path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("width", [80, 100, 120, 160])
 @pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 6), ids=name_of)
-def test_tables_of_real_files(path: Path, width: int) -> None:
+def test_tables_of_real_files(path: Path) -> None:
     """No line is wider; no two names of a column are shown alike; few need a number."""
-    rows, numbered = 0, 0
     with nsysconv.open(path) as profile:
-        for name in REPORTS:
-            try:
-                report = profile.report(name, limit=20)
-            except nsysconv.errors.NsysconvError:
-                continue
+        answers = profile.reports(REPORTS, limit=20)
+    reports = [report for report in answers if report.table is not None]
+    for width in (80, 100, 120, 160):
+        rows, numbered = 0, 0
+        for report in reports:
             lines = lines_of(report, width=width)
             assert max(map(len, lines)) <= width
             rows += len(report.rows())
             numbered += sum(bool(_NUMBERED.search(line)) for line in lines)
             begin = next((i for i, line in enumerate(lines, 1) if line.startswith("──")), len(lines))
             body = lines[begin : begin + len(report.rows())]
-            assert all(count == 1 for count in Counter(body).values()), name
-    assert numbered <= max(0.02 * rows, 1)
+            assert all(count == 1 for count in Counter(body).values()), (report.name, width)
+        assert numbered <= max(0.02 * rows, 1), width
 
 
 def test_a_table_that_begins_otherwise_keeps_its_order() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import imports
 import pytest
-from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS, ODD, Shelf, import_file
+from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS, ODD, Shelf, few, import_file
 from golden_cases import run
 
 import nsysconv
@@ -409,9 +409,9 @@ def endless(store: Path, query: str = ENDLESS) -> Iterator[tuple[subprocess.Pope
 
 
 @linux
-@pytest.mark.parametrize(("number", "status", "query"), [
+@pytest.mark.parametrize(("number", "status", "query"), few([
     (signal.SIGINT, 130, ENDLESS), (signal.SIGTERM, 143, ENDLESS_ROWS), (signal.SIGHUP, 129, ENDLESS),
-])  # fmt: skip
+], 2))  # fmt: skip
 def test_a_signal_ends_a_query_at_once(
     store: Path, number: signal.Signals, status: int, query: str
 ) -> None:

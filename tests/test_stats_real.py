@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REAL_FILES, name_of, real
+from conftest import REAL_FILES, few, name_of, real
 
 from nsysconv import api
 from nsysconv.errors import NotRecorded
@@ -100,7 +100,7 @@ def memory(path: Path, value: str) -> list[tuple[str, list[int]]]:
     return [*found, *(("[CUDA memset]", values) for values in grouped(sets).values())]
 
 
-every_real_file = pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 7), ids=name_of)
 
 
 @real

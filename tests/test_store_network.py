@@ -161,6 +161,7 @@ for number in range(job["count"]):
 """
 
 
+@pytest.mark.slow
 def test_writers_whose_locks_do_not_hold_do_no_harm(on_network: Path) -> None:
     """Four processes that SQLite's locks do not keep apart."""
     store, count = on_network / "job.db", 5

@@ -85,7 +85,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     (("export", "large.sqlite", "--to", "parquet", "-o", "out"), -760_000),
     (("report", "large.sqlite", "timeline_events", "-o", "out.csv"), 0),
     (("report", "full.db", "-o", "out.html"), -760_000),
-], 5), ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each))  # fmt: skip
+], 3), ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each))  # fmt: skip
 def test_a_limit_on_file_size(folder: Path, words: tuple[str, ...], beyond: int) -> None:
     """Of so many bytes beyond the size of the store that is added to."""
     before = contents(folder)
@@ -166,8 +166,10 @@ def test_what_cannot_be_taken_back_is_said(folder: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("words", [
-    ("import", "small.sqlite", "-o", "new.db"), ("report", "small.sqlite", "kernels"),
-    ("export", "small.sqlite", "--to", "parquet", "-o", "out"),
+    ("import", "small.sqlite", "-o", "new.db"),
+    *(pytest.param(words, marks=pytest.mark.slow) for words in (
+        ("report", "small.sqlite", "kernels"),
+        ("export", "small.sqlite", "--to", "parquet", "-o", "out"))),
 ], ids=" ".join)  # fmt: skip
 def test_too_few_open_files(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Whichever file is the next to be opened, such as a module of the program."""

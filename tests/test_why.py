@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, ROOT, name_of
+from conftest import FIXTURES, ROOT, few, name_of
 from golden_cases import run
 from nasty import NAMES as NASTY_NAMES
 from one_answer import EXAMPLES, includable
@@ -393,7 +393,7 @@ def test_a_migration_is_on_no_stream() -> None:
         None, "kernel:1", "migration", None)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NASTY_NAMES)
+@pytest.mark.parametrize("name", few(NASTY_NAMES, 8))
 def test_hostile_names_fit_and_steer_nothing(name: str) -> None:
     rows = (Range(0, 90, name), Operator(1, 80, name), Call(5, 10, 1, name=name),
             Kernel(20, 30, 1, name=name), Kernel(40, 50, name=name))  # fmt: skip

@@ -391,14 +391,17 @@ def add_profile(
     )
     for key, value in origin.tags.items():
         connection.insert(schema.profile_tag, profile_id=profile_id, key=key, value=value)
-    for fact in in_order(possible | summary.facts | summary.advice.keys()):
-        connection.insert(
-            schema.profile_fact,
-            profile_id=profile_id,
-            fact=fact.value,
-            held=int(fact in summary.facts),
-            advice=summary.advice.get(fact),
-        )
+    facts = [
+        {
+            "profile_id": profile_id,
+            "fact": fact.value,
+            "held": int(fact in summary.facts),
+            "advice": summary.advice.get(fact),
+        }
+        for fact in in_order(possible | summary.facts | summary.advice.keys())
+    ]
+    if facts:  # in one statement: there are dozens
+        connection.execute(sa.insert(schema.profile_fact).values(facts))
     for note in summary.notes:
         connection.insert(schema.note, profile_id=profile_id, **note_row(note))
     return label, run_id

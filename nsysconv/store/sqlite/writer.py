@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -250,11 +251,11 @@ class SqliteRows(ProfileRows):
     def __init__(self, connection: SqliteConnection, profile_id: int) -> None:
         """Give the rows of the new profile numbers behind the last ones of each table."""
         super().__init__(connection, profile_id)
-        self._before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
+        self._before = self._last_ids()
 
     def spans(self) -> dict[str, Extent]:
         """Return by event table the ids of the profile's rows; tables without rows are left out."""
-        last = {name: self._last_id(name) for name in self._before}
+        last = self._last_ids()
         return {
             name: Extent(before + 1, last[name])
             for name, before in self._before.items()
@@ -284,6 +285,17 @@ class SqliteRows(ProfileRows):
             self._connection.execute(sa.insert(table).from_select(names, piece))
             progress(batch.table, high - low + 1)
 
-    def _last_id(self, name: str) -> int:
-        table = schema.metadata.tables[name]
-        return self._connection.number(sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0)))
+    def _last_ids(self) -> dict[str, int]:
+        (ids,) = self._connection.rows(_select_last_ids())
+        return ids
+
+
+@cache
+def _select_last_ids() -> str:
+    last_ids = (
+        sa.select(sa.func.coalesce(sa.func.max(schema.metadata.tables[name].c.id), 0))
+        .scalar_subquery()
+        .label(name)
+        for name in schema.EVENT_TABLES
+    )
+    return SqliteConnection.compiled(sa.select(*last_ids))
