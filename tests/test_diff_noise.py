@@ -10,6 +10,7 @@ from statistics import NormalDist, fmean, pvariance
 
 import numpy as np
 import pytest
+from conftest import by_turns
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -693,8 +694,7 @@ def exceeding(
     return int(((ratios > 1.03) & (ratios * np.exp(-halves) > 1)).sum())
 
 
-@pytest.mark.parametrize("steps", LENGTHS)
-@pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize(("kind", "steps"), by_turns(NOISE, LENGTHS, 2))
 def test_noise_is_rarely_taken_for_a_change(kind: str, steps: int) -> None:
     assert exceeding(NOISE[kind], steps, PAIRS) <= PAIRS * 0.05
 

@@ -546,7 +546,7 @@ for _key, _value in {
                + HEAD[-16:]), BOTH, {})  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", few(CASES, 35))
 def test_odd_content(tmp_path: Path, case: str) -> None:
     content, rows, notes = CASES[case]
     source = tmp_path / "trace.json"

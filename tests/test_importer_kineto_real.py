@@ -53,7 +53,7 @@ def nanoseconds(value: Any) -> int:
 
 
 @real
-@pytest.mark.parametrize("path", REAL_TRACES, ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_TRACES, 10), ids=name_of)
 def test_counts_and_sums_are_those_of_provenance(shelf: Shelf, path: Path) -> None:
     (row,) = (r for r in provenance("kineto") if r["file"] == f"kineto/{path.name}")
     documented = Counter[str]()

@@ -636,7 +636,7 @@ def _with_values(profile: Profile) -> dict[str, list[Row]]:
     return found
 
 
-@pytest.mark.parametrize("sql", few(DAMAGE, 5))
+@pytest.mark.parametrize("sql", few(DAMAGE, 4))
 def test_damaged_cells(imported: OpenIt, changed: Callable[..., Path], sql: str) -> None:
     """A row that cannot be placed is left out, another cell is null; each with a note of its fact."""
     table, lost, column = DAMAGE[sql]

@@ -98,7 +98,7 @@ def from_pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return left
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 12), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 8), ids=name_of)
 def test_fixtures_in_place_from_pages(shelf: Shelf, path: Path, from_pages: list[str]) -> None:
     with profile_in_place(path) as profile, reading(shelf.store(path)) as store:
         assert_equal_profiles(profile, *store.profiles())
@@ -116,7 +116,7 @@ def test_real_files_in_place_from_pages(
 
 
 @real
-@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 6), ids=name_of)
 def test_real_files_in_place(shelf: Shelf, path: Path) -> None:
     with profile_in_place(path) as profile:
         assert_equal_profiles(profile, shelf.profile(path))
@@ -145,7 +145,7 @@ class Damaged:
     imported: Profile
 
 
-@pytest.fixture(params=DAMAGED, scope="module")
+@pytest.fixture(params=few(DAMAGED, 5), scope="module")
 def damaged(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Damaged]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import FIXTURES, REAL_FILES, REAL_TRACES, name_of, real
+from conftest import FIXTURES, REAL_FILES, REAL_TRACES, few, name_of, real
 from one_answer import EXAMPLES, SEVERAL, includable, is_readable, one_by_one, said
 
 from nsysconv import api
@@ -66,7 +66,7 @@ def test_so_does_each_report(path: Path, tmp_path: Path) -> None:
     check(path, tmp_path)
 
 
-@pytest.mark.parametrize("path", SEVERAL, ids=name_of)
+@pytest.mark.parametrize("path", few(SEVERAL, 1), ids=name_of)
 def test_so_do_files_of_several_profiles(path: Path, tmp_path: Path) -> None:
     check(path, tmp_path, ["overview", "stragglers"])
 

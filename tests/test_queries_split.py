@@ -68,7 +68,7 @@ def by_device(path: Path, report: str) -> list[dict[str, Any]] | None:
 LATER = {"kernels": "category", "api_vs_kernel": "gpu_op_sum_ns"}
 
 
-@pytest.mark.parametrize(("name", "report"), by_turns(WERE["fixtures"], SPLIT, 3))
+@pytest.mark.parametrize(("name", "report"), by_turns(WERE["fixtures"], SPLIT, 4))
 def test_split_by_device_every_value_is_what_it_was(name: str, report: str) -> None:
     table = WERE["fixtures"][name][report]
     rows = by_device(FIXTURES / name, report)

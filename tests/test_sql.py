@@ -476,7 +476,7 @@ def test_sql_is_tried_on_a_file_of_every_source() -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", few(SOURCES, 3))
 def test_a_file_is_asked_as_its_store_is(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,7 +85,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     (("export", "large.sqlite", "--to", "parquet", "-o", "out"), -760_000),
     (("report", "large.sqlite", "timeline_events", "-o", "out.csv"), 0),
     (("report", "full.db", "-o", "out.html"), -760_000),
-], 3), ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each))  # fmt: skip
+], 2), ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each))  # fmt: skip
 def test_a_limit_on_file_size(folder: Path, words: tuple[str, ...], beyond: int) -> None:
     """Of so many bytes beyond the size of the store that is added to."""
     before = contents(folder)

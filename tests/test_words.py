@@ -44,6 +44,8 @@ FORBIDDEN = re.compile(
 VERDICT = re.compile(r"cannot[ -]tell", re.I)
 # A method may be of another library, as `file.tell()`.
 IN_NAMES = re.compile(r"(?:^|_)(?:tell|tells|told|telling|stands)(?:_|$)")
+# What all of these have in common with a text that they match.
+LETTERS = re.compile(r"tell|told|stands|is none|As for|of one", re.I)
 # For users, in messages and tables; forms of tell elsewhere are counted against them.
 MOST_TELL_LINES = 150
 
@@ -51,6 +53,7 @@ MOST_TELL_LINES = 150
 def test_words_that_are_forbidden_are_found() -> None:
     for text in ("it tells", "It stands there", "like a row and is none", "As for it", "of one it is"):
         assert FORBIDDEN.search(text), text
+        assert LETTERS.search(text), text
     for text in ("the steps of one run", "a file that standardises", "the hotel", "there is none"):
         assert not FORBIDDEN.search(text), text
 
@@ -58,6 +61,8 @@ def test_words_that_are_forbidden_are_found() -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_comments_docstrings_and_names_use_plain_words(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
+    if not LETTERS.search(text):  # to split a module into tokens takes long
+        return
     tokens = [*tokenize.generate_tokens(io.StringIO(text).readline)]
     assert [*_forbidden_prose(text, tokens), *_forbidden_names(tokens)] == []
 
