@@ -124,17 +124,17 @@ LOCALES = {
 
 
 STORE = NAME.removesuffix(".sqlite") + ".db"
-# Of each file: what it makes.
+# By command: the files that it makes.
 ASKED: dict[tuple[str, ...], set[str]] = {
     ("import", NAME): {STORE},
-    ("export", NAME, "--to", "chrome"): {NAME.removesuffix(".sqlite") + ".trace.json"},
-    ("report", STORE, "kernels", "-o", f"{NAME}.html"): {f"{NAME}.html"},
-    ("sql", STORE, "select label from profile"): set(),
-    ("diff", NAME, STORE, "kernels"): set(),
     ("report", NAME, "kernels"): set(),
     ("report", NAME, "kernels", "-f", "json"): set(),
     ("info", NAME): set(),
     ("runs", STORE): set(),
+    ("sql", STORE, "select label from profile"): set(),
+    ("export", NAME, "--to", "chrome"): {NAME.removesuffix(".sqlite") + ".json"},
+    ("report", STORE, "kernels", "-o", f"{NAME}.html"): {f"{NAME}.html"},
+    ("diff", NAME, STORE, "kernels"): set(),
 }
 
 
@@ -159,7 +159,8 @@ def test_file_names_of_any_bytes_work_in_any_locale(
     shown = done.stdout.decode("latin-1" if locale == "latin-1" else "utf-8")
     if "json" in words:
         assert json.loads(shown)
-    assert "caf" in shown
+    if words[0] not in ("diff", "export") and "-o" not in words:
+        assert "caf" in shown
     assert {path.name for path in folder.iterdir()} - before == ASKED[words]
 
 
