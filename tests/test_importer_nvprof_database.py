@@ -345,7 +345,8 @@ REPORTS = ("overview", "processes", "api_vs_kernel", "kernels", "transfers", "tr
            "idle_gaps", "idle_summary", "idle_host", "gpu_utilization")  # fmt: skip
 # What only one of the two knows: how long recording went on, the program's name, the system's names of
 # threads, ranks in environments; and whether none of a kind was recorded.
-_NOT_COMPARED = {"profile", "recording_ns", "process", "thread", "rank"}
+# Ids are by the order of rows, which is each source's own.
+_NOT_COMPARED = {"profile", "recording_ns", "process", "thread", "rank", "event"}
 _ONLY_WITH_ROWS = ("um_", "graph_launch_")
 
 

@@ -264,7 +264,7 @@ def test_the_address_says_what_is_looked_at(lines: Page) -> None:
     lines.keyboard.press("n")
     assert address(lines) == "time=3500:8500&event=kernel:1"
     lines.keyboard.press("0")
-    assert address(lines) == "event=kernel:1"
+    assert address(lines) == "time=1000:11000&event=kernel:1"
 
 
 def test_an_address_is_gone_to(opened: Opened, tmp_path: Path) -> None:
@@ -275,7 +275,51 @@ def test_an_address_is_gone_to(opened: Opened, tmp_path: Path) -> None:
     assert said(page)[0].endswith("add, 300 ns from 6,500 ns")
 
 
-@pytest.mark.parametrize("fragment", ["event=kernel:99", "time=a:b", "event=", "time=5", "%", "x=y=z"])
+def test_an_event_that_is_not_in_the_page_is_named(lines: Page) -> None:
+    go(lines, "event=kernel:99")
+    assert said(lines) == ["kernel:99 is not in this page: nsysconv why TARGET kernel:99"]
+
+
+def test_a_link_is_followed_again_after_all_was_shown(lines: Page) -> None:
+    link = lines.locator("#t-kernels tbody tr", has_text="add").locator("a.to")
+    link.click()
+    there = span(lines)
+    lines.keyboard.press("0")
+    assert span(lines) != there
+    link.click()
+    assert span(lines) == there
+
+
+def test_a_clicked_event_stays_chosen_while_the_pointer_moves_on(lines: Page) -> None:
+    box = lines.locator("#lanes-canvas").bounding_box()
+    assert box is not None
+    gemm, copy = (box["x"] + box["width"] * at / 10_000 for at in (1500, 375))
+    lines.mouse.move(gemm, box["y"] + 48)
+    assert "gemm, 2.5" in said(lines)[0]
+    lines.mouse.move(copy, box["y"] + 48)
+    assert "memcpy HtoD" in said(lines)[0]  # pointing is enough
+    assert address(lines) == ""
+    lines.mouse.click(gemm, box["y"] + 48)
+    lines.mouse.move(copy, box["y"] + 48)
+    assert "gemm, 2.5" in said(lines)[0]
+    assert address(lines) == "time=1000:11000&event=kernel:1"
+    lines.keyboard.press("Escape")
+    lines.mouse.move(copy + 1, box["y"] + 48)
+    assert "memcpy HtoD" in said(lines)[0]
+
+
+def test_moments_are_as_exact_as_what_is_shown(lines: Page) -> None:
+    spelled = "step => [1234567890123, 1234567890223].map(each => drawing.moment(each, step))"
+    assert lines.evaluate(spelled, 100) == ["1234.5678901 s", "1234.5678902 s"]
+    assert lines.evaluate(spelled, 1e9) == ["1235 s", "1235 s"]
+
+
+def test_other_names_than_the_marked_one_are_faint(lines: Page) -> None:
+    mixed = "drawing.mix(drawing.mix('#000000', '#ffffff', 0.5), '#fff', 0.5)"
+    assert lines.evaluate(mixed) == "rgb(192 192 192)"
+
+
+@pytest.mark.parametrize("fragment", ["time=a:b", "event=", "time=5", "%", "x=y=z"])
 def test_an_address_of_nothing_changes_nothing(lines: Page, fragment: str) -> None:
     whole = span(lines)
     go(lines, fragment)

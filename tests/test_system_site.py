@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from browser_pages import CHROMIUM
 from conftest import ROOT
-from test_system_page import CHROMIUM
 
 pytestmark = [
     pytest.mark.system,

@@ -18,11 +18,12 @@ from nsysconv.render.page.markup import amount, anchor, escape, report_table_htm
 from nsysconv.render.page.sides import in_words, side_words
 from nsysconv.report import ProfileRef, Report, Unit, utc
 
+_TIME_LINE_SECTION = "Time line"
 # What belongs together, and in which order; a report that is not here comes under its own title.
 _SECTIONS = {
     "The change": ("limits", "account", "culprits"),
     "Step by step": ("step_pairs", "step_timelines"),
-    "Time line": lanes.REPORTS,
+    _TIME_LINE_SECTION: lanes.REPORTS,
     "Over time": ("utilization_over_time",),
     "Kernels": ("kernels", "kernel_categories"),
     "Operators": ("operators_tree", "modules_tree", "operators", "modules", "operator_kernels"),
@@ -76,7 +77,7 @@ _MOST_ROWS = 1000
 """Below such a picture there are so many rows."""
 
 # What is read first, and as many sections as need no folding.
-_UNFOLDED = ("The change", "Step by step", "Time line", "Over time")
+_UNFOLDED = ("The change", "Step by step", _TIME_LINE_SECTION, "Over time")
 _MOST_UNFOLDED = 3
 
 Numbers = Mapping[Note, tuple[int, str]]
@@ -253,6 +254,9 @@ def _section(name: str, members: Sequence[Report], page: _Page) -> Iterator[str]
     without = [report for report in members if name == _RULES and not report.row_count]
     each_title = [report.title for report in members]
     drawn = {base_name(report.name): report for report in members}
+    if name == _TIME_LINE_SECTION and not any(report.row_count for report in members):
+        yield "<p>No events.</p>"
+        return
     if lanes.has_time_line(drawn):
         yield f'<article id="{anchor(_TIME_LINE)}">'
         yield from lanes.time_line(drawn)

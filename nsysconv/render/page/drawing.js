@@ -8,6 +8,14 @@ const drawing = (() => {
     return `${+(ns / divisor).toPrecision(6)} ${unit}`;
   }
 
+  // A time of the recording, as exact as the distance to the next that is shown.
+  function moment(ns, step) {
+    const [divisor, unit] = Math.abs(ns) >= 1e9 ? [1e9, "s"] : Math.abs(ns) >= 1e6 ? [1e6, "ms"]
+      : Math.abs(ns) >= 1e3 ? [1e3, "\u00b5s"] : [1, "ns"];
+    const digits = Math.min(Math.max(Math.ceil(Math.log10(divisor / Math.max(step, 1))), 0), 9);
+    return `${+(ns / divisor).toFixed(digits)} ${unit}`;
+  }
+
   function colours() {
     const style = getComputedStyle(document.documentElement);
     const of = (name) => style.getPropertyValue(name).trim();
@@ -17,9 +25,10 @@ const drawing = (() => {
       series: [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => of(`--s${i}`)) };
   }
 
-  // A colour, `#rrggbb`, so much of it over another.
+  // A colour, `#rrggbb` or what this returns, so much of it over another.
   function mix(colour, under, share) {
-    const parts = (text) => (text.length < 7 ? text.replace(/\w/g, "$&$&") : text).match(/\w\w/g).map((n) => parseInt(n, 16));
+    const parts = (text) => text.startsWith("rgb") ? text.match(/\d+/g).map(Number)
+      : (text.length < 7 ? text.replace(/\w/g, "$&$&") : text).match(/\w\w/g).map((n) => parseInt(n, 16));
     const [over, below] = [parts(colour), parts(under)];
     return `rgb(${over.map((n, i) => Math.round(n * share + below[i] * (1 - share))).join(" ")})`;
   }
@@ -62,5 +71,5 @@ const drawing = (() => {
     }
   }
 
-  return { duration, colours, mix, clear, write, keep_drawn };
+  return { duration, moment, colours, mix, clear, write, keep_drawn };
 })();

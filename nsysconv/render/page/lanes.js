@@ -16,7 +16,7 @@
 
   const whole = [data.first, Math.max(data.last, data.first + 1)];
   const view = { low: whole[0], high: whole[1], width: 0, height: 0, scroll: 0, chosen: null, marked: null,
-    measured: null, most: 0 };
+    measured: null, pinned: false, most: 0 };
   const full_height = lanes_view.arrange(data.lanes);
   let pointer = null, waiting = false;
 
@@ -29,7 +29,7 @@
     Object.assign(view, { width, height, scroll: scroller.scrollTop });
     const { drawn, is_coarse } = lanes_view.draw(canvas, data, view);
     canvas.dataset.drawn = drawn;
-    part("span").textContent = `${duration(view.high - view.low)} from ${duration(view.low)}`
+    part("span").textContent = `${duration(view.high - view.low)} from ${drawing.moment(view.low, (view.high - view.low) / 1000)}`
       + (data.left_out ? `; ${data.left_out} events nest too deeply to be drawn` : "");
     limits(is_coarse);
   }
@@ -88,9 +88,9 @@
   function remember() {
     clearTimeout(remembering);
     remembering = setTimeout(() => {
-      const is_whole = view.low === whole[0] && view.high === whole[1];
-      const parts = is_whole ? [] : [`time=${Math.round(view.low)}:${Math.round(view.high)}`];
-      if (view.chosen && view.chosen.id) parts.push(`event=${view.chosen.id}`);
+      const is_whole = view.low === whole[0] && view.high === whole[1], id = view.pinned && view.chosen && view.chosen.id;
+      const parts = is_whole && !id ? [] : [`time=${Math.round(view.low)}:${Math.round(view.high)}`];
+      if (id) parts.push(`event=${id}`);
       const is_own = /^#(time|event)=/.test(location.hash);
       if (parts.length || is_own) history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : "#lanes");
     }, 250);
@@ -98,26 +98,41 @@
   function follow() {
     const asked = Object.fromEntries(location.hash.slice(1).split("&").map((each) => each.split("=")));
     const time = /^(-?\d+):(-?\d+)$/.exec(asked.time || ""), event = data.by_id.get(asked.event);
-    if (!time && !event) return;
-    if (event) choose(event);
-    if (time) show(+time[1], +time[2]); else fit(event.start, event.end);
+    if (!time && !event && !/^[a-z_]+:\d+$/.test(asked.event || "")) return;
+    if (!event && asked.event) {
+      status.replaceChildren(element("p", { textContent: `${asked.event} is not in this page: ` },
+        element("code", { textContent: `nsysconv why ${data.target} ${asked.event}` })));
+    }
+    if (event) pin(event);
+    if (time) show(+time[1], +time[2]); else if (event) fit(event.start, event.end);
     if (event) reveal(event);
     box.scrollIntoView({ block: "start" });
     canvas.focus({ preventScroll: true });
   }
   addEventListener("hashchange", follow);
+  // A link to the address that is there already is followed, too.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest && event.target.closest("a[href^='#']");
+    if (link && link.hash === location.hash) follow();
+  });
 
   // -- what is said of the chosen one
+
+  // What was clicked, or gone to, stays chosen while the pointer moves on.
+  function pin(event) {
+    view.pinned = Boolean(event);
+    choose(event);
+    remember();
+  }
 
   function choose(event) {
     if (event === view.chosen) return;
     view.chosen = event;
+    redraw();
     if (!event) return;
     // From now on with room for all that may be said: what is below does not jump.
     status.classList.add("said");
     status.replaceChildren(...(event.tile ? tile_words(event) : event_words(event)));
-    redraw();
-    remember();
   }
   const kind_of = (label) => data.kinds[label.kind];
   function tile_words(tile) {
@@ -179,7 +194,7 @@
       element("span", { textContent: duration(high * 2) }));
   }
   function go(event) {
-    choose(event);
+    pin(event);
     fit(event.start, event.end);
     reveal(event);
   }
@@ -236,13 +251,13 @@
       return;
     }
     if (event.end < low || event.start > high) show(event.start - (high - low) / 2, event.start + (high - low) / 2);
-    choose(event);
+    pin(event);
     reveal(event);
   }
   function lane(direction) {
     lane_number = Math.min(Math.max(lane_number + direction, 0), data.lanes.length - 1);
     scroller.scrollTop = data.lanes[lane_number].top - lanes_view.TOP;
-    choose(null);
+    pin(null);
     status.replaceChildren(element("p", { textContent: `${data.lanes[lane_number].name}: N is the next event` }));
     redraw();
   }
@@ -262,7 +277,7 @@
     "0": () => show(...whole), Home: () => show(...whole), n: () => next(1), p: () => next(-1),
     ArrowDown: () => lane(1), ArrowUp: () => lane(-1), "/": () => input.focus(),
     f: () => chosen_time() && fit(...chosen_time()),
-    m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
+    Escape: () => pin(null), m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
   };
   canvas.addEventListener("keydown", (event) => {
     const key = keys[event.key] || keys[event.key.toLowerCase()];
@@ -277,7 +292,7 @@
   // -- mouse and touch
 
   const fingers = new Map();
-  let measuring = null;
+  let measuring = null, moved = false;
   const place = (event) => {
     const { left, top } = canvas.getBoundingClientRect();
     return [event.clientX - left, event.clientY - top];
@@ -291,7 +306,7 @@
     const now = place(event), before = fingers.get(event.pointerId);
     pointer = event.pointerType === "mouse" ? now[0] : null;
     if (!before) {
-      choose(lanes_view.at(data, view, ...now) || view.chosen);
+      if (!view.pinned) choose(lanes_view.at(data, view, ...now) || view.chosen);
       return;
     }
     const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, xy]) => xy);
@@ -301,6 +316,7 @@
       if (was > 4 && is > 4) zoom(was / is, (now[0] + other[0]) / 2);
     } else {
       const time = time_at(before[0]) - time_at(now[0]);
+      moved ||= Math.abs(now[0] - before[0]) > 1;
       show(view.low + time, view.high + time);
     }
     fingers.set(event.pointerId, now);
@@ -309,7 +325,9 @@
   for (const end of ["pointerup", "pointercancel"]) {
     canvas.addEventListener(end, (event) => {
       fingers.delete(event.pointerId);
-      if (end === "pointerup" && measuring === null) choose(lanes_view.at(data, view, ...place(event)) || view.chosen);
+      const is_click = end === "pointerup" && measuring === null && !moved;
+      if (is_click) pin(lanes_view.at(data, view, ...place(event)));
+      moved = false;
       measuring = null;
     });
   }

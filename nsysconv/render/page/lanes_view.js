@@ -170,7 +170,7 @@ const lanes_view = (() => {
       pen.fillStyle = paint.line;
       pen.fillRect(x_of(time), 0, 1, height);
       pen.fillStyle = paint.quiet;
-      pen.fillText(duration(time), x_of(time) + 3, 11);
+      pen.fillText(drawing.moment(time, step), x_of(time) + 3, 11);
     }
   }
 

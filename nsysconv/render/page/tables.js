@@ -68,7 +68,7 @@
 
     // `> 1 ms`, `<= 20`: what passes it; null where that is no such comparison.
     function comparison(text) {
-      const found = /^\s*(<=|>=|<|>|=|)\s*(-?[\d,]*\.?\d+(?:e[+-]?\d+)?)\s*([^\d\s]*?)(?:\/s)?\s*$/i.exec(text);
+      const found = /^\s*(<=|>=|<|>|=|)\s*(-?(?:\d{1,3}(?:,\d{3})+|\d*)(?:\.?\d+)?(?:e[+-]?\d+)?)\s*([^\d\s]*?)(?:\/s)?\s*$/i.exec(text);
       const unit = found && units[found[3].toLowerCase()];
       if (!unit) return null;
       const bound = Number(found[2].replace(/,/g, "")) * unit;
