@@ -15,7 +15,7 @@ kernels end with those of rank 0:
   807  AllReduce A 64, Broadcast A 64     GroupEnd 50 - 52    230 - 240  not known: two operations
   808  AllReduce A 256, AllReduce B 256   GroupEnd 58 - 60    250 - 260  not known: two communicators
   809  none                               cudaGraphLaunch     270 - 280  not known: of a graph
-  810  saxpy                              62 - 63             290 - 291  no collective
+  810  saxpy                              62 - 63             290 - 292  no collective
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ KERNELS = (
     (801, ALL_REDUCE, 20, 60, 11), (802, ALL_REDUCE, 70, 80, 15), (803, ALL_GATHER, 90, 130, 23),
     (804, REDUCE_SCATTER, 140, 160, 27), (805, SEND_RECV, 170, 180, 35),
     (806, ALL_REDUCE, 190, 220, 43), (807, ALL_REDUCE, 230, 240, 51),
-    (808, ALL_REDUCE, 250, 260, 59), (809, ALL_REDUCE, 270, 280, 61), (810, SAXPY, 290, 291, 62),
+    (808, ALL_REDUCE, 250, 260, 59), (809, ALL_REDUCE, 270, 280, 61), (810, SAXPY, 290, 292, 62),
 )  # fmt: skip
 
 
