@@ -67,16 +67,17 @@ def test_an_event_of_a_group_has_its_own_name_too(tmp_path: Path) -> None:
 
 def test_tiles_are_columns_by_lane_row_and_width(tmp_path: Path) -> None:
     data = data_of(tmp_path, *ROWS)
-    # 1000 ns are cut into tiles of 1 ns, and of 4, 16, 64, 256 and 1024: the widest come first.
-    assert [level["width"] for level in data["levels"]] == [1024, 256, 64, 16, 4, 1]
+    # 1000 ns of few events are cut into 64 tiles of 16 ns, and of 64: the widest come first.
+    assert [level["width"] for level in data["levels"]] == [64, 16]
     (widest, _) = data["levels"][0]["tracks"]
     assert (data["lanes"][widest["lane"]], widest["row"]) == ("GPU 0, stream 7", 0)
-    assert (widest["tile"], widest["busy"], widest["count"], widest["most"]) == ([0], [600], [3], [400])
-    assert data["texts"][data["labels"]["text"][widest["label"][0]]] == "gemm"
-    second = data["levels"][1]["tracks"][0]
-    # Of the tile from 256 on 144 are gemm's and 100 the copy's; in the third there is none.
-    assert second["tile"] == [0, 1, 2]  # 0, 1 and 3, as differences
-    assert second["busy"] == [256, 244, 100]
+    # gemm runs to 400, in the seventh tile from 384; the copy to 500; norm from 900, in that from 896.
+    assert widest["tile"] == [0, 1, 1, 1, 1, 1, 1, 1, 7, 1]  # 0 to 7, 14 and 15, as differences
+    assert widest["busy"] == [64] * 7 + [52, 60, 40]
+    assert widest["count"] == [1, 0, 0, 0, 0, 0, 1, 0, 1, 0]
+    assert widest["most"] == [64] * 6 + [48, 52, 60, 40]
+    names = [data["texts"][data["labels"]["text"][label]] for label in widest["label"]]
+    assert names == ["gemm"] * 6 + ["[memcpy HtoD]"] * 2 + ["norm"] * 2
 
 
 def test_durations_are_by_name_with_the_longest(tmp_path: Path) -> None:

@@ -18,8 +18,10 @@ from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
 from nsysconv.queries.event_lanes import event_time
+from nsysconv.queries.timeline_tiles import FACTOR
 from nsysconv.report import Report, concatenated
 from nsysconv.store.location import split_target
+from nsysconv.timeline.events import EVENT_KINDS
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.operator_calls import may_have_operators
 from nsysconv.timeline.slices import Slice
@@ -237,7 +239,7 @@ def _reports(
             merged.add(queries.partial_report(spec, profile.timeline, combined_request))
         # Who names a report gets it as it was named.
         specs = single if options.names else _with_fewer_bins(single, profiles, profile)
-        if options.names or TIME_LINE[0] not in specs:
+        if options.names or _EVENTS not in specs:
             computed = profile.answers([request(spec) for spec in specs])
         else:
             computed = _with_time_line(profile, specs, request)
@@ -277,7 +279,16 @@ def _with_fewer_bins(
     # Where devices are hundreds, each is drawn over time in fewer bins.
     devices = len(profiles) * len(profile.timeline.devices)
     bins = min(max(_MOST_BINS // max(devices, 1), _FEWEST_BINS), _BINS)
-    return [f"utilization_over_time:bins={bins}" if s == _OVER_TIME else s for s in specs]
+    fewer = {_OVER_TIME: f"utilization_over_time:bins={bins}", TIME_LINE[0]: _tiles(profile)}
+    return [fewer.get(spec, spec) for spec in specs]
+
+
+def _tiles(profile: OpenProfile) -> str:
+    # As many of the narrowest tiles as there are events, to the next power of FACTOR, from 64 to 16,384.
+    tables = set(EVENT_KINDS.values())
+    count = sum(profile.profile.row_count(table) for table in tables)
+    power = next(n for n in range(3, 8) if FACTOR**n >= count or n == 7)
+    return f"timeline_tiles:bins={FACTOR**power}:levels={power - 1}"
 
 
 def _slow_reports(

@@ -104,7 +104,9 @@ class _Data:
     def as_dict(self) -> dict[str, Any]:
         """Return all that the script needs."""
         levels, events, durations = self._levels(), self._events(), self._durations()
-        edges = [_edges(columns) for columns in (self._tiles, self._shown) if columns]
+        # Tiles end after their events: where all events are there, these say when the time ends.
+        drawn = (self._shown,) if self._has_all_events else (self._tiles, self._shown)
+        edges = [_edges(columns) for columns in drawn if columns]
         first, last = min(low for low, _ in edges), max(high for _, high in edges)
         paths = (ref.path for report in self._reports.values() for ref in report.profiles)
         return {
@@ -207,8 +209,14 @@ class _Data:
         asked = report.name.partition(":parts=")[2]
         if asked:
             return [tuple(map(int, part.split(":"))) for part in asked.split(",")]  # type: ignore[misc]
-        is_whole = report.row_count == len(self._shown["start_ns"])
-        return [(first, last if is_whole else self._shown["start_ns"][-1])]
+        return [(first, last if self._has_all_events else self._shown["start_ns"][-1])]
+
+    @property
+    def _has_all_events(self) -> bool:
+        report = self._reports.get("timeline_events")
+        if report is None or not self._shown or ":parts=" in report.name:
+            return False
+        return report.row_count == len(self._shown["start_ns"])
 
 
 _PLACE = ("pid", "device_id", "stream_id", "tid")
