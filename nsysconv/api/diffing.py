@@ -22,9 +22,8 @@ from nsysconv.api.diff_page import (
     says_nothing,
     step_key,
 )
-from nsysconv.api.open_profile import OpenProfile, shown_report
+from nsysconv.api.open_profile import OpenProfile, Side, open_side, shown_report
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.sides import Side, open_side
 from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
 from nsysconv.diff import account, change, comparability, gate, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports

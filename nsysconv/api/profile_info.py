@@ -14,7 +14,7 @@ from nsysconv import queries
 from nsysconv.api import open_profile
 from nsysconv.api.open_profile import OpenProfile, shown_report
 from nsysconv.api.shown_report import ShownReport, query_report
-from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.api.targets import Say, Target, Words, profile_path, several, silent
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
@@ -423,7 +423,7 @@ def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
     """
     where = parse_location(target)
     with ExitStack() as stack:
-        file = open_profile.profile_path(where)
+        file = profile_path(where)
         if file is not None:
             from nsysconv.api.profile_file import ProfileFile
 

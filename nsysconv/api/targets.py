@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nsysconv.errors import InputError, UsageError
 from nsysconv.store.address import Url
-from nsysconv.store.location import Location, split_target
+from nsysconv.store.location import Location, is_store, split_target
 
 StrPath = str | os.PathLike[str]
 Target = StrPath | Url
@@ -75,3 +75,15 @@ def files_of(target: Target) -> Iterator[tuple[Location, str | None]]:
         yield from ((Path(match), None) for match in matches if not Path(match).is_dir())
     else:
         yield split_target(target)
+
+
+def profile_path(place: Location) -> Path | None:
+    """Return a file that may be a profile, None for a store; raise for a folder or no file."""
+    if isinstance(place, Url) or is_store(place):
+        return None
+    if not place.exists():
+        raise InputError("no such file", where=str(place))
+    if place.is_dir():
+        hint = f"Import it first: nsysconv import {place} -o STORE.db"
+        raise UsageError("a folder", where=str(place), hint=hint)
+    return place
