@@ -80,3 +80,19 @@ def opened(browser: Browser, file: Path) -> Iterator[Opened]:
         context.close()
     assert set(asked) == files
     assert said == []
+
+
+def pinch(page: Page, x: float, y: float) -> None:
+    """Puts two fingers 60 pixels apart around a place and moves them to 160."""
+    touch = page.context.new_cdp_session(page)
+
+    def fingers(kind: str, apart: float) -> None:
+        points = (
+            [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}] if apart else []
+        )
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    fingers("touchStart", 30)
+    for apart in (40, 60, 80):
+        fingers("touchMove", apart)
+    fingers("touchEnd", 0)

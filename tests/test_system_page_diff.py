@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser_pages import Opened, browser, file, opened, pytestmark
+from browser_pages import Opened, browser, file, opened, pinch, pytestmark
 from pages import INJECTIONS, NODES, rendered, tree_report
 from small_store import Call, Kernel, Memcpy, Operator, Range, Row, write
 from test_diff_on_one_axis import BASE, OTHER
@@ -141,19 +141,7 @@ def test_it_is_zoomed_by_two_fingers(opened_text: OpenedText, tmp_path: Path) ->
     canvas.scroll_into_view_if_needed()
     whole, box = shown(page), canvas.bounding_box()
     assert box is not None
-    x, y = box["x"] + box["width"] / 2, box["y"] + 45
-    touch = page.context.new_cdp_session(page)
-
-    def fingers(kind: str, apart: float) -> None:
-        points = (
-            [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}] if apart else []
-        )
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-
-    fingers("touchStart", 30)
-    for apart in (40, 60, 80):
-        fingers("touchMove", apart)
-    fingers("touchEnd", 0)
+    pinch(page, box["x"] + box["width"] / 2, box["y"] + 45)
     assert shown(page) != whole
     assert float(shown(page).split()[0]) < 60
 

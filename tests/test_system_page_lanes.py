@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser_pages import Opened, browser, file, opened, pytestmark
+from browser_pages import Opened, browser, file, opened, pinch, pytestmark
 from pages import INJECTIONS, page_of
 from small_store import Call, Kernel, Memcpy, Operator, Range, Row
 
@@ -148,19 +148,7 @@ def test_by_touch(opened: Opened) -> None:
     canvas.scroll_into_view_if_needed()
     whole, box = span(page), canvas.bounding_box()
     assert box is not None
-    x, y = box["x"] + box["width"] / 2, box["y"] + 40
-    touch = page.context.new_cdp_session(page)
-
-    def fingers(kind: str, apart: float) -> None:
-        points = (
-            [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}] if apart else []
-        )
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-
-    fingers("touchStart", 30)
-    for apart in (40, 60, 80):
-        fingers("touchMove", apart)
-    fingers("touchEnd", 0)
+    pinch(page, box["x"] + box["width"] / 2, box["y"] + 40)
     assert span(page) != whole
     shown = float(span(page).split()[0])
     assert shown < 6  # of 9.9: the fingers are more than twice as far apart
@@ -397,11 +385,11 @@ def test_far_away_tiles_are_drawn_and_said(long: Page) -> None:
     box = long.locator("#lanes-canvas").bounding_box()
     assert box is not None
     long.mouse.move(box["x"] + 100, box["y"] + 48)
-    words = said(long)[0]
-    # Each pair of kernels is busy for 1498 of 2000 ns; most of it is the longer one's.
-    assert words.startswith("GPU 0, stream 7, 4.4")
-    assert "busy for 7" in words
-    assert "most time: kernel k1" in words
+    # Of this tile's 4404 ns, the kernels 389 to 392 are busy for 999 + 499 + 999 + 499.
+    assert said(long)[0] == (
+        "GPU 0, stream 7, 4.404 µs from 388,552 ns: busy for 68.0 %, 4 events began; "
+        "most time: kernel k1, 1.998 µs"
+    )
 
 
 def test_where_levels_end_it_says_how_to_get_more(long: Page) -> None:

@@ -1,4 +1,4 @@
-"""What the page of a comparison draws beside tables: two runs on one axis, and trees of both sides."""
+"""The pictures of a comparison's page: two runs on one axis, and trees of both sides."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def aligned_reports(
     other_runs: Sequence[Sequence[OpenProfile]],
     step_range: str,
 ) -> Mapping[str, Report]:
-    """Return STEP_PAIRS and STEP_TIMELINES of one profile of either side, whose runs are given.
+    """Return the reports `step_pairs` and `step_timelines`, of one profile of each side's runs.
 
     It is that of the first run, and of its ranks the first that is on both sides.
     """

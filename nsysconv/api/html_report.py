@@ -32,7 +32,7 @@ _BINS = 240
 _OVER_TIME = f"utilization_over_time:bins={_BINS}"
 
 TIME_LINE = ("timeline_tiles:bins=16384:levels=6", "timeline_events", "event_durations")
-"""What the time line of a page is drawn from: of a long recording only some parts have single events."""
+"""The reports that a page draws as its time line."""
 
 BESIDE = (
     *queries.ANSWER,

@@ -50,9 +50,9 @@ class _Crowd:
 
     def __init__(self, tiles: Report) -> None:
         """Take the rows of `timeline_tiles`."""
+        columns = dict(zip((c.name for c in tiles.columns), tiles.by_column(), strict=True))
         start, width, count = (
-            np.array([row[name] for row in _rows(tiles)], np.int64)
-            for name in ("start_ns", "dur_ns", "event_count")
+            np.array(columns[name], np.int64) for name in ("start_ns", "dur_ns", "event_count")
         )
         finest = np.flatnonzero(width == width.min(initial=_LAST))
         order = finest[np.argsort(start[finest], kind="stable")]

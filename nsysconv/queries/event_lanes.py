@@ -36,8 +36,10 @@ AT_ONCE = 1 << 17
 """About so many events of a lane are looked at together."""
 
 _CALL, _RANGE, _OPERATOR = range(len(OpKind), len(KINDS))
-_OP_NAMES = ("[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]")
-_NO_NAME = "[no name]"
+OP_NAMES = ("[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]")
+"""What operations are called that have no name of their own, by OpKind."""
+
+NO_NAME = "[no name]"
 
 FACTS = frozenset(
     {*(GPU_OP_FACTS - {Fact.DEVICES}), *CALL_FACTS, Fact.RANGES, Fact.OPERATORS, Fact.THREADS}
@@ -103,21 +105,19 @@ def labels(timeline: Timeline, request: Request) -> Labels:
     Kernels bear the id of their name, copies and migrations the code of their direction, calls the id of
     their name, ranges and operators its number; other events have one label.
     """
-    kernel_ids = distinct(_kernel_ids(timeline, request))
+    kernel_ids = distinct(kernel_ids_of(timeline, request))
     kernel_names = timeline.profile.names(kernel_ids[kernel_ids != MISSING])
     texts: list[Mapping[int, str]] = [
-        {i: kernel_names.get(i, _NO_NAME) for i in kernel_ids.tolist()}
+        {i: kernel_names.get(i, NO_NAME) for i in kernel_ids.tolist()}
     ]
     for kind in (OpKind.MEMCPY, OpKind.MEMSET, OpKind.MIGRATION, OpKind.GRAPH):
         if kind in (OpKind.MEMCPY, OpKind.MIGRATION):
-            codes = distinct(_directions(timeline, kind))
-            prefix = "memcpy " if kind is OpKind.MEMCPY else ""
-            names = [f"[{prefix}{name}]" for name in direction_names(codes)]
-            texts.append(dict(zip(codes.tolist(), names, strict=True)))
+            codes = distinct(directions_of(timeline, kind))
+            texts.append(dict(zip(codes.tolist(), copy_names(kind, codes), strict=True)))
         else:
-            texts.append({0: _OP_NAMES[kind]})
+            texts.append({0: OP_NAMES[kind]})
     call_ids = distinct(timeline.calls.name_id)
-    texts.append({i: timeline.call_names.get(i, _NO_NAME) for i in call_ids.tolist()})
+    texts.append({i: timeline.call_names.get(i, NO_NAME) for i in call_ids.tolist()})
     texts += [dict(enumerate(spans.names)) for spans in _spans_of(timeline, request).values()]
     kinds: list[int] = []
     all_texts: list[str] = []
@@ -174,8 +174,8 @@ def _streams(
     timeline: Timeline, request: Request, named: Labels
 ) -> Iterator[tuple[Lane, LaneEvents]]:
     ops = timeline.ops
-    kernel_ids = _kernel_ids(timeline, request)
-    directions = {kind: _directions(timeline, kind) for kind in (OpKind.MEMCPY, OpKind.MIGRATION)}
+    kernel_ids = kernel_ids_of(timeline, request)
+    directions = {kind: directions_of(timeline, kind) for kind in (OpKind.MEMCPY, OpKind.MIGRATION)}
     group, (device, pid, stream) = factorize(ops.device, ops.pid, ops.stream)
     for number, members in enumerate(by_group(group, len(device))):
         lane = Lane(int(pid[number]), int(device[number]), int(stream[number]), MISSING)
@@ -277,12 +277,20 @@ def _spans_of(timeline: Timeline, request: Request) -> dict[int, Spans]:
     }
 
 
-def _kernel_ids(timeline: Timeline, request: Request) -> Array:
+def copy_names(kind: OpKind, codes: Array) -> list[str]:
+    """Return what copies, or migrations, are called by the codes of their directions."""
+    prefix = "memcpy " if kind is OpKind.MEMCPY else ""
+    return [f"[{prefix}{name}]" for name in direction_names(codes)]
+
+
+def kernel_ids_of(timeline: Timeline, request: Request) -> Array:
+    """Return the id of each kernel's name in the spelling that was asked for, by its row."""
     wanted = dict.fromkeys(("name_id", KERNEL_NAME_COLUMNS[request.kernel_names]))
     return kernel_name_ids(timeline.profile.columns("kernel", tuple(wanted)), request.kernel_names)
 
 
-def _directions(timeline: Timeline, kind: OpKind) -> Array:
+def directions_of(timeline: Timeline, kind: OpKind) -> Array:
+    """Return the code of the direction of each copy, or migration, by its row."""
     table = "memcpy" if kind is OpKind.MEMCPY else "unified_memory_event"
     column = timeline.profile.columns(table, ("direction",))["direction"]
     return direction_codes(column, migration=kind is OpKind.MIGRATION)

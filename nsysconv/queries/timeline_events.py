@@ -10,15 +10,18 @@ import numpy as np
 from nsysconv.cache import cached_property
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    KERNEL_NAME_COLUMNS,
-    direction_codes,
-    direction_names,
-    duration_column,
-    kernel_name_ids,
-)
+from nsysconv.queries.columns import duration_column
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
-from nsysconv.queries.event_lanes import FACTS, KIND, LANE_COLUMNS
+from nsysconv.queries.event_lanes import (
+    FACTS,
+    KIND,
+    LANE_COLUMNS,
+    NO_NAME,
+    OP_NAMES,
+    copy_names,
+    directions_of,
+    kernel_ids_of,
+)
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import by_group, distinct, factorize, indices, take
@@ -46,8 +49,6 @@ COLUMNS = (
         brief=False,
     ),
 )
-
-_OP_NAMES = ("[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]")
 
 
 @dataclass(frozen=True)
@@ -248,15 +249,14 @@ def _operations(timeline: Timeline, shown: _Shown, request: Request) -> _Events:
 
     def names(events: Array) -> list[str]:
         kinds, rows = ops.kind[events], ops.row[events]
-        result = np.array(_OP_NAMES, object)[kinds]
+        result = np.array(OP_NAMES, object)[kinds]
         kernels = np.flatnonzero(kinds == OpKind.KERNEL)
-        result[kernels] = _kernel_names(timeline, rows[kernels], request)
-        for kind, table in ((OpKind.MEMCPY, "memcpy"), (OpKind.MIGRATION, "unified_memory_event")):
+        ids = kernel_ids_of(timeline, request)[rows[kernels]]
+        texts = timeline.profile.names(np.unique(ids[ids != MISSING]))
+        result[kernels] = [texts.get(i, NO_NAME) for i in ids.tolist()]
+        for kind in (OpKind.MEMCPY, OpKind.MIGRATION):
             copies = np.flatnonzero(kinds == kind)
-            column = timeline.profile.columns(table, ("direction",))["direction"]
-            directions = direction_codes(column[rows[copies]], migration=kind == OpKind.MIGRATION)
-            prefix = "" if kind == OpKind.MIGRATION else "memcpy "
-            result[copies] = [f"[{prefix}{name}]" for name in direction_names(directions)]
+            result[copies] = copy_names(kind, directions_of(timeline, kind)[rows[copies]])
         return list(result)
 
     return _Events(
@@ -275,18 +275,6 @@ def _operations(timeline: Timeline, shown: _Shown, request: Request) -> _Events:
     )
 
 
-def _kernel_names(timeline: Timeline, rows: Array, request: Request) -> list[str]:
-    profile = timeline.profile
-    wanted = dict.fromkeys(("name_id", KERNEL_NAME_COLUMNS[request.kernel_names]))
-    columns = profile.columns("kernel", tuple(wanted))
-    ids = kernel_name_ids(
-        {name: column[rows].astype(np.int64) for name, column in columns.items()},
-        request.kernel_names,
-    )
-    texts = profile.names(np.unique(ids[ids != MISSING]))
-    return [texts.get(i, "[no name]") for i in ids.tolist()]
-
-
 def _calls(timeline: Timeline, shown: _Shown, limit: int) -> _Events:
     calls = timeline.calls
     mask = shown.calls
@@ -299,7 +287,7 @@ def _calls(timeline: Timeline, shown: _Shown, limit: int) -> _Events:
         (calls.start[which], calls.end[which]),
         (calls.pid[which], tids[calls.thread[which]] if len(which) else np.empty(0, np.int64)),
         calls.row[which],
-        lambda events: [timeline.call_names.get(i, "[no name]") for i in ids[events].tolist()],
+        lambda events: [timeline.call_names.get(i, NO_NAME) for i in ids[events].tolist()],
     )
 
 

@@ -23,7 +23,7 @@ from nsysconv.queries.contract import Request
 from nsysconv.queries.findings.host import SYNCHRONOUS_COPIES, WAITS
 from nsysconv.queries.idle_gaps import longest_activity
 from nsysconv.queries.why.columns import COLUMNS, PARTS
-from nsysconv.queries.why.words import say
+from nsysconv.queries.why.sentences import say
 from nsysconv.report import MISSING, Report, report_table
 from nsysconv.timeline import idle
 from nsysconv.timeline.annotations import (

@@ -235,44 +235,16 @@
     return [found, row];
   }
 
-  const fingers = new Map();
-  const place = (event) => {
-    const { left, top } = canvas.getBoundingClientRect();
-    return [event.clientX - left, event.clientY - top];
-  };
-  canvas.addEventListener("pointerdown", (event) => {
-    canvas.setPointerCapture(event.pointerId);
-    fingers.set(event.pointerId, place(event));
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const now = place(event), before = fingers.get(event.pointerId);
-    if (!before) {
-      choose(...box_at(...now));
-      return;
-    }
-    const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, xy]) => xy);
-    if (other) {
-      const was = Math.abs(before[0] - other[0]), is = Math.abs(now[0] - other[0]);
-      if (was > 4 && is > 4) zoom(was / is, (now[0] + other[0]) / 2);
-    } else {
-      const time = time_at(before[0]) - time_at(now[0]);
+  drawing.gestures(canvas, {
+    zoom,
+    move: (pixels) => move(pixels / width),
+    point: (at) => choose(...box_at(...at)),
+    click: (at) => choose(...box_at(...at)),
+    drag([from], [to]) {
+      const time = time_at(from) - time_at(to);
       show(low + time, high + time);
-    }
-    fingers.set(event.pointerId, now);
+    },
   });
-  for (const end of ["pointerup", "pointercancel"]) {
-    canvas.addEventListener(end, (event) => {
-      fingers.delete(event.pointerId);
-      if (end === "pointerup") choose(...box_at(...place(event)));
-    });
-  }
-  canvas.addEventListener("dblclick", (event) => zoom(0.25, place(event)[0]));
-  canvas.addEventListener("wheel", (event) => {
-    if (event.ctrlKey) zoom(event.deltaY > 0 ? 1.25 : 0.8, place(event)[0]);
-    else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) move(event.deltaX / width);
-    else return; // the page scrolls
-    event.preventDefault();
-  }, { passive: false });
 
   box.hidden = false;
   show_pair(0);

@@ -37,9 +37,12 @@ const drawing = (() => {
   function clear(canvas, height, paint) {
     const ratio = window.devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
     if (!width) return 0;
-    canvas.width = width * ratio;
-    canvas.height = height * ratio;
-    canvas.style.height = `${height}px`;
+    // To set its size makes a new canvas, which takes as long as to draw on it.
+    const size = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (canvas.width !== size[0] || canvas.height !== size[1]) {
+      [canvas.width, canvas.height] = size;
+      canvas.style.height = `${height}px`;
+    }
     const pen = canvas.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = paint.bg;
@@ -71,5 +74,50 @@ const drawing = (() => {
     }
   }
 
-  return { duration, moment, colours, mix, clear, write, keep_drawn };
+  // What mouse and fingers do on a canvas. Places are [x, y] on it. `point`: the pointer is there and nothing
+  // is pressed; `click`: pressed and let go without a move; `drag`: moved from one place to the next, with
+  // where and how it began; `zoom`: by a factor about an x; `move`: sideways by so many pixels.
+  function gestures(canvas, { point, click, drag, zoom, move }) {
+    const fingers = new Map();
+    let began = null, moved = false;
+    const place = (event) => {
+      const { left, top } = canvas.getBoundingClientRect();
+      return [event.clientX - left, event.clientY - top];
+    };
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      fingers.set(event.pointerId, place(event));
+      began = { x: place(event)[0], shift: event.shiftKey };
+      moved = false;
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const now = place(event), before = fingers.get(event.pointerId);
+      if (!before) {
+        point(now, event.pointerType === "mouse");
+        return;
+      }
+      const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, xy]) => xy);
+      moved ||= other !== undefined || Math.abs(now[0] - before[0]) > 1;
+      if (other) {
+        const was = Math.abs(before[0] - other[0]), is = Math.abs(now[0] - other[0]);
+        if (was > 4 && is > 4) zoom(was / is, (now[0] + other[0]) / 2);
+      } else drag(before, now, began);
+      fingers.set(event.pointerId, now);
+    });
+    for (const end of ["pointerup", "pointercancel"]) {
+      canvas.addEventListener(end, (event) => {
+        fingers.delete(event.pointerId);
+        if (end === "pointerup" && !moved) click(place(event));
+      });
+    }
+    canvas.addEventListener("dblclick", (event) => zoom(0.25, place(event)[0]));
+    canvas.addEventListener("wheel", (event) => {
+      if (event.ctrlKey) zoom(event.deltaY > 0 ? 1.25 : 0.8, place(event)[0]);
+      else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) move(event.deltaX);
+      else return; // the page scrolls
+      event.preventDefault();
+    }, { passive: false });
+  }
+
+  return { gestures, duration, moment, colours, mix, clear, write, keep_drawn };
 })();

@@ -201,13 +201,23 @@
 
   // -- search
 
-  const input = part("search"), found = part("found");
+  const MOST_FOUND = 12, input = part("search"), found = part("found");
+  const more = (all, what) => all.length > MOST_FOUND
+    ? [element("li", { textContent: `and ${(all.length - MOST_FOUND).toLocaleString("en")} more ${what}` })] : [];
   input.addEventListener("input", () => {
     const words = input.value.trim().toLowerCase();
     view.marked = null;
     const matching = words ? data.labels.filter((label) => label.text.toLowerCase().includes(words)) : [];
     matching.sort((a, b) => (b.sum || 0) - (a.sum || 0));
-    found.replaceChildren(...matching.slice(0, 12).map((label) => {
+    // Names with what distinguishes events of a group, such as arguments.
+    const single = !words || matching.length ? [] : [...data.by_id.values()]
+      .filter((event) => event.text.toLowerCase().includes(words));
+    found.replaceChildren(...single.slice(0, MOST_FOUND).map((event) => {
+      const button = element("button", { type: "button", title: event.text, textContent:
+        `${event.id} ${event.text.slice(0, 60)}, ${duration(event.end - event.start)}` });
+      button.addEventListener("click", () => go(event));
+      return element("li", {}, button);
+    }), ...matching.slice(0, MOST_FOUND).map((label) => {
       const known = label.count ? `, ${label.count.toLocaleString("en")} in ${duration(label.sum)}` : "";
       const button = element("button", { type: "button", title: label.text,
         textContent: `${kind_of(label)} ${label.text.slice(0, 60)}${known}` });
@@ -216,8 +226,7 @@
         if (label.longest) go(label.longest); else redraw();
       });
       return element("li", {}, button);
-    }), ...matching.length > 12 ? [element("li", { textContent: `and ${matching.length - 12} more names` })] : [],
-      ...words && !matching.length ? [element("li", { textContent: "no name holds that" })] : []);
+    }), ...more(matching, "names"), ...more(single, "events"), ...words && !matching.length && !single.length ? [element("li", { textContent: "no name holds that" })] : []);
     redraw();
   });
 
@@ -250,9 +259,13 @@
       status.replaceChildren(element("p", { textContent: `${lane.name}: ${words}` }));
       return;
     }
+    const before = is_here ? chosen.start : low, [from, to] = [Math.min(before, event.start), Math.max(before, event.start)];
     if (event.end < low || event.start > high) show(event.start - (high - low) / 2, event.start + (high - low) / 2);
     pin(event);
     reveal(event);
+    if (!data.parts.some((part) => lanes_data.holds(part, Math.max(from, data.first), to))) {
+      status.append(element("p", { className: "quiet", textContent: "Events on the way there are not in this page." }));
+    }
   }
   function lane(direction) {
     lane_number = Math.min(Math.max(lane_number + direction, 0), data.lanes.length - 1);
@@ -291,53 +304,21 @@
 
   // -- mouse and touch
 
-  const fingers = new Map();
-  let measuring = null, moved = false;
-  const place = (event) => {
-    const { left, top } = canvas.getBoundingClientRect();
-    return [event.clientX - left, event.clientY - top];
-  };
-  canvas.addEventListener("pointerdown", (event) => {
-    canvas.setPointerCapture(event.pointerId);
-    fingers.set(event.pointerId, place(event));
-    measuring = event.shiftKey ? time_at(place(event)[0]) : null;
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const now = place(event), before = fingers.get(event.pointerId);
-    pointer = event.pointerType === "mouse" ? now[0] : null;
-    if (!before) {
-      if (!view.pinned) choose(lanes_view.at(data, view, ...now) || view.chosen);
-      return;
-    }
-    const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, xy]) => xy);
-    if (measuring !== null) measure(measuring, time_at(now[0]));
-    else if (other) {
-      const was = Math.abs(before[0] - other[0]), is = Math.abs(now[0] - other[0]);
-      if (was > 4 && is > 4) zoom(was / is, (now[0] + other[0]) / 2);
-    } else {
-      const time = time_at(before[0]) - time_at(now[0]);
-      moved ||= Math.abs(now[0] - before[0]) > 1;
-      show(view.low + time, view.high + time);
-    }
-    fingers.set(event.pointerId, now);
+  drawing.gestures(canvas, {
+    zoom,
+    move: (pixels) => move(pixels / view.width),
+    point([x, y], is_mouse) {
+      pointer = is_mouse ? x : null;
+      if (!view.pinned) choose(lanes_view.at(data, view, x, y) || view.chosen);
+    },
+    click: ([x, y]) => pin(lanes_view.at(data, view, x, y)),
+    drag([from], [to], began) {
+      const time = time_at(from) - time_at(to);
+      if (began.shift) measure(time_at(began.x), time_at(to));
+      else show(view.low + time, view.high + time);
+    },
   });
   canvas.addEventListener("pointerleave", () => { pointer = null; });
-  for (const end of ["pointerup", "pointercancel"]) {
-    canvas.addEventListener(end, (event) => {
-      fingers.delete(event.pointerId);
-      const is_click = end === "pointerup" && measuring === null && !moved;
-      if (is_click) pin(lanes_view.at(data, view, ...place(event)));
-      moved = false;
-      measuring = null;
-    });
-  }
-  canvas.addEventListener("dblclick", (event) => zoom(0.25, place(event)[0]));
-  canvas.addEventListener("wheel", (event) => {
-    if (event.ctrlKey) zoom(event.deltaY > 0 ? 1.25 : 0.8, place(event)[0]);
-    else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) move(event.deltaX / view.width);
-    else return; // the page scrolls
-    event.preventDefault();
-  }, { passive: false });
   scroller.addEventListener("scroll", redraw);
 
   box.hidden = false;

@@ -22,13 +22,12 @@ const lanes_data = (() => {
       while (lane.rows.length <= number) lane.rows.push({ lane, levels: [], events: [], starts: [], ends: [] });
       return lane.rows[number];
     };
-    const levels = data.levels.map(({ begin, width, tracks }, number) => {
+    data.levels.forEach(({ begin, width, tracks }, number) => {
       for (const track of tracks) {
         let at = 0;
         const start = Float64Array.from(track.tile, (step) => begin + (at += step) * width);
         row_of(lanes[track.lane], track.row).levels[number] = { ...track, start, width };
       }
-      return width;
     });
 
     // Events that overlap are in rows: each in the first that has room.
@@ -69,7 +68,7 @@ const lanes_data = (() => {
       Object.assign(label, { class: lengths.class[i], count: lengths.count[i], sum: lengths.sum[i], longest,
         lengths: lengths.lengths[i] });
     });
-    return { ...data, labels, lanes, levels, by_id, launched, left_out };
+    return { ...data, labels, lanes, by_id, launched, left_out };
   }
 
   const holds = (part, low, high) => part[0] <= low && high <= part[1];

@@ -101,9 +101,10 @@ const lanes_view = (() => {
     const x_of = (time) => (time - low) / (high - low) * width;
     // To whole pixels, or there would be seams between tiles.
     const ratio = canvas.width / width, even = (x) => Math.round(Math.min(Math.max(x, -2), width + 2) * ratio) / ratio;
+    // Boxes by colour: left, top, width, height, and the next.
     const boxes = new Map(), names = [];
     let drawn = 0, is_coarse = false;
-    const put = (label, left, y, right, tall) => {
+    const boxes_of = (label) => {
       if (label.painted !== paint.bg) {
         label.painted = paint.bg;
         label.colour = colour_of(label, data, paint);
@@ -111,7 +112,13 @@ const lanes_view = (() => {
       }
       const colour = marked && marked !== label ? label.faint : label.colour;
       if (!boxes.has(colour)) boxes.set(colour, []);
-      const all = boxes.get(colour), top = y + ROW - 2 - tall, n = all.length;
+      return boxes.get(colour);
+    };
+    const of_label = new Map();
+    const put = (label, left, y, right, tall) => {
+      let all = of_label.get(label);
+      if (!all) of_label.set(label, all = boxes_of(label));
+      const top = y + ROW - 2 - tall, n = all.length;
       // What looks like a part of the box before it is drawn as one.
       if (n && all[n - 4] + all[n - 2] === left && all[n - 3] === top && all[n - 1] === tall && right - left < 3) {
         all[n - 2] = right - all[n - 4];
@@ -124,8 +131,12 @@ const lanes_view = (() => {
     pen.fillStyle = paint.quiet;
     pen.font = "600 11px system-ui, sans-serif";
     for (const lane of data.lanes) pen.fillText(lane.name, 4, lane.top - view.scroll + 11);
+    const name = (text, label, left, y, right) => {
+      if (right - left - 2 > LEGIBLE) names.push({ text, label, left, y, room: right - left - 2 });
+    };
     for (const [, y, { tiles, shown, events, known }] of in_sight(data, view)) {
-      let name = null;
+      // Tiles of one name that lie side by side have one name: from where on, and where the last ends.
+      let same = null, from = 0, reach = 0, until = 0;
       if (tiles) is_coarse ||= known !== undefined && !known.some((part) => holds(part, low, high));
       for (let i = tiles ? shown[0] : 0; tiles && i < shown[1]; i++) {
         const start = tiles.start[i], end = start + tiles.width;
@@ -133,16 +144,19 @@ const lanes_view = (() => {
         const left = even(x_of(start)), right = even(x_of(end)), label = data.labels[tiles.label[i]];
         const tall = Math.max(Math.round((ROW - 2) * Math.min(tiles.busy[i] / tiles.width, 1)), 2);
         put(label, left, y, right, tall);
-        // One name for tiles of one name that lie side by side.
-        if (name && name.label === label && name.end === start && tall > ROW - 6) {
-          name[3] = right - name[1] - 2;
-          name.end = end;
-        } else if (tall > ROW - 6) names.push(name = Object.assign([label.text, left, y, right - left - 2], { label, end }));
+        const is_named = tall > ROW - 6;
+        if (same && (!is_named || same !== label || until !== start)) {
+          name(same.text, same, from, y, reach);
+          same = null;
+        }
+        if (is_named && !same) [same, from] = [label, left];
+        [reach, until] = [right, end];
       }
+      if (same) name(same.text, same, from, y, reach);
       for (const event of events) {
         const left = even(x_of(event.start)), right = even(x_of(event.end));
         put(event.label, left, y, right - (right - left > 3 ? 0.5 : 0), ROW - 2);
-        names.push(Object.assign([event.text, left, y, right - left - 2], { label: event.label }));
+        name(event.text, event.label, left, y, right);
       }
     }
     for (const [colour, all] of boxes) {
@@ -150,9 +164,8 @@ const lanes_view = (() => {
       for (let i = 0; i < all.length; i += 4) pen.fillRect(all[i], all[i + 1], all[i + 2], all[i + 3]);
     }
     pen.font = "11px system-ui, sans-serif";
-    for (const each of names) {
-      const [text, left, y, room] = each, is_quiet = each.label.kind >= data.gpu || (marked && marked !== each.label);
-      if (room <= LEGIBLE) continue;
+    for (const { text, label, left, y, room } of names) {
+      const is_quiet = label.kind >= data.gpu || (marked && marked !== label);
       pen.fillStyle = is_quiet ? paint.fg : paint.bg;
       drawing.write(pen, text, left, y, room, ROW);
     }
