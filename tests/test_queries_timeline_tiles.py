@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_equal
 from small_store import TID, Call, Kernel, Memcpy, Operator, Range, Row, answers, opened
 
 from nsysconv.errors import UsageError
 from nsysconv.queries import event_lanes
 from nsysconv.queries.timeline_tiles import FACTOR, MOST_ROWS
-from nsysconv.timeline.tiles import Rows
+from nsysconv.timeline.tiles import Rows, cut_into_tiles, joined
 
 LANE = ("device_id", "stream_id", "tid", "row")
 
@@ -202,6 +204,26 @@ def test_each_event_is_in_the_first_row_with_room(
         *rows.fit(start[given_first:], end[given_first:]),
     ]
     assert found == slow_rows(ordered)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 2)), max_size=12),
+    st.integers(1, 30),
+    st.sets(st.integers(0, 12)),
+)
+def test_parts_of_a_lane_are_joined(
+    events: list[tuple[int, int, int]], width: int, cuts: set[int]
+) -> None:
+    """Each event is so long after the one before it, and so long."""
+    gap, dur, label = (np.array([event[i] for event in events], np.int64) for i in range(3))
+    start = np.cumsum(gap + np.append(0, dur)[:-1])
+    whole = cut_into_tiles(start, start + dur, label, 0, width)
+    edges = sorted({0, *cuts, 12})
+    parts = [
+        cut_into_tiles(start[low:high], (start + dur)[low:high], label[low:high], 0, width)
+        for low, high in pairwise(edges)
+    ]
+    assert_equal(vars(joined(parts)), vars(whole))
 
 
 def test_a_lane_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

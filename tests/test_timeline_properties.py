@@ -56,7 +56,7 @@ from nsysconv.timeline.arrays import (
 )
 from nsysconv.timeline.events import EVENT_KINDS
 from nsysconv.timeline.idle import IDLE_KINDS
-from nsysconv.timeline.intervals import Union, measure, union, union_with
+from nsysconv.timeline.intervals import Union, longest, measure, measures, union, union_with
 from nsysconv.timeline.utilization import resident_blocks, sms
 
 STEP_CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu",
@@ -130,6 +130,24 @@ def test_measure_inside_a_span(
     assert measure(starts, ends, *span, which) == len(kept & inside)
 
 
+@given(st.lists(st.tuples(interval, st.booleans()), max_size=12), some_intervals)
+def test_measures_inside_several_spans(
+    drawn: list[tuple[tuple[int, int], bool]], asked: list[tuple[int, int]]
+) -> None:
+    pairs, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
+    kept = instants([pair for pair, shown in drawn if shown])
+    found = measures(*columns_of(pairs), *columns_of(asked), which).tolist()
+    assert found == [len(kept & instants([span])) for span in asked]
+
+
+@given(st.lists(st.tuples(interval, st.booleans()), max_size=12))
+def test_the_first_of_the_longest_intervals(drawn: list[tuple[tuple[int, int], bool]]) -> None:
+    lengths = [end - start if kept else -1 for (start, end), kept in drawn]
+    expected = lengths.index(max(lengths)) if max(lengths, default=-1) >= 0 else None
+    which = np.array([kept for _, kept in drawn], bool)
+    assert longest(*columns_of([pair for pair, _ in drawn]), which) == expected
+
+
 def test_measure_leaves_out_what_has_no_time() -> None:
     starts, ends = columns_of([(MISSING, MISSING), (3, 5), (4, 9)])
     assert measure(starts, ends, 4, 8) == 4
@@ -139,6 +157,16 @@ def test_measure_leaves_out_what_has_no_time() -> None:
 def test_covered(pairs: list[tuple[int, int]], asked: list[tuple[int, int]]) -> None:
     found = union(*columns_of(pairs)).covered(*columns_of(asked)).tolist()
     assert found == [len(instants(pairs) & instants([one])) for one in asked]
+
+
+@given(some_intervals, some_intervals)
+def test_which_intervals_meet_a_union(
+    pairs: list[tuple[int, int]], asked: list[tuple[int, int]]
+) -> None:
+    found = union(*columns_of(pairs)).meets(*columns_of(asked)).tolist()
+    # One without length has the ns that it is in.
+    own = [instants([(start, max(end, start + 1))]) for start, end in asked]
+    assert found == [bool(instants(pairs) & each) for each in own]
 
 
 @given(some_intervals, interval)

@@ -150,7 +150,8 @@ def _compute(timeline: Timeline, job: _Job) -> Result | NotRecorded:
             compute = job.query.compute
             result = compute(timeline, job.request) if compute else _aggregate_alone(timeline, job)
     except NotRecorded as error:
-        return error
+        # With its traceback, a kept error would keep all that was computed for the report.
+        return error.with_traceback(None)
     return result if isinstance(result, Result) else Result(result)
 
 

@@ -182,7 +182,7 @@ class _Shown:
         shown: Array = in_slice & self._runs(calls.start, calls.end)
         for thread, launching in enumerate(self._by_thread):
             mine = indices(calls.thread == thread) if len(launching) else launching
-            shown[mine] |= _runs(self._times(launching), calls.start[mine], calls.end[mine])
+            shown[mine] |= self._times(launching).meets(calls.start[mine], calls.end[mine])
         return shown
 
     def spans(self, spans: Spans) -> Array:
@@ -198,14 +198,14 @@ class _Shown:
             launching = self._by_thread[numbers[key]] if key in numbers else None
             if launching is not None and len(launching):
                 times = self._times(launching)
-                shown[mine] |= _runs(times, spans.start[mine], spans.end[mine])
+                shown[mine] |= times.meets(spans.start[mine], spans.end[mine])
         return shown
 
     def _runs(self, start: Array, end: Array) -> Array:
         return (
             np.broadcast_to(np.True_, len(start))
             if self._parts is None
-            else _runs(self._parts, start, end)
+            else self._parts.meets(start, end)
         )
 
     @cached_property
@@ -216,12 +216,6 @@ class _Shown:
     def _times(self, which: Array) -> Union:
         calls = self._timeline.calls
         return union(calls.start[which], np.maximum(calls.end[which], calls.start[which] + 1))
-
-
-def _runs(parts: Union, start: Array, end: Array) -> Array:
-    # Which intervals share time with a union; what takes no time, with the ns in which it is.
-    result: Array = parts.covered(start, np.maximum(end, start + 1)) > 0
-    return result
 
 
 def _first(mask: Array, start: Array, limit: int) -> Array:

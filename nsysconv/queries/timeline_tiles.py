@@ -34,7 +34,7 @@ from nsysconv.timeline.tiles import (
     coarser,
     cut_into_tiles,
     dominating,
-    together,
+    joined,
 )
 from nsysconv.timeline.timeline import Timeline
 
@@ -150,7 +150,7 @@ class _Cut:
 
     def _close(self) -> None:
         for row, parts in sorted(self._parts.items()):
-            tiles = together(parts)
+            tiles = joined(parts)
             for number, (width, level) in enumerate(zip(self._widths, self._levels, strict=True)):
                 if number:
                     tiles = coarser(tiles, FACTOR)

@@ -27,7 +27,7 @@ from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
-from nsysconv.timeline.intervals import equal_parts, union
+from nsysconv.timeline.intervals import equal_parts, measures
 from nsysconv.timeline.timeline import Timeline
 
 _MAX_BINS = 100_000
@@ -140,11 +140,12 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
         before = busy
         if (classes == place).any():
             which = ops.timed & (classes <= place)
-            busy = union(ops.start, ops.end, which).covered(low, high)
+            busy = measures(ops.start, ops.end, low, high, which)
         exposed.append(busy - before)
         if name == COMMUNICATION:
             kernels = busy
-    copies = union(ops.start, ops.end, ops.timed & (ops.kind == OpKind.MEMCPY)).covered(low, high)
+    is_copy = ops.timed & (ops.kind == OpKind.MEMCPY)
+    copies = measures(ops.start, ops.end, low, high, is_copy)
     values = {
         "bin": np.arange(count),
         "start_ns": low,
@@ -234,7 +235,8 @@ def _partial(timeline: Timeline, request: Request) -> list[Strip]:
         first = start >> shift
         edges = _edges(start, end, shift, _count(start, end, shift)) - shift_to_utc
         kernels = np.isin(ops.kind, (OpKind.KERNEL, OpKind.GRAPH))
-        unions = (union(ops.start[which], ops.end[which]) for which in (ops.timed, kernels))
+        low, high = edges[:-1], edges[1:]
+        measured = [measures(ops.start, ops.end, low, high, which) for which in (None, kernels)]
         strips.append(
             Strip(
                 timeline.rank_of(timeline.pids_on(device)),
@@ -244,7 +246,7 @@ def _partial(timeline: Timeline, request: Request) -> list[Strip]:
                 end,
                 shift,
                 first,
-                np.stack([each.covered(edges[:-1], edges[1:]) for each in unions]),
+                np.stack(measured),
             )
         )
     return strips

@@ -10,6 +10,8 @@ import numpy as np
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, Columns, blocks, indices, sums, take
 
+_NEVER = np.iinfo(np.int64).max
+
 
 @dataclass(frozen=True)
 class Union:
@@ -33,6 +35,22 @@ class Union:
         for block in blocks(len(low)):
             near = self._near(int(low[block].min()), int(high[block].max()))
             result[block] = near._covered(low[block], high[block])
+        return result
+
+    def meets(self, start: Array, end: Array) -> Array:
+        """Return which intervals share time with the union, as a mask.
+
+        One without length has the ns that it is in.
+        """
+        result = np.zeros(len(start), bool)
+        if not len(self.starts):
+            return result
+        for block in blocks(len(start)):
+            low, high = start[block], np.maximum(end[block], start[block] + 1)
+            near = self._near(int(low.min()), int(high.max()))
+            # Of what ends after the interval begins, the first.
+            following = np.searchsorted(near.ends, low, side="right")
+            result[block] = np.append(near.starts, _NEVER)[following] < high
         return result
 
     def _near(self, low: int, high: int) -> Union:
@@ -67,13 +85,35 @@ def union(starts: Array, ends: Array, which: Array | None = None) -> Union:
 
 def measure(starts: Array, ends: Array, low: int, high: int, which: Array | None = None) -> int:
     """Return how much of [low, high) the union of intervals covers, which are given as for `union`."""
-    result, latest = 0, low
+    return int(measures(starts, ends, np.array([low]), np.array([high]), which)[0])
+
+
+def measures(
+    starts: Array, ends: Array, low: Array, high: Array, which: Array | None = None
+) -> Array:
+    """Return per interval [low, high) how much the union of intervals covers, given as for `union`.
+
+    The union is never there as a whole.
+    """
+    result, latest = np.zeros(len(low), np.int64), MISSING
     for s, e in _by_start(starts, ends, which):
-        e = np.clip(e, low, high)
         reach = np.maximum.accumulate(np.append(latest, e))
-        result += int(np.maximum(e - np.maximum(s, reach[:-1]), 0).sum())
+        s = np.maximum(s, reach[:-1])
+        adds = e > s
+        result += Union(s[adds], e[adds]).covered(low, high)
         latest = reach[-1]
     return result
+
+
+def longest(starts: Array, ends: Array, which: Array) -> int | None:
+    """Return the index of the longest of the intervals of a mask, the first of several; None: of none."""
+    best, length = None, -1
+    for block in blocks(len(starts)):
+        lengths = np.where(which[block], ends[block] - starts[block], -1)
+        place = int(np.argmax(lengths))
+        if lengths[place] > length:
+            best, length = block.start + place, int(lengths[place])
+    return best
 
 
 def grouped_measure(start: Array, end: Array, group: Array, count: int) -> Array:

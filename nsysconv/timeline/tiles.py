@@ -74,23 +74,42 @@ class Tiles(Columns):
     count: Array
 
 
+_NO_TILES = Tiles(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.int64, np.int32)))
+
+
 def cut_into_tiles(start: Array, end: Array, label: Array, first: int, width: int) -> Tiles:
     """Return events that do not overlap as tiles of `width` ns, the first of which begins at `first`.
 
     The events are in the order of their starts, and none begins before the first tile.
     """
-    return together(
+    return joined(
         [_cut(start[block], end[block], label[block], first, width) for block in blocks(len(start))]
     )
 
 
-def together(parts: Sequence[Tiles]) -> Tiles:
-    """Return tiles of several parts of the events, each summed over all of them."""
-    if len(parts) == 1:
-        return parts[0]
-    names = ("tile", "label", "time", "count")
-    nothing = np.empty(0, np.int64)
-    return _summed(*(np.concatenate([nothing, *(getattr(p, n) for p in parts)]) for n in names))
+def joined(parts: Sequence[Tiles]) -> Tiles:
+    """Return tiles of several parts of a lane's events, which follow each other in time, as one.
+
+    In the tile where a part ends, the next may begin.
+    """
+    whole: list[Tiles] = []
+    for part in parts:
+        if not len(part):
+            continue
+        if whole and whole[-1].tile[-1] == part.tile[0]:
+            last = whole.pop()
+            cut = int(np.searchsorted(last.tile, part.tile[0]))
+            end = int(np.searchsorted(part.tile, part.tile[0], side="right"))
+            both = _concatenated([last.take(slice(cut, None)), part.take(slice(end))])
+            whole += [last.take(slice(cut)), _summed(both.tile, both.label, both.time, both.count)]
+            part = part.take(slice(end, None))
+        whole += [part] if len(part) else []
+    return _concatenated(whole)
+
+
+def _concatenated(parts: Sequence[Tiles]) -> Tiles:
+    columns = zip(*(vars(part).values() for part in (*parts, _NO_TILES)), strict=True)
+    return Tiles(*map(np.concatenate, columns))
 
 
 def _cut(start: Array, end: Array, label: Array, first: int, width: int) -> Tiles:

@@ -21,7 +21,7 @@ from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import blocks, distinct, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, event_id
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
-from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.intervals import Union, longest, union
 from nsysconv.timeline.kernel_categories import kernel_name_ids
 from nsysconv.timeline.timeline import Timeline
 
@@ -185,9 +185,8 @@ class Scene:
 
     def longest_op(self, which: Array) -> str | None:
         """Return the id of the longest of these operations of `ops`, a mask; None where there is none."""
-        if not which.any():
-            return None
-        return self.ops.event_id(int(np.argmax(np.where(which, self.ops.dur, -1))))
+        best = longest(self.ops.start, self.ops.end, which)
+        return None if best is None else self.ops.event_id(best)
 
     def longest_call(self, which: Array) -> str | None:
         """Return the id of the longest of these calls; None where there is none."""

@@ -179,26 +179,11 @@ def partial(timeline: Timeline, request: Request) -> Partial:
                 blind.setdefault(name, _IDLE_RULES_NEED_ONE_CLOCK)
     if Fact.KERNELS not in facts:
         return _of_totals(timeline, wanted, blind)
-    devices = []
-    for device in timeline.devices:
-        if account_span(timeline, device) is None or not _has_window(timeline, device):
-            continue
-        scene = Scene(timeline, device, request)
-        rank = timeline.rank_of(timeline.pids_on(device))
-        found = {}
-        if not timeline.holds_all_ops_on(device):
-            # Beside what is left out, the device was not idle.
-            for name in wanted:
-                if words()[name].kind == SAVING or name == "gpu_bound":
-                    blind.setdefault(name, LEFT_OUT)
-        for name, measured in _measured(scene, [n for n in wanted if n not in blind]):
-            if isinstance(measured, NotRecorded):
-                blind[name] = ", ".join(measured.words)
-            elif measured is not None:
-                found[name] = replace(measured, device=device, rank=rank)
-        devices.append(
-            _Device(found, scene.times["computation"], scene.span.length, scene.window.length)
-        )
+    devices = [
+        _on_device(timeline, device, request, wanted, blind)
+        for device in timeline.devices
+        if account_span(timeline, device) is not None and _has_window(timeline, device)
+    ]
     arrivals = None
     if any(name in wanted and name not in blind for name in (STRAGGLERS, COLLECTIVE_WAIT)):
         own = replace(request, options={"rules": None})
@@ -213,15 +198,34 @@ def partial(timeline: Timeline, request: Request) -> Partial:
     )
 
 
-def _measured(
-    scene: Scene, names: Sequence[str]
-) -> Iterator[tuple[str, Found | NotRecorded | None]]:
-    # Two rules at a time; first those that take longest, or do not wait for the account.
-    def measure(name: str) -> Found | NotRecorded | None:
+def _on_device(
+    timeline: Timeline, device: int, request: Request, wanted: list[str], blind: dict[str, str]
+) -> _Device:
+    # Adds to `blind` why rules cannot look. The scene, with all that it keeps, is gone in the end.
+    scene = Scene(timeline, device, request)
+    rank = timeline.rank_of(timeline.pids_on(device))
+    if not timeline.holds_all_ops_on(device):
+        # Beside what is left out, the device was not idle.
+        for name in wanted:
+            if words()[name].kind == SAVING or name == "gpu_bound":
+                blind.setdefault(name, LEFT_OUT)
+    found = {}
+    for name, measured in _measured(scene, [n for n in wanted if n not in blind]):
+        if isinstance(measured, str):
+            blind[name] = measured
+        elif measured is not None:
+            found[name] = replace(measured, device=device, rank=rank)
+    return _Device(found, scene.times["computation"], scene.span.length, scene.window.length)
+
+
+def _measured(scene: Scene, names: Sequence[str]) -> Iterator[tuple[str, Found | str | None]]:
+    # What each rule measured, or in words what it lacks. Two rules at a time; first those that take
+    # longest, or do not wait for the account.
+    def measure(name: str) -> Found | str | None:
         try:
             return RULES[name](scene)
         except NotRecorded as error:
-            return error
+            return ", ".join(error.words)
 
     def order(name: str) -> int:
         return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
