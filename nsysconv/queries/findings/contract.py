@@ -243,12 +243,6 @@ def uncovered(one: Union, other: Union, low: int, high: int) -> int:
     return int((ends - starts).sum() - other.covered(starts, ends).sum())
 
 
-def both(one: Union, other: Union, low: int, high: int) -> int:
-    """Return how much of [low, high) both unions cover."""
-    starts, ends = np.clip(one.starts, low, high), np.clip(one.ends, low, high)
-    return int(other.covered(starts, ends).sum())
-
-
 def counted(count: int, one: str, several: str) -> str:
     """Return a number of things in words: `1 copy`, `12 copies`."""
     return f"{count:,} {one if count == 1 else several}"

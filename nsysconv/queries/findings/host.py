@@ -10,7 +10,7 @@ import numpy as np
 
 from nsysconv.cache import cached_in
 from nsysconv.names import shorten
-from nsysconv.queries.findings.contract import Found, Measure, Scene, both, counted
+from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.account import op_name
 from nsysconv.timeline.annotations import operators, ranges, which_named
@@ -24,7 +24,7 @@ from nsysconv.timeline.idle import (
     host_activity,
     parts,
 )
-from nsysconv.timeline.intervals import Union, union, union_with
+from nsysconv.timeline.intervals import Union, measure, union, union_with
 from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import DATA_LOADER
 
@@ -241,7 +241,7 @@ def data_loader(scene: Scene) -> Found | None:
     """Measure the idle time in the window while the program waited for its data loader."""
     loading = _loader(scene)
     low, high = scene.window.start, scene.window.end
-    time = both(loading, union(*scene.busy.gaps(low, high)), low, high)
+    time = uncovered(loading, scene.busy, low, high)
     inside = int(np.count_nonzero((loading.starts < high) & (loading.ends > low)))
     count = counted(inside, "time", "times")
     return Found(scene.of_window(time), time, {"count": count}, event=_longest_load(scene))
@@ -282,7 +282,7 @@ def profiler_overhead(scene: Scene) -> Found | None:
         if pid in scene.timeline.overhead:
             own = scene.timeline.overhead[pid]
             at_work = union_with(at_work, own.starts, own.ends)
-    time = both(at_work, union(*scene.busy.gaps(low, high)), low, high)
+    time = uncovered(at_work, scene.busy, low, high)
     return Found(scene.of_window(time), time, {})
 
 
@@ -298,8 +298,7 @@ def shared_gpu(scene: Scene) -> Found | None:
         times.append(union(take(scene.ops.start, mine), take(scene.ops.end, mine)).measure)
     largest = pids[int(np.argmax(times))]
     others = scene.ops.pid != largest
-    theirs = union(take(scene.ops.start, others), take(scene.ops.end, others))
-    time = both(theirs, scene.busy, low, high)
+    time = measure(scene.ops.start, scene.ops.end, low, high, others)
     event = scene.longest_op(others)
     return Found(scene.of_window(time), time, {"process_count": len(pids)}, event=event)
 

@@ -14,7 +14,7 @@ from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, u
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.arrays import blocks
 from nsysconv.timeline.events import ApiCalls, OpKind
-from nsysconv.timeline.intervals import union
+from nsysconv.timeline.intervals import measure
 from nsysconv.timeline.memory import Pool, parts
 from nsysconv.timeline.steps import steps
 
@@ -74,9 +74,9 @@ def page_migration(scene: Scene) -> Found | None:
     Pages travel before and after the window, too.
     """
     ops, pages = scene.ops, scene.ops.kind == OpKind.MIGRATION
-    others = union(ops.start, ops.end, ~pages)
-    migrated = union(ops.start, ops.end, pages)
-    time = uncovered(migrated, others, scene.span.start, scene.span.end)
+    low, high = scene.span.start, scene.span.end
+    time = measure(ops.start, ops.end, low, high)
+    time -= measure(ops.start, ops.end, low, high, ~pages)
     moved = scene.timeline.profile.columns("unified_memory_event", ("bytes",))["bytes"]
     details = {
         "bytes": human(int(np.maximum(moved[scene.ops.row[pages]], 0).sum()), Unit.BYTES),

@@ -176,7 +176,7 @@ def _all_gaps(uses: Sequence[_DeviceUse]) -> Iterator[Union]:
 
 def _neighbours(ops: GpuOps, low: Array, high: Array) -> dict[str, Array]:
     """Return the places of the operations before and after each gap [low, high); -1: there is none."""
-    if not len(ops):
+    if not len(ops) or not len(low):
         return {side: np.full(len(low), -1) for side in ("before", "after")}
     by_end = np.argsort(ops.end, kind="stable")
     ended = np.searchsorted(ops.end, low, side="right", sorter=by_end) - 1
