@@ -11,7 +11,7 @@ import pytest
 from pages import ROWS, page_of
 from small_store import Call, Graph, Kernel, Memcpy, Range, Row
 
-from nsysconv.api import html_report
+from nsysconv.api import Slice, html_report
 from nsysconv.api.time_line_parts import time_line_parts
 from nsysconv.report import Column, Report, Unit, build_table
 
@@ -63,6 +63,13 @@ def test_an_event_of_a_group_has_its_own_name_too(tmp_path: Path) -> None:
                                                strict=True) if count == 2
     ]  # fmt: skip
     assert data["texts"][data["labels"]["text"][label]] == "aten::add"
+
+
+def test_of_a_slice_its_own_time_is_drawn_not_that_of_what_it_cuts(tmp_path: Path) -> None:
+    rows = (Kernel(400, 500), Kernel(700, 800), Range(0, 9000, "all of it"))
+    data = data_of(tmp_path, *rows, slice=Slice((450, 750)))
+    assert (data["first"], data["last"]) == (450, 750)
+    assert len(events_of(data)) == 3
 
 
 def test_tiles_are_columns_by_lane_row_and_width(tmp_path: Path) -> None:

@@ -109,6 +109,14 @@ def test_it_is_zoomed_and_moved_by_keys(aligned: Page) -> None:
     assert shown(aligned) == "100 ns from 0 ns"
 
 
+def test_it_has_the_keys_of_the_time_line(aligned: Page) -> None:
+    seen = []
+    for key in "wdas":
+        aligned.keyboard.press(key)
+        seen.append(shown(aligned))
+    assert seen == ["50 ns from 25 ns", "50 ns from 35 ns", "50 ns from 25 ns", "100 ns from 0 ns"]
+
+
 def test_it_is_zoomed_and_moved_by_mouse(aligned: Page) -> None:
     canvas = aligned.locator(".aligned canvas")
     canvas.scroll_into_view_if_needed()

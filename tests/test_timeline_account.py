@@ -248,6 +248,16 @@ def test_works_are_by_class_and_name_and_cut() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("part", "count"), [(None, 2), (Slice((0, 100)), 1)])
+def test_the_last_operation_counts_though_it_has_no_length(part: Slice | None, count: int) -> None:
+    """A slice ends before the moment at which it ends."""
+    with opened(Kernel(10, 100, name="a"), Kernel(100, 100, name="a")) as profile:
+        if part is not None:
+            profile.narrow(part)
+        (found,) = accounts(profile.timeline).of_window
+    assert [entry.count for entry in found.entries] == [count]
+
+
 def test_the_time_of_a_class_is_its_durations_less_their_overlap() -> None:
     with opened(*EXAMPLE) as profile:
         (found,) = accounts(profile.timeline).of_window

@@ -208,6 +208,7 @@
   const keys = {
     "+": () => zoom(0.5, middle()), "=": () => zoom(0.5, middle()), "-": () => zoom(2, middle()),
     "\u2212": () => zoom(2, middle()), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2),
+    w: () => zoom(0.5, middle()), s: () => zoom(2, middle()), a: () => move(-0.2), d: () => move(0.2),
     "0": () => show(0, pair.length), Home: () => show(0, pair.length), n: () => next(1), p: () => next(-1),
     ArrowDown: () => lane(1), ArrowUp: () => lane(-1),
   };

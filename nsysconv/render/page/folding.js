@@ -1,7 +1,7 @@
 // Sections below the first screen are folded: links into them open them, and a button and printing all.
 (() => {
   "use strict";
-  const folds = [...document.querySelectorAll("details.fold")];
+  const folds = [...document.querySelectorAll("details")];
 
   function open_around(hash) {
     const target = hash && document.getElementById(hash.slice(1));

@@ -104,10 +104,7 @@ class _Data:
     def as_dict(self) -> dict[str, Any]:
         """Return all that the script needs."""
         levels, events, durations = self._levels(), self._events(), self._durations()
-        # Tiles end after their events: where all events are there, these say when the time ends.
-        drawn = (self._shown,) if self._has_all_events else (self._tiles, self._shown)
-        edges = [_edges(columns) for columns in drawn if columns]
-        first, last = min(low for low, _ in edges), max(high for _, high in edges)
+        first, last = self._time()
         paths = (ref.path for report in self._reports.values() for ref in report.profiles)
         return {
             "first": first,
@@ -127,6 +124,16 @@ class _Data:
             "events": events,
             "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
         }
+
+    def _time(self) -> tuple[int, int]:
+        # What is drawn: a slice's own time, for events that it cuts may be far longer; else all.
+        for report in self._reports.values():
+            if report.slice is not None and "start_ns" in report.slice:
+                return report.slice["start_ns"], report.slice["end_ns"]
+        # Tiles end after their events: where all events are there, these say when the time ends.
+        drawn = (self._shown,) if self._has_all_events else (self._tiles, self._shown)
+        edges = [_edges(columns) for columns in drawn if columns]
+        return min(low for low, _ in edges), max(high for _, high in edges)
 
     def _levels(self) -> list[dict[str, Any]]:
         # Tiles are numbered from where the first of the widest begins.
