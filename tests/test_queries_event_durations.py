@@ -61,6 +61,15 @@ def test_ranges_and_operators_are_of_their_group() -> None:
     ]
 
 
+def test_a_kernel_communicates_however_its_name_is_spelled() -> None:
+    whole = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    rows = (Kernel(1, 9, name=whole, short="AllReduce"), Kernel(10, 12, name="gemm", short="nccl"))
+    with opened(*rows) as profile:
+        for spelling in ("demangled", "short"):
+            found = profile.report("event_durations", names=spelling).rows()
+            assert [row["time_class"] for row in found] == ["communication", "computation"]
+
+
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**5), st.sampled_from("ab"),
                           st.integers(1, 3)), min_size=1, max_size=30))  # fmt: skip
 def test_buckets_equal_a_count_of_the_events(events: list[tuple[int, int, str, int]]) -> None:

@@ -122,6 +122,18 @@ def test_a_slice_takes_what_it_touches() -> None:
     ]
 
 
+def test_what_takes_the_same_time_is_listed_from_the_outside() -> None:
+    rows = (Call(5, 9), Operator(5, 9, "op"), Range(5, 9, "r"), Kernel(20, 30))
+    assert [kind for kind, *_ in events(*rows)][:3] == ["range", "operator", "api_call"]
+
+
+def test_ranges_and_operators_have_a_sort() -> None:
+    rows = (Kernel(0, 1), Range(5, 9, "r"), Range(6, 7, "s", kind="start_end"),
+            Operator(7, 9, "f", kind="python_function"))  # fmt: skip
+    found = answers("timeline_events", *rows)
+    assert [row["sort"] for row in found] == [None, "push_pop", "start_end", "python_function"]
+
+
 def test_names_of_kernels_are_spelled_as_asked(tmp_path: Path) -> None:
     write(
         tmp_path / "s.db",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_equal
 from small_store import TID, Call, Kernel, Memcpy, Operator, Range, Row, answers, opened
 
+from nsysconv.api import Slice
 from nsysconv.errors import UsageError
 from nsysconv.queries import event_lanes
 from nsysconv.queries.timeline_tiles import FACTOR, MOST_ROWS
@@ -82,6 +83,25 @@ def test_a_slice_is_what_is_cut() -> None:
     ]
 
 
+def test_what_begins_as_the_time_ends_is_in_the_last_tile() -> None:
+    found = tiles(Kernel(1, 5), Kernel(41, 41, name="last"))
+    assert [(row["start_ns"], row["event_count"]) for row in found] == [(1, 1), (31, 1)]
+
+
+def test_calls_that_a_slice_has_for_their_kernels_are_not_in_its_tiles() -> None:
+    rows = (Call(1, 5, 1), Kernel(50, 60, 1), Range(1, 9, "step"), Kernel(70, 80))
+    found = tiles(*rows, bins=2, part=Slice(range="step", projected=True))
+    assert [(row["kind"], row["start_ns"], row["event_count"]) for row in found] == [
+        ("kernel", 50, 1),
+        ("kernel", 55, 0),
+    ]
+
+
+def test_a_stream_and_a_thread_that_are_not_recorded_are_two_lanes() -> None:
+    found = tiles(Kernel(1, 9, device=None, stream=None), Call(1, 9, tid=None), bins=1)
+    assert [(row["kind"], row["row"]) for row in found] == [("kernel", 0), ("api_call", 0)]
+
+
 @pytest.mark.parametrize(("limit", "shown"), [(0, 21), (21, 21), (20, 5), (5, 5), (4, 1)])
 def test_a_limit_leaves_the_widest_tiles(limit: int, shown: int) -> None:
     rows = [Kernel(i, i + 1) for i in range(16)]
@@ -142,11 +162,13 @@ def slowly(events: list[dict[str, Any]], bins: int) -> dict[tuple[Any, ...], tup
     first = min(event["start_ns"] for event in events)
     last = max(event["start_ns"] + event["dur_ns"] for event in events)
     width = max(-(-(last - first) // bins), 1)
+    latest = first + (max(last - first, 1) - 1) // width * width
     busy: dict[tuple[Any, ...], int] = defaultdict(int)
     count: dict[tuple[Any, ...], int] = defaultdict(int)
     for event in events:
         lane = tuple(event[name] for name in ("device_id", "stream_id", "tid"))
-        count[*lane, first + (event["start_ns"] - first) // width * width] += 1
+        begun = first + (event["start_ns"] - first) // width * width
+        count[*lane, min(begun, latest)] += 1  # what begins as the time ends is in the last one
         for moment in range(event["start_ns"], event["start_ns"] + event["dur_ns"]):
             busy[*lane, first + (moment - first) // width * width] += 1
     return {key: (busy[key], count[key]) for key in {*busy, *count}}
@@ -217,10 +239,11 @@ def test_parts_of_a_lane_are_joined(
     """Each event is so long after the one before it, and so long."""
     gap, dur, label = (np.array([event[i] for event in events], np.int64) for i in range(3))
     start = np.cumsum(gap + np.append(0, dur)[:-1])
-    whole = cut_into_tiles(start, start + dur, label, 0, width)
+    extent = 0, max(int((start + dur).max(initial=0)), 1)
+    whole = cut_into_tiles(start, start + dur, label, extent, width)
     edges = sorted({0, *cuts, 12})
     parts = [
-        cut_into_tiles(start[low:high], (start + dur)[low:high], label[low:high], 0, width)
+        cut_into_tiles(start[low:high], (start + dur)[low:high], label[low:high], extent, width)
         for low, high in pairwise(edges)
     ]
     assert_equal(vars(joined(parts)), vars(whole))

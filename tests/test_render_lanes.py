@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pages import ROWS, page_of
-from small_store import Call, Graph, Kernel, Memcpy, Range, Row
+from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Row
 
 from nsysconv.api import Slice, html_report
 from nsysconv.api.time_line_parts import time_line_parts
@@ -148,9 +148,47 @@ def crowd(*counts: int) -> Report:
                   dur_ns=[100] * len(counts), event_count=list(counts))  # fmt: skip
 
 
+def test_of_parts_that_have_too_many_events_some_time_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(html_report._MOST_ROWS, "timeline_events", 20)
+    rows = [Kernel(10 * i, 10 * i + 9, name="k") for i in range(50)]
+    data = data_of(tmp_path, *rows)
+    assert data["events"]["id"] == list(range(1, 21))
+    assert data["parts"] == [[0, 190]]  # until the last of them begins
+    monkeypatch.setattr(html_report, "time_line_parts", lambda *_: [(50, 160), (180, 260), (400, 450)])
+    data = data_of(tmp_path, *rows)
+    assert data["events"]["id"] == [*range(6, 17), *range(19, 27), 41]
+    assert data["parts"] == [[50, 160], [180, 260]]
+
+
+@pytest.mark.parametrize(("start", "is_one"), [(30, True), (61 * 10**9, False)])
+def test_clocks_that_disagree_are_said(tmp_path: Path, start: int, is_one: bool) -> None:
+    data = data_of(tmp_path, Call(10, 20, 1), Kernel(start, start + 10, 1))
+    assert data["on_one_clock"] is is_one
+
+
+def test_events_have_the_sort_of_what_lies_in_nothing(tmp_path: Path) -> None:
+    rows = (Kernel(0, 1), Range(5, 9, "r"), Range(6, 7, "s", kind="start_end"),
+            Operator(7, 9, "f", kind="python_function"))  # fmt: skip
+    data = data_of(tmp_path, *rows)
+    assert data["events"]["sort"] == [-1, -1, 0, 1]
+    assert data["sorts"] == ["start/end range", "Python function"]
+
+
 def test_all_of_few_events() -> None:
     assert time_line_parts({"timeline_tiles": crowd(10, 10)}, [], 20) is None
     assert time_line_parts({"timeline_tiles": crowd(10, 11)}, [], 20) == []
+
+
+def test_tiles_of_several_lanes_with_time_between_them_are_added_up() -> None:
+    tiles = report("timeline_tiles", start_ns=[0, 900, 0, 900], dur_ns=[100] * 4,
+                   event_count=[10, 30, 10, 0])  # fmt: skip
+    assert time_line_parts({"timeline_tiles": tiles}, [], 50) is None
+    gaps = report("idle_gaps", start_ns=[100], dur_ns=[800])
+    # 25 may be shown: 20 before the gap, none in it, and five of the 30 of 100 ns after it.
+    found = time_line_parts({"timeline_tiles": tiles, "idle_gaps": gaps}, [], 49)
+    assert found == [(-100, 915)]
 
 
 def test_the_longest_gaps_with_what_is_around_them() -> None:

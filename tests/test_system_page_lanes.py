@@ -176,6 +176,36 @@ def test_a_call_says_what_it_launched(lines: Page) -> None:
     )
 
 
+def test_times_of_clocks_that_disagree_are_not_compared(opened: Opened, tmp_path: Path) -> None:
+    minute = 60 * 10**9
+    path = tmp_path / "apart.html"
+    rows = (Call(10, 20, 1, name="cudaLaunchKernel"), Kernel(minute, minute + 10, 1, name="gemm"))
+    path.write_text(page_of(tmp_path, *rows), encoding="utf-8")
+    page = opened(path, fragment="#event=kernel:1")
+    assert said(page)[1] == "launched by cudaLaunchKernel on thread 11."
+    go(page, "event=api_call:1")
+    assert said(page)[1] == "launched gemm."
+
+
+def test_what_an_event_lies_in_is_of_its_sort_and_in_any_row(opened: Opened, tmp_path: Path) -> None:
+    # The operator is in the row of the first range, which is over: above the second one, which holds it.
+    rows = (
+        Range(100, 200, "first"), Range(150, 9000, "second"), Range(300, 8000, "area", kind="start_end"),
+        Operator(250, 4000, "aten::mm"), Operator(400, 5000, "train.py(7): step", kind="python_function"),
+        Call(600, 700, 1, name="cudaLaunchKernel"), Kernel(1000, 2000, 1, name="gemm"),
+    )  # fmt: skip
+    path = tmp_path / "nested.html"
+    path.write_text(page_of(tmp_path, *rows), encoding="utf-8")
+    page = opened(path, fragment="#event=kernel:1")
+    assert said(page)[1].endswith("; in the operator aten::mm; in the range second.")
+    go(page, "event=operator:1")
+    assert said(page)[1] == "in the range second."
+    go(page, "event=operator:2")
+    assert said(page)[0].startswith("Python function on thread 11: train.py(7): step, ")
+    go(page, "event=range:3")
+    assert said(page)[0].startswith("start/end range on thread 11: area, ")
+
+
 def test_an_event_without_a_call_says_no_more_than_is_recorded(lines: Page) -> None:
     go(lines, "event=kernel:3")
     assert [line.partition(" ")[0] for line in said(lines)] == ["kernel", "2", "nsysconv"]
@@ -442,3 +472,35 @@ def test_n_and_p_walk_through_a_lane_in_the_order_of_time(lines: Page) -> None:
         lines.keyboard.press("p")
         back.append(said(lines)[0].partition(": ")[2].partition(",")[0])
     assert back == ["aten::add", "cudaLaunchKernel", "aten::mm", "step"]
+    lines.keyboard.press("p")
+    assert said(lines) == ["thread 11: this is the first event that is known"]
+
+
+def test_the_pointer_is_in_an_event_before_it_is_near_another(opened: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "close.html"
+    rows = (Kernel(0, 500_000, name="left"), Kernel(500_000, 1_000_000, name="right"))
+    path.write_text(page_of(tmp_path, *rows), encoding="utf-8")
+    page = opened(path)
+    box = page.locator("#lanes-canvas").bounding_box()
+    assert box is not None
+    middle, y = box["x"] + box["width"] / 2, box["y"] + 48
+    for x, name in ((middle - 1, "left"), (middle + 1, "right")):
+        page.mouse.move(x, y)
+        assert name in said(page)[0]
+
+
+@pytest.mark.parametrize(("parts", "words"), [
+    ([(0, 2000)], "launched 2 operations of those in this page, first k0"),
+    (None, "launched 3 operations, first k0"),
+])  # fmt: skip
+def test_of_what_a_call_launched_some_may_not_be_in_the_page(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    parts: list[tuple[int, int]] | None, words: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(html_report, "time_line_parts", lambda *_: parts)
+    starts = enumerate((300, 500, 50_000))
+    kernels = [Kernel(start, start + 100, 1, name=f"k{i}") for i, start in starts]
+    path = tmp_path / "some.html"
+    path.write_text(page_of(tmp_path, Call(100, 200, 1), *kernels), encoding="utf-8")
+    page = opened(path, fragment="#event=api_call:1")
+    assert said(page)[1].startswith(words)

@@ -87,6 +87,24 @@ def test_what_is_no_comparison_filters_nothing_and_says_so(kernels: Page) -> Non
     assert len(shown_rows(kernels, "t-kernels")) == COUNT
 
 
+@pytest.mark.parametrize("words", [">", "-", "ms", ".", "> ms", "1 2"])
+def test_what_is_half_typed_filters_nothing_yet(kernels: Page, words: str) -> None:
+    tool(kernels, "Filter").click()
+    field = kernels.get_by_label("Filter kernel time", exact=True)
+    field.fill(words)
+    assert field.get_attribute("aria-invalid") == "true"
+    assert len(shown_rows(kernels, "t-kernels")) == COUNT
+
+
+def test_a_number_in_another_unit_is_the_number_that_it_looks_like(kernels: Page) -> None:
+    # The product of the doubles 1.000001 and 1e6 is a little less than 1000001.
+    tool(kernels, "Filter").click()
+    field = kernels.get_by_label("Filter kernel time", exact=True)
+    for number, words in enumerate(("= 1.000001 ms", "= 2.000002 ms")):
+        field.fill(words)
+        assert shown_rows(kernels, "t-kernels") == names(number)
+
+
 def test_few_texts_are_a_menu(kernels: Page) -> None:
     tool(kernels, "Filter").click()
     menu = kernels.get_by_label("Filter name", exact=True)

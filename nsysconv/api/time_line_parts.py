@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.report import Report
+from nsysconv.timeline.arrays import sums
 
 Part = tuple[int, int]
 """From and to, in ns."""
@@ -46,7 +47,7 @@ def time_line_parts(
 
 
 class _Crowd:
-    """How many events begin when, by the narrowest tiles: as if evenly spread in each."""
+    """How many events begin when, by the narrowest tiles of all lanes: in each evenly spread."""
 
     def __init__(self, tiles: Report) -> None:
         """Take the rows of `timeline_tiles`."""
@@ -54,11 +55,13 @@ class _Crowd:
         start, width, count = (
             np.array(columns[name], np.int64) for name in ("start_ns", "dur_ns", "event_count")
         )
-        finest = np.flatnonzero(width == width.min(initial=_LAST))
-        order = finest[np.argsort(start[finest], kind="stable")]
-        self._edges = np.concatenate((start[order], start[order[-1:]] + width[order[-1:]]))
-        self._before = np.concatenate(([0], np.cumsum(count[order])))
-        self.total = int(self._before[-1])
+        finest = width == width.min(initial=_LAST)
+        begin, which = np.unique(start[finest], return_inverse=True)
+        until = np.cumsum(sums(which, count[finest], len(begin)))
+        # Each has two edges, for between two of them there may be time in which nothing begins.
+        self._edges = np.stack((begin, begin + width.min(initial=_LAST)), axis=1).ravel()
+        self._before = np.stack((np.append(0, until[:-1]), until), axis=1).ravel()
+        self.total = int(until[-1])
 
     def count(self, part: Part) -> float:
         """Return how many events of a part there may be."""

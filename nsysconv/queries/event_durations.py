@@ -22,16 +22,18 @@ from nsysconv.queries.event_lanes import (
     FACTS,
     KIND,
     KINDS,
+    Labels,
     Lane,
     LaneEvents,
     event_ids,
+    kernel_ids_of,
     labels,
     lanes,
 )
 from nsysconv.report import Column, Unit
-from nsysconv.timeline.arrays import counts, factorize, sums
+from nsysconv.timeline.arrays import counts, distinct, factorize, sums
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.kernel_categories import rules
+from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline
 
 COLUMNS = (
@@ -89,11 +91,12 @@ def compute(timeline: Timeline, request: Request) -> Result:
     shown = [
         (label, power, buckets[label, power]) for label, power in order[: request.limit or None]
     ]
+    talking = _communicating(timeline, request, named)
     lanes_of = [bucket.lane for *_, bucket in shown]
     values: dict[str, Any] = {
         "kind": [KINDS[kinds[label]] for label, *_ in shown],
         "name": [named.texts[label] for label, *_ in shown],
-        "time_class": [_time_class(kinds[label], named.texts[label]) for label, *_ in shown],
+        "time_class": [_time_class(kinds[label], label in talking) for label, *_ in shown],
         "bucket_min_ns": [1 << (power - 1) if power else 0 for _, power, _ in shown],
         "event_count": [bucket.count for *_, bucket in shown],
         "event_sum_ns": [bucket.time for *_, bucket in shown],
@@ -121,10 +124,18 @@ EVENT_DURATIONS = Query(
 )
 
 
-def _time_class(kind: int, name: str) -> str | None:
+def _communicating(timeline: Timeline, request: Request, named: Labels) -> set[int]:
+    # The labels of kernels that communicate: by their whole names, as the account has it, however they
+    # are shown.
+    rows = timeline.ops.row[communicates(timeline)]
+    ids = distinct(kernel_ids_of(timeline, request)[rows])
+    return set(named.of(OpKind.KERNEL, ids).tolist())
+
+
+def _time_class(kind: int, is_communicating: bool) -> str | None:
     if kind >= len(OpKind):
         return None
-    if kind == OpKind.KERNEL and rules(None).until(COMMUNICATION).category(name) == COMMUNICATION:
+    if is_communicating:
         return COMMUNICATION
     return "computation" if kind in (OpKind.KERNEL, OpKind.GRAPH) else KINDS[kind]
 

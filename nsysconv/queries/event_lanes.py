@@ -65,6 +65,7 @@ KIND = key_column(
 class Lane:
     """A stream of a device, or a thread; MISSING for what it has not."""
 
+    on_gpu: bool
     pid: int
     device: int
     stream: int
@@ -178,7 +179,7 @@ def _streams(
     directions = {kind: directions_of(timeline, kind) for kind in (OpKind.MEMCPY, OpKind.MIGRATION)}
     group, (device, pid, stream) = factorize(ops.device, ops.pid, ops.stream)
     for number, members in enumerate(by_group(group, len(device))):
-        lane = Lane(int(pid[number]), int(device[number]), int(stream[number]), MISSING)
+        lane = Lane(True, int(pid[number]), int(device[number]), int(stream[number]), MISSING)
         timed = members[_place_of(MISSING + 1, ops.start, members) :]
         for (which,) in _in_parts([(ops.start, timed)]):
             here = ops.take(which)
@@ -217,7 +218,7 @@ def _threads(
                 for kind, which in zip(mine, parts, strict=True)
             ]
             merged = (np.concatenate(column) for column in zip(*columns, strict=True))
-            yield Lane(pid, MISSING, MISSING, tid), _ordered(*merged)
+            yield Lane(False, pid, MISSING, MISSING, tid), _ordered(*merged)
 
 
 def _columns(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nsysconv.cache import cached_property
+from nsysconv.codes import OPERATOR_KINDS, RANGE_KINDS
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import duration_column
@@ -43,6 +44,13 @@ COLUMNS = (
         brief=False,
     ),
     Column(
+        "sort",
+        Unit.TEXT,
+        f"Of a range {RANGE_KINDS[0]} or {RANGE_KINDS[1]}; of an operator "
+        f"{', '.join(OPERATOR_KINDS[:-1])} or {OPERATOR_KINDS[-1]}; null: of other kinds.",
+        brief=False,
+    ),
+    Column(
         "call_id",
         Unit.ID,
         "The id of the API call that launched it; null: of no operation, or not recorded.",
@@ -56,8 +64,8 @@ class _Events:
     """The events of one kind that are shown, by their starts, of `count` in all.
 
     `device` and `stream` are MISSING for what is on no GPU, `tid` for what is on one, `call_id` for what
-    no call launched. `names` and, where they differ, `groups` return the names of the events at these
-    indices: only those that are shown are looked up.
+    no call launched. `names`, where they differ `groups`, and where there are any `sorts` return
+    these of the events at some indices: only those that are shown are looked up.
     """
 
     count: int
@@ -73,6 +81,7 @@ class _Events:
     kind: Array
     names: Callable[[Array], Sequence[str]]
     groups: Callable[[Array], Sequence[str]] | None = None
+    sorts: Callable[[Array], Sequence[str]] | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -89,15 +98,15 @@ def compute(timeline: Timeline, request: Request) -> Result:
     shown = _Shown(timeline, _parts(request))
     parts = [
         _operations(timeline, shown, request),
-        _calls(timeline, shown, request.limit),
         _spans(timeline, shown, "range", request),
         _spans(timeline, shown, "operator", request),
+        _calls(timeline, shown, request.limit),
     ]
     names = ("start", "end", "device", "stream", *_COPIED)
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     starts, ends = columns["start"], columns["end"]
     order = np.lexsort((-ends, starts))[: request.limit or None]
-    kinds, texts, groups = np.empty((3, len(order)), object)
+    kinds, texts, groups, sorts = np.empty((4, len(order)), object)
     first = 0
     for part in parts:
         rows = np.flatnonzero((order >= first) & (order < first + len(part)))
@@ -105,6 +114,8 @@ def compute(timeline: Timeline, request: Request) -> Result:
         kinds[rows] = np.array(part.kinds, object)[part.kind[events]]
         texts[rows] = np.array(part.names(events), object)
         groups[rows] = np.array(part.groups(events), object) if part.groups else texts[rows]
+        if part.sorts:
+            sorts[rows] = np.array(part.sorts(events), object)
         first += len(part)
     copied = {name: columns[name][order] for name in _COPIED}
     pid, tid = copied["pid"], copied["tid"]
@@ -120,6 +131,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         "dur_ns": (ends - starts)[order],
         "name": texts.tolist(),
         "group": groups.tolist(),
+        "sort": sorts.tolist(),
     }
     return Result(values, sum(part.count for part in parts))
 
@@ -132,8 +144,8 @@ TIMELINE_EVENTS = Query(
         Option(
             "parts",
             None,
-            "Only what runs in one of these times, START:END in ns with commas between them, and the "
-            "calls that launched it with what they lie in.",
+            "Only what of the slice runs in one of these times, START:END in ns with commas between "
+            "them, and the calls that launched it with what they lie in.",
         ),
     ),
     columns=COLUMNS,
@@ -179,10 +191,11 @@ class _Shown:
         calls, in_slice = self._timeline.calls, self._timeline.calls_in_slice
         if self._parts is None:
             return in_slice
-        shown: Array = in_slice & self._runs(calls.start, calls.end)
+        shown: Array = self._runs(calls.start, calls.end)
         for thread, launching in enumerate(self._by_thread):
             mine = indices(calls.thread == thread) if len(launching) else launching
             shown[mine] |= self._times(launching).meets(calls.start[mine], calls.end[mine])
+        shown &= in_slice
         return shown
 
     def spans(self, spans: Spans) -> Array:
@@ -190,7 +203,7 @@ class _Shown:
         in_slice = self._timeline.holds(spans)
         if self._parts is None:
             return in_slice
-        shown: Array = in_slice & self._runs(spans.start, spans.end)
+        shown: Array = self._runs(spans.start, spans.end)
         numbers = {key: number for number, key in enumerate(self._timeline.calls.threads)}
         group, (pids, tids) = factorize(spans.pid, spans.tid)
         keys = zip(pids.tolist(), tids.tolist(), strict=True)
@@ -199,6 +212,7 @@ class _Shown:
             if launching is not None and len(launching):
                 times = self._times(launching)
                 shown[mine] |= times.meets(spans.start[mine], spans.end[mine])
+        shown &= in_slice
         return shown
 
     def _runs(self, start: Array, end: Array) -> Array:
@@ -301,9 +315,13 @@ def _spans(timeline: Timeline, shown: _Shown, kind: str, request: Request) -> _E
     def groups(events: Array) -> list[str]:
         return [grouped.names[i] for i in group[events].tolist()]
 
+    def sorts(events: Array) -> list[str]:
+        words = RANGE_KINDS if kind == "range" else OPERATOR_KINDS
+        return [words[i] for i in which.kind[events].tolist()]
+
     times, threads = (which.start, which.end), (which.pid, which.tid)
     found = _on_host(kind, int(np.count_nonzero(mask)), times, threads, which.row, names)
-    return replace(found, groups=groups)
+    return replace(found, groups=groups, sorts=sorts)
 
 
 def _on_host(

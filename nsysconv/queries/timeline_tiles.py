@@ -74,7 +74,8 @@ def compute(timeline: Timeline, request: Request) -> Result:
         raise UsageError(f"levels={level_count}: there is at least 1 level")
     named = labels(timeline, request)
     first, last = extent(timeline, request) or (0, 1)
-    width = max(-(-(last - first) // bins), 1)
+    last = max(last, first + 1)
+    width = -(-(last - first) // bins)
     cut = _Cut(first, last, width, level_count)
     for lane, events in lanes(timeline, request, named):
         cut.add(lane, events)
@@ -134,13 +135,17 @@ class _Cut:
         if lane != self._lane:
             self._close()
             self._lane, self._rows = lane, Rows(MOST_ROWS)
+        # Calls of a slice may be outside it: what they launched is in it.
+        first, last = self._ends
+        events = events.take((events.end >= first) & (events.start <= last))
+        if not len(events):
+            return
         in_row = self._rows.fit(events.start, events.end)
         self.left_out += int(np.count_nonzero(in_row == NO_ROW))
-        first, last = self._ends
         for row in range(int(in_row.max()) + 1):
             mine = events.take(in_row == row)
-            start, end = np.maximum(mine.start, first), np.minimum(mine.end, last)
-            tiles = cut_into_tiles(start, end, mine.label, first, self._widths[0])
+            start, end = np.clip(mine.start, *self._ends), np.clip(mine.end, *self._ends)
+            tiles = cut_into_tiles(start, end, mine.label, self._ends, self._widths[0])
             self._parts[row].append(tiles)
 
     def levels(self) -> list[list[tuple[Lane, Mapping[str, Array]]]]:

@@ -77,13 +77,19 @@ class Tiles(Columns):
 _NO_TILES = Tiles(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.int64, np.int32)))
 
 
-def cut_into_tiles(start: Array, end: Array, label: Array, first: int, width: int) -> Tiles:
-    """Return events that do not overlap as tiles of `width` ns, the first of which begins at `first`.
+def cut_into_tiles(
+    start: Array, end: Array, label: Array, extent: tuple[int, int], width: int
+) -> Tiles:
+    """Return events that do not overlap as tiles of `width` ns from the begin of an extent to its end.
 
-    The events are in the order of their starts, and none begins before the first tile.
+    The events are in the order of their starts, and all in the extent; what begins as it ends, which has
+    no length, is in the last tile.
     """
     return joined(
-        [_cut(start[block], end[block], label[block], first, width) for block in blocks(len(start))]
+        [
+            _cut(start[block], end[block], label[block], extent, width)
+            for block in blocks(len(start))
+        ]
     )
 
 
@@ -112,8 +118,9 @@ def _concatenated(parts: Sequence[Tiles]) -> Tiles:
     return Tiles(*map(np.concatenate, columns))
 
 
-def _cut(start: Array, end: Array, label: Array, first: int, width: int) -> Tiles:
-    low = (start - first) // width
+def _cut(start: Array, end: Array, label: Array, extent: tuple[int, int], width: int) -> Tiles:
+    first, last = extent
+    low = (np.minimum(start, last - 1) - first) // width
     high = np.maximum((end - 1 - first) // width, low)
     event, tile = expand_ranges(low, high - low + 1)
     edge = first + tile * width

@@ -205,21 +205,13 @@
   }
 
   const middle = () => (LEFT + width) / 2;
-  const keys = {
+  drawing.keys(canvas, box, {
     "+": () => zoom(0.5, middle()), "=": () => zoom(0.5, middle()), "-": () => zoom(2, middle()),
     "\u2212": () => zoom(2, middle()), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2),
     w: () => zoom(0.5, middle()), s: () => zoom(2, middle()), a: () => move(-0.2), d: () => move(0.2),
     "0": () => show(0, pair.length), Home: () => show(0, pair.length), n: () => next(1), p: () => next(-1),
     ArrowDown: () => lane(1), ArrowUp: () => lane(-1),
-  };
-  canvas.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
-    event.preventDefault();
-    keys[event.key]();
   });
-  for (const button of box.querySelectorAll("[data-key]")) {
-    button.addEventListener("click", () => keys[button.dataset.key]());
-  }
   box.querySelectorAll("[data-pair]").forEach((button, i) => button.addEventListener("click", () => show_pair(i)));
 
   // -- mouse and touch

@@ -119,5 +119,19 @@ const drawing = (() => {
     }, { passive: false });
   }
 
-  return { gestures, duration, moment, colours, mix, clear, write, keep_drawn };
+  // What keys do on a canvas, by what they are called, letters in lower case; buttons of its box with
+  // `data-key` do the same.
+  function keys(canvas, box, acts) {
+    canvas.addEventListener("keydown", (event) => {
+      const act = acts[event.key] || acts[event.key.toLowerCase()];
+      if (event.ctrlKey || event.metaKey || event.altKey || !act) return;
+      event.preventDefault();
+      act();
+    });
+    for (const button of box.querySelectorAll("[data-key]")) {
+      button.addEventListener("click", () => acts[button.dataset.key]());
+    }
+  }
+
+  return { gestures, keys, duration, moment, colours, mix, clear, write, keep_drawn };
 })();

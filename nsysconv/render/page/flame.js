@@ -379,14 +379,9 @@
       }
     }
 
-    const keys = {
+    drawing.keys(canvas, box, {
       ArrowDown: () => step(1, 0), ArrowUp: () => step(-1, 0), ArrowLeft: () => step(0, -1),
       ArrowRight: () => step(0, 1), Enter: () => zoom(chosen), Escape: () => zoom(box_of(all)),
-    };
-    canvas.addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
-      event.preventDefault();
-      keys[event.key]();
     });
     box.querySelectorAll("[data-weight]").forEach((button, i) => {
       button.addEventListener("click", () => weigh(i));

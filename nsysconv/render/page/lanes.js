@@ -134,29 +134,33 @@
     status.classList.add("said");
     status.replaceChildren(...(event.tile ? tile_words(event) : event_words(event)));
   }
-  const kind_of = (label) => data.kinds[label.kind];
+  const kind_of = ({ label, sort }) => sort || data.kinds[label.kind];
   function tile_words(tile) {
     const count = `${tile.count.toLocaleString("en")} event${tile.count === 1 ? "" : "s"}`;
     return [element("p", { textContent: `${tile.lane.name}, ${duration(tile.end - tile.start)} from `
       + `${exact(tile.start)}: busy for ${share(tile.busy, tile.end - tile.start)}, ${count} began; most time: `
-      + `${kind_of(tile.label)} ${tile.label.text}, ${duration(tile.most)}` }), ...name_words(tile)];
+      + `${kind_of(tile)} ${tile.label.text}, ${duration(tile.most)}` }), ...name_words(tile)];
   }
   function event_words(event) {
-    const said = [element("p", { textContent: `${kind_of(event.label)} on ${event.lane.name}: ${event.text}, `
+    const said = [element("p", { textContent: `${kind_of(event)} on ${event.lane.name}: ${event.text}, `
       + `${duration(event.end - event.start)} from ${exact(event.start)}` })];
     const more = [], call = data.by_id.get(event.call);
     if (call) {
-      more.push(`launched by ${call.text} on ${call.lane.name}, called ${duration(event.start - call.start)} before`);
-      if (event.start >= call.end) more.push(`waited ${duration(event.start - call.end)} after the call`);
+      const since = event.start - call.end;
+      more.push(`launched by ${call.text} on ${call.lane.name}`
+        + (data.on_one_clock ? `, called ${duration(event.start - call.start)} before` : ""));
+      if (data.on_one_clock && since >= 0) more.push(`waited ${duration(since)} after the call`);
     }
     const launched = data.launched.get(event.id) || [];
     if (launched.length) {
-      const first = launched[0];
-      more.push(`launched ${launched.length > 1 ? `${launched.length} operations, first ` : ""}${first.text}, `
-        + `which began ${duration(first.start - event.start)} after the call`);
+      const first = launched[0], are_all = data.parts.some((part) => lanes_data.holds(part, ...whole));
+      const several = are_all ? `${launched.length} operations` : `${launched.length} operations of those in this page`;
+      more.push(`launched ${launched.length > 1 ? `${several}, first ` : ""}${first.text}`
+        + (data.on_one_clock ? `, which began ${duration(first.start - event.start)} after the call` : ""));
     }
     const outer = event.alone ? [] : lanes_data.around(call && !call.alone ? call : event);
-    const named = (kind) => outer.filter((each) => data.ids[each.label.kind] === kind).map((each) => each.text);
+    const named = (kind) => outer.filter((each) => data.ids[each.label.kind] === kind && !each.sort)
+      .map((each) => each.text);
     if (named("operator").length) more.push(`in the operator ${named("operator")[0]}`);
     if (named("range").length) more.push(`in the range ${named("range").reverse().join(" \u203a ")}`);
     if (more.length) said.push(element("p", { textContent: `${more.join("; ")}.` }));
@@ -220,7 +224,7 @@
     }), ...matching.slice(0, MOST_FOUND).map((label) => {
       const known = label.count ? `, ${label.count.toLocaleString("en")} in ${duration(label.sum)}` : "";
       const button = element("button", { type: "button", title: label.text,
-        textContent: `${kind_of(label)} ${label.text.slice(0, 60)}${known}` });
+        textContent: `${kind_of({ label })} ${label.text.slice(0, 60)}${known}` });
       button.addEventListener("click", () => {
         view.marked = label;
         if (label.longest) go(label.longest); else redraw();
@@ -255,7 +259,8 @@
     const event = is_here ? beside(lane, chosen.start, chosen.row, direction)
       : seen_first(lane, low) || beside(lane, high, -1, -1);
     if (!event) {
-      const words = is_here ? "this is the last event that is known" : "no single event is known";
+      const end = direction > 0 ? "last" : "first";
+      const words = is_here ? `this is the ${end} event that is known` : "no single event is known";
       status.replaceChildren(element("p", { textContent: `${lane.name}: ${words}` }));
       return;
     }
@@ -283,7 +288,7 @@
     redraw();
   }
   const chosen_time = () => view.measured || (view.chosen && [view.chosen.start, view.chosen.end]);
-  const keys = {
+  drawing.keys(canvas, box, {
     "+": () => zoom_by_key(0.5), "=": () => zoom_by_key(0.5), "-": () => zoom_by_key(2), "\u2212": () => zoom_by_key(2),
     w: () => zoom_by_key(0.5), s: () => zoom_by_key(2), a: () => move(-0.2), d: () => move(0.2),
     ArrowLeft: () => move(-0.2), "\u2190": () => move(-0.2), ArrowRight: () => move(0.2), "\u2192": () => move(0.2),
@@ -291,16 +296,7 @@
     ArrowDown: () => lane(1), ArrowUp: () => lane(-1), "/": () => input.focus(),
     f: () => chosen_time() && fit(...chosen_time()),
     Escape: () => pin(null), m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
-  };
-  canvas.addEventListener("keydown", (event) => {
-    const key = keys[event.key] || keys[event.key.toLowerCase()];
-    if (event.ctrlKey || event.metaKey || event.altKey || !key) return;
-    event.preventDefault();
-    key();
   });
-  for (const button of box.querySelectorAll("button[data-key]")) {
-    button.addEventListener("click", () => keys[button.dataset.key]());
-  }
 
   // -- mouse and touch
 

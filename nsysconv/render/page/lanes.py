@@ -28,6 +28,9 @@ _KIND_WORDS = {
     "graph_launch": "graph launch",
     "api_call": "API call",
 }
+_PLAIN_SORTS = ("push_pop", "operator")
+"""Of ranges and operators: these lie in each other, and need no word."""
+_SORT_WORDS = {"start_end": "start/end range", "python_function": "Python function"}
 _LEGEND = (
     *((name, TIME_CLASSES[name]) for name in ("computation", "communication", "memcpy", "memset")),
     ("migration", TIME_CLASSES["migration"]),
@@ -92,7 +95,7 @@ class _Data:
         self._reports = {name: reports[name] for name in REPORTS if name in reports}
         self._tiles = _columns(self._reports.get("timeline_tiles"))
         self._shown = _columns(self._reports.get("timeline_events"))
-        self._texts, self._labels = _Numbers(), _Numbers()
+        self._texts, self._labels, self._sorts = _Numbers(), _Numbers(), _Numbers()
         lanes: dict[Key, str] = {}
         for columns in (self._tiles, self._shown):
             for row in _rows(columns, *_LANE, "thread"):
@@ -122,6 +125,8 @@ class _Data:
             "levels": levels,
             "parts": self._parts(first, last),
             "events": events,
+            "sorts": [_SORT_WORDS.get(sort, sort.replace("_", " ")) for sort in self._sorts],
+            "on_one_clock": not self._has_note("clocks-disagree"),
             "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
         }
 
@@ -160,17 +165,18 @@ class _Data:
         return levels
 
     def _events(self) -> dict[str, list[Any]]:
-        names = ("lane", "start", "dur", "label", "text", "id", "call")
+        names = ("lane", "start", "dur", "label", "text", "sort", "id", "call")
         events: dict[str, list[Any]] = {name: [] for name in names}
-        wanted = ("kind", "start_ns", "dur_ns", "name", "group", "id", "call_id")
+        wanted = ("kind", "start_ns", "dur_ns", "name", "group", "sort", "id", "call_id")
         for row in _rows(self._shown, *_LANE, *wanted):
-            kind, start, dur, name, group, number, call = row[len(_LANE) :]
+            kind, start, dur, name, group, sort, number, call = row[len(_LANE) :]
             values = (
                 self._lanes[_key(*row[: len(_LANE)])],
                 start,
                 dur,
                 self._labels[kind, group],
                 -1 if name == group else self._texts[name],
+                -1 if sort is None or sort in _PLAIN_SORTS else self._sorts[sort],
                 number,
                 call or 0,
             )
@@ -209,14 +215,20 @@ class _Data:
         return found
 
     def _parts(self, first: int, last: int) -> list[tuple[int, int]]:
-        # The times of which every event is there.
-        report = self._reports.get("timeline_events")
-        if report is None or not self._shown:
+        # The times of which every event is there: of those asked for, until the last event where some
+        # had no room.
+        if not self._shown:
             return []
+        report = self._reports["timeline_events"]
         asked = report.name.partition(":parts=")[2]
+        parts = [(first, last)]
         if asked:
-            return [tuple(map(int, part.split(":"))) for part in asked.split(",")]  # type: ignore[misc]
-        return [(first, last if self._has_all_events else self._shown["start_ns"][-1])]
+            edges = (part.split(":") for part in asked.split(","))
+            parts = [(int(low), int(high)) for low, high in edges]
+        starts = self._shown["start_ns"]
+        if report.row_count == len(starts):
+            return parts
+        return [(low, min(high, starts[-1])) for low, high in parts if low < starts[-1]]
 
     @property
     def _has_all_events(self) -> bool:
@@ -224,6 +236,10 @@ class _Data:
         if report is None or not self._shown or ":parts=" in report.name:
             return False
         return report.row_count == len(self._shown["start_ns"])
+
+    def _has_note(self, slug: str) -> bool:
+        notes = (note for report in self._reports.values() for note in report.notes)
+        return any(note.slug == slug for note in notes)
 
 
 _PLACE = ("pid", "device_id", "stream_id", "tid")

@@ -36,8 +36,8 @@ const lanes_data = (() => {
     all.start.forEach((step, i) => {
       at += step;
       const label = labels[all.label[i]], lane = lanes[all.lane[i]], end = at + all.dur[i];
-      const event = { start: at, end, label, lane, row: -1, id: `${data.ids[label.kind]}:${all.id[i]}`,
-        text: all.text[i] < 0 ? label.text : data.texts[all.text[i]], call: null };
+      const event = { start: at, end, label, lane, row: -1, number: i, id: `${data.ids[label.kind]}:${all.id[i]}`,
+        text: all.text[i] < 0 ? label.text : data.texts[all.text[i]], sort: data.sorts[all.sort[i]] || "", call: null };
       if (all.call[i]) event.call = `api_call:${all.call[i]}`;
       by_id.set(event.id, event);
       let number = lane.rows.findIndex((row) => !row.ends.length || row.ends[row.ends.length - 1] <= at);
@@ -63,7 +63,7 @@ const lanes_data = (() => {
     lengths.label.forEach((number, i) => {
       const label = labels[number], id = `${data.ids[label.kind]}:${lengths.id[i]}`;
       const longest = by_id.get(id) || { start: lengths.start[i], end: lengths.start[i] + lengths.dur[i], label,
-        lane: lanes[lengths.lane[i]], row: 0, id, text: label.text, call: null, alone: true };
+        lane: lanes[lengths.lane[i]], row: -1, id, text: label.text, sort: "", call: null, alone: true };
       by_id.set(id, longest);
       Object.assign(label, { class: lengths.class[i], count: lengths.count[i], sum: lengths.sum[i], longest,
         lengths: lengths.lengths[i] });
@@ -81,14 +81,15 @@ const lanes_data = (() => {
   // The events of a row between two times, as [first, past]: they do not overlap.
   const events_between = (row, low, high) => [first_above(row.ends, low), first_above(row.starts, high)];
 
-  // What an event lies in, the innermost first.
+  // What was under way as an event began, the innermost first. Of what began with it, that which holds it
+  // comes before it.
   function around(event) {
     const found = [];
     for (const row of event.lane.rows) {
-      const i = first_above(row.starts, event.start) - 1, other = row.events[i];
-      if (other && other !== event && other.row < event.row && other.end >= event.end) found.unshift(other);
+      const other = row.events[first_above(row.starts, event.start) - 1];
+      if (other && other.number < event.number && other.end > event.start) found.push(other);
     }
-    return found;
+    return found.sort((a, b) => b.number - a.number);
   }
 
   return { decode, holds, first_above, tiles_between, events_between, around };

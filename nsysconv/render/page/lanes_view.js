@@ -187,22 +187,26 @@ const lanes_view = (() => {
     }
   }
 
-  const y_of = (event, view) => event.lane.top - view.scroll + HEAD + Math.max(event.row, 0) * ROW;
+  // Where an event lies and how tall it is: in all rows of its lane where it is not known in which.
+  function place_of(event, view) {
+    const top = event.lane.top - view.scroll + HEAD;
+    return event.row < 0 ? [top, event.lane.rows.length * ROW] : [top + event.row * ROW, ROW];
+  }
 
   // The chosen event, and lines to what launched it and what it launched.
   function outline(pen, paint, view, data, x_of) {
-    const { chosen } = view, y = y_of(chosen, view);
+    const { chosen } = view, [y, tall] = place_of(chosen, view);
+    const middle = (event) => place_of(event, view).reduce((top, height) => top + height / 2);
     const left = Math.max(x_of(chosen.start), -3), right = Math.min(x_of(chosen.end), view.width + 3);
     pen.strokeStyle = paint.fg;
     pen.lineWidth = 2;
-    pen.strokeRect(left, y, Math.max(right - left, 2), ROW - 2);
+    pen.strokeRect(left, y, Math.max(right - left, 2), tall - 2);
     if (chosen.tile) return;
     const call = data.by_id.get(chosen.call);
     const pairs = call ? [[call, chosen]] : (data.launched.get(chosen.id) || []).slice(0, 50).map((op) => [chosen, op]);
     pen.lineWidth = 1.5;
     for (const [from, to] of pairs) {
-      const x = x_of(to.start), end = y_of(to, view) + ROW / 2;
-      const begin = [x_of(from.start), y_of(from, view) + ROW / 2];
+      const x = x_of(to.start), end = middle(to), begin = [x_of(from.start), middle(from)];
       pen.beginPath();
       pen.moveTo(...begin);
       pen.bezierCurveTo((begin[0] + x) / 2, begin[1], (begin[0] + x) / 2, end, x - 5, end);
@@ -236,8 +240,11 @@ const lanes_view = (() => {
     if (!lane) return null;
     const row = lane.rows[Math.floor((place - lane.top - HEAD) / ROW)];
     const { tiles, shown, events } = pieces(data, row, view, view.most);
-    const event = events.find((each) => each.start - near <= time && time <= each.end + near);
-    if (event || !tiles) return event || null;
+    // What the place is in counts before what is near.
+    const distance = (each) => Math.max(each.start - time, time - each.end, 0);
+    const event = events.reduce((best, each) => !best || distance(each) < distance(best) ? each : best, null);
+    if (event && distance(event) <= near) return event;
+    if (!tiles) return null;
     for (let i = shown[0]; i < shown[1]; i++) {
       if (tiles.start[i] <= time && time < tiles.start[i] + tiles.width) return tile(data, row, tiles, i);
     }
