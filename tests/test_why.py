@@ -13,6 +13,7 @@ from golden_cases import run
 from nasty import NAMES as NASTY_NAMES
 from one_answer import EXAMPLES, includable
 from small_store import (
+    PID,
     Call,
     Graph,
     Kernel,
@@ -223,9 +224,27 @@ def test_a_migration_after_the_last_operation_ends_no_gap() -> None:
     assert ask("migration:1", Kernel(0, 10), Migration(30, 40))["gap_ns"] is None
 
 
-def test_operations_whose_stream_is_not_recorded_do_not_follow_migrations() -> None:
-    row = ask("kernel:2", Kernel(0, 10, stream=None), Migration(12, 20), Kernel(30, 40, stream=None))
-    assert some(row, "before_on_stream", "before_on_device") == ("kernel:1", "migration:1")
+def test_streams_that_are_not_recorded_are_not_taken_for_one() -> None:
+    sync = Call(0, 45, name=SYNC)
+    rows = (sync, Kernel(0, 10, stream=None), Migration(12, 20), Kernel(30, 40, stream=None))
+    row = ask("kernel:2", *rows)
+    assert some(row, "before_on_stream", "before_on_device") == (None, "migration:1")
+    assert not any("on its stream" in line for line in lines("kernel:2", *rows))
+    assert row["waited_by"] == "api_call:1"  # nothing of the device ended after it
+    assert some(ask("kernel:1", *rows), "next", "waited_by") == (None, None)
+
+
+def test_an_operation_without_a_device_was_not_on_a_thread() -> None:
+    rows = (Call(0, 5, 1), Kernel(10, 20, 1, device=None, stream=None))
+    assert lines("kernel:1", *rows)[1].strip() == f"process {PID}"
+
+
+def test_what_begins_together_lies_in_the_longer_one() -> None:
+    rows = (Range(0, 50, "r"), Operator(0, 90, "op"), Range(0, 90, "whole"), Call(0, 90), Kernel(1, 2))
+    assert some(ask("operator:1", *rows), "range", "path", "operator") == ("range:2", "whole", None)
+    assert some(ask("range:1", *rows), "range", "operator") == ("range:2", "operator:1")
+    assert some(ask("range:2", *rows), "range", "operator") == (None, None)
+    assert some(ask("api_call:1", *rows), "range", "operator") == ("range:2", "operator:1")
 
 
 # -- what came of it

@@ -50,7 +50,8 @@ def queued_behind(timeline: Timeline, op: int) -> int:
 
 def wait_until(timeline: Timeline, op: int, waits: Array) -> int:
     """Return the call that waited until an operation ended: of `waits`, a mask of calls, the one of its
-    process that returned first of those under way then, if nothing else of the stream ended before that.
+    process that returned first of those under way then, if nothing else of the stream (where that is
+    not recorded, of the device) ended before that.
 
     NONE where there is none, and where the clocks disagree.
     """
@@ -62,7 +63,7 @@ def wait_until(timeline: Timeline, op: int, waits: Array) -> int:
     if not len(found) or timeline.clocks_disagree:
         return NONE
     call = int(found[np.argmin(calls.end[found])])
-    ends = ops.end[_beside(ops, op, on_stream=True)]
+    ends = ops.end[_beside(ops, op, on_stream=bool(ops.stream[op] != MISSING))]
     return NONE if ((ends > moment) & (ends <= calls.end[call])).any() else call
 
 
@@ -76,24 +77,19 @@ def waited_for(timeline: Timeline, call: int) -> int:
     return int(np.argmax(np.where(mine, ops.end, MISSING)))
 
 
-def around(spans: Spans, pid: int, tid: int, moment: int, inside: int = NONE) -> Array:
-    """Return which spans of a thread have begun and not ended at a moment, the outermost first.
+def around(spans: Spans, pid: int, tid: int, start: int, end: int, equal: int) -> Array:
+    """Return which spans of a thread an event begins in, as indices, the outermost first.
 
-    `inside`: the index of a span that begins then, of which those around it are wanted. Nothing is around
-    what has no thread.
+    Of those that begin as it does: the longer ones, and of those as long the first `equal` of all spans.
+    Nothing is around what has no thread.
     """
-    holding = (spans.start <= moment) & (spans.end > moment) & (spans.pid == pid)
+    holding = (spans.start <= start) & (spans.end > start) & (spans.pid == pid)
     holding &= (spans.tid == tid) & (tid != MISSING)
     found = np.flatnonzero(holding)
+    begin, until = spans.start[found], spans.end[found]
+    found = found[(begin < start) | (until > end) | ((until == end) & (found < equal))]
     order: Array = found[np.lexsort((found, -spans.end[found], spans.start[found]))]
-    if inside == NONE:
-        return order
-    key = (moment, -int(spans.end[inside]), inside)
-    keys = zip(
-        spans.start[order].tolist(), (-spans.end[order]).tolist(), order.tolist(), strict=True
-    )
-    before: Array = order[np.array([each < key for each in keys], bool)]
-    return before
+    return order
 
 
 def outer_call(calls: ApiCalls, call: int) -> int:
@@ -144,9 +140,11 @@ def at_work(timeline: Timeline, pid: int, low: int, high: int) -> tuple[int, int
 
 
 def _beside(ops: GpuOps, op: int, *, on_stream: bool) -> Array:
-    # Operations with a time of the same device, or of the same stream, which migrations are not on.
+    # Operations with a time of the same device, or of the same stream, which migrations are not on; none
+    # of a stream that is not recorded, for these may be of several.
     mine: Array = ops.timed & (ops.device == ops.device[op])
     if on_stream:
         mine &= (ops.pid == ops.pid[op]) & (ops.stream == ops.stream[op])
+        mine &= ops.stream != MISSING
         mine &= ops.kind != OpKind.MIGRATION
     return mine

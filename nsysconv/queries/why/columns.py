@@ -70,13 +70,13 @@ def _columns() -> Iterator[Column]:
         "queue_time_ns", "From the call's end to that; null where it began before."
     )
     # -- what ran before it
-    for name, on, where in (("stream", "stream", "stream"), ("device", "device", "device")):
+    for where in ("stream", "device"):
         yield _event(
-            f"before_on_{name}", f"The operation of its {on} that ended last before it began"
+            f"before_on_{where}", f"The operation of its {where} that ended last before it began"
         )
-        yield Column(f"before_on_{name}_name", Unit.TEXT, "That operation's name.")
+        yield Column(f"before_on_{where}_name", Unit.TEXT, "That operation's name.")
         yield Column(
-            f"since_on_{name}_ns",
+            f"since_on_{where}_ns",
             Unit.NS,
             f"From its end to the begin of the event; negative: they overlap on the {where}.",
         )

@@ -12,14 +12,15 @@ from nsysconv import schema
 from nsysconv.codes import OPERATOR_KINDS, RANGE_KINDS
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact, in_order
-from nsysconv.queries.columns import (
-    KERNEL_NAME_COLUMNS,
-    direction_code,
-    direction_names,
-    kernel_name_ids,
-    step_pattern,
-)
+from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.contract import Request
+from nsysconv.queries.event_lanes import (
+    NO_NAME,
+    OP_NAMES,
+    copy_names,
+    directions_of,
+    kernel_ids_of,
+)
 from nsysconv.queries.findings.host import SYNCHRONOUS_COPIES, WAITS
 from nsysconv.queries.idle_gaps import longest_activity
 from nsysconv.queries.why.columns import COLUMNS, PARTS
@@ -38,6 +39,7 @@ from nsysconv.timeline.arrays import Array, among, distinct
 from nsysconv.timeline.events import (
     EVENT_KINDS,
     OpKind,
+    Spans,
     event_id,
     has_time,
 )
@@ -347,7 +349,7 @@ class _Asked:
             "start_ns": start,
             "dur_ns": end - start,
             **_statistics((spans.end - spans.start)[same]),
-            **(self._lies_in(pid, tid, start, event.kind, place) if is_nested else {}),
+            **(self._lies_in(pid, tid, (start, end), event.kind, place) if is_nested else {}),
             "step": self._step(pid, start),
             **self._launched(launched, calls),
             **self._meanwhile(pid, start, end),
@@ -359,7 +361,7 @@ class _Asked:
         profile = self.timeline.profile
         column = {name: int(self._column(event.table, name)[event.row]) for name in names}
         pid, tid = column["pid"], column["tid"]
-        name_id, text = column["name_id"], "[no name]"
+        name_id, text = column["name_id"], NO_NAME
         if name_id != MISSING:
             text = profile.names([name_id], plain=event.kind == "api_call")[name_id]
         elif event.kind == "range":
@@ -378,8 +380,9 @@ class _Asked:
             words = RANGE_KINDS if event.kind == "range" else OPERATOR_KINDS
             found["sort"] = words[int(self._column(event.table, "kind")[event.row])]
         if column["start_ns"] != MISSING:
-            found |= self._lies_in(pid, tid, column["start_ns"], event.kind, NONE)
-            found["step"] = self._step(pid, column["start_ns"])
+            start = column["start_ns"]
+            found |= self._lies_in(pid, tid, (start, start), event.kind, 0)
+            found["step"] = self._step(pid, start)
         return found
 
     # -- what they share
@@ -387,24 +390,34 @@ class _Asked:
     def _on_thread(self, call: int) -> dict[str, Any]:
         calls = self.timeline.calls
         pid, tid = calls.threads[int(calls.thread[call])]
-        start = int(calls.start[call])
+        start, end = int(calls.start[call]), int(calls.end[call])
         return {
             "tid": tid,
             "thread": self.threads.get((pid, tid)),
-            **self._lies_in(pid, tid, start, "api_call", NONE),
+            **self._lies_in(pid, tid, (start, end), "api_call", 0),
             "step": self._step(pid, start),
         }
 
-    def _lies_in(self, pid: int, tid: int, moment: int, kind: str, place: int) -> dict[str, Any]:
+    def _lies_in(
+        self, pid: int, tid: int, time: tuple[int, int], kind: str, place: int
+    ) -> dict[str, Any]:
+        # `place`: of a range or an operator its place among those of its kind.
         timeline, found = self.timeline, dict[str, Any]()
         run, marked = operators(timeline), shown_ranges(timeline, EXACT)
-        inside = around(run, pid, tid, moment, place if kind == "operator" else NONE)
+
+        def equal(spans: Spans, of_kind: str) -> int:
+            # Of what takes the same time a range lies around an operator, and that around a call.
+            if kind == of_kind:
+                return place
+            return 0 if kind == "range" else len(spans)
+
+        inside = around(run, pid, tid, *time, equal(run, "operator"))
         inside = inside[run.kind[inside] == OPERATOR]
         if len(inside):
             innermost = int(inside[-1])
             found["operator"] = event_id("operator", int(run.row[innermost]))
             found["operator_name"] = run.names[int(run.name[innermost])]
-        inside = around(marked, pid, tid, moment, place if kind == "range" else NONE)
+        inside = around(marked, pid, tid, *time, equal(marked, "range"))
         inside = inside[marked.kind[inside] == PUSH_POP]
         if len(inside):
             found["range"] = event_id("range", int(marked.row[inside[-1]]))
@@ -447,7 +460,7 @@ class _Asked:
         column = self.timeline.profile.columns(event.table, ("start_ns", "dur_ns"))
         same = has_time(column)
         if event.kind == "kernel":
-            ids = self._kernel_name_ids()
+            ids = kernel_ids_of(self.timeline, self.request)
             texts = self.timeline.profile.names(distinct(ids))
             mine = texts[int(ids[event.row])]
             same &= among(ids, np.array(sorted(i for i, text in texts.items() if text == mine)))
@@ -460,26 +473,16 @@ class _Asked:
         ops = self.timeline.ops
         kind, row = OpKind(int(ops.kind[op])), int(ops.row[op])
         if kind is OpKind.KERNEL:
-            name_id = int(self._kernel_name_ids()[row])
-            return self.timeline.profile.names([name_id])[name_id]
+            name_id = int(kernel_ids_of(self.timeline, self.request)[row])
+            return self.timeline.profile.names([name_id]).get(name_id, NO_NAME)
         if kind in (OpKind.MEMCPY, OpKind.MIGRATION):
-            direction = int(self._column(EVENT_KINDS[_OP_KINDS[kind]], "direction")[row])
-            is_migration = kind is OpKind.MIGRATION
-            code = direction_code(
-                None if direction == MISSING else direction, migration=is_migration
-            )
-            (name,) = direction_names(np.array([code]))
-            return f"[{name}]" if is_migration else f"[memcpy {name}]"
-        return "[memset]" if kind is OpKind.MEMSET else "[graph launch]"
+            (name,) = copy_names(kind, directions_of(self.timeline, kind)[row : row + 1])
+            return name
+        return OP_NAMES[kind]
 
     def _device_name(self, device: int) -> str | None:
         rows = self.timeline.profile.rows("device")
         return next((row["name"] for row in rows if row["device_id"] == device), None)
-
-    def _kernel_name_ids(self) -> Array:
-        spelling = self.request.kernel_names
-        wanted = dict.fromkeys(("name_id", KERNEL_NAME_COLUMNS[spelling]))
-        return kernel_name_ids(self.timeline.profile.columns("kernel", tuple(wanted)), spelling)
 
     def _column(self, table: str, name: str) -> Array:
         values: Array = self.timeline.profile.columns(table, (name,))[name]

@@ -111,7 +111,7 @@ def _where(row: Row) -> Iterator[str]:
         yield f"GPU {row['device_id']}{model}"
     if row["stream_id"] is not None:
         yield f"stream {row['stream_id']}"
-    if row["stream_id"] is None and row["device_id"] is None and row["tid"] is not None:
+    if row["kind"] in ("api_call", "range", "operator") and row["tid"] is not None:
         yield _thread(row)
     if row["rank"] is not None:
         yield f"rank {row['rank']}"
@@ -175,7 +175,7 @@ def _before(row: Row) -> Iterator[str]:
     if on_device is None:
         yield "before it nothing ran on the device"
         return
-    if on_stream is None and row["kind"] != "migration":
+    if on_stream is None and row["stream_id"] is not None:
         yield "before it nothing ran on its stream"
     elif on_stream is not None and on_stream != on_device:
         since = _since(row["since_on_stream_ns"])
