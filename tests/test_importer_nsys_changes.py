@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +25,7 @@ from conftest import (
     profile_in_place,
 )
 
+from nsysconv import api
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.store.location import reading
@@ -180,6 +182,26 @@ for rowid in ((1 << 63) - 1, -(1 << 63), 1 << 52, 1_000_000):
     done = subprocess.run([sys.executable, "-c", code], env=CHILD_ENVIRONMENT, timeout=20,
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.stdout == "[8, 8]\n" * 4, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("bits", [24, 40])
+def test_numbers_of_names_far_apart(change: Change, bits: int) -> None:
+    """No table has a place for each of them."""
+    source = change(f"""
+        UPDATE StringIds SET id = id << {bits} WHERE id IN (SELECT nameId FROM {RUNTIME});
+        UPDATE {RUNTIME} SET nameId = nameId << {bits};""")
+    plain = NSYS / "basic-3.17.2.sqlite"
+    asked = ("summary", "findings")
+    tracemalloc.start()
+    found = [_without_profile(report) for report in api.report_on(source, asked)]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1 << 28
+    assert found == [_without_profile(report) for report in api.report_on(plain, asked)]
+
+
+def _without_profile(report: api.ShownReport) -> list[dict[str, Any]]:
+    return [{**row, "profile": None} for row in report.rows()]
 
 
 def test_two_texts_for_one_name(change: Change) -> None:

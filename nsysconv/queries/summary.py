@@ -36,7 +36,7 @@ from nsysconv.timeline.account import (
     Account,
     default_account,
 )
-from nsysconv.timeline.arrays import counts, distinct, percent, sums, take
+from nsysconv.timeline.arrays import distinct, factorize, percent, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import gaps, window
 from nsysconv.timeline.kernel_categories import ANSWERS, UNKNOWN, YES, uses_tensor_cores
@@ -255,12 +255,12 @@ class _Calls:
         mine = timeline.calls_in_slice & calls.of_processes(np.array(pids))
         if mine.any():
             ids = take(calls.name_id, mine)
-            spent = sums(ids, take(calls.end - calls.start, mine), int(ids.max()) + 1)
-            used = np.flatnonzero(counts(ids, len(spent)))
+            group, (found,) = factorize(ids)
+            spent = sums(group, take(calls.end - calls.start, mine), len(found))
             by_name: dict[str, int] = {}
-            for i in used.tolist():
+            for i, time in zip(found.tolist(), spent.tolist(), strict=True):
                 name = timeline.call_names[i]
-                by_name[name] = by_name.get(name, 0) + int(spent[i])
+                by_name[name] = by_name.get(name, 0) + time
             row["top_call"] = max(by_name, key=lambda name: by_name[name])
             row["top_call_sum_ns"] = by_name[row["top_call"]]
         return row

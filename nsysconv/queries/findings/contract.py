@@ -18,7 +18,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, Request
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.account import Account, account_span, default_account
-from nsysconv.timeline.arrays import blocks, distinct, indices, take
+from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, event_id
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
 from nsysconv.timeline.intervals import Union, longest, union
@@ -172,12 +172,10 @@ class Scene:
         `shortest_ns`: those that are not shorter.
         """
         names, calls = self.timeline.call_names, self.timeline.calls
-        # Ids are few and small: a table is faster than a search.
-        wanted = np.zeros(max(names, default=0) + 1, bool)
-        wanted[[i for i, name in names.items() if fits(name)]] = True
+        wanted = np.array(sorted(i for i, name in names.items() if fits(name)), np.int64)
         found = [np.empty(0, np.int64)]
         for block in blocks(len(calls)):
-            here = wanted.take(calls.name_id[block]) & self.outermost[block]
+            here = among(calls.name_id[block], wanted) & self.outermost[block]
             if shortest_ns:
                 here &= calls.end[block] - calls.start[block] >= shortest_ns
             found.append(np.flatnonzero(here) + block.start)
@@ -203,8 +201,8 @@ class Scene:
 
     def names_of(self, which: Array) -> str:
         """Return the names of calls, those with most calls first, at most two."""
-        count = np.bincount(self.timeline.calls.name_id.take(which))
-        most = np.argsort(-count, kind="stable")[: np.count_nonzero(count)].tolist()
+        group, (ids,) = factorize(self.timeline.calls.name_id.take(which))
+        most = ids[np.argsort(-counts(group, len(ids)), kind="stable")].tolist()
         return ", ".join(list(dict.fromkeys(self.timeline.call_names[i] for i in most))[:2])
 
     def during(self, which: Array, low: int, high: int) -> str:
