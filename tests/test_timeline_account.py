@@ -258,6 +258,12 @@ def test_the_last_operation_counts_though_it_has_no_length(part: Slice | None, c
     assert [entry.count for entry in found.entries] == [count]
 
 
+def test_a_migration_that_begins_after_the_window_does_not_count() -> None:
+    with opened(Kernel(10, 100, name="a"), Migration(100, 120)) as profile:
+        (found,) = accounts(profile.timeline).of_window
+    assert [(entry.name, entry.count) for entry in found.entries] == [("a", 1)]
+
+
 def test_the_time_of_a_class_is_its_durations_less_their_overlap() -> None:
     with opened(*EXAMPLE) as profile:
         (found,) = accounts(profile.timeline).of_window

@@ -226,13 +226,13 @@ class _Device:
         facts, pids = timeline.profile.facts, timeline.pids_on(self.device)
         # An operation without length may be the last of a window that no slice cuts.
         is_last = self.window is not None and high == self.window.end
-        past = high + 1 if is_last and timeline.limits(pids) is None else high
+        may_end = is_last and timeline.limits(pids) is None
         return Account(
             None if self.device == MISSING else self.device,
             timeline.rank_of(pids),
             span,
             times,
-            tuple(self._entries(low, high, past)),
+            tuple(self._entries(low, high, may_end)),
             frozenset(part for part, fact in _FACTS.items() if fact not in facts),
         )
 
@@ -278,16 +278,19 @@ class _Device:
             result += parts(timeline, cut).sum(axis=1)
         return list(map(int, result))
 
-    def _entries(self, low: int, high: int, past: int) -> Iterator[AccountEntry]:
-        # The operations that intersect [low, high) or have no length and begin before `past`, by class
-        # and name, most time first.
+    def _entries(self, low: int, high: int, may_end: bool) -> Iterator[AccountEntry]:
+        # The operations that intersect [low, high), and those without length that begin in it (or,
+        # if they may, as it ends), by class and name, most time first.
         ops, count = self.ops, len(self.kinds)
         launches, spent = np.zeros((2, count), np.int64)
         for block in blocks(len(ops)):
             start, end = ops.start[block], ops.end[block]
-            if start[0] >= past:
+            if start[0] > high:
                 break
-            inside = np.flatnonzero((start < past) & (np.maximum(end, start + 1) > low))
+            begins = start < high
+            if may_end:
+                begins |= (start == high) & (end == start)
+            inside = np.flatnonzero(begins & (np.maximum(end, start + 1) > low))
             members = self.group[block].take(inside)
             cut = np.minimum(end.take(inside), high) - np.maximum(start.take(inside), low)
             launches += counts(members, count)
