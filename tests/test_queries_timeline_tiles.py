@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_equal
 from small_store import TID, Call, Kernel, Memcpy, Operator, Range, Row, answers, opened
@@ -17,6 +17,7 @@ from nsysconv.api import Slice
 from nsysconv.errors import UsageError
 from nsysconv.queries import event_lanes
 from nsysconv.queries.timeline_tiles import FACTOR, MOST_ROWS
+from nsysconv.timeline import arrays
 from nsysconv.timeline.tiles import Rows, cut_into_tiles, joined
 
 LANE = ("device_id", "stream_id", "tid", "row")
@@ -213,18 +214,23 @@ def slow_rows(events: list[tuple[int, int]]) -> list[int]:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=20), st.integers(0, 20)
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=20),
+    st.integers(0, 20),
+    st.sampled_from((3, 100)),
 )
+@example([(2 * i, 3) for i in range(12)], 0, 3)
 def test_each_event_is_in_the_first_row_with_room(
-    events: list[tuple[int, int]], given_first: int
+    events: list[tuple[int, int]], given_first: int, at_once: int
 ) -> None:
     ordered = sorted(((at, at + dur) for at, dur in events), key=lambda each: (each[0], -each[1]))
     start, end = (np.array([event[i] for event in ordered], np.int64) for i in (0, 1))
     rows = Rows(MOST_ROWS)
-    found = [
-        *rows.fit(start[:given_first], end[:given_first]),
-        *rows.fit(start[given_first:], end[given_first:]),
-    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "_BLOCK", at_once)
+        found = [
+            *rows.fit(start[:given_first], end[:given_first]),
+            *rows.fit(start[given_first:], end[given_first:]),
+        ]
     assert found == slow_rows(ordered)
 
 

@@ -42,9 +42,9 @@
     return { ...pair, rows, heads, height: y, length: Math.max(...pair.lengths, 1) };
   });
 
-  let pair = pairs[0], low = 0, high = pair.length, chosen = null, row_number = -1, width = 0;
-  const x_of = (time) => LEFT + (time - low) / (high - low) * (width - LEFT);
-  const time_at = (x) => low + (x - LEFT) / (width - LEFT) * (high - low);
+  let pair = null, view = null, chosen = null, row_number = -1, width = 0;
+  const x_of = (time) => LEFT + (time - view.low) / (view.high - view.low) * (width - LEFT);
+  const time_at = (x) => view.low + (x - LEFT) / (width - LEFT) * (view.high - view.low);
 
   function first_after(row, time) {
     let from = 0, to = row.boxes.length;
@@ -77,10 +77,12 @@
       pen.font = "600 11px system-ui, sans-serif";
       pen.fillText(head.label, 4, head.y + 11);
     }
+    const { low, high } = view;
     span.textContent = `${duration(high - low)} from ${duration(low)}`;
   }
 
   function ruler(paint) {
+    const { low, high } = view;
     const room = (high - low) * 110 / (width - LEFT), power = 10 ** Math.floor(Math.log10(room));
     const step = [1, 2, 5, 10].map((n) => n * power).find((each) => each >= room);
     pen.font = "11px system-ui, sans-serif";
@@ -93,7 +95,7 @@
   }
 
   function draw_row(row, paint) {
-    const { y, height } = row, right_end = Math.min(x_of(pair.lengths[row.side]), width);
+    const { y, height } = row, { low, high } = view, right_end = Math.min(x_of(pair.lengths[row.side]), width);
     // As long as the step of this side.
     pen.fillStyle = paint.card;
     if (right_end > LEFT) pen.fillRect(LEFT, y, right_end - LEFT, height);
@@ -151,29 +153,21 @@
     redraw();
   }
 
-  function show(from, to) {
-    const length = Math.min(Math.max(to - from, SHORTEST), pair.length);
-    low = Math.min(Math.max(from, 0), pair.length - length);
-    high = low + length;
-    redraw();
-  }
-
-  function zoom(factor, x) {
-    const middle = Math.min(Math.max(time_at(x), low), high);
-    show(middle - (middle - low) * factor, middle + (high - middle) * factor);
-  }
-
-  const move = (share) => show(low + (high - low) * share, high + (high - low) * share);
+  // A place on the labels counts as the begin of what is shown.
+  const zoom = (factor, x) => view.zoom(factor, time_at(Math.max(x, LEFT)));
+  const move = (share) => view.move(share);
+  const show_all = () => view.show_all();
 
   function show_pair(number) {
     pair = pairs[number];
+    view = drawing.shown_part(0, pair.length, SHORTEST, redraw);
     chosen = null;
     row_number = -1;
     title.textContent = pair.words;
     status.textContent = "Point at a box, or press n.";
     canvas.parentElement.scrollTop = 0;
     box.querySelectorAll("[data-pair]").forEach((button, i) => button.setAttribute("aria-pressed", i === number));
-    show(0, pair.length);
+    redraw();
   }
 
   // -- keys
@@ -182,11 +176,11 @@
     if (row_number < 0) row_number = Math.max(pair.rows.findIndex((row) => row.boxes.length), 0);
     const row = pair.rows[row_number], now = row.boxes.indexOf(chosen);
     if (!row.boxes.length) return;
-    let i = now < 0 ? Math.max(row.boxes.findIndex((each) => each.end > low), 0) : now + direction;
+    let i = now < 0 ? Math.max(row.boxes.findIndex((each) => each.end > view.low), 0) : now + direction;
     i = Math.min(Math.max(i, 0), row.boxes.length - 1);
-    const each = row.boxes[i];
+    const each = row.boxes[i], { low, high } = view;
     if (each.end < low || each.start > high) {
-      show(each.start - (high - low) / 2, each.start + (high - low) / 2);
+      view.show(each.start - (high - low) / 2, each.start + (high - low) / 2);
     }
     choose(each, row);
   }
@@ -209,7 +203,7 @@
     "+": () => zoom(0.5, middle()), "=": () => zoom(0.5, middle()), "-": () => zoom(2, middle()),
     "\u2212": () => zoom(2, middle()), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2),
     w: () => zoom(0.5, middle()), s: () => zoom(2, middle()), a: () => move(-0.2), d: () => move(0.2),
-    "0": () => show(0, pair.length), Home: () => show(0, pair.length), n: () => next(1), p: () => next(-1),
+    "0": show_all, Home: show_all, n: () => next(1), p: () => next(-1),
     ArrowDown: () => lane(1), ArrowUp: () => lane(-1),
   });
   box.querySelectorAll("[data-pair]").forEach((button, i) => button.addEventListener("click", () => show_pair(i)));
@@ -219,7 +213,7 @@
   function box_at(x, y) {
     const row = pair.rows.find((each) => y >= each.y && y <= each.y + each.height);
     if (!row || x < LEFT) return [null, null];
-    const near = (high - low) / (width - LEFT) * 2, time = time_at(x);
+    const near = (view.high - view.low) / (width - LEFT) * 2, time = time_at(x);
     let found = null;
     for (let i = first_after(row, time - near); i < row.boxes.length && row.boxes[i].start <= time + near; i++) {
       // What is drawn last lies above; what the pointer is in counts before what is near.
@@ -235,7 +229,7 @@
     click: (at) => choose(...box_at(...at)),
     drag([from], [to]) {
       const time = time_at(from) - time_at(to);
-      show(low + time, high + time);
+      view.show(view.low + time, view.high + time);
     },
   });
 

@@ -119,6 +119,30 @@ const drawing = (() => {
     }, { passive: false });
   }
 
+  // The part from `low` to `high` that is shown of the time from `first` to `last`, at first all of it.
+  // `changed` is called whenever it is another one.
+  function shown_part(first, last, shortest, changed) {
+    const part = {
+      low: first,
+      high: last,
+      show(from, to) {
+        const length = Math.min(Math.max(to - from, shortest), last - first);
+        part.low = Math.min(Math.max(from, first), last - length);
+        part.high = part.low + length;
+        changed();
+      },
+      show_all: () => part.show(first, last),
+      // Sideways, by a share of what is shown.
+      move(share) {
+        const by = (part.high - part.low) * share;
+        part.show(part.low + by, part.high + by);
+      },
+      // `middle` stays where it is.
+      zoom: (factor, middle) => part.show(middle - (middle - part.low) * factor, middle + (part.high - middle) * factor),
+    };
+    return part;
+  }
+
   // What keys do on a canvas, by what they are called, letters in lower case; buttons of its box with
   // `data-key` do the same.
   function keys(canvas, box, acts) {
@@ -133,5 +157,5 @@ const drawing = (() => {
     }
   }
 
-  return { gestures, keys, duration, moment, colours, mix, clear, write, keep_drawn };
+  return { shown_part, gestures, keys, duration, moment, colours, mix, clear, write, keep_drawn };
 })();

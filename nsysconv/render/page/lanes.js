@@ -15,8 +15,8 @@
   };
 
   const whole = [data.first, Math.max(data.last, data.first + 1)];
-  const view = { low: whole[0], high: whole[1], width: 0, height: 0, scroll: 0, chosen: null, marked: null,
-    measured: null, pinned: false, most: 0 };
+  const view = Object.assign(drawing.shown_part(...whole, 20, () => { redraw(); remember(); }), { width: 0, height: 0,
+    scroll: 0, chosen: null, marked: null, measured: null, pinned: false, most: 0 });
   const full_height = lanes_view.arrange(data.lanes);
   let pointer = null, waiting = false;
 
@@ -52,25 +52,15 @@
 
   // -- moving
 
-  function show(from, to) {
-    const length = Math.min(Math.max(to - from, 20), whole[1] - whole[0]);
-    view.low = Math.min(Math.max(from, whole[0]), whole[1] - length);
-    view.high = view.low + length;
-    redraw();
-    remember();
-  }
+  const { show, move, show_all } = view;
   const time_at = (x) => view.low + x / view.width * (view.high - view.low);
   const x_of = (time) => (time - view.low) / (view.high - view.low) * view.width;
-  function zoom(factor, x) {
-    const middle = time_at(x);
-    show(middle - (middle - view.low) * factor, middle + (view.high - middle) * factor);
-  }
+  const zoom = (factor, x) => view.zoom(factor, time_at(x));
   // About the pointer, else about what is chosen, else about the middle.
   function zoom_by_key(factor) {
     const { chosen, width } = view, middle = chosen ? x_of((chosen.start + chosen.end) / 2) : -1;
     zoom(factor, pointer !== null ? pointer : middle >= 0 && middle <= width ? middle : width / 2);
   }
-  const move = (by) => show(view.low + (view.high - view.low) * by, view.high + (view.high - view.low) * by);
   function fit(from, to) {
     const room = Math.max((to - from) * 0.4, 10);
     show(from - room, to + room);
@@ -292,7 +282,7 @@
     "+": () => zoom_by_key(0.5), "=": () => zoom_by_key(0.5), "-": () => zoom_by_key(2), "\u2212": () => zoom_by_key(2),
     w: () => zoom_by_key(0.5), s: () => zoom_by_key(2), a: () => move(-0.2), d: () => move(0.2),
     ArrowLeft: () => move(-0.2), "\u2190": () => move(-0.2), ArrowRight: () => move(0.2), "\u2192": () => move(0.2),
-    "0": () => show(...whole), Home: () => show(...whole), n: () => next(1), p: () => next(-1),
+    "0": show_all, Home: show_all, n: () => next(1), p: () => next(-1),
     ArrowDown: () => lane(1), ArrowUp: () => lane(-1), "/": () => input.focus(),
     f: () => chosen_time() && fit(...chosen_time()),
     Escape: () => pin(null), m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
