@@ -177,6 +177,7 @@ def test_events_have_the_sort_of_what_lies_in_nothing(tmp_path: Path) -> None:
 
 
 def test_all_of_few_events() -> None:
+    assert time_line_parts({"timeline_tiles": crowd(10).limited(0)}, [], 20) is None
     assert time_line_parts({"timeline_tiles": crowd(10, 10)}, [], 20) is None
     assert time_line_parts({"timeline_tiles": crowd(10, 11)}, [], 20) == []
 

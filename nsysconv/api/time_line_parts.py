@@ -57,11 +57,12 @@ class _Crowd:
         )
         finest = width == width.min(initial=_LAST)
         begin, which = np.unique(start[finest], return_inverse=True)
-        until = np.cumsum(sums(which, count[finest], len(begin)))
+        begun = sums(which, count[finest], len(begin))
+        until = np.cumsum(begun)
         # Each has two edges, for between two of them there may be time in which nothing begins.
         self._edges = np.stack((begin, begin + width.min(initial=_LAST)), axis=1).ravel()
-        self._before = np.stack((np.append(0, until[:-1]), until), axis=1).ravel()
-        self.total = int(until[-1])
+        self._before = np.stack((until - begun, until), axis=1).ravel()
+        self.total = int(begun.sum())
 
     def count(self, part: Part) -> float:
         """Return how many events of a part there may be."""

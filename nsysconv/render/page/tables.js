@@ -71,7 +71,7 @@
       const found = /^\s*(<=|>=|<|>|=|)\s*(-?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*([^\d\s]*?)(?:\/s)?\s*$/i.exec(text);
       const unit = found && units[found[3].toLowerCase()];
       if (!unit) return null;
-      // 1.001 µs are 1001 ns, whatever the product of these doubles is.
+      // 1.001 us are 1001 ns, whatever the product of these doubles is.
       const bound = Number((Number(found[2].replace(/,/g, "")) * unit).toPrecision(15));
       return { "<": (x) => x < bound, "<=": (x) => x <= bound, ">": (x) => x > bound,
         ">=": (x) => x >= bound, "=": (x) => x === bound, "": (x) => x === bound }[found[1]];
