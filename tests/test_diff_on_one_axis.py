@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_store import Call, Kernel, Memcpy, Range, Row, write
+from small_store import Call, Kernel, Memcpy, Migration, Range, Row, write
 
 from nsysconv import api
 from nsysconv.diff import step_timelines
@@ -196,6 +196,43 @@ def test_many_streams_of_a_device_are_one_lane(tmp_path: Path) -> None:
     assert {(r["lane"], r["stream_id"]) for r in report.rows()} == {(0, None), (1, None)}
 
 
+def test_what_is_on_no_stream_is_beside_what_is_on_none(tmp_path: Path) -> None:
+    base = [Kernel(0, 10, stream=7), Migration(2, 5)]
+    other = [Kernel(0, 10, stream=7), Kernel(0, 10, stream=8)]
+    report = compared(tmp_path, base, other, "step_timelines")
+    ran = [row for row in report.rows() if row["kind"] in ("computation", "migration")]
+    assert [(row["lane"], row["side"], row["stream_id"]) for row in ran] == [
+        (1, "base", 7), (1, "other", 7), (2, "other", 8), (3, "base", None),
+    ]  # fmt: skip
+
+
+def test_devices_that_are_not_recorded_are_not_matched_with_numbers(tmp_path: Path) -> None:
+    base = [Kernel(0, 10, device=None), Kernel(0, 10, device=1)]
+    report = compared(tmp_path, base, [Kernel(0, 10, device=2)], "step_timelines")
+    ran = [row for row in report.rows() if row["kind"] == "computation"]
+    assert [(row["lane"], row["side"], row["device_id"]) for row in ran] == [
+        (1, "base", 1), (1, "other", 2), (2, "base", None),
+    ]  # fmt: skip
+    (note,) = [note for note in report.notes if note.slug == "devices-matched"]
+    assert note.text.endswith(": 1 of base with 2 of other")
+
+
+def test_without_steps_slices_are_aligned_by_their_start(tmp_path: Path) -> None:
+    base, other = (Kernel(100, 120), Kernel(130, 140)), (Kernel(125, 150),)
+    part = api.Slice(time=(110, 135))
+    report = compared(tmp_path, base, other, "step_timelines", slice=part)
+    rows = [row for row in report.rows() if row["kind"] != "alone"]
+    assert [(row["side"], row["kind"], row["start_ns"], row["dur_ns"]) for row in rows] == [
+        ("base", "whole", 0, 25),
+        ("other", "whole", 0, 25),
+        ("base", "computation", 0, 10),
+        ("base", "computation", 20, 5),
+        ("other", "computation", 15, 10),
+    ]
+    (note,) = report.notes
+    assert note.text.startswith("aligned by the start of each slice: ")
+
+
 def test_without_steps_windows_are_aligned_by_their_start(tmp_path: Path) -> None:
     base, other = (Kernel(100, 110), Kernel(130, 140)), (Kernel(7000, 7025),)
     report = compared(tmp_path, base, other, "step_timelines")
@@ -219,14 +256,16 @@ def test_of_too_many_operations_short_ones_are_one_row(
 ) -> None:
     monkeypatch.setattr(step_timelines, "MOST_BOXES", 40)
     kernels = [Kernel(10 * i, 10 * i + 4, name=f"k{i % 3}") for i in range(1000)]
-    report = compared(tmp_path, kernels, kernels, "step_timelines")
+    later = [Kernel(1, 2), *(Kernel(10 * i + 2, 10 * i + 6) for i in range(1, 1000))]
+    report = compared(tmp_path, kernels, later, "step_timelines")
     rows = report.rows()
     assert len(rows) <= 40
     for side in ("base", "other"):
-        mine = [row for row in rows if row["side"] == side and row["lane"]]
+        mine = [row for row in rows if row["side"] == side and row["kind"] == "computation"]
         assert sum(row["count"] for row in mine) == 1000
-        assert sum(row["busy_ns"] for row in mine) == 4000
-    assert "operations-merged" in slugs(report)
+        assert sum(row["busy_ns"] for row in mine) == (4000 if side == "base" else 3997)
+    (merged,) = [note.count for note in report.notes if note.slug == "operations-merged"]
+    assert merged == sum(row["count"] > 1 and row["kind"] != "alone" for row in rows)
 
 
 def test_rows_are_no_more_than_can_be_drawn_whatever_the_sides_have(

@@ -77,6 +77,29 @@ def test_what_a_side_does_not_record_is_not_0() -> None:
     assert told(report, "base_device_sum_ns", "diff_device_sum_ns")[0] == (None, None)
 
 
+def test_a_side_on_which_nothing_ran_has_0() -> None:
+    report = both([], NODES[:1])
+    names = ("base_host_sum_ns", "other_host_sum_ns", "diff_host_sum_ns", "base_device_sum_ns")
+    assert told(report, *names) == [(0, 100, 100, 0)]
+
+
+def test_runs_that_do_not_record_the_report_do_not_lessen_the_mean() -> None:
+    missing = Report("modules", "Modules", tree_report().columns, None, not_recorded=("modules",))
+    report = compare_trees("modules_tree", [[tree_report(NODES)], [missing]], [[tree_report(NODES)]])
+    assert told(report, "base_host_sum_ns", "diff_host_sum_ns")[0] == (100, 0)
+
+
+def test_what_lies_in_rows_that_are_left_out_is_in_the_nearest_that_is_there() -> None:
+    """Of names that fit a pattern: on one side the second is on level 3, on the other on level 2."""
+    before = [(1, "fit a", 1, 50, 5), (3, "fit b", 1, 20, 2), (4, "fit c", 1, 10, 1)]
+    after = [(1, "fit a", 1, 50, 5), (2, "fit b", 1, 30, 2), (3, "fit c", 1, 10, 1)]
+    assert told(both(before, after), "path", "level", "diff_host_sum_ns") == [
+        ("fit a", 0, 0),
+        ("fit a/fit b", 1, 10),
+        ("fit a/fit b/fit c", 2, 0),
+    ]
+
+
 def test_a_side_without_the_report_has_no_tree() -> None:
     missing = Report("modules", "Modules", tree_report().columns, None, not_recorded=("modules",))
     report = compare_trees("modules_tree", [[missing]], [[tree_report(NODES)]])
@@ -119,6 +142,16 @@ def test_ranges_of_two_profiles_are_one_tree_report(tmp_path: Path) -> None:
         ("ProfilerStep*", 100, 100, 30, 40),
         ("ProfilerStep*/forward", 45, 70, 30, 40),
     ]
+
+
+def test_a_page_of_some_names_has_their_ranges(tmp_path: Path) -> None:
+    rows = [Range(0, 100, "step"), Range(5, 60, "forward"), Call(10, 12, 1), Kernel(20, 50, 1)]
+    for label in ("a", "b"):
+        write(tmp_path / f"{label}.db", *rows)
+    part = api.Slice(name="forw|kernel|cuda")
+    found = api.compare(tmp_path / "a.db", tmp_path / "b.db", slice=part, for_page=True).reports
+    (report,) = [each for each in found if each.name == "ranges_tree"]
+    assert told(report, "path", "level") == [("forward", 0)]
 
 
 # -- what a page has

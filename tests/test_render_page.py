@@ -353,6 +353,14 @@ def is_in_time_line(address: str) -> bool:
     return bool(re.fullmatch(r"(time=-?\d+:-?\d+)?&?(event=[a-z_]+:\d+)?", address) and address)
 
 
+def test_the_time_between_steps_is_in_no_one_place(tmp_path: Path) -> None:
+    rows = [Range(100 * i, 100 * i + 60, f"ProfilerStep#{i}") for i in range(3)]
+    text = page_of(tmp_path, *rows, Kernel(5, 250))
+    table = text[text.index('id="t-steps"') :].partition("</table>")[0]
+    _, *found = re.findall(r"<tr([^>]*)>", table)
+    assert ["data-to" in row for row in found] == [True, True, True, False]
+
+
 def test_links_lead_somewhere_and_ids_are_unique(real_page: str) -> None:
     page = outline(real_page)
     ids = [value for _, name, value in page.attributes if name == "id"]

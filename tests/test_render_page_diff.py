@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import NO_REAL, REAL, few
 from pages import NODES, page_of, rendered, tree_report
-from small_store import Kernel, Row, write
+from small_store import Kernel, Migration, Row, write
 from test_diff_on_one_axis import BASE, OTHER
 from test_render_page import outline
 
@@ -19,7 +19,7 @@ from nsysconv import api
 from nsysconv.diff.step_pairs import COLUMNS, STEP_PAIRS
 from nsysconv.diff.trees import compare_trees
 from nsysconv.render import Options, renderer
-from nsysconv.render.page.sides import in_words
+from nsysconv.render.page.sides import in_words, of_sides
 from nsysconv.report import Column, Report, Unit, build_table
 
 
@@ -155,6 +155,7 @@ def test_many_steps_are_lines_and_very_many_are_means() -> None:
     assert "Each place is the mean of 3 steps." in means
     # Three steps begin with the short one or the long one, in turn: 50 / 3 and 70 / 3.
     assert means.count('viewBox="0 0 401 100"') == 1
+    assert 'aria-label="difference of each 3 steps, as a mean, 3.33 ns at most"' in means
 
 
 def test_each_process_has_a_picture_of_its_own() -> None:
@@ -200,6 +201,29 @@ def test_what_is_aligned_is_said_beside_the_picture(tmp_path: Path) -> None:
     (window,) = data_of(text, "aligned-data")["pairs"]
     words = "From the first GPU operation to the last: 10 ns → 20 ns (+10 ns, +100.0 %)"
     assert window["words"] == words
+
+
+def test_of_a_slice_the_slice_is_named(tmp_path: Path) -> None:
+    part = api.Slice(time=(0, 8))
+    text = page_of_both(tmp_path, (Kernel(0, 10),), (Kernel(0, 20),), slice=part)
+    (window,) = data_of(text, "aligned-data")["pairs"]
+    assert window["words"] == "[slice]: 8 ns → 8 ns (0 ns, +0.0 %)"
+
+
+def test_lanes_are_called_by_their_streams_and_what_has_none_so_too(tmp_path: Path) -> None:
+    beside = (Kernel(0, 10), Migration(2, 5))
+    alone = (Migration(2, 5), Kernel(0, 10, device=1), Kernel(0, 10, device=1, stream=None))
+    (pair,) = data_of(page_of_both(tmp_path, beside, alone), "aligned-data")["pairs"]
+    assert [lane["label"] for lane in pair["lanes"]] == [
+        "device 0, stream 7", "device 0, no stream", "device 1, stream 7", "device 1, no stream",
+    ]  # fmt: skip
+
+
+def test_names_of_profiles_are_not_sides() -> None:
+    assert of_sides("base and other have none (base.sqlite, other-3, my-base, a/base)") == (
+        "before and after have none (base.sqlite, other-3, my-base, a/base)"
+    )
+    assert of_sides("1 of base with 2 of other.") == "1 of before with 2 of after."
 
 
 def test_where_nothing_ran_there_is_a_sentence(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ COLUMNS = (
         "pair",
         Unit.TEXT,
         "Which steps: median, greatest (by their difference, as in `step_pairs`); window: there are no "
-        "steps, and it is all from the first GPU operation to the last.",
+        "steps, and it is the slice, or all from the first GPU operation to the last.",
         key=True,
     ),
     Column(
@@ -52,7 +53,13 @@ COLUMNS = (
     ),
     Column("side", Unit.TEXT, "base or other.", key=True, words=True),
     Column("device_id", Unit.ID, "The device, as its side numbers it.", key=True),
-    Column("stream_id", Unit.ID, "The stream; null: all of the device.", key=True),
+    Column(
+        "stream_id",
+        Unit.ID,
+        "The stream; null: all of the device, or where its streams have lanes what is on none "
+        "(migrations) or of which none is recorded.",
+        key=True,
+    ),
     Column(
         "kind",
         Unit.TEXT,
@@ -119,7 +126,8 @@ def step_timelines_report(
 ) -> Report:
     """Return what ran on both sides in the chosen pairs of steps, as rows of MOST_BOXES at most.
 
-    Without steps on both sides it is what ran in the windows, from the start of each. Where there are too
+    Without steps on both sides it is what ran in the slices, from the start of each, or in the windows.
+    Where there are too
     many operations, short ones that are close together are one row.
     """
     notes = [*_notes(pairs, base, other), *pairs.notes]
@@ -129,7 +137,11 @@ def step_timelines_report(
         for number, lane in enumerate(_lanes(extents, notes), 1):
             rows += _lane_rows(name, number, lane)
     drawn = _drawn(rows)
-    merged = sum(int((each.count > 1).sum()) for each in drawn)
+    merged = sum(
+        int((each.count > 1).sum())
+        for row, each in zip(rows, drawn, strict=True)
+        if row.places is not None
+    )
     if merged:
         text = "rows are of several operations, each short and close to the next"
         notes.append(Note("operations-merged", Severity.INFO, text, merged))
@@ -155,7 +167,8 @@ def _notes(pairs: StepPairs, base: Timeline, other: Timeline) -> Iterator[Note]:
         why = "CPU and GPU times are not on one clock"
     else:
         why = "no step has a partner"
-    text = f"aligned by the start of each window, the first GPU operation: {why}"
+    start = "slice" if all(map(_slice, (base, other))) else "window, the first GPU operation"
+    text = f"aligned by the start of each {start}: {why}"
     yield Note("steps-not-aligned", Severity.APPROXIMATED, text)
 
 
@@ -181,7 +194,16 @@ def _window(timeline: Timeline) -> _Extent | None:
     timed = timeline.ops.take(timeline.ops.timed)
     if not len(timed):
         return None
+    part = _slice(timeline)
+    if part is not None:
+        return _Extent(timeline, None, *part, "[slice]")
     return _Extent(timeline, None, int(timed.start[0]), int(timed.end.max()))
+
+
+def _slice(timeline: Timeline) -> tuple[int, int] | None:
+    # When the slice is; None where it is none of time.
+    when = timeline.slice_description or {}
+    return (when["start_ns"], when["end_ns"]) if "start_ns" in when else None
 
 
 @dataclass(frozen=True)
@@ -228,16 +250,17 @@ def _lanes(extents: tuple[_Extent, _Extent], notes: list[Note]) -> Iterator[_Lan
 
 
 def _matched(base: Sequence[int], other: Sequence[int]) -> list[tuple[int | None, int | None]]:
-    # Equal numbers; the others by their order, for they mean nothing in another run.
-    shared = [(each, each) for each in base if each in other]
+    # Equal numbers; the others by their order, for they mean nothing in another run. What has none is
+    # the last, beside what has none.
+    numbers = [[each for each in mine if each != MISSING] for mine in (base, other)]
+    shared = [(each, each) for each in numbers[0] if each in numbers[1]]
     rest = [
-        [each for each in mine if each not in theirs]
-        for mine, theirs in ((base, other), (other, base))
+        [each for each in mine if each not in theirs] for mine, theirs in (numbers, numbers[::-1])
     ]
-    length = max(map(len, rest))
-    padded = [[*each, *[None] * (length - len(each))] for each in rest]
-    pairs: list[tuple[int | None, int | None]] = [*shared, *zip(*padded, strict=True)]
-    return sorted(pairs, key=lambda pair: min(each for each in pair if each is not None))
+    pairs: list[tuple[int | None, int | None]] = [*shared, *zip_longest(rest[0], rest[1])]
+    pairs.sort(key=lambda pair: min(each for each in pair if each is not None))
+    without = MISSING if MISSING in base else None, MISSING if MISSING in other else None
+    return [*pairs, without] if without != (None, None) else pairs
 
 
 def _whole_rows(pair: str, extents: tuple[_Extent, _Extent]) -> Iterator[_Row]:

@@ -35,7 +35,6 @@ Runs = Sequence[Sequence[Report]]
 class _Node:
     # By side the values by measure, added up over all profiles of all runs.
     name: str
-    level: int
     sums: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: ({}, {}))
     inside: dict[str, _Node] = field(default_factory=dict)
 
@@ -77,9 +76,9 @@ def compare_trees(
     """Return one row per path of names on either side, each followed by those inside, most time first.
 
     `name` is one of TREES. Names of one `name_key` are one name, which is spelled as that. Values are
-    added up over the profiles of a run, means over runs, and, with `steps`, divided by those of a run of
-    either side. What a side does not have is 0 there, and what it does not record null. Not recorded
-    where a side lacks the report as a whole.
+    added up over the profiles of a run, means over the runs that answer, and, with `steps`, divided by
+    those of a run of either side. What a side does not have is 0 there, and what it does not record null.
+    Not recorded where a side lacks the report as a whole.
     """
     reports = list(chain(*base, *other))
     answered = [report for report in reports if report.table is not None]
@@ -106,14 +105,20 @@ def compare_trees(
     by_name = {column.name: column for column in first.columns}
     widths = first.picture.values
     measures = [by_name[each] for each in (*widths, by_name[widths[0]].counted_by)]
-    per = [Fraction(1, len(runs)) for runs in (base, other)]
+    answering = [
+        sum(any(report.table is not None for report in run) for run in runs)
+        for runs in (base, other)
+    ]
+    per = [Fraction(1, max(count, 1)) for count in answering]
     if steps is not None:
         per = [each / (count or 1) for each, count in zip(per, steps, strict=True)]
-    union = _Union(_Node("", -1), widths, (per[0], per[1]))
+    union = _Union(_Node(""), widths, (per[0], per[1]))
     for side, runs in enumerate((base, other)):
-        for report in chain(*runs):
-            if report.table is not None:
-                _add(union, report, side, measures, name_key)
+        of_side = [report for report in chain(*runs) if report.table is not None]
+        for report in of_side:
+            _add(union, report, side, measures, name_key)
+        if not any(report.table.num_rows for report in of_side if report.table is not None):
+            union.recorded[side].update(measure.name for measure in measures)
     return _with_rows(header, union, measures)
 
 
@@ -121,35 +126,36 @@ def _add(
     union: _Union, report: Report, side: int, measures: Sequence[Column], name_key: NameKey
 ) -> None:
     label = report.picture.x[0] if report.picture else "name"
-    above, names = [union.root], [column.name for column in measures]
+    above, names = [(-1, union.root)], [column.name for column in measures]
     for row in report.rows():
-        while above[-1].level >= row["level"]:
+        # Where rows are left out by their names, it lies in the nearest one that is there.
+        while above[-1][0] >= row["level"]:
             above.pop()
         # A tree's names may be set in.
         name = name_key(row[label].strip())
-        node = above[-1].inside.get(name)
+        inside = above[-1][1].inside
+        node = inside.get(name)
         if node is None:
-            node = above[-1].inside[name] = _Node(name, row["level"])
+            node = inside[name] = _Node(name)
         sums = node.sums[side]
         for measure in names:
             if row[measure] is not None:
                 union.recorded[side].add(measure)
                 sums[measure] = sums.get(measure, 0) + row[measure]
-        above.append(node)
+        above.append((row["level"], node))
 
 
 def _with_rows(header: Report, union: _Union, measures: Sequence[Column]) -> Report:
-    nodes = list(_most(union))
-    parent, last = [], {-1: -1}
-    for place, node in enumerate(nodes):
-        # Of a tree depth first the last one that is a level up.
-        parent.append(last[node.level - 1])
-        last[node.level] = place
+    most = list(_most(union))
+    nodes, parent = [node for node, _ in most], [above for _, above in most]
+    levels: list[int] = []
+    for above in parent:
+        levels.append(0 if above < 0 else levels[above] + 1)
     texts = path_texts(np.array(parent, np.int64), lambda i: nodes[i].name, np.arange(len(nodes)))
     cells: dict[str, list[Any]] = {
         "path": texts,
         "name": [node.name for node in nodes],
-        "level": [node.level for node in nodes],
+        "level": levels,
     }
     for column in measures:
         before, after = ([union.values(node, side, column) for node in nodes] for side in range(2))
@@ -165,8 +171,9 @@ def _with_rows(header: Report, union: _Union, measures: Sequence[Column]) -> Rep
     return replace(header, columns=columns, table=table, notes=tuple(notes), row_count=len(nodes))
 
 
-def _most(union: _Union) -> Iterator[_Node]:
-    # The nodes with most time, each only if the one that it lies in is there; as a tree, depth first.
+def _most(union: _Union) -> Iterator[tuple[_Node, int]]:
+    # The nodes with most time, each only if the one that it lies in is there; as a tree, depth first,
+    # with the place of that one, -1 for none.
     kept: set[int] = set()
     heap: list[tuple[float, int, _Node]] = []
     for number in range(MOST_NODES + 1):
@@ -176,11 +183,11 @@ def _most(union: _Union) -> Iterator[_Node]:
         kept.add(id(node))
         for place, each in enumerate(node.inside.values()):
             heappush(heap, (-union.weight(each), number << 32 | place, each))
-    waiting = list(_kept(union, union.root, kept))
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += _kept(union, node, kept)
+    waiting = [(node, -1) for node in _kept(union, union.root, kept)]
+    for place in range(len(kept) - 1):
+        node, above = waiting.pop()
+        yield node, above
+        waiting += [(each, place) for each in _kept(union, node, kept)]
 
 
 def _kept(union: _Union, node: _Node, kept: set[int]) -> list[_Node]:

@@ -45,6 +45,8 @@ class Addresses:
         event = row.get("event")
         parts = [f"event={event}"] if event in self._known else []
         start, dur = row.get("start_ns"), row.get("dur_ns")
+        if report == "steps" and row["occurrence"] is None:
+            start = None  # the time between steps is in many places
         if start is not None and dur is not None:
             room = max(dur // 4, 10)
             parts.insert(0, f"time={start - room}:{start + dur + room}")

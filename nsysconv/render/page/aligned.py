@@ -74,13 +74,15 @@ def _strip(place: str, steps: Sequence[Row]) -> Iterator[str]:
     yield _svg(f"0 0 {count} 100", summary)
     yield from _durations(before, after, top)
     yield f"</svg>{_numbers(marks, count)}</div>"
-    yield from _differences([b - a for a, b in zip(before, after, strict=True)])
+    size = -(-len(steps) // count)
+    of = f"each {size:,} steps, as a mean" if size > 1 else "each step"
+    yield from _differences([b - a for a, b in zip(before, after, strict=True)], of)
     first, last = steps[0]["step"], steps[-1]["step"]
     yield f'<div class="x"><span>{escape(shortened(first, kernel=False))}</span>'
     yield f"<span>{escape(shortened(last, kernel=False))}</span></div>"
     yield from _greatest(marks)
-    if count < len(steps):
-        yield f'<p class="quiet">Each place is the mean of {-(-len(steps) // count):,} steps.</p>'
+    if size > 1:
+        yield f'<p class="quiet">Each place is the mean of {size:,} steps.</p>'
     yield "</figure>"
 
 
@@ -120,13 +122,13 @@ def _durations(before: Sequence[float], after: Sequence[float], top: float) -> I
             yield f'<path class="line {colour}" d="M0 {100 - heights[0]:.1f}{line}"/>'
 
 
-def _differences(values: Sequence[float]) -> Iterator[str]:
+def _differences(values: Sequence[float], of: str) -> Iterator[str]:
     # Above the line what became longer, below it what became shorter; nothing where all are the same.
     most = max(map(abs, values))
     if not most:
         return
     yield f'<div class="plot differences"><span class="y">± {amount(most, Unit.NS)}</span>'
-    words = f"difference of each step, {amount(most, Unit.NS)} at most"
+    words = f"difference of {of}, {amount(most, Unit.NS)} at most"
     yield _svg(f"0 -50 {len(values)} 100", words)
     for colour, sign in ((_MORE, 1), (_LESS, -1)):
         bars = "".join(
@@ -280,6 +282,15 @@ def _pair_words(names: Row, lengths: dict[str, int]) -> str:
     return f"{' and '.join(both)}: {times}"
 
 
+def _labels(lanes: Sequence[dict[str, Any]]) -> Iterator[str]:
+    # A lane without a stream is all of its device, unless the device has others.
+    devices = [{device for device, _ in lane["where"].values()} - {None} for lane in lanes]
+    for lane, mine in zip(lanes, devices, strict=True):
+        label = _label(lane["where"])
+        is_all = sum(not mine.isdisjoint(each) for each in devices) <= 1
+        yield label if is_all or "stream" in label else f"{label}, no stream"
+
+
 def _label(where: dict[str, tuple[Any, Any]]) -> str:
     parts = []
     for place, word in enumerate(("device", "stream")):
@@ -313,13 +324,13 @@ def _data(pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "lengths": pair["lengths"],
             "lanes": [
                 {
-                    "label": _label(lane["where"]),
+                    "label": label,
                     **{
                         what: [encoded(lane[what].get(side, ())) for side in ("before", "after")]
                         for what in ("boxes", "alone")
                     },
                 }
-                for lane in pair["lanes"]
+                for lane, label in zip(pair["lanes"], _labels(pair["lanes"]), strict=True)
             ],
         }
         for pair in pairs

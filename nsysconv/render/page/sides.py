@@ -17,7 +17,8 @@ _IN = re.compile(r"\bin (base|other)\b(?=[.,:;]|$)")
 _CELLS = {"where", "why", "side"}
 _IN_CELL = re.compile(r"^(?P<only>only in )?(?P<side>base|other)$")
 _IN_NOTE = re.compile(r"\bbase\b")
-_SIDE = re.compile(r"\b(?:base|other)\b")
+# Not as a part of the name of a profile or a file: base.sqlite, other-3.
+_SIDE = re.compile(r"(?<![\w./-])(?:base|other)(?![\w/-]|\.\w)")
 _MISSING = re.compile(r"\((base|other)\)$")
 
 
