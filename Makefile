@@ -10,6 +10,8 @@ PROGRAM := $(VENV)/.program
 DEMO := demo
 SITE := site
 FUZZ_SECONDS := 300
+# Some tests wait, so that there is room for one more than there are cores.
+TEST_JOBS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 FUZZ_JOBS := 1
 
 # Tests start the command again and again: it is compiled once, whatever the environment says.
@@ -57,7 +59,7 @@ demo: $(PROGRAM)  ## write two runs of a made-up training, say where the time we
 	@echo "  $(BIN)/nsysconv sql $(DEMO)/train.sqlite 'select kind, count(*) from v_gpu_op group by kind'"
 
 test: $(STAMP)  ## run the tests; no root, no service, no network but the package index
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist worksteal
 
 test-slow: $(STAMP)  ## run what `make test` leaves out: more damage, random cases and versions
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal \

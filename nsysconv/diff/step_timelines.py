@@ -201,7 +201,7 @@ def _window(timeline: Timeline) -> _Extent | None:
 
 
 def _slice(timeline: Timeline) -> tuple[int, int] | None:
-    # When the slice is; None where it is none of time.
+    # When the slice is; None: all, or a slice without a time.
     when = timeline.slice_description or {}
     return (when["start_ns"], when["end_ns"]) if "start_ns" in when else None
 
