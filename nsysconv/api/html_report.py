@@ -162,6 +162,8 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
     place, selector = split_target(target)
     with ExitStack() as stack:
         profiles = open_profile.open_all(place, selector, stack, say, include=options.include)
+        if len(profiles) == 1:  # or else the default reports would read part of it, one after the other
+            queries.prefetch(options.names or PAGE, profiles[0].timeline)
         default = _default_reports(profiles)
         left_out = () if options.names else _slow_reports(default, profiles, options.step_range)
         wanted = options.names or tuple(name for name in default if name not in left_out)
