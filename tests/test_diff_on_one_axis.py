@@ -196,6 +196,13 @@ def test_many_streams_of_a_device_are_one_lane(tmp_path: Path) -> None:
     assert {(r["lane"], r["stream_id"]) for r in report.rows()} == {(0, None), (1, None)}
 
 
+def test_what_is_on_no_stream_is_not_one_stream_too_many(tmp_path: Path) -> None:
+    kernels = [Kernel(0, 10, stream=i) for i in range(1, 7)]
+    report = compared(tmp_path, [*kernels, Migration(2, 5)], kernels, "step_timelines")
+    lanes = {(row["lane"], row["stream_id"]) for row in report.rows() if row["lane"]}
+    assert lanes == {*((i, i) for i in range(1, 7)), (7, None)}
+
+
 def test_what_is_on_no_stream_is_beside_what_is_on_none(tmp_path: Path) -> None:
     base = [Kernel(0, 10, stream=7), Migration(2, 5)]
     other = [Kernel(0, 10, stream=7), Kernel(0, 10, stream=8)]
@@ -231,6 +238,18 @@ def test_without_steps_slices_are_aligned_by_their_start(tmp_path: Path) -> None
     ]
     (note,) = report.notes
     assert note.text.startswith("aligned by the start of each slice: ")
+
+
+def test_a_slice_in_which_one_side_ran_nothing_has_what_the_other_ran(tmp_path: Path) -> None:
+    base, other = (Kernel(0, 100),), (Kernel(0, 20), Kernel(200, 210))
+    part = api.Slice(time=(50, 90))
+    report = compared(tmp_path, base, other, "step_timelines", slice=part)
+    assert told(report, "side", "kind", "start_ns", "dur_ns") == [
+        ("base", "whole", 0, 40),
+        ("other", "whole", 0, 40),
+        ("base", "computation", 0, 40),
+        ("base", "alone", 0, 40),
+    ]
 
 
 def test_without_steps_windows_are_aligned_by_their_start(tmp_path: Path) -> None:

@@ -127,8 +127,7 @@ def step_timelines_report(
     """Return what ran on both sides in the chosen pairs of steps, as rows of MOST_BOXES at most.
 
     Without steps on both sides it is what ran in the slices, from the start of each, or in the windows.
-    Where there are too
-    many operations, short ones that are close together are one row.
+    Where there are too many operations, short ones that are close together are one row.
     """
     notes = [*_notes(pairs, base, other), *pairs.notes]
     rows: list[_Row] = []
@@ -191,12 +190,13 @@ def _of_step(timeline: Timeline, step: Step) -> _Extent:
 
 
 def _window(timeline: Timeline) -> _Extent | None:
+    part = _slice(timeline)
+    if part is not None:
+        # A slice has its time whether or not anything ran in it.
+        return _Extent(timeline, None, *part, "[slice]")
     timed = timeline.ops.take(timeline.ops.timed)
     if not len(timed):
         return None
-    part = _slice(timeline)
-    if part is not None:
-        return _Extent(timeline, None, *part, "[slice]")
     return _Extent(timeline, None, int(timed.start[0]), int(timed.end.max()))
 
 
@@ -238,7 +238,9 @@ def _lanes(extents: tuple[_Extent, _Extent], notes: list[Note]) -> Iterator[_Lan
             for each, places in zip(extents, on_device, strict=True)
         ]
         base_streams, other_streams = (distinct(each).tolist() for each in stream_of)
-        if max(len(base_streams), len(other_streams)) > _MOST_STREAMS:
+        # What is on no stream does not count as one.
+        counts = [len({*each} - {MISSING}) for each in (base_streams, other_streams)]
+        if max(counts) > _MOST_STREAMS:
             yield _Lane(extents, devices, (None, None), (on_device[0], on_device[1]))
             continue
         for streams in _matched(base_streams, other_streams):
