@@ -19,7 +19,7 @@ from nsysconv import api
 from nsysconv.diff.step_pairs import COLUMNS, STEP_PAIRS
 from nsysconv.diff.trees import compare_trees
 from nsysconv.render import Options, renderer
-from nsysconv.render.page.sides import in_words, of_sides
+from nsysconv.render.page.sides import in_words, of_sides, side_words
 from nsysconv.report import Column, Report, Unit, build_table
 
 
@@ -217,6 +217,27 @@ def test_lanes_are_called_by_their_streams_and_what_has_none_so_too(tmp_path: Pa
     assert [lane["label"] for lane in pair["lanes"]] == [
         "device 0, stream 7", "device 0, no stream", "device 1, stream 7", "device 1, no stream",
     ]  # fmt: skip
+
+
+def test_lanes_of_no_recorded_device_are_called_gpu(tmp_path: Path) -> None:
+    base = (Kernel(0, 10, device=None), Kernel(0, 10, device=None, stream=None), Kernel(0, 10))
+    (pair,) = data_of(page_of_both(tmp_path, base, (Kernel(0, 10),)), "aligned-data")["pairs"]
+    labels = [lane["label"] for lane in pair["lanes"]]
+    assert labels == ["device 0, stream 7", "GPU, stream 7", "GPU, no stream"]
+
+
+def test_profiles_that_are_called_as_the_sides_keep_their_names(tmp_path: Path) -> None:
+    for rank, label in enumerate(("other", "more")):
+        write(tmp_path / "a.db", Kernel(0, 10), ranks={1: rank}, label=label, run="job")
+    write(tmp_path / "b.db", Kernel(0, 20), ranks={1: 0}, label="base")
+    found = api.compare(tmp_path / "a.db", tmp_path / "b.db", for_page=True)
+    said = outline(rendered(found.reports)).text
+    assert "Of 3 profiles other and base are on one axis." in said
+
+
+def test_notes_on_files_that_hold_base_are_not_notes_on_a_side() -> None:
+    assert not side_words(["base.sqlite, my-base and base-3 have no steps"])
+    assert side_words(["base has none (base.sqlite)"])
 
 
 def test_names_of_profiles_are_not_sides() -> None:

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from nsysconv.names import escaped, shorten
+from nsysconv.notes import Note
 from nsysconv.render.page.colours import COLOURS
 from nsysconv.render.page.markup import (
     LONGEST,
@@ -228,7 +229,7 @@ def step_lanes(report: Report) -> Iterator[str]:
     yield '<p class="pair"></p>'
     for note in report.notes:
         if note.slug in _ON_ALIGNMENT:
-            yield f'<p class="quiet">{escape(_sentence(note.text))}</p>'
+            yield f'<p class="quiet">{escape(_sentence(note))}</p>'
     yield '<ul class="legend">'
     kinds = {row["kind"] for row in rows(report)}
     for kind in _KINDS:
@@ -265,8 +266,9 @@ def _pair(name: str, found: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _sentence(text: str) -> str:
-    words = of_sides(text)
+def _sentence(note: Note) -> str:
+    # One names profiles, which may be called as a side is.
+    words = note.text if note.slug == "profiles-not-aligned" else of_sides(note.text)
     return f"{words[:1].upper()}{words[1:]}."
 
 
@@ -284,7 +286,10 @@ def _pair_words(names: Row, lengths: dict[str, int]) -> str:
 
 def _labels(lanes: Sequence[dict[str, Any]]) -> Iterator[str]:
     # A lane without a stream is all of its device, unless the device has others.
-    devices = [{device for device, _ in lane["where"].values()} - {None} for lane in lanes]
+    # What is on no recorded device counts as on one of its own.
+    devices = [
+        {device for device, _ in lane["where"].values()} - {None} or {None} for lane in lanes
+    ]
     for lane, mine in zip(lanes, devices, strict=True):
         label = _label(lane["where"])
         is_all = sum(not mine.isdisjoint(each) for each in devices) <= 1
@@ -297,7 +302,9 @@ def _label(where: dict[str, tuple[Any, Any]]) -> str:
         numbers = [str(each[place]) for each in where.values() if each[place] is not None]
         if numbers:
             parts.append(f"{word} {' → '.join(dict.fromkeys(numbers))}")
-    return ", ".join(parts) or "GPU"
+        elif word == "device":
+            parts.append("GPU")
+    return ", ".join(parts)
 
 
 def _data(pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:

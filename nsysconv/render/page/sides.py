@@ -16,9 +16,10 @@ _HEAD = re.compile(r"^(Base|Other)(?=:)|^Other (?:minus|less) base\b|^Other divi
 _IN = re.compile(r"\bin (base|other)\b(?=[.,:;]|$)")
 _CELLS = {"where", "why", "side"}
 _IN_CELL = re.compile(r"^(?P<only>only in )?(?P<side>base|other)$")
-_IN_NOTE = re.compile(r"\bbase\b")
 # Not as a part of the name of a profile or a file: base.sqlite, other-3.
-_SIDE = re.compile(r"(?<![\w./-])(?:base|other)(?![\w/-]|\.\w)")
+_WORD = r"(?<![\w./-])(?:{})(?![\w/-]|\.\w)"
+_IN_NOTE = re.compile(_WORD.format("base"))
+_SIDE = re.compile(_WORD.format("base|other"))
 _MISSING = re.compile(r"\((base|other)\)$")
 
 
