@@ -162,7 +162,8 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
     place, selector = split_target(target)
     with ExitStack() as stack:
         profiles = open_profile.open_all(place, selector, stack, say, include=options.include)
-        if len(profiles) == 1:  # or else the default reports would read part of it, one after the other
+        if len(profiles) == 1:
+            # Or else what decides on the default reports would be read first, and the rest after it.
             queries.prefetch(options.names or PAGE, profiles[0].timeline)
         default = _default_reports(profiles)
         left_out = () if options.names else _slow_reports(default, profiles, options.step_range)
