@@ -212,7 +212,7 @@ def step_lanes(report: Report) -> Iterator[str]:
         _pair(name, list(found)) for name, found in groupby(rows(report), lambda row: row["pair"])
     ]
     if not any(pair["lanes"] for pair in pairs):
-        yield "<p>Nothing ran on a GPU in these steps.</p>"
+        yield "<p>Nothing ran on a GPU in these steps, or on one of the sides.</p>"
         return
     yield '<div class="aligned" hidden><p class="tools">'
     yield '<span role="group" aria-label="Steps">'
