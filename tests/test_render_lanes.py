@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import ROWS, page_of
-from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Row
+from pages import ROWS, page_of, rendered
+from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Row, opened
 
 from nsysconv.api import Slice, html_report
 from nsysconv.api.time_line_parts import time_line_parts
@@ -17,7 +18,10 @@ from nsysconv.report import Column, Report, Unit, build_table
 
 
 def data_of(folder: Path, *rows: Row, **asked: Any) -> dict[str, Any]:
-    text = page_of(folder, *rows, **asked)
+    return data_in(page_of(folder, *rows, **asked))
+
+
+def data_in(text: str) -> dict[str, Any]:
     begin = text.index('id="lanes-data">') + len('id="lanes-data">')
     found: dict[str, Any] = json.loads(text[begin : text.index("</script>", begin)])
     return found
@@ -148,18 +152,18 @@ def crowd(*counts: int) -> Report:
                   dur_ns=[100] * len(counts), event_count=list(counts))  # fmt: skip
 
 
+@pytest.mark.parametrize(("asked", "ids", "known"), [
+    ("", range(1, 21), [[0, 190]]),  # until the last of them begins
+    (":parts=50:160,180:260,400:450", (*range(6, 17), *range(19, 27), 41), [[50, 160], [180, 260]]),
+])  # fmt: skip
 def test_of_parts_that_have_too_many_events_some_time_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: str, ids: Iterable[int], known: list[list[int]]
 ) -> None:
-    monkeypatch.setitem(html_report._MOST_ROWS, "timeline_events", 20)
-    rows = [Kernel(10 * i, 10 * i + 9, name="k") for i in range(50)]
-    data = data_of(tmp_path, *rows)
-    assert data["events"]["id"] == list(range(1, 21))
-    assert data["parts"] == [[0, 190]]  # until the last of them begins
-    monkeypatch.setattr(html_report, "time_line_parts", lambda *_: [(50, 160), (180, 260), (400, 450)])
-    data = data_of(tmp_path, *rows)
-    assert data["events"]["id"] == [*range(6, 17), *range(19, 27), 41]
-    assert data["parts"] == [[50, 160], [180, 260]]
+    with opened(*(Kernel(10 * i, 10 * i + 9, name="k") for i in range(50))) as profile:
+        tiles = profile.report("timeline_tiles")
+        data = data_in(rendered([tiles, profile.report(f"timeline_events{asked}", limit=20)]))
+    assert data["events"]["id"] == list(ids)
+    assert data["parts"] == known
 
 
 @pytest.mark.parametrize(("start", "is_one"), [(30, True), (61 * 10**9, False)])

@@ -98,7 +98,7 @@ LONG = 2_000_000
 """A recording of more kernels and API calls is long."""
 
 MOST_EVENTS = 50_000
-"""So many single events are on a page at most, or of parts about so many: it stays small."""
+"""Single events on a page at most, or about so many of its parts: it stays small."""
 
 MOST_TILES = 150_000
 MOST_LENGTHS = 10_000
