@@ -24,7 +24,7 @@ import re
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,10 @@ RECORDED = {
 PIDS = {"recorded-gloo-rank1.json.gz": 31500}
 PID = 31000
 HOST = "node01"
+# Processes of traces with ids up to here are devices.
+MOST_DEVICES = 64
+# Before these stand paths of Python code.
+HERE = (Path(__file__).parent.parent, sys.prefix, sys.base_prefix)
 
 
 @contextmanager
@@ -150,35 +154,37 @@ def gloo(paths: list[Path]) -> None:
     mp.start_processes(_rank, args=(paths, meeting), nprocs=2, start_method="spawn")
 
 
-def cleaned(text: str, pid: int) -> str:
-    """Return the trace without what identifies the machine."""
-    (process,) = set(re.findall(r'"pid": (\d+),', text))
+def cleaned(text: str, pid: int, prefixes: Iterable[str | Path] = HERE) -> str:
+    """Return the trace without what identifies the machine, nor these prefixes of paths.
+
+    The process that was recorded gets this id, its threads those after it. In a trace of a GPU, devices
+    have small ids of processes, and streams those of threads; they stay.
+    """
+    (process,) = {each for each in re.findall(r'"pid": (\d+),', text) if int(each) > MOST_DEVICES}
+    own = rf'("pid": ){process}(,\s*"tid": )(\d+)\b'
     ids = {process: str(pid)}
-    for thread in re.findall(r'"tid": (\d+),', text):
+    for _, _, thread in re.findall(own, text):
         if thread != "0":
             ids.setdefault(thread, str(pid + len(ids)))
-    text = re.sub(r'("(?:pid|tid|sort_index)": )(\d+)\b',
-                  lambda m: m[1] + ids.get(m[2], m[2]), text)  # fmt: skip
+    text = re.sub(own, lambda m: f"{m[1]}{pid}{m[2]}{ids.get(m[3], m[3])}", text)
+    text = re.sub(r'("sort_index": )(\d+)\b', lambda m: m[1] + ids.get(m[2], m[2]), text)
     text = re.sub(r'"thread (\d+) ', lambda m: f'"thread {ids.get(m[1], m[1])} ', text)
     text = re.sub(r'"host_name": "[^"]*"', f'"host_name": "{HOST}"', text)
     text = re.sub(r'"trace_id": "[^"]*"', '"trace_id": "5EC0DE00000000000000000000000000"', text)
     text = re.sub(r'"traceName": "[^"]*"',
                   f'"traceName": "./log/{HOST}_{pid}.pt.trace.json"', text)  # fmt: skip
-    for prefix in (Path(__file__).parent.parent, sys.prefix, sys.base_prefix):
+    for prefix in prefixes:
         text = re.sub(re.escape(f"{prefix}/") + r"(lib/python[\d.]+/)?(site-packages/)?", "", text)
     return re.sub(r" at 0x[0-9a-f]+", " at 0x7f0000000000", text)
 
 
-def check(text: str, temporary: Path) -> None:
-    """Raise where something of the machine is left in the text."""
-    words = {socket.gethostname(), getpass.getuser(), str(os.getpid())}
-    paths = {str(Path.home()), str(Path.cwd()), str(temporary), sys.prefix, sys.base_prefix}
-    paths -= {"/", "/usr"}
+def check(text: str, words: Iterable[str], paths: Iterable[str]) -> None:
+    """Raise where one of these words or paths, or a path of any machine, is left in the text."""
     left = [word for word in words if re.search(rf"\b{re.escape(word)}\b", text)]
-    left += [path for path in paths if path in text]
+    left += [path for path in paths if path not in ("/", "/usr") and path in text]
     left += re.findall(r"/(?:home|root|tmp|work|Users|opt|usr)/[^\"]*", text)
     if left:
-        raise ValueError(f"something of this machine is left: {sorted(set(left))[:5]}")
+        raise ValueError(f"something of the machine is left: {sorted(set(left))[:5]}")
 
 
 def main() -> int:
@@ -194,9 +200,11 @@ def main() -> int:
         plain(paths["recorded-plain.json.gz"])
         quotes(paths["recorded-quotes.json.gz"])
         gloo([paths[f"recorded-gloo-rank{rank}.json.gz"] for rank in range(2)])
+        words = {socket.gethostname(), getpass.getuser(), str(os.getpid())}
+        places = {str(Path.home()), str(Path.cwd()), str(target), sys.prefix, sys.base_prefix}
         for name, path in paths.items():
             text = cleaned(path.read_text(encoding="utf-8"), PIDS.get(name, PID))
-            check(text, target)
+            check(text, words, places)
             (FIXTURES / name).write_bytes(gzip.compress(text.encode(), mtime=0))
             print(f"{name}: {(FIXTURES / name).stat().st_size} bytes")
     return 0
