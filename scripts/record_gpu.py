@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import re
 import socket
 import subprocess
 import sys
@@ -37,11 +35,11 @@ _MOST_SECONDS = 150
 
 README = """# Recorded on a GPU
 
-Programs whose weakness is known, for they were made to have it, under PyTorch's profiler: `NAME.json.gz` is
-the trace, `NAME.table.json.gz` what PyTorch itself says of the same run (its table of operators, the peak of
-its allocator, the time on a clock of the host). `scripts/record_gpu.py` holds the programs, and says what was
-taken out of the files; times, names and order are as recorded. What must be found in each, and what must
-not, is in `tests/findings/recorded.toml`.
+Programs whose weakness is known, for they were made to have it, under PyTorch's profiler:
+`NAME.json.gz` is the trace, `NAME.table.json.gz` what PyTorch itself says of the same run (its table of
+operators, the peak of its allocator, the time on a clock of the host). `scripts/record_gpu.py` holds
+the programs, and says what was taken out of the files; times, names and order are as recorded. What
+must be found in each, and what must not, is in `tests/findings/recorded.toml`.
 
 | file | program | recorded on |
 |---|---|---|"""
@@ -60,8 +58,8 @@ class Recorder:
     """Record a part of a program, and what PyTorch itself says of it."""
 
     def __init__(self, folder: Path, name: str) -> None:
+        """Take the folder to write to, and the name of what is recorded."""
         self.folder, self.name = folder, name
-        self.said: dict[str, Any] = {}
 
     @contextmanager
     def recording(self, name: str = "", steps: int = 0, **options: Any) -> Iterator[Any]:
@@ -91,7 +89,6 @@ class Recorder:
             "peak_allocated_bytes": held.get("allocated_bytes.all.peak"),
             "peak_reserved_bytes": held.get("reserved_bytes.all.peak"),
             "by_name": rows(profiler.key_averages()),
-            **self.said,
         }
         if options.get("record_shapes"):
             said["by_shapes"] = rows(profiler.key_averages(group_by_input_shape=True))
@@ -159,7 +156,7 @@ def data(size: int = 64, length: int = 128, width: int = 256, device: str = "cud
 
 @program
 def training_all(recorder: Recorder) -> None:
-    """A training with everything that the profiler records."""
+    """Train with everything that the profiler records."""
     import torch
 
     net = network(128, 1)
@@ -181,7 +178,7 @@ def training_all(recorder: Recorder) -> None:
 
 @program
 def training_plain(recorder: Recorder) -> None:
-    """A larger training without any option."""
+    """Train a larger network without any option."""
     import torch
 
     net = network()
@@ -197,7 +194,7 @@ def training_plain(recorder: Recorder) -> None:
 
 @program
 def first_steps(recorder: Recorder) -> None:
-    """A training whose first step loads all code."""
+    """Train from the first step on, which loads all code."""
     import torch
 
     net = network()
@@ -211,7 +208,7 @@ def first_steps(recorder: Recorder) -> None:
 
 @program
 def single_tensors(recorder: Recorder) -> None:
-    """An optimizer that does one tensor at a time, and gradients set to zero."""
+    """Train with an optimizer that does one tensor at a time, and set gradients to zero."""
     import torch
 
     net = network(256, 2)
@@ -233,7 +230,7 @@ def single_tensors(recorder: Recorder) -> None:
 
 @program
 def single_precision(recorder: Recorder) -> None:
-    """Products in single precision without TF32."""
+    """Multiply in single precision without TF32."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -247,7 +244,7 @@ def single_precision(recorder: Recorder) -> None:
 
 @program
 def tf32(recorder: Recorder) -> None:
-    """Products in single precision with TF32."""
+    """Multiply in single precision with TF32."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -261,7 +258,7 @@ def tf32(recorder: Recorder) -> None:
 
 @program
 def uneven_products(recorder: Recorder) -> None:
-    """Products of half precision whose sizes are no multiples of 8."""
+    """Multiply in half precision with sizes that are no multiples of 8."""
     import torch
 
     left = torch.randn(4099, 4101, device="cuda", dtype=torch.bfloat16)
@@ -275,7 +272,7 @@ def uneven_products(recorder: Recorder) -> None:
 
 @program
 def well_tuned(recorder: Recorder) -> None:
-    """Large products of half precision, one after the other: nothing to gain but by fewer of them."""
+    """Multiply large matrices in half precision: nothing to gain but by less work."""
     import torch
 
     left, right = torch.randn(2, 8192, 8192, device="cuda", dtype=torch.bfloat16)
@@ -291,7 +288,7 @@ def well_tuned(recorder: Recorder) -> None:
 
 @program
 def short_kernels(recorder: Recorder) -> None:
-    """Very many very short kernels, launched one by one."""
+    """Launch very many very short kernels one by one."""
     import torch
 
     values = torch.randn(1024, device="cuda")
@@ -304,7 +301,7 @@ def short_kernels(recorder: Recorder) -> None:
 
 @program
 def read_each_value(recorder: Recorder) -> None:
-    """A loop that reads its loss back in each iteration."""
+    """Read the loss back in each iteration."""
     import torch
 
     weights = torch.randn(2048, 2048, device="cuda")
@@ -327,7 +324,7 @@ def read_each_value(recorder: Recorder) -> None:
 
 @program
 def wait_for_each_kernel(recorder: Recorder) -> None:
-    """A synchronisation after each kernel."""
+    """Synchronise after each kernel."""
     import torch
 
     values = torch.randn(8192, 8192, device="cuda")
@@ -340,10 +337,10 @@ def wait_for_each_kernel(recorder: Recorder) -> None:
 
 @program
 def slow_loader(recorder: Recorder) -> None:
-    """A data loader that takes longer than the GPU."""
+    """Train with a data loader that takes longer than the GPU."""
     import torch
 
-    class Slow(torch.utils.data.Dataset):  # type: ignore[type-arg]
+    class Slow(torch.utils.data.Dataset):  # type: ignore[misc]
         def __len__(self) -> int:
             return 96
 
@@ -364,7 +361,7 @@ def slow_loader(recorder: Recorder) -> None:
 
 @program
 def busy_python(recorder: Recorder) -> None:
-    """A host that computes between the steps, in a range of its own."""
+    """Compute on the host between inferences, in a range."""
     import torch
 
     net = network()
@@ -386,7 +383,7 @@ def busy_python(recorder: Recorder) -> None:
 
 @program
 def pageable(recorder: Recorder) -> None:
-    """Large copies from pageable memory, and back, nothing beside them."""
+    """Copy much from pageable memory and back, nothing beside it."""
     import torch
 
     host = torch.randn(16, _MIB)
@@ -399,7 +396,7 @@ def pageable(recorder: Recorder) -> None:
 
 @program
 def pinned_beside_kernels(recorder: Recorder) -> None:
-    """Copies from pinned memory on a stream of their own, beside products that take longer."""
+    """Copy from pinned memory on a stream of its own, beside products that take longer."""
     import torch
 
     host = torch.randn(8, _MIB).pin_memory()
@@ -426,7 +423,7 @@ def pinned_beside_kernels(recorder: Recorder) -> None:
 
 @program
 def many_small_copies(recorder: Recorder) -> None:
-    """Very many small tensors made on the host and copied one by one."""
+    """Make very many small tensors on the host, and copy them one by one."""
     import torch
 
     total = torch.zeros(4, device="cuda")
@@ -438,7 +435,7 @@ def many_small_copies(recorder: Recorder) -> None:
 
 @program
 def allocation_each_time(recorder: Recorder) -> None:
-    """A cache that is emptied in each step, so that each takes its memory from the driver."""
+    """Empty the cache in each step, so that each takes its memory from the driver."""
     import torch
 
     net = network()
@@ -455,7 +452,7 @@ def allocation_each_time(recorder: Recorder) -> None:
 
 @program
 def nearly_full(recorder: Recorder) -> None:
-    """Almost all of the device's memory in use."""
+    """Use almost all of the device's memory."""
     import torch
 
     size = torch.cuda.get_device_properties(0).total_memory
@@ -471,7 +468,7 @@ def nearly_full(recorder: Recorder) -> None:
 
 @program
 def in_pieces(recorder: Recorder) -> None:
-    """Memory in pieces: every second block was freed, and what comes next is larger than a piece."""
+    """Leave memory in pieces: free every second block, then ask for larger ones."""
     import torch
 
     torch.ones(1024, device="cuda").mul_(2)
@@ -485,7 +482,7 @@ def in_pieces(recorder: Recorder) -> None:
 
 @program
 def graphs_kept(recorder: Recorder) -> None:
-    """A training that keeps each loss with its graph."""
+    """Keep each loss with its graph."""
     import torch
 
     net = network()
@@ -507,7 +504,7 @@ def graphs_kept(recorder: Recorder) -> None:
 
 @program
 def cuda_graph(recorder: Recorder) -> None:
-    """A graph that is replayed."""
+    """Replay a graph."""
     import torch
 
     net = network().eval()
@@ -529,7 +526,7 @@ def cuda_graph(recorder: Recorder) -> None:
 
 @program
 def compiled(recorder: Recorder) -> None:
-    """A compiled training: Triton's kernels."""
+    """Train a compiled network: Triton's kernels."""
     import torch
 
     net = network()
@@ -546,7 +543,7 @@ def compiled(recorder: Recorder) -> None:
 
 @program
 def compiled_graphs(recorder: Recorder) -> None:
-    """A compiled inference with CUDA graphs of PyTorch's own."""
+    """Infer with a compiled network and CUDA graphs of PyTorch's own."""
     import torch
 
     net = network().eval()
@@ -562,7 +559,7 @@ def compiled_graphs(recorder: Recorder) -> None:
 
 @program
 def few_blocks(recorder: Recorder) -> None:
-    """Long kernels of a few blocks: the prefix sums of two long rows."""
+    """Run long kernels of a few blocks: the prefix sums of two long rows."""
     import torch
 
     rows_of = torch.randn(2, 4 * _MIB, device="cuda")
@@ -576,7 +573,7 @@ def few_blocks(recorder: Recorder) -> None:
 
 @program
 def sync_events(recorder: Recorder) -> None:
-    """Two threads on two streams that wait for each other by events; what is waited for is recorded."""
+    """Wait for each other by events on two threads and streams; what is waited for is recorded."""
     import threading
 
     import torch
@@ -605,7 +602,7 @@ def sync_events(recorder: Recorder) -> None:
 
 @program
 def generation(recorder: Recorder) -> None:
-    """A small decoder that generates token by token, and looks at each for the end."""
+    """Generate token by token, and look at each for the end."""
     import torch
 
     net = network(256, 2).eval()
@@ -651,7 +648,7 @@ def _rank(rank: int, folder: str, meeting: str, name: str) -> None:
 
 @program
 def two_ranks_gloo(recorder: Recorder) -> None:
-    """Two processes that share one GPU, and add up gradients on the host."""
+    """Share one GPU between two processes that add up gradients on the host."""
     import torch.multiprocessing as mp
 
     with tempfile.TemporaryDirectory() as folder:

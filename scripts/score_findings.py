@@ -2,10 +2,11 @@
 
     python scripts/score_findings.py [--real FOLDER] [-v]
 
-tests/findings/labels.toml says of each file what has to be found (`expected`), and what must not be
-(`forbidden`). Precision is expected / (expected + forbidden) of what was found; what has no label counts
-for neither. Exits with 1 if a forbidden finding was made, an expected one was missed, another one came
-first, or a rule that no file is labelled with is on.
+tests/findings/labels.toml says of each real file what has to be found (`expected`), and what must not be
+(`forbidden`); recorded.toml beside it says so of the traces in tests/recorded. Precision is expected /
+(expected + forbidden) of what was found; what has no label counts for neither. Exits with 1 if a
+forbidden finding was made, an expected one was missed, another one came first, or a rule that no file
+is labelled with is on.
 """
 
 from __future__ import annotations
@@ -24,25 +25,27 @@ from nsysconv.queries.findings.contract import words
 from nsysconv.queries.findings.report import is_minor
 
 HERE = Path(__file__).resolve().parent.parent
-LABELS = HERE / "tests" / "findings" / "labels.toml"
+LABELS = HERE / "tests" / "findings"
+RECORDED = HERE / "tests" / "recorded"
 REAL = HERE.parent / "shared" / "real"
 
 
-def labels() -> list[Mapping[str, Any]]:
-    """Return the labels of all files."""
-    found: list[Mapping[str, Any]] = tomllib.loads(LABELS.read_text(encoding="utf-8"))["file"]
+def labels(name: str) -> list[Mapping[str, Any]]:
+    """Return the labels that a file of them holds."""
+    text = (LABELS / name).read_text(encoding="utf-8")
+    found: list[Mapping[str, Any]] = tomllib.loads(text)["file"]
     return found
 
 
-def found_in(label: Mapping[str, Any], real: Path) -> list[str]:
+def found_in(label: Mapping[str, Any], folder: Path) -> list[str]:
     """Return the rules with a finding of 1 % or more in a labelled file, in their order.
 
     Several files are imported as the ranks of one run; of a file with several runs the first counts.
     """
     paths = [label["path"]] if isinstance(label["path"], str) else label["path"]
-    with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder) / "labelled.db"
-        nsysconv.import_files([real / path for path in paths], store)
+    with tempfile.TemporaryDirectory() as temporary:
+        store = Path(temporary) / "labelled.db"
+        nsysconv.import_files([folder / path for path in paths], store)
         runs = dict.fromkeys(row["run"] for row in nsysconv.runs(store).rows())
         target = store if len(runs) == 1 else f"{store}@{next(iter(runs))}"
         (report,) = nsysconv.report_on(target, "findings")
@@ -57,8 +60,10 @@ def main() -> int:
     arguments = parser.parse_args()
     right, wrong, missed, neutral, labelled = (Counter[str]() for _ in range(5))
     misplaced = []
-    for label in labels():
-        rules = found_in(label, arguments.real)
+    labelled_files = [(label, arguments.real) for label in labels("labels.toml")]
+    labelled_files += [(label, RECORDED) for label in labels("recorded.toml")]
+    for label, folder in labelled_files:
+        rules = found_in(label, folder)
         expected, forbidden = set(label["expected"]), set(label["forbidden"])
         labelled.update(expected)
         right.update(expected & set(rules))

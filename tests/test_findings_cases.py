@@ -14,7 +14,10 @@ EXAMPLES = [
     if re.search(r"^    → \w+ (?:saves|costs|warns) \d+$", block, re.MULTILINE)
 ]  # fmt: skip
 CASES = tomllib.loads((HERE / "findings" / "cases.toml").read_text(encoding="utf-8"))["case"]
-LABELS = tomllib.loads((HERE / "findings" / "labels.toml").read_text(encoding="utf-8"))["file"]
+LABELS, RECORDED = (
+    tomllib.loads((HERE / "findings" / name).read_text(encoding="utf-8"))["file"]
+    for name in ("labels.toml", "recorded.toml")
+)
 RULES = {findings_cases.parse(block).rule for block in EXAMPLES}
 
 
@@ -31,7 +34,7 @@ def test_a_case_is_of_its_kind(case):
 
 
 def test_labels_name_rules():
-    for label in LABELS:
+    for label in (*LABELS, *RECORDED):
         named = {*label["expected"], *label["forbidden"], *label.get("first", ())}
         assert named <= RULES
         assert not {*label["expected"], *label.get("first", ())} & {*label["forbidden"]}

@@ -24,7 +24,7 @@ from conftest import (
 from findings_cases import Case, parse, stored
 from one_answer import EXAMPLES as SOURCES
 from small_store import Call, Kernel, Memcpy, Range, opened, write
-from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS
+from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS, RECORDED
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
@@ -328,7 +328,7 @@ def test_labelled_files(label: dict[str, Any]) -> None:
 
 
 def test_rules_that_are_on_are_labelled() -> None:
-    labelled = {rule for label in LABELS for rule in label["expected"]}
+    labelled = {rule for label in (*LABELS, *RECORDED) for rule in label["expected"]}
     assert {rule for rule, each in words().items() if each.on} <= labelled
     assert findings_cases.__doc__ and Path(score_findings.LABELS).exists()
 

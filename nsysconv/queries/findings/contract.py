@@ -21,7 +21,7 @@ from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, event_id
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
-from nsysconv.timeline.intervals import Union, longest, union
+from nsysconv.timeline.intervals import Union, longest, union, union_with
 from nsysconv.timeline.kernel_categories import kernel_name_ids
 from nsysconv.timeline.timeline import Timeline
 
@@ -153,6 +153,16 @@ class Scene:
         """Return when a kernel or a graph ran on the device."""
         kernels = (self.ops.kind == OpKind.KERNEL) | (self.ops.kind == OpKind.GRAPH)
         return union(self.ops.start, self.ops.end, kernels)
+
+    @cached_property
+    def profiler(self) -> Union:
+        """Return when the profiler itself was at work in the device's processes."""
+        result = union(np.empty(0, np.int64), np.empty(0, np.int64))
+        for pid in self.timeline.pids_on(self.device).tolist():
+            if pid in self.timeline.overhead:
+                own = self.timeline.overhead[pid]
+                result = union_with(result, own.starts, own.ends)
+        return result
 
     @cached_property
     def gaps(self) -> Gaps | None:

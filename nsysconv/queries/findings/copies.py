@@ -8,7 +8,7 @@ from nsysconv.cache import cached_in
 from nsysconv.codes import MEMORY_KINDS
 from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
-from nsysconv.queries.findings.host import SYNCHRONOUS_COPIES, gaps_after
+from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, gaps_after
 from nsysconv.report import Unit, human
 from nsysconv.timeline.arrays import Array, among, distinct
 from nsysconv.timeline.events import GpuOps, OpKind

@@ -22,6 +22,8 @@ from nsysconv.timeline.utilization import kernel_fill, sm_count
 
 _LONG_KERNEL_NS = 100_000
 _LOW_OCCUPANCY = 0.125
+# Of the SMs; a tile fewer than they are is no harm.
+_FEW_BLOCKS = 0.75
 # Products, convolutions and attention work with few warps that have many registers each.
 _FEW_WARPS = ("gemm", "convolution", "attention")
 _NAME = 48
@@ -116,7 +118,7 @@ def low_parallelism(scene: Scene) -> Found | None:
     if multiprocessors is None or np.isnan(fill.blocks).all():
         raise NotRecorded("findings", ["sizes of GPUs and kernels"])
     category = _categories(scene, fill.row)
-    few = (fill.blocks < multiprocessors) & (category != COMMUNICATION)
+    few = (fill.blocks < _FEW_BLOCKS * multiprocessors) & (category != COMMUNICATION)
     # 0 % is what profilers write that do not know it.
     weak = ~few & (fill.occupancy < _LOW_OCCUPANCY) & (fill.occupancy > 0)
     weak &= ~np.isin(category, (COMMUNICATION, *_FEW_WARPS))
@@ -126,7 +128,7 @@ def low_parallelism(scene: Scene) -> Found | None:
     time = measure(fill.start[mine], fill.end[mine], low, high)
     top, _ = _most(_name_ids(scene, fill.row[mine]), (fill.end - fill.start)[mine])
     reasons = (
-        (few, f"fewer blocks than the {multiprocessors} SMs"),
+        (few, f"blocks for less than 75 % of the {multiprocessors} SMs"),
         (weak, "an occupancy below 12.5 %"),
     )
     few_words = [f"{int(each.sum()):,} with {what}" for each, what in reasons if each.any()]

@@ -17,7 +17,7 @@ from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.names import shorten_kernel
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, framework, uncovered
-from nsysconv.queries.findings.host import SYNCHRONOUS_COPIES, WAITS, costliest_gap, gaps_after
+from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, WAITS, costliest_gap, gaps_after
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, by_group, counts, distinct, factorize, sums, take
@@ -234,6 +234,7 @@ _COPIES = frozenset(("aten::to",))
 _DTOH = DIRECTIONS.index("DtoH")
 
 
+@cached_in("measured")
 def host_sync(scene: Scene) -> Found | None:
     """Measure the gaps that began while an operator waited for a value that the host reads."""
     if not (_has_operators(scene) and _has_named(scene, _READS | _COPIES)):

@@ -29,6 +29,7 @@ from nsysconv.queries.findings import (
     memory,
     operators,
     start_up,
+    waits,
 )
 from nsysconv.queries.findings.contract import (
     COST,
@@ -51,6 +52,7 @@ from nsysconv.timeline.timeline import Timeline
 RULES: Mapping[str, Measure] = {
     **start_up.RULES,
     **host.RULES,
+    **waits.RULES,
     **copies.RULES,
     **memory.RULES,
     **communication.RULES,

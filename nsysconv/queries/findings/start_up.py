@@ -14,7 +14,7 @@ from nsysconv.report import Unit, human
 from nsysconv.timeline.annotations import operators, ranges
 from nsysconv.timeline.arrays import Array, distinct
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.intervals import Union
+from nsysconv.timeline.intervals import Union, union_with
 from nsysconv.timeline.steps import annotated, steps
 
 _LOADING = re.compile(
@@ -28,16 +28,16 @@ _FEWEST_STEPS = 4
 
 
 def start_up(scene: Scene) -> Found | None:
-    """Measure the time before the first GPU operation."""
-    time = scene.times["before"]
+    """Measure the time before the first GPU operation, but for the profiler's own."""
     low, high = scene.span.start, scene.window.start
+    time, profiler = _of_the_program(scene, low, high)
     calls = scene.timeline.calls
     before = int(np.searchsorted(calls.start, high))
     early = np.flatnonzero(scene.outermost[:before])
     part = f"--time :{scene.window.start}ns"
     first = np.flatnonzero(scene.ops.kind != OpKind.MIGRATION)[:1].tolist()
     event = scene.ops.event_id(first[0]) if first else None
-    details = _during(scene, early, low, high)
+    details = {**_during(scene, early, low, high), "profiler": profiler}
     return Found(scene.of_span(time), time, details, event=event, part=part)
 
 
@@ -49,18 +49,27 @@ def tear_down(scene: Scene) -> Found | None:
     ends += [each(scene.timeline).end.max(initial=low) for each in (ranges, operators)]
     high = min(int(max(ends)), scene.span.end)
     late = np.flatnonzero(scene.outermost & (calls.end > low))
-    time = max(high - low, 0)
+    time, profiler = _of_the_program(scene, low, max(high, low))
     part = f"--time {low}ns:"
-    measured = Found(scene.of_span(time), time, _during(scene, late, low, high), part=part)
+    details = {**_during(scene, late, low, high), "profiler": profiler}
+    measured = Found(scene.of_span(time), time, details, part=part)
     if not scene.speaks("tear_down", measured):
         return measured
     return replace(measured, event=scene.longest_call(late))
 
 
+def _of_the_program(scene: Scene, low: int, high: int) -> tuple[int, str]:
+    # How long [low, high) is but for what the profiler itself took of it, and that as a clause.
+    own = uncovered(scene.profiler, scene.busy, low, high)
+    clause = f", and {human(own, Unit.NS)} of the profiler's own work" if own else ""
+    return high - low - own, clause
+
+
 def _during(scene: Scene, which: Array, low: int, high: int) -> dict[str, str]:
     # In which of these calls most of [low, high) was spent, and how much of it in none.
     named = scene.during(which, low, high)
-    outside = high - low - uncovered(scene.calls_at(which), scene.busy, low, high)
+    recorded = union_with(scene.calls_at(which), scene.profiler.starts, scene.profiler.ends)
+    outside = high - low - uncovered(recorded, scene.busy, low, high)
     if Fact.API_CALLS not in scene.timeline.profile.facts or outside * 10 < high - low:
         return {"during": named}
     time = human(outside, Unit.NS) if named else "all of it"
@@ -82,7 +91,7 @@ def module_loading(scene: Scene) -> Found | None:
 
 
 def warm_up(scene: Scene) -> Found | None:
-    """Measure the idle time of the first step, if it is longer than the others."""
+    """Measure the idle time of the first step, if it is longer than the others, but for the profiler."""
     pattern = step_pattern(scene.request)
     if not annotated(scene.timeline, pattern):
         return None
@@ -91,11 +100,15 @@ def warm_up(scene: Scene) -> Found | None:
     if not mine or len(mine[0]) < _FEWEST_STEPS:
         return None
     length = mine[0].end - mine[0].start
+    length = length - scene.profiler.covered(mine[0].start, mine[0].end)
     median = float(np.median(length[1:]))
     if not median or int(mine[0].start[0]) < scene.span.start:
         return None
     first = Union(mine[0].start[:1], mine[0].end[:1])
-    time = uncovered(first, scene.busy, scene.window.start, scene.window.end)
+    low, high = scene.window.start, scene.window.end
+    time = uncovered(
+        first, union_with(scene.busy, scene.profiler.starts, scene.profiler.ends), low, high
+    )
     details = {
         "first_step": mine[0].name[0],
         "first": human(int(length[0]), Unit.NS),

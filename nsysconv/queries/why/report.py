@@ -21,7 +21,7 @@ from nsysconv.queries.event_lanes import (
     directions_of,
     kernel_ids_of,
 )
-from nsysconv.queries.findings.host import SYNCHRONOUS_COPIES, WAITS
+from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, WAITS
 from nsysconv.queries.idle_gaps import longest_activity
 from nsysconv.queries.why.columns import COLUMNS, PARTS
 from nsysconv.queries.why.sentences import say
