@@ -30,6 +30,7 @@ import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.queries.findings import report as findings
 from nsysconv.queries.findings.contract import COST, RISK, SAVING, words
+from nsysconv.render.display import heading
 from nsysconv.report import Report
 from nsysconv.timeline.slices import Slice
 
@@ -252,7 +253,7 @@ def test_a_slice_of_some_operations_says_nothing_of_idle_time(
 
 
 @pytest.mark.parametrize(("calls", "clause"), [
-    ([("cudaMalloc", 0, 700)], ", 700.00 µs of it in cudaMalloc, 300.00 µs outside of the API's calls."),
+    ([("cudaMalloc", 0, 700)], ", 700.00 µs of it in cudaMalloc, 300.00 µs of it outside of the API's calls."),
     ([("cudaMalloc", 0, 950)], ", 950.00 µs of it in cudaMalloc."),
     ([], ", all of it outside of the API's calls."),
 ])  # fmt: skip
@@ -312,6 +313,41 @@ def test_where_a_finding_is_of_several(
     assert row is not None
     assert row["where"] == where
     assert (row["slice"] is None) or ranks == 1
+
+
+@pytest.mark.parametrize(("kernel", "call", "tool"), [
+    ("at::native::add", "cudaLaunchKernel", "Nsight Compute"),
+    ("at::native::add", "hipLaunchKernel", "rocprof-compute"),
+    ("add", "hipLaunchKernel", "rocprof-compute"),
+    ("add", "cudaLaunchKernel", "Nsight Compute"),
+])  # fmt: skip
+def test_what_pytorch_has_no_words_for_is_said_as_the_api_says_it(kernel: str, call: str, tool: str) -> None:
+    with opened(Call(0, 5, 1, name=call), Kernel(5, 1000, 1, name=kernel)) as profile:
+        row = row_of(profile.report("findings"), "one_kernel")
+    assert row is not None and tool in row["advice"]
+
+
+def test_the_event_of_allocations_is_the_longest_of_the_calls_that_are_named() -> None:
+    """The device is idle for 300 under two cudaMalloc; cudaFree takes 500, but for 450 a kernel runs."""
+    with opened(
+        Call(0, 5, 1, name="cudaLaunchKernel"), Kernel(5, 20, 1),
+        Call(100, 200, name="cudaMalloc"), Call(300, 500, name="cudaMalloc"),
+        Call(550, 1050, name="cudaFree"), Kernel(600, 1050),
+    ) as profile:  # fmt: skip
+        row = row_of(profile.report("findings"), "allocation")
+        assert row is not None
+        assert "300 ns of it in cudaMalloc" in row["finding"]
+        (about,) = profile.why(row["event"]).rows()
+    assert (about["start_ns"], about["dur_ns"]) == (300, 200)
+
+
+def test_findings_of_several_devices_are_no_sums() -> None:
+    kernels = [Kernel(0, 1000, device=device, name="add") for device in range(2)]
+    with opened(*kernels) as profile:
+        report = profile.report("findings")
+    row = row_of(report, "one_kernel")
+    assert row is not None and row["device_count"] == 2
+    assert heading(report) == "What holds it back - small"
 
 
 # -- real files

@@ -168,6 +168,7 @@ def test_copies_calls_and_rates() -> None:
     )
     assert (row["htod_bytes_sum"], row["htod_bytes_per_s"]) == (5000, pytest.approx(5000 / 150e-9))
     assert (row["dtoh_bytes_sum"], row["dtoh_bytes_per_s"]) == (600, pytest.approx(600 / 100e-9))
+    assert (row["htod_sum_ns"], row["dtoh_sum_ns"]) == (150, 100)
     assert (row["top_copy"], row["top_copy_bytes"], row["top_copy_ns"]) == ("HtoD", 4000, 50)
     # Outermost calls: 10 and 28; cuMemAlloc lies in cudaMalloc.
     assert (row["api_sum_ns"], row["top_call"], row["top_call_sum_ns"]) == (38, "cudaMalloc", 28)
@@ -191,6 +192,17 @@ def test_totals_have_no_account() -> None:
     assert row["span_ns"] is None
     assert (row["kernel_count"], row["kernel_sum_ns"]) == (4, 160)
     assert (row["top_kernel"], row["top_call"], row["htod_bytes_sum"]) == ("scale", "cudaMalloc", 800)
+
+
+def test_totals_of_copies_and_migrations_are_said() -> None:
+    """Sizes are not recorded, times are."""
+    with opened(
+        Total("kernel", 3, 60, name="add"), Total("memcpy", 1, 5000, direction="HtoD"),
+        Total("memcpy", 2, 700, direction="DtoH"), Total("unified_memory", 2, 9000),
+        holds={Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS},
+    ) as profile:  # fmt: skip
+        (said,) = profile.report("summary").said
+    assert said.lines[1] == "kernels 60 ns (3); HtoD 5.00 µs; DtoH 700 ns; page migrations 9.00 µs"
 
 
 def test_a_bar_has_a_sign_for_each_class() -> None:

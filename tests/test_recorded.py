@@ -1,4 +1,4 @@
-"""Traces of a GPU whose programs are known: what is found in them, and what PyTorch says of the same runs."""
+"""Traces of known programs on a GPU: what is found in them, and what PyTorch says of the same runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_operators_of_pytorchs_own_table(path: Path) -> None:
     profiler = [row for row in rows if row["name"] in PROFILER]
     more = ns(sum(row["self_device_us"] for row in profiler))
     operators = [row for row in rows if row["name"].startswith(("aten::", "autograd::"))
-                 or row["is_range"] and "CompiledFxGraph" not in row["name"]]  # fmt: skip
+                 or (row["is_range"] and "CompiledFxGraph" not in row["name"])]  # fmt: skip
     assert operators or path.name == "cuda_graph.json.gz"
     for row in operators:
         mine = found[row["name"]]

@@ -163,7 +163,7 @@ def test_wide_has_names_without_bounds_last() -> None:
 
 
 def test_a_heading_says_over_how_many_devices_its_sums_are() -> None:
-    columns = (*COLUMNS, Column("device_count", Unit.COUNT, "", optional=True))
+    columns = (*COLUMNS, Column("device_count", Unit.COUNT, "", optional=True, distinct=True))
     for count, said in ((3, "Made - sums over 3 devices"), (1, "Made"), (None, "Made")):
         rows = [(1, "a", 2, 1, 1.0, 5, "x", 1), (1, "b", 2, 1, 1.0, 5, "x", count)]
         data = {column.name: [row[i] for row in rows] for i, column in enumerate(columns)}

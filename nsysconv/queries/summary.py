@@ -45,6 +45,7 @@ from nsysconv.timeline.totals import (
     API_CALL,
     KERNEL,
     MEMCPY,
+    MIGRATION,
     Total,
     combine,
     rank_of,
@@ -105,8 +106,10 @@ _COLUMNS = (
                 "These divided by the sum of the copies' durations.",
                 better="more",
             ),
+            duration_column(f"{name}_sum_ns", "That sum."),
         )
     ),
+    duration_column("um_sum_ns", "Sum of the durations of page migrations."),
     Column("top_kernel", Unit.TEXT, "Name of the kernel with most time in the account."),
     duration_column("top_kernel_sum_ns", "Sum of its durations in it."),
     Column("top_call", Unit.TEXT, "Name of the API call with most time."),
@@ -155,6 +158,7 @@ def _row(timeline: Timeline, device: int, names: Mapping[Any, Any], calls: _Call
         "device_id": device,
         "device": names.get(device),
         **_transfers(timeline, device),
+        **_migrations(timeline, device),
         **calls.figures(pids),
         **_longest_gap(timeline, device),
     }
@@ -215,11 +219,19 @@ def _transfers(timeline: Timeline, device: int) -> Row:
         moved, took = int(size[mine].sum()), int(copies.dur[mine].sum())
         row[f"{name}_bytes_sum"] = moved
         row[f"{name}_bytes_per_s"] = moved * 1e9 / took if took else None
+        row[f"{name}_sum_ns"] = took
     if len(size):
         top = int(size.argmax())
         row["top_copy"] = direction_names(direction[top : top + 1])[0]
         row["top_copy_bytes"], row["top_copy_ns"] = int(size[top]), int(copies.dur[top])
     return row
+
+
+def _migrations(timeline: Timeline, device: int) -> Row:
+    if Fact.UNIFIED_MEMORY not in timeline.profile.facts:
+        return {}
+    ops = timeline.ops_on(device)
+    return {"um_sum_ns": int(ops.dur.sum(where=ops.kind == OpKind.MIGRATION))}
 
 
 def _longest_gap(timeline: Timeline, device: int) -> Row:
@@ -269,7 +281,7 @@ class _Calls:
 def _rows_of_totals(timeline: Timeline) -> list[Row]:
     # Totals have no time in which they ran: no account, no gap.
     row: Row = {"rank": None}
-    recorded = {kind: totals(timeline, kind) for kind in (KERNEL, API_CALL, MEMCPY)}
+    recorded = {kind: totals(timeline, kind) for kind in (KERNEL, API_CALL, MEMCPY, MIGRATION)}
     if any(recorded.values()):
         row["rank"] = rank_of(timeline, combine(t for each in recorded.values() for t in each))
     if kernels := recorded[KERNEL]:
@@ -281,7 +293,10 @@ def _rows_of_totals(timeline: Timeline) -> list[Row]:
     for name, words in _DIRECTIONS.items():
         mine = [t for t in recorded[MEMCPY] if t.direction == DIRECTIONS.index(words)]
         if mine:
-            row[f"{name}_bytes_sum"] = combine(mine).bytes_sum
+            whole = combine(mine)
+            row |= {f"{name}_bytes_sum": whole.bytes_sum, f"{name}_sum_ns": whole.sum_ns}
+    if recorded[MIGRATION]:
+        row["um_sum_ns"] = combine(recorded[MIGRATION]).sum_ns
     return [row] if len(row) > 1 else []
 
 
@@ -314,7 +329,10 @@ def say(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
     """Return where the time went, in at most 9 lines."""
     with_account = [row for row in rows if row["span_ns"]]
     if not with_account:
-        figures = [cut_off(_figures_line(row), _WIDTH) for row in rows[:_MOST_BARS]]
+        both = (
+            line for row in rows[:_MOST_BARS] for line in (_figures_line(row), _largest_line(row))
+        )
+        figures = [cut_off(line, _WIDTH) for line in both if line]
         has_times = any(row["span_ns"] is not None for row in rows)
         first = _WITHOUT_LENGTH if has_times else _WITHOUT_TIMES
         return (Said("", (first, *figures), laid_out=True),) if rows else ()
@@ -451,9 +469,11 @@ def _figures(row: Mapping[str, Any], *, with_count: bool) -> list[str]:
         if moved:
             speed = "" if rate is None else f" at {human(rate, Unit.BYTES_PER_S)}"
             parts.append(f"{words} {human(moved, Unit.BYTES)}{speed}")
-    if row["span_ns"] is None:
-        parts.append(_largest_line(row))
-    return [part for part in parts if part]
+        elif row[f"{name}_sum_ns"]:
+            parts.append(f"{words} {human(row[f'{name}_sum_ns'], Unit.NS)}")
+    if row["span_ns"] is None and row["um_sum_ns"]:  # else they are in the account
+        parts.append(f"page migrations {human(row['um_sum_ns'], Unit.NS)}")
+    return parts
 
 
 def _largest_line(row: Mapping[str, Any], head: str = "largest: ") -> str:
@@ -488,7 +508,8 @@ def _largest_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _added_up(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     # API time is that of processes, which several devices may share.
     whole: dict[str, Any] = {"span_ns": rows[0]["span_ns"]}
-    for name in ("kernel_count", "kernel_sum_ns", "htod_bytes_sum", "dtoh_bytes_sum"):
+    copies = (f"{name}_{what}" for name in _DIRECTIONS for what in ("bytes_sum", "sum_ns"))
+    for name in ("kernel_count", "kernel_sum_ns", "um_sum_ns", *copies):
         values = [row[name] for row in rows]
         whole[name] = None if None in values else sum(values)
     for name in ("htod_bytes_per_s", "dtoh_bytes_per_s"):
@@ -503,7 +524,9 @@ SUMMARY = Query(
     title="Where the time went",
     needs={Fact.KERNELS},
     uses={*GPU_OP_FACTS, *CALL_FACTS, Fact.OVERHEAD, Fact.THREADS, Fact.RANGES, Fact.OPERATORS},
-    totals=frozenset({Fact.KERNEL_TOTALS, Fact.API_TOTALS, Fact.MEMORY_TOTALS}),
+    totals=frozenset(
+        {Fact.KERNEL_TOTALS, Fact.API_TOTALS, Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS}
+    ),
     columns=COLUMNS,
     say=say,
     partial=partial,

@@ -337,10 +337,11 @@ def heading(report: Report) -> str:
 
 
 def _devices_added_up(report: Report) -> int:
-    names = [column.name for column in report.columns]
-    if report.table is None or DEVICES not in names:
+    # Findings have such a column, too, and are of the worst device.
+    places = [i for i, c in enumerate(report.columns) if c.name == DEVICES and c.distinct]
+    if report.table is None or not places:
         return 0
-    counts = report.by_column()[names.index(DEVICES)]
+    counts = report.by_column()[places[0]]
     return max((count for count in counts if isinstance(count, int)), default=0)
 
 

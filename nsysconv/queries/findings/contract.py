@@ -215,20 +215,27 @@ class Scene:
         most = ids[np.argsort(-counts(group, len(ids)), kind="stable")].tolist()
         return ", ".join(list(dict.fromkeys(self.timeline.call_names[i] for i in most))[:2])
 
+    def most_idle(self, which: Array, low: int, high: int) -> tuple[str, int, Array]:
+        """Return the name under whose calls, of these, the device was idle most of [low, high).
+
+        With it come how long that was, and the calls of that name; of no such time an empty name.
+        """
+        found = "", 0, which[:0]
+        ids = take(self.timeline.calls.name_id, which)
+        by_name: dict[str, list[int]] = {}
+        for i in distinct(ids).tolist():
+            by_name.setdefault(self.timeline.call_names[i], []).append(i)
+        for name, of_name in by_name.items():
+            mine = which[np.isin(ids, of_name)]
+            time = uncovered(self.calls_at(mine), self.busy, low, high)
+            if time > found[1]:
+                found = name, time, mine
+        return found
+
     def during(self, which: Array, low: int, high: int) -> str:
         """Return in which of these calls the device was idle most of the time, as a clause."""
-        by_name: dict[str, int] = {}
-        calls = self.timeline.calls
-        for i in distinct(take(calls.name_id, which)).tolist():
-            name = self.timeline.call_names[i]
-            mine = which[take(calls.name_id, which) == i]
-            by_name[name] = by_name.get(name, 0) + uncovered(
-                self.calls_at(mine), self.busy, low, high
-            )
-        if not by_name or not max(by_name.values()):
-            return ""
-        name = max(by_name, key=lambda each: by_name[each])
-        return f", {human(by_name[name], Unit.NS)} of it in {name}"
+        name, time, _ = self.most_idle(which, low, high)
+        return f", {human(time, Unit.NS)} of it in {name}" if name else ""
 
 
 def threshold(request: Request, rule: str) -> float | None:
@@ -256,13 +263,11 @@ def counted(count: int, one: str, several: str) -> str:
     return f"{count:,} {one if count == 1 else several}"
 
 
-def framework(timeline: Timeline) -> str:
-    """Return the framework that names in the profile show: pytorch, hip or cuda."""
+def frameworks(timeline: Timeline) -> tuple[str, ...]:
+    """Return whose words fit, as names in the profile show, the nearest first: pytorch, hip, cuda."""
     profile = timeline.profile
     _, ids = kernel_name_ids(timeline)
     kernels = profile.names(ids[ids != MISSING]).values()
-    if profile.names_from("aten::") or any("at::native" in name for name in kernels):
-        return "pytorch"
-    if any(name.startswith("hip") for name in timeline.call_names.values()):
-        return "hip"
-    return "cuda"
+    is_pytorch = profile.names_from("aten::") or any("at::native" in name for name in kernels)
+    is_hip = any(name.startswith("hip") for name in timeline.call_names.values())
+    return (*(["pytorch"] if is_pytorch else []), *(["hip"] if is_hip else []), "cuda")

@@ -96,10 +96,11 @@ def _doing(activity: HostActivity, found: Gaps) -> str:
                 by_name[kind, name] = by_name.get((kind, name), 0) + time
     if not by_name:
         return ""
-    kind, name = max(by_name, key=lambda key: by_name[key])
+    kind, name = top = max(by_name, key=lambda key: by_name[key])
+    time = human(by_name[top], Unit.NS)
     if kind == "outside":
-        return "; mostly in nothing that is recorded"
-    return f"; above all in the {kind.replace('_', ' ')} {shorten(name, _NAME)}"
+        return f", {time} of it in nothing that is recorded"
+    return f", {time} of it in the {kind.replace('_', ' ')} {shorten(name, _NAME)}"
 
 
 def _loading_time(scene: Scene, found: Gaps) -> int:

@@ -38,11 +38,12 @@ def allocation(scene: Scene) -> Found | None:
     which = which[~np.isin(which, _makes_context(scene))]
     low, high = scene.span.start, scene.span.end
     time = uncovered(scene.calls_at(which), scene.busy, low, high)
-    details = {"during": scene.during(which, low, high)}
-    measured = Found(scene.of_span(time), time, details)
+    measured = Found(scene.of_span(time), time)
     if not scene.speaks("allocation", measured):
         return measured
-    return replace(measured, event=scene.longest_call(which))
+    _, _, longest = scene.most_idle(which, low, high)
+    details = {"during": scene.during(which, low, high)}
+    return replace(measured, details=details, event=scene.longest_call(longest))
 
 
 def _makes_context(scene: Scene) -> list[int]:

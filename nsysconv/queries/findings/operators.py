@@ -16,7 +16,7 @@ from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.names import shorten_kernel
-from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, framework, uncovered
+from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, frameworks, uncovered
 from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, WAITS, costliest_gap, gaps_after
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import operators, ranges, which_named
@@ -381,7 +381,7 @@ def _has_operators(scene: Scene) -> bool:
 
     if may_have_operators(scene.timeline):
         return True
-    if framework(scene.timeline) == "pytorch":
+    if "pytorch" in frameworks(scene.timeline):
         raise NotRecorded("findings", [Fact.OPERATORS])
     return False
 

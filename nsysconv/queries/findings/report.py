@@ -39,7 +39,7 @@ from nsysconv.queries.findings.contract import (
     Measure,
     Scene,
     Words,
-    framework,
+    frameworks,
     threshold,
     words,
 )
@@ -152,7 +152,7 @@ class Partial:
     devices: tuple[_Device, ...] = ()
     blind: Mapping[str, str] = field(default_factory=dict)
     rank: int | None = None
-    framework: str = "cuda"
+    frameworks: tuple[str, ...] = ("cuda",)
     arrivals: Any = None
 
 
@@ -195,7 +195,7 @@ def partial(timeline: Timeline, request: Request) -> Partial:
         tuple(devices),
         blind,
         ranks[0] if len(ranks) == 1 else None,
-        framework(timeline),
+        frameworks(timeline),
         arrivals,
     )
 
@@ -245,7 +245,7 @@ def _of_totals(timeline: Timeline, wanted: Sequence[str], blind: dict[str, str])
     if found is None:
         return Partial(blind=blind)
     blind.pop("one_kernel", None)
-    return Partial((_Device({"one_kernel": found}, 0, 0, 0),), blind, None, "cuda")
+    return Partial((_Device({"one_kernel": found}, 0, 0, 0),), blind)
 
 
 def _has_window(timeline: Timeline, device: int) -> bool:
@@ -265,7 +265,7 @@ class _Candidate:
     label: str
     found: Found
     span_ns: int
-    framework: str
+    frameworks: tuple[str, ...]
 
     @property
     def share_pct(self) -> float | None:
@@ -313,7 +313,7 @@ class Findings:
         for ref, partial in self._partials:
             for device in partial.devices:
                 for name, found in device.found.items():
-                    yield name, _Candidate(ref.label, found, device.span_ns, partial.framework)
+                    yield name, _Candidate(ref.label, found, device.span_ns, partial.frameworks)
             uneven = communication.imbalance([d.computation_ns for d in partial.devices])
             if uneven is not None and DEVICE_IMBALANCE not in partial.blind:
                 place, found = uneven
@@ -321,7 +321,7 @@ class Findings:
                 if device_of is not None:
                     found = replace(found, device=device_of.device, rank=device_of.rank)
                 span = partial.devices[place].span_ns
-                yield DEVICE_IMBALANCE, _Candidate(ref.label, found, span, partial.framework)
+                yield DEVICE_IMBALANCE, _Candidate(ref.label, found, span, partial.frameworks)
         yield from self._over_ranks()
 
     def _over_ranks(self) -> Iterator[tuple[str, _Candidate]]:
@@ -335,13 +335,13 @@ class Findings:
             ref, partial = ranked[place]
             span = max(d.span_ns for d in partial.devices)
             found = replace(found, rank=partial.rank)
-            yield RANK_IMBALANCE, _Candidate(ref.label, found, span, partial.framework)
+            yield RANK_IMBALANCE, _Candidate(ref.label, found, span, partial.frameworks)
         for name, label, found in self._of_collectives():
             partial = next(p for ref, p in self._partials if ref.label == label)
             span = max((d.span_ns for _, p in with_devices for d in p.devices), default=0)
             if name == STRAGGLERS:
                 found = replace(found, value=100 * found.time_ns / span if span else 0.0)
-            yield name, _Candidate(label, found, span, partial.framework)
+            yield name, _Candidate(label, found, span, partial.frameworks)
 
     def _of_collectives(self) -> Iterator[tuple[str, str, Found]]:
         # The rank for which the others waited most, and how long each did on average; and what the
@@ -418,7 +418,7 @@ class Findings:
             "where": self._where(candidate) or None,
             "device_count": count,
             "finding": rule.finding.format(**details),
-            "advice": rule.advice.get(candidate.framework, rule.advice["cuda"]),
+            "advice": next(rule.advice[f] for f in candidate.frameworks if f in rule.advice),
             "report": rule.report,
             "slice": self._slice(rule.report, found),
         }

@@ -66,14 +66,18 @@ def _of_the_program(scene: Scene, low: int, high: int) -> tuple[int, str]:
 
 
 def _during(scene: Scene, which: Array, low: int, high: int) -> dict[str, str]:
-    # In which of these calls most of [low, high) was spent, and how much of it in none.
-    named = scene.during(which, low, high)
-    recorded = union_with(scene.calls_at(which), scene.profiler.starts, scene.profiler.ends)
-    outside = high - low - uncovered(recorded, scene.busy, low, high)
-    if Fact.API_CALLS not in scene.timeline.profile.facts or outside * 10 < high - low:
-        return {"during": named}
-    time = human(outside, Unit.NS) if named else "all of it"
-    return {"during": f"{named}, {time} outside of the API's calls"}
+    # In which of these calls most of [low, high) was spent, and how much of it in none; a tenth at least.
+    name, inside, _ = scene.most_idle(which, low, high)
+    parts = [(inside, f"in {name}")]
+    if Fact.API_CALLS in scene.timeline.profile.facts:
+        recorded = union_with(scene.calls_at(which), scene.profiler.starts, scene.profiler.ends)
+        outside = high - low - uncovered(recorded, scene.busy, low, high)
+        parts.append((outside, "outside of the API's calls"))
+    said = sorted((part for part in parts if part[0] * 10 >= high - low > 0), reverse=True)
+    clause = ""
+    for time, where in said:
+        clause += f", {'all' if time == high - low else human(time, Unit.NS)} of it {where}"
+    return {"during": clause}
 
 
 def module_loading(scene: Scene) -> Found | None:
@@ -83,11 +87,12 @@ def module_loading(scene: Scene) -> Found | None:
     which = distinct(np.concatenate((loading, long)))
     low, high = scene.window.start, scene.window.end
     time = uncovered(scene.calls_at(which), scene.busy, low, high)
-    details = {"during": scene.during(which, low, high)}
-    measured = Found(scene.of_window(time), time, details)
+    measured = Found(scene.of_window(time), time)
     if not scene.speaks("module_loading", measured):
         return measured
-    return replace(measured, event=scene.longest_call(which))
+    _, _, longest = scene.most_idle(which, low, high)
+    details = {"during": scene.during(which, low, high)}
+    return replace(measured, details=details, event=scene.longest_call(longest))
 
 
 def warm_up(scene: Scene) -> Found | None:
