@@ -200,7 +200,7 @@ profile = sa.Table(
         Unit.NS,
         since=4,
     ),
-    _column("recording_ns", "Length of the recording, from the profile's zero.", Unit.NS),
+    _column("recording_ns", "End of the recording, from the profile's zero.", Unit.NS),
     _text("driver_version", "Version of the GPU driver."),
     _text("host", "Name of the machine, where an allow-listed fact tells it."),
     _text("graph_mode", "How CUDA graphs were recorded: graph or node."),

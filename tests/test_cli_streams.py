@@ -167,14 +167,23 @@ def test_a_report_replaces_no_profile_and_no_store(folder: Path) -> None:
     shutil.copyfile(FIXTURES / "kineto" / "basic-2.13.json", folder / "trace.json")
     run("import", "report1.sqlite", "-o", "job.db", cwd=folder)
     (folder / "link.json").symlink_to("trace.json")
+    shutil.copyfile(FIXTURES / "nvprof_log" / "basic-both-traces.csv", folder / "log.csv")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for source, target in (("trace.json", "trace.json"), ("trace.json", "link.json"),
                            ("report1.sqlite", "report1.sqlite"), ("trace.json", "job.db"),
-                           ("job.db", "report1.sqlite")):  # fmt: skip
+                           ("job.db", "report1.sqlite"), ("report1.sqlite", "trace.json"),
+                           ("trace.json", "log.csv")):  # fmt: skip
         outcome = run("report", source, "-f", "json", "-o", target, cwd=folder)
         assert outcome.status == 2
         assert "is not replaced by a report" in outcome.err
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.md", "a.json"])
+def test_a_report_replaces_a_report(folder: Path, name: str) -> None:
+    """Also one under names of nsys, which looks like what `nsys stats` prints."""
+    for _ in range(2):
+        assert run("report", "report1.sqlite", "cuda_gpu_kern_sum", "-o", name, cwd=folder).status == 0
 
 
 def test_a_report_keeps_a_link_and_the_mode_of_what_it_replaces(folder: Path) -> None:

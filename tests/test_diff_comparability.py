@@ -356,13 +356,18 @@ def test_windows_without_length(profile: Make) -> None:
 
 
 def test_recording_length(profile: Make) -> None:
-    base, other = profile(recording_ns=1_000_000), profile(recording_ns=2_000_000)
-    assert only(comparability_notes([base], [other])) == Note(
+    def session(ms: float) -> Timeline:
+        return profile(recording_start_ns=0, recording_ns=round(1_000_000 * ms))
+
+    base = session(1)
+    assert only(comparability_notes([base], [session(2)])) == Note(
         "recording-length-differs", Severity.INFO,
-        "length of the recording: 1.00 ms against 2.00 ms",
+        "length of the session: 1.00 ms against 2.00 ms",
     )  # fmt: skip
-    assert comparability_notes([base], [profile(recording_ns=1_200_000)]) == []
+    assert comparability_notes([base], [session(1.2)]) == []
     assert comparability_notes([base], [profile()]) == []
+    # Without a session times are counted from a whole second, wherever the events lie in it.
+    assert comparability_notes([profile(recording_ns=100_000)], [profile(recording_ns=900_000)]) == []
 
 
 def stepped(profile: Make, count: int, name: str = "ProfilerStep#{}") -> Timeline:

@@ -253,7 +253,8 @@ def test_a_slice_of_some_operations_says_nothing_of_idle_time(
 
 
 @pytest.mark.parametrize(("calls", "clause"), [
-    ([("cudaMalloc", 0, 700)], ", 700.00 µs of it in cudaMalloc, 300.00 µs of it outside of the API's calls."),
+    ([("cudaMalloc", 0, 700)],
+     ", 700.00 µs of it in cudaMalloc, 300.00 µs of it outside of the API's calls."),
     ([("cudaMalloc", 0, 950)], ", 950.00 µs of it in cudaMalloc."),
     ([], ", all of it outside of the API's calls."),
 ])  # fmt: skip
@@ -321,7 +322,7 @@ def test_where_a_finding_is_of_several(
     ("add", "hipLaunchKernel", "rocprof-compute"),
     ("add", "cudaLaunchKernel", "Nsight Compute"),
 ])  # fmt: skip
-def test_what_pytorch_has_no_words_for_is_said_as_the_api_says_it(kernel: str, call: str, tool: str) -> None:
+def test_the_api_has_the_words_that_pytorch_has_not(kernel: str, call: str, tool: str) -> None:
     with opened(Call(0, 5, 1, name=call), Kernel(5, 1000, 1, name=kernel)) as profile:
         row = row_of(profile.report("findings"), "one_kernel")
     assert row is not None and tool in row["advice"]

@@ -160,7 +160,7 @@ ALL_KINDS = (
 
 def test_an_overview_of_all_devices() -> None:
     """Migrations name devices, and count for the one row that there is."""
-    row = only("overview", *ALL_KINDS, holds=MIGRATIONS, recording_ns=1000)
+    row = only("overview", *ALL_KINDS, holds=MIGRATIONS, recording_start_ns=0, recording_ns=1000)
     assert picked(row, "device_id", "device", "recording_ns") == [
         None, "[all devices of the process]", 1000]  # fmt: skip
     assert picked(row, "kernel_count", "kernel_sum_ns") == [3 + 1, 30 + 50]

@@ -52,7 +52,11 @@ _PROFILES = (
     Column("label", Unit.TEXT, "Name in the store; select it with STORE@LABEL.", key=True),
     Column("ranks", Unit.TEXT, "The ranks of its processes, those of a row joined by -."),
     Column("host", Unit.TEXT, "The machine."),
-    Column("recording_ns", Unit.NS, "Length of the recording."),
+    Column(
+        "recording_ns",
+        Unit.NS,
+        "Length of the profiler's session; null: the source does not say when that was.",
+    ),
     Column("kernel_count", Unit.COUNT, "Kernels."),
     Column("api_call_count", Unit.COUNT, "API calls."),
     Column("tags", Unit.TEXT, "What was said of it with --tag, KEY=VALUE each."),
@@ -100,7 +104,7 @@ def info_reports(opened: OpenProfile) -> list[ShownReport]:
 def _row(profile: Profile, ranks: stored_runs.RankCoverage) -> dict[str, Any]:
     # The census is of this profile alone.
     return {
-        **{name: profile.attributes[name] for name in _ATTRIBUTES},
+        **_attributes(profile),
         "id": profile.id,
         "label": profile.ref.label,
         "source": profile.ref.source,
@@ -116,6 +120,11 @@ def _row(profile: Profile, ranks: stored_runs.RankCoverage) -> dict[str, Any]:
     }
 
 
+def _attributes(profile: Profile) -> dict[str, Any]:
+    found = {name: profile.attributes[name] for name in _ATTRIBUTES}
+    return {**found, "recording_ns": profile.session_ns}
+
+
 def _quoted(text: str) -> str:
     return shlex.quote(text) if set(text) & set(" '\"\\") else text
 
@@ -127,7 +136,7 @@ def _profile(profile: Profile) -> ShownReport:
     attributes = {
         "source": profile.ref.source,
         "path": profile.ref.path,
-        **{key: profile.attributes[key] for key in _ATTRIBUTES},
+        **_attributes(profile),
         # A tag may be called as an attribute is.
         **{f"tag {key}": value for key, value in tags_of(profile).items()},
     }
@@ -222,7 +231,7 @@ def _line(name: str, value: Any) -> str:
     if name == "zero_utc_ns":
         return f"zero_utc: {utc(value)}"
     if name == "recording_ns":
-        return f"recording: {human(value, Unit.NS)}"
+        return f"session: {human(value, Unit.NS)}"
     return f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}"
 
 

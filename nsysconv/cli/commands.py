@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nsysconv import api, queries, render
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
 from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.importers.detection import is_recording
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries import ROWS_FOR_PEOPLE
@@ -440,7 +441,7 @@ def _check_replaceable(path: Path, inputs: Iterable[str]) -> None:
         for profile in inputs:
             with suppress(OSError):
                 is_data = is_data or path.samefile(profile)
-        if is_data:
+        if is_data or is_recording(path):
             what = "a profile or a database is not replaced by a report"
             raise UsageError(what, where=str(path), hint="Name another file with -o.")
 

@@ -370,10 +370,10 @@ def _window_lengths(side: _Side) -> _Lengths:
 
 
 def _recordings(sides: _Sides) -> Iterator[Note]:
-    every = ([t.profile.attributes["recording_ns"] for t in _profiles(side)] for side in sides)
+    every = ([t.profile.session_ns for t in _profiles(side)] for side in sides)
     base, other = ([length for length in lengths if length is not None] for lengths in every)
     if base and other and _ratio(base, other) > _ALIKE:
-        text = f"length of the recording: {_length(base)} against {_length(other)}"
+        text = f"length of the session: {_length(base)} against {_length(other)}"
         yield Note("recording-length-differs", Severity.INFO, text)
 
 

@@ -101,6 +101,15 @@ def detect(probe: Probe) -> Importer:
     raise _unread_error(probe, refusals)
 
 
+def is_recording(path: Path) -> bool:
+    """Return whether the file is a profile; of printed tables not, for which reports may be taken."""
+    try:
+        with Probe(path) as probe:
+            return detect(probe).NAME != "nsys_stats"
+    except (InputError, OSError):
+        return False
+
+
 def _unread_error(probe: Probe, refusals: list[tuple[Importer, No]]) -> InputError:
     close = [(refusal.reason, refusal.hint) for _, refusal in refusals if refusal.close]
     known = _known_but_unreadable(probe) or foreign.kind_of(probe) or next(iter(close), None)

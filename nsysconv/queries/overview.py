@@ -43,7 +43,12 @@ COLUMNS = (
         "Name of the GPU; null: the profile does not say which it is; "
         "`[all devices of the process]`: totals that do not tell devices apart.",
     ),
-    Column("recording_ns", Unit.NS, "Length of the recording.", brief=False),
+    Column(
+        "recording_ns",
+        Unit.NS,
+        "Length of the profiler's session; null: the source does not say when that was.",
+        brief=False,
+    ),
     Column("window_start_ns", Unit.NS, "Where the window begins. " + WINDOW, brief=False),
     duration_column("window_ns", "Length of the window."),
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window."),
@@ -104,7 +109,7 @@ def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, An
         "rank": timeline.rank_of(timeline.pids_on(device)),
         "device_id": device,
         "device": names.get(device),
-        "recording_ns": timeline.profile.attributes["recording_ns"],
+        "recording_ns": timeline.profile.session_ns,
         "window_start_ns": None if span is None else span.start,
         **window_times(ops, span),
         "um_bytes_sum": _migrated_bytes(timeline, ops),
@@ -146,7 +151,7 @@ def _rows_from_totals(timeline: Timeline, names: dict[Any, Any]) -> list[dict[st
             "rank": rank_of(timeline, combine(device_totals)),
             "device_id": device,
             "device": names.get(device) if by_device_id else _all_devices(device_totals),
-            "recording_ns": timeline.profile.attributes["recording_ns"],
+            "recording_ns": timeline.profile.session_ns,
         }
         for prefix, (kind, fact) in _TOTALS.items():
             if fact in timeline.profile.facts:

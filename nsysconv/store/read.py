@@ -96,6 +96,15 @@ class Profile:
         # Of two threads that ask for columns of a table the second finds what the first has read.
         self._locks = {table: Lock() for table in schema.metadata.tables}
 
+    @property
+    def session_ns(self) -> int | None:
+        """Return when the profiler's session ended, counted from the zero, with which it began.
+
+        None: the source does not say when the session was, and the zero is a whole second.
+        """
+        ended: int | None = self.attributes["recording_ns"]
+        return None if self.attributes["recording_start_ns"] is None else ended
+
     def count_in_store(self) -> int:
         """Return how many profiles its store holds."""
         count = sa.select(sa.func.count().label("count")).select_from(schema.profile)
