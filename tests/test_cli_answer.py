@@ -215,6 +215,7 @@ def test_what_is_no_target_is_no_command(tmp_path: Path) -> None:
     outcome = run("nosuch", cwd=tmp_path)
     assert (outcome.status, outcome.out) == (2, "")
     assert "No such command 'nosuch'" in outcome.err
+    assert "standard input is not read" in run("-", cwd=tmp_path).err
     # What no command is called like may be one: it is looked for.
     for word in ("./nosuch", "nosuch.sqlite"):
         outcome = run(word, cwd=tmp_path)

@@ -384,7 +384,7 @@ def test_what_is_not_recorded_is_said() -> None:
     assert none["name"] == NO_OPERATOR
     with pytest.raises(NotRecorded, match="shapes of operators' inputs"):
         rows_of(Operator(0, 10, "aten::mm"), spec="operators:by=shapes")
-    with pytest.raises(UsageError, match="operators:by=colour"):
+    with pytest.raises(UsageError, match="operators have no rows by 'colour'"):
         rows_of(Operator(0, 10, "aten::mm"), spec="operators:by=colour")
 
 
@@ -483,7 +483,7 @@ def test_kernels_of_no_operator_are_rows_too() -> None:
     (row,) = rows_of(Kernel(0, 10, name="a"), spec="operator_kernels")
     assert figures(row, "operator", "name", "grid", "blocks_per_sm", "eligible") == (
         NO_OPERATOR, "a", None, None, "no")  # fmt: skip
-    with pytest.raises(UsageError, match="operator_kernels:by=x"):
+    with pytest.raises(UsageError, match="operator_kernels have no rows by 'x'"):
         rows_of(Kernel(0, 10), spec="operator_kernels:by=x")
 
 

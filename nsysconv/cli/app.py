@@ -38,16 +38,15 @@ class AnswersWithoutCommand(typer.core.TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of the first word, and its arguments."""
         word = args[0]
+        if word == "-":
+            raise UsageError("standard input is not read", hint="Save it to a file first.")
         if (word not in self.commands or word == ANSWER) and _is_target(word):
             return ANSWER, self.commands[ANSWER], args
         return super().resolve_command(ctx, args)
 
 
 def _is_target(word: str) -> bool:
-    """Return whether a word may name a profile: a path that exists, or what no command is called like.
-
-    Commands have neither `@` nor dots, colons or separators of folders.
-    """
+    """Return whether a word may name a profile: it exists, or has a sign that no command's name has."""
     return any(sign in word for sign in ("@", ".", ":", os.sep)) or os.path.lexists(word)
 
 

@@ -87,7 +87,12 @@ class Probe:
             state = path.stat()
             if not stat.S_ISREG(state.st_mode):
                 kind = "a folder" if stat.S_ISDIR(state.st_mode) else "no regular file"
-                raise InputError(kind, where=str(path))
+                hint = (
+                    ""
+                    if kind == "a folder"
+                    else "Save it to a file first: it is read more than once."
+                )
+                raise InputError(kind, where=str(path), hint=hint)
             with path.open("rb") as file:
                 self.head = file.read(_HEAD_BYTES)
             self.size = state.st_size

@@ -184,7 +184,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per pool of memory, or per operator, block or bin of time and pool."""
     by = request.options["by"]
     if by not in VIEWS:
-        raise UsageError(f"memory:by={by}", hint=f"There are: {', '.join(VIEWS)}")
+        raise UsageError(f"memory has no rows by {by!r}", hint=f"There are: {', '.join(VIEWS)}")
     found = parts(timeline)
     rows, notes = _COMPUTE[by](timeline, request, found), _notes(timeline, found)
     count = sum(len(part.blocks) for part in found) if by == "block" else None
@@ -440,7 +440,9 @@ def _steps_at(timeline: Timeline, pattern: str, pid: int, moments: Array) -> lis
 def _over_time(timeline: Timeline, request: Request, found: list[Part]) -> list[dict[str, Any]]:
     bins = request.options["bins"]
     if not 1 <= bins <= _MAX_BINS:
-        raise UsageError(f"memory:bins={bins}", hint=f"There are 1 to {_MAX_BINS} bins.")
+        raise UsageError(
+            f"memory:bins={bins}: not so many", hint=f"There are 1 to {_MAX_BINS} bins."
+        )
     if not found:
         return []
     first = min(int(part.events.start[0]) for part in found)

@@ -60,7 +60,9 @@ def grouped(
     recorded.
     """
     if by not in GROUPS:
-        raise UsageError(f"operators:by={by}", hint=f"There are: {', '.join(GROUPS)}")
+        raise UsageError(
+            f"operators have no rows by {by!r}", hint=f"There are: {', '.join(GROUPS)}"
+        )
     name: Array = calls.spans.name
     names: Sequence[str] = calls.spans.names
     if by == "path":

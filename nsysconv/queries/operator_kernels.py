@@ -82,7 +82,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     by = request.options["by"]
     if by not in _GROUPS:
         hint = f"There are: {', '.join(_GROUPS)}"
-        raise UsageError(f"operator_kernels:by={by}", hint=hint)
+        raise UsageError(f"operator_kernels have no rows by {by!r}", hint=hint)
     ops = timeline.ops
     kernels = np.flatnonzero(ops.kind == OpKind.KERNEL)
     rows = ops.row[kernels]

@@ -56,8 +56,9 @@ INCLUDABLE: Mapping[str, str] = {}
 ADVICE: Mapping[Fact, str] = {
     **_PRINTED,
     Fact.OSRT_CALLS: _OSRT,
+    Fact.RANGES: f"`nsys stats` prints totals of ranges at most (report `nvtx_sum`): {_EXPORT}.",
     **dict.fromkeys(
-        (Fact.RANGES, Fact.DEVICES, Fact.RANKS, Fact.UTC),
+        (Fact.DEVICES, Fact.RANKS, Fact.UTC),
         f"`nsys stats` does not print it: {_EXPORT}.",
     ),
 }

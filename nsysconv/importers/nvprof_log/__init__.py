@@ -48,8 +48,10 @@ JOINS = True
 INCLUDABLE: Mapping[str, str] = {}
 ADVICE: Mapping[Fact, str] = {
     **_PRINTED,
+    Fact.RANGES: "nvprof's logs hold totals of ranges at most (report `nvtx_sum`): record with "
+    "`nvprof -o FILE …` or `nsys profile …`.",
     **dict.fromkeys(
-        (Fact.THREADS, Fact.RANGES, Fact.DEVICES, Fact.UTC),
+        (Fact.THREADS, Fact.DEVICES, Fact.UTC),
         "nvprof's logs do not hold it: record with `nvprof -o FILE …` or `nsys profile …`.",
     ),
 }
