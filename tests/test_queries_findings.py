@@ -398,6 +398,7 @@ CLASSES_OF = {
     "allocation": ("before_ns", "after_ns", *_IDLE),
     "page_migration": ("before_ns", "after_ns", "exposed_um_ns"),
     "exposed_communication": ("exposed_communication_ns",),
+    "host_collectives": _IDLE,
     "bucket_size": ("exposed_communication_ns",),
     "device_imbalance": ("computation_union_ns",),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,12 +10,16 @@ import numpy as np
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.queries.kernel_categories import computes
 from nsysconv.report import Unit, human
+from nsysconv.timeline.annotations import ranges, which_named
 from nsysconv.timeline.collective_messages import MESSAGE_COLUMNS, messages
 from nsysconv.timeline.collectives import run_on_the_gpu
+from nsysconv.timeline.events import event_id
 from nsysconv.timeline.intervals import measure, union
 from nsysconv.timeline.kernel_categories import communicates
 
 _SMALL_BYTES = 1 << 20
+# As PyTorch names the ranges on gloo's threads.
+_ON_THE_HOST = re.compile(r"gloo:")
 
 
 def exposed_communication(scene: Scene) -> Found | None:
@@ -57,8 +62,23 @@ def bucket_size(scene: Scene) -> Found | None:
     return Found(scene.of_window(time), time, details)
 
 
+def host_collectives(scene: Scene) -> Found | None:
+    """Measure the idle time in the window while the host was in collectives of gloo."""
+    spans = ranges(scene.timeline)
+    pids = scene.timeline.pids_on(scene.device)
+    mine = spans.take(which_named(spans, _ON_THE_HOST.match) & np.isin(spans.pid, pids))
+    if not len(mine):
+        return None
+    low, high = scene.window.start, scene.window.end
+    time = uncovered(union(mine.start, mine.end), scene.busy, low, high)
+    details = {"count": counted(len(mine), "collective", "collectives")}
+    event = event_id("range", int(mine.row[(mine.end - mine.start).argmax()]))
+    return Found(scene.of_window(time), time, details, event=event)
+
+
 RULES: dict[str, Measure] = {
     "exposed_communication": exposed_communication,
+    "host_collectives": host_collectives,
     "bucket_size": bucket_size,
 }
 
