@@ -44,6 +44,7 @@ from nsysconv import Slice
 from nsysconv.report import MISSING
 from nsysconv.timeline import arrays, events, intervals
 from nsysconv.timeline.arrays import (
+    among,
     by_group,
     concatenate,
     counts,
@@ -685,3 +686,19 @@ def test_resident_blocks(
         sm.warps, sm.blocks, sm.registers, sm.shared_bytes, sm.shared_unit, sm.reserved_bytes,
         sm.partitions, threads=threads, thread_registers=registers, block_shared=shared)  # fmt: skip
     assert found == (expected or MISSING)
+
+
+@given(
+    st.sampled_from([np.int32, np.int64]), st.integers(-3, 1 << 31), st.data(),
+)  # fmt: skip
+def test_numbers_among_others(kind: type, near: int, data: st.DataObject) -> None:
+    """Near each other and far, also at the ends of what fits, where differences wrap around."""
+    info = np.iinfo(kind)
+    numbers = st.one_of(
+        st.integers(near - 5, near + 70_000), st.integers(info.min, info.max),
+        st.sampled_from([info.min, info.min + 1, -1, 0, info.max]),
+    ).filter(lambda n: info.min <= n <= info.max)  # fmt: skip
+    values = np.array(data.draw(st.lists(numbers, max_size=20)), kind)
+    wanted = sorted(set(data.draw(st.lists(numbers, max_size=5))) | set(values[::3].tolist()))
+    found = among(values, np.array(wanted, np.int64))
+    assert found.tolist() == [value in wanted for value in values.tolist()]

@@ -14,6 +14,8 @@ from nsysconv.report import MISSING
 Array = np.ndarray
 
 _BLOCK = 1 << 17
+# So far from each other numbers may be that are looked up in a table.
+_NEAR = 1 << 16
 # So many groups are looked for one by one faster than members are put in their order.
 _FEW_GROUPS = 4
 # A double counts integers exactly up to 2^53, and bincount is the fastest way to add.
@@ -66,6 +68,13 @@ def among(values: Array, ordered: Array) -> Array:
     # `np.isin` would load `numpy.ma`.
     if not len(ordered):
         return np.zeros(len(values), bool)
+    low, high = int(ordered[0]), int(ordered[-1])
+    if values.dtype in (np.int32, np.int64) and 0 < low <= high < min(low + _NEAR, 1 << 30):
+        # A table is five times as fast. Its ends are for what is below and above, wrapped around or not.
+        table = np.zeros(high - low + 3, bool)
+        table[ordered - low + 1] = True
+        result: Array = table.take(values - (low - 1), mode="clip")
+        return result
     place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
     found: Array = ordered[place] == values
     return found

@@ -124,6 +124,7 @@ def added_up(parent: Array, values: Array, nodes: Array) -> Array:
     return result
 
 
+@cached_whole
 def may_have_operators(timeline: Timeline) -> bool:
     """Return whether operators were recorded, as far as the source and the names of ranges say."""
     return Fact.OPERATORS in timeline.profile.facts or any(

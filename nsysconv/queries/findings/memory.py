@@ -75,6 +75,8 @@ def page_migration(scene: Scene) -> Found | None:
     Pages travel before and after the window, too.
     """
     ops, pages = scene.ops, scene.ops.kind == OpKind.MIGRATION
+    if not pages.any():
+        return None
     low, high = scene.span.start, scene.span.end
     time = measure(ops.start, ops.end, low, high)
     time -= measure(ops.start, ops.end, low, high, ~pages)

@@ -110,8 +110,6 @@ def sync_each_kernel(scene: Scene) -> Found | None:
 @cached_in("measured")
 def sync_small_copies(scene: Scene) -> Found | None:
     """Measure the gaps that began as a small copy to the host ended which the host waited for."""
-    waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
-    after = gaps_after(scene, waits)
     copies = scene.ops.take(scene.ops.kind == OpKind.MEMCPY)
     column = scene.timeline.profile.columns("memcpy", ("direction", "bytes"))
     size, direction = column["bytes"][copies.row], column["direction"][copies.row]
@@ -119,6 +117,8 @@ def sync_small_copies(scene: Scene) -> Found | None:
     ended = np.sort(copies.end[small])
     if scene.gaps is None or not len(ended):
         return None
+    waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
+    after = gaps_after(scene, waits)
     fitting = np.flatnonzero(among(scene.gaps.start[after.places], ended))
     cost = after.cost[fitting]
     time = int(cost.sum())
