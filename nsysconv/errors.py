@@ -41,6 +41,10 @@ class UsageError(NsysconvError):
     exit_status = 2
 
 
+class AbsentError(UsageError):
+    """A profile has no device, stream, process or thread of that number; another of its run may have."""
+
+
 class InUseError(UsageError):
     """Another process writes to the same place at this moment; the same call may work later."""
 

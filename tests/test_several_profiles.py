@@ -14,6 +14,7 @@ from golden_cases import run
 import nsysconv
 from nsysconv import api
 from nsysconv.errors import UsageError
+from nsysconv.timeline.slices import Slice
 
 SEVERAL_RUNS = FIXTURES / "nvprof_log" / "odd-several-runs.txt"
 DEFECTS = REAL / "defects"
@@ -157,3 +158,29 @@ def test_a_stray_annotation_of_another_process_hides_no_kernel() -> None:
         counts(path)
     (line,) = (line for line in refused.value.hint.splitlines() if "kernel" in line)
     assert counts(line.split()[0]) == [(None, 1)]
+
+
+# -- a slice that some profiles have
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_devices_that_only_some_ranks_have(fused: Path, tmp_path: Path, workers: int | None) -> None:
+    """Rank 1 is on device 11, rank 0 on device 3, in a store and in a folder of traces."""
+    nsysconv.import_files([fused], tmp_path / "job.db")
+    for target in (fused, tmp_path / "job.db"):
+        for device, rank in ((3, 0), (11, 1)):
+            part = Slice(devices=(device,))
+            (report,) = nsysconv.report_on(target, "overview", slice=part, workers=workers)
+            assert [(row["rank"], row["device_id"]) for row in report.rows()] == [(rank, device)]
+        with pytest.raises(UsageError, match="no device 5"):
+            nsysconv.report_on(target, "overview", slice=Slice(devices=(5,)), workers=workers)
+
+
+def test_the_answer_on_one_of_several_names_it(fused: Path, tmp_path: Path) -> None:
+    store = tmp_path / "job.db"
+    nsysconv.import_files([fused], store)
+    answer = run("job.db", "--device", "3", cwd=tmp_path)
+    (line,) = (line for line in answer.out.splitlines() if "why: " in line)
+    target, event = line.partition(" why ")[2].partition(";")[0].split()
+    assert target.startswith("job.db@")
+    assert event in run("why", target, event, cwd=tmp_path).out

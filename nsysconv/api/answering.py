@@ -17,7 +17,8 @@ from nsysconv.api.targets import Say, Target, silent
 from nsysconv.names import cut_off
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, Report, Said, Unit, report_table
-from nsysconv.store.location import redacted_target, split_target
+from nsysconv.store.address import Url
+from nsysconv.store.location import is_store, redacted_target, split_target
 
 _WIDTH, _MOST_LINES = 98, 25
 _LONGEST_TARGET, _LONGEST_LABELLED = 24, 60
@@ -108,21 +109,28 @@ def _doubt(doubts: Sequence[Note]) -> str:
 
 
 def _why(findings: Report, target: Target) -> str | None:
-    # How to ask about the first event that a finding has; of a run by the profile's label or file.
+    # How to ask about the first event that a finding has; of a run by the profile's label, rank or file.
     row = next((row for row in findings.rows() if row["event"] is not None), None)
     if row is None:
         return None
-    command = _command(target)
-    if len(findings.profiles) > 1:
-        where, _ = split_target(target)
+    where, selector = split_target(target)
+    folder = where if isinstance(where, Path) and where.is_dir() else None
+    # A slice by numbers may be of one profile of several.
+    is_one = len(findings.profiles) == 1 and (findings.slice is None or selector is not None)
+    if is_one or not (folder or isinstance(where, Url) or is_store(where)):
+        ways, otherwise = [redacted_target(target)], "TARGET"
+    elif folder is not None:
+        # The file, but of stores, which remember the files that were imported.
         of = next(ref for ref in findings.profiles if ref.label == row["profile"])
-        if isinstance(where, Path) and where.is_dir():
-            # The file, but of stores, which remember the files that were imported.
-            typed = of.path if Path(of.path).is_relative_to(where) else "FILE"
-            other = "FILE"
-        else:
-            typed, other = f"{redacted_target(where)}@{of.label}", "TARGET@LABEL"
-        command = shlex.quote(typed) if len(shlex.quote(typed)) <= _LONGEST_LABELLED else other
+        ways = [of.path] if Path(of.path).is_relative_to(folder) else []
+        otherwise = "FILE"
+    else:
+        store = redacted_target(where)
+        ways = [f"{store}@{row['profile']}"]
+        ways += [] if row["rank"] is None else [f"{store}@rank={row['rank']}"]
+        otherwise = "TARGET@LABEL"
+    typed = map(shlex.quote, ways)
+    command = next((each for each in typed if len(each) <= _LONGEST_LABELLED), otherwise)
     return f"nsysconv why {command} {row['event']}"
 
 

@@ -21,7 +21,7 @@ from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import Workers
 from nsysconv.api.workers import workers as workers_for
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import AbsentError, InputError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Options
 from nsysconv.notes import Note, merged
@@ -262,9 +262,17 @@ def _prepare(job: _ReportJob, profile: OpenProfile) -> None:
 def _reports_of_profiles(
     job: _ReportJob, profiles: Sequence[OpenProfile]
 ) -> Iterator[_ProfileReports]:
+    # Not all profiles of a run have all devices, streams, processes and threads.
+    absent, is_any = None, False
     for profile in profiles:
-        yield from _reports_of_profile(job, profile)
+        try:
+            yield from _reports_of_profile(job, profile)
+            is_any = True
+        except AbsentError as error:
+            absent = absent or error
         profile.forget()
+    if absent is not None and not is_any:
+        raise absent
 
 
 def _reports_of_profile(job: _ReportJob, opened: OpenProfile) -> Iterator[_ProfileReports]:
@@ -311,27 +319,38 @@ def _reports_of_workers(
     # Workers elsewhere were started in folders of their own.
     named = [each.absolute() for each in targets] if is_remote else targets
     results = workers.map(partial(_reports_of_target, job), named, files=_Target.files)
-    has_hint = False
+    has_hint = is_any = False
+    absent = None
     for target, worker_target, result in zip(targets, named, results, strict=True):
+        if isinstance(result, AbsentError):
+            absent = absent or result
+            continue
         if isinstance(result, InputError):
             brief = result.brief.replace(str(worker_target.place), str(target.place))
             say(f"skipped: {brief}")
             has_hint = has_hint or bool(result.hint)
             continue
         for reports in result:
+            is_any = True
             if reports.ref.path == str(worker_target.place):
                 reports = replace(reports, ref=replace(reports.ref, path=str(target.place)))
             yield reports
+    if absent is not None and not is_any:
+        raise absent
     if has_hint:
         say("`nsysconv info FILE` says more of a file that was skipped.")
 
 
-def _reports_of_target(job: _ReportJob, target: _Target) -> list[_ProfileReports] | InputError:
+def _reports_of_target(
+    job: _ReportJob, target: _Target
+) -> list[_ProfileReports] | InputError | AbsentError:
     # A file of a folder may be anything: why it gives no report is the result.
     try:
         with ExitStack() as stack:
             profiles = target.opened(stack, job.options.include)
             return list(_reports_of_profiles(job, profiles))
+    except AbsentError as error:
+        return error
     except InputError as error:
         if not target.in_folder:
             raise

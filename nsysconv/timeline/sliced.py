@@ -14,7 +14,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.cache import cached_property
 from nsysconv.codes import DIRECTIONS
-from nsysconv.errors import UsageError, available_hint
+from nsysconv.errors import AbsentError, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
@@ -342,7 +342,7 @@ class _Sliced(Timeline):
             yield
         except UsageError as error:
             where = error.where or self.profile.ref.label
-            raise UsageError(error.what, where=where, hint=error.hint) from error
+            raise type(error)(error.what, where=where, hint=error.hint) from error
 
     def _processes(self) -> frozenset[int] | None:
         part = self._part
@@ -533,5 +533,5 @@ def _known(
         if idle := sorted(known - busy):
             some = ", ".join(map(str, idle[:20])) + (", …" if len(idle) > 20 else "")
             hint += f"; without {work}: {some}"
-        raise UsageError(f"no {what} {', '.join(map(str, unknown))} in this profile", hint=hint)
+        raise AbsentError(f"no {what} {', '.join(map(str, unknown))} in this profile", hint=hint)
     return set(wanted)
