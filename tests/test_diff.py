@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from collections.abc import Callable
@@ -205,6 +206,22 @@ def test_an_empty_capture_is_no_improvement(tmp_path: Path) -> None:
     kernels = next(report for report in result.reports if report.name == "diff_kernels")
     assert {row["verdict"] for row in kernels.rows()} <= {None}
     assert any("side-empty" in {note.slug for note in report.notes} for report in result.reports)
+
+
+def test_a_rank_that_is_cut_off_is_no_improvement(tmp_path: Path) -> None:
+    """Of two ranks one lost the end of its trace, and kernels: sums, means and steps alike."""
+    base, other = (tmp_path / name for name in ("base", "other"))
+    for folder, kept in ((base, 1.0), (other, 0.6)):
+        folder.mkdir()
+        for rank in (0, 1):
+            packed = FIXTURES.parent / "recorded" / f"two_ranks_gloo-rank{rank}.json.gz"
+            text = gzip.decompress(packed.read_bytes())
+            (folder / f"rank{rank}.json").write_bytes(text[: int(kept**rank * len(text))])
+    for metric in ("kernels.kernel_count", "kernels.avg_ns", "steps.avg_ns"):
+        result = api.compare(base, other, [metric.partition(".")[0]], fail_on=[f"{metric}:50%"])
+        assert result.exit_status == 4
+        assert {row["verdict"] for row in result.reports[0].rows()} <= {None}
+        assert result.reports[-1].rows()[0]["reason"] == "a profile of a side is cut off"
 
 
 def test_totals_without_gpu_work_are_no_improvement_either() -> None:

@@ -51,7 +51,8 @@ ONE = Change((100_000,), (120_000,), "single run", HALF, 0.03)
          "slower: time from step to step 100.00 µs → 120.00 µs (+20.0 %); 1 run against 1 run, interval "
          "+10.4 … +30.4 % if runs differ by 3 %; not the same work (steps: 20 against 10), compared per "
          "step"),
-        (Answer(WINDOW, ONE, (1, 1), empty=True), "cannot tell: a side holds no GPU work"),
+        (Answer(WINDOW, ONE, (1, 1), failure="a side holds no GPU work"),
+         "cannot tell: a side holds no GPU work"),
         (Answer(WINDOW, None, (2, 1)),
          "cannot tell: times of GPU operations are not recorded on both sides; 2 runs against 1 run"),
     ],

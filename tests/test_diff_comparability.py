@@ -301,14 +301,21 @@ def test_kernels_serialised_on_one_side(profile: Make) -> None:
 
 
 def test_losses_on_one_side(profile: Make) -> None:
-    cut = profile(noted={"trace-truncated": (Severity.DROPPED, "")})
+    odd = profile(noted={"line-unreadable": (Severity.DROPPED, "")})
     bad = profile(noted={"wrong-type": (Severity.DROPPED, "memcpys")})
-    note = only(comparability_notes([profile()], [cut]))
+    note = only(comparability_notes([profile()], [odd]))
     assert (note.slug, note.severity) == ("losses-differ", Severity.APPROXIMATED)
-    assert (note.text, note.facts) == ("losses: none against trace-truncated", frozenset())
+    assert (note.text, note.facts) == ("losses: none against line-unreadable", frozenset())
     assert only(comparability_notes([bad], [profile()])).facts == {Fact.MEMCPYS}
-    assert only(comparability_notes([bad], [cut])).facts == frozenset()
-    assert comparability_notes([cut], [cut]) == []
+    assert only(comparability_notes([bad], [odd])).facts == frozenset()
+    assert comparability_notes([odd], [odd]) == []
+
+
+def test_a_profile_that_is_cut_off(profile: Make) -> None:
+    cut = profile(noted={"trace-truncated": (Severity.DROPPED, "")})
+    for sides, text in ((([profile()], [cut]), "none against 1"), (([cut, cut], [cut]), "2 against 1")):
+        assert only(comparability_notes(*sides)) == Note(
+            "side-truncated", Severity.DROPPED, f"profiles that are cut off: {text}")  # fmt: skip
 
 
 def test_lost_times_on_one_side(profile: Make) -> None:

@@ -328,8 +328,7 @@ class _Comparer:
             _assumed_noise(base, other) if run_noise is None else RunNoise(run_noise, run_noise)
         )
         self._notes = comparability.comparability_notes(base, other, steps=self._steps)
-        # An empty or failed capture is never an improvement, nor within any limit.
-        self._empty = any(note.slug == "side-empty" for note in self._notes)
+        self._failure = comparability.failure(self._notes)
         self._notes += names.symbols_only_notes(base, other)
         self._notes += [
             replace(note, text=f"{name}: {note.text}")
@@ -417,7 +416,7 @@ class _Comparer:
         return accounts(profile.timeline, self._steps)
 
     def _incomparable(self, column: Column) -> bool:
-        return self._empty or (bool(self._unlike) and comparability.grows_with_work(column))
+        return bool(self._failure) or (bool(self._unlike) and comparability.grows_with_work(column))
 
     def _name_keys(self, name: str) -> Mapping[str, names.NameKey]:
         if name == "kernels":
@@ -463,7 +462,7 @@ class _Comparer:
         moved = change.change_of(_TIME, *values, noise=assumed, half_width=half)
         notes = tuple(self._disturbances(values))
         base, other = (len(side.runs) for side in self._sides)
-        return change.Answer(what, moved, (base, other), self._unlike, self._empty, notes)
+        return change.Answer(what, moved, (base, other), self._unlike, self._failure, notes)
 
     def _disturbances(self, values: Sequence[Sequence[float | None]]) -> Iterator[Note]:
         for side, times, name in zip(self._sides, values, ("base", "other"), strict=True):
@@ -531,8 +530,8 @@ class _Comparer:
     def verdict(self, limit: gate.Limit) -> gate.LimitVerdict:
         columns, pairs = _columns(limit.report), self._comparison(limit.report).rows
         (column,) = (column for column in columns if column.name == limit.column)
-        if self._empty:
-            return gate.undecided(limit, "a side holds no GPU work")
+        if self._failure:
+            return gate.undecided(limit, self._failure)
         if self._incomparable(column):
             reason = f"not the same work: {'; '.join(self._unlike)}; limit a mean, such as "
             return gate.undecided(

@@ -146,8 +146,7 @@ class Change:
         if self.basis == "exact" or interval is None:
             return self.basis_words
         if ratio is not None:
-            low, high = (f"{100 * (end - 1):+,.1f}" for end in (ratio.low, ratio.high))
-            ends = f"{low} … {high} %"
+            ends = f"{_percent(ratio.low)} … {_percent(ratio.high)} %"
         elif self.points:
             ends = f"{interval.low:+.1f} … {interval.high:+.1f} pp"
         else:
@@ -216,6 +215,12 @@ _WORDS = {"worse": "slower", "better": "faster", "same": "same"}
 _WHAT = {STEP: "time from step to step", WINDOW: "window of GPU work"}
 _CANNOT_TELL = "cannot tell"
 _STATES = ("exceeded", "within", _CANNOT_TELL)
+_HARDLY_BOUNDED = 101
+
+
+def _percent(ratio: float) -> str:
+    # Of two values a side an interval has hardly an end: what exactly it is says nothing.
+    return "over +10,000" if ratio > _HARDLY_BOUNDED else f"{100 * (ratio - 1):+,.1f}"
 
 
 @dataclass(frozen=True)
@@ -225,7 +230,7 @@ class Answer:
     `what` is the figure: the time of a step, with what lies between steps, where both sides have steps;
     else the window from the first to the last GPU operation; of several devices and ranks the longest.
     `change` is None where it is not recorded. `runs` are those of each side. `unlike` says in words why
-    the work of the sides differs, `empty` that one holds no GPU work; `notes` name what may have
+    the work of the sides differs, `failure` why nothing can be compared; `notes` name what may have
     disturbed the runs.
     """
 
@@ -233,13 +238,13 @@ class Answer:
     change: Change | None
     runs: tuple[int, int]
     unlike: Sequence[str] = ()
-    empty: bool = False
+    failure: str = ""
     notes: tuple[Note, ...] = ()
 
     @property
     def word(self) -> str:
         """Return `slower`, `faster`, `same`, or `cannot tell`."""
-        if self.change is None or self.empty or (self.unlike and self.what == WINDOW):
+        if self.change is None or self.failure or (self.unlike and self.what == WINDOW):
             return _CANNOT_TELL
         return _WORDS.get(self.change.verdict("less"), _CANNOT_TELL)
 
@@ -250,8 +255,8 @@ class Answer:
 
     def _parts(self) -> Iterable[str]:
         base, other = ("1 run" if count == 1 else f"{count} runs" for count in self.runs)
-        if self.empty:
-            yield "a side holds no GPU work"
+        if self.failure:
+            yield self.failure
             return
         if self.change is None:
             yield "times of GPU operations are not recorded on both sides"
@@ -270,8 +275,7 @@ class Answer:
     def _interval(self, change: Change) -> str:
         if (ratio := change.ratio) is None:
             return "no interval"
-        low, high = (f"{100 * (end - 1):+.1f}" for end in (ratio.low, ratio.high))
-        text = f"interval {low} … {high} %"
+        text = f"interval {_percent(ratio.low)} … {_percent(ratio.high)} %"
         if change.basis != "repeats":
             text += f" if runs differ by {100 * change.noise:.2g} %"
         if change.verdict("less") == UNCERTAIN:
@@ -288,7 +292,7 @@ class Answer:
 
     def report(self, limits: Sequence[str] = ()) -> Report:
         """Return the answer as a report of one row, with counts of the states of limits."""
-        change = None if self.empty else self.change
+        change = None if self.failure else self.change
         before, after = change.means if change else (None, None)
         ratio = change.ratio if change else None
         counts = Counter(limits)

@@ -60,6 +60,7 @@ _OPTION = re.compile(r"([\w:]+)=(\w+)")
 _LONGEST = (frozenset[int](), MISSING)
 # Lengths are noted where the longer is more than this times the shorter.
 _ALIKE = 1.2
+_CUT = "trace-truncated"
 _WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
 
 
@@ -80,13 +81,14 @@ def comparability_notes(
     """Return notes on what makes two sides incomparable, or explains why they differ; worst first.
 
     A text names the base's value first. `info` notes explain; `approximated`: figures of the note's
-    facts are not like for like; `dropped`: a side, or a run of it, is empty, and nothing follows from
-    its figures. `steps` names the ranges that are steps, `*` matching anything (None: as steps are
-    usually called).
+    facts are not like for like; `dropped`: a side, or a run of it, is empty or cut off, and nothing
+    follows from its figures. `steps` names the ranges that are steps, `*` matching anything (None: as
+    steps are usually called).
     """
     sides = _runs(base), _runs(other)
     notes = [
         *_emptiness(sides),
+        *_truncation(sides),
         *_unequal(sides, _properties(steps or STEP_RANGE)),
         *_capture_options(sides),
         *_losses(sides),
@@ -296,10 +298,36 @@ def _emptiness(sides: _Sides) -> Iterator[Note]:
         yield Note("side-empty", Severity.DROPPED, f"GPU operations: {base} against {other}")
 
 
+def _truncation(sides: _Sides) -> Iterator[Note]:
+
+    def count(side: _Side) -> int:
+        return sum(any(n.slug == _CUT for n in t.profile.notes) for t in _profiles(side))
+
+    base, other = map(count, sides)
+    if base or other:
+        text = f"profiles that are cut off: {base or 'none'} against {other or 'none'}"
+        yield Note("side-truncated", Severity.DROPPED, text)
+
+
+# A failed recording is never an improvement, nor within any limit.
+_FAILURES = {
+    "side-empty": "a side holds no GPU work",
+    "side-truncated": "a profile of a side is cut off",
+}
+
+
+def failure(notes: Iterable[Note]) -> str:
+    """Return in words which of these notes leave nothing to compare; empty: none does."""
+    return next((_FAILURES[note.slug] for note in notes if note.slug in _FAILURES), "")
+
+
 def _losses(sides: _Sides) -> Iterator[Note]:
 
     def lost(side: _Side) -> list[Note]:
-        notes = [n for t in _profiles(side) for n in (*t.profile.notes, *t.op_notes)]
+        # That one is cut off has a note of its own.
+        notes = [
+            n for t in _profiles(side) for n in (*t.profile.notes, *t.op_notes) if n.slug != _CUT
+        ]
         return [n for n in notes if n.severity is Severity.DROPPED or n.slug == "no-time"]
 
     losses = [*map(lost, sides)]
