@@ -170,7 +170,7 @@ def test_exit_statuses(tmp_path: Path) -> None:
     ):
         assert run(base, other, "--run-noise", known, "--fail-on", limit)[0] == status, limit
     assert run(other, base, "--fail-on", f"{SUM}:0%")[0] == 0
-    unsure = ("--fail-on", "kernels[/gemm/].kernel_sum_ns:5%")
+    unsure = ("--fail-on", f"{SUM}:6%")
     assert run(base, other, *unsure, "--fail-on", f"{SUM}:1ns")[0] == 1
     assert run(base, other, *unsure, "--cannot-tell", "pass")[0] == 0
     assert run(base, other, *unsure, "--cannot-tell", "fail")[0] == 4
@@ -222,6 +222,15 @@ def test_a_rank_that_is_cut_off_is_no_improvement(tmp_path: Path) -> None:
         assert result.exit_status == 4
         assert {row["verdict"] for row in result.reports[0].rows()} <= {None}
         assert result.reports[-1].rows()[0]["reason"] == "a profile of a side is cut off"
+        assert api.compare(base, other, fail_on=[f"{metric}:50%"], cannot_tell="pass").exit_status == 4
+
+
+def test_what_no_row_matches_is_no_noise(tmp_path: Path) -> None:
+    base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite")
+    for pattern, status in (("zzz", 4), ("saxpy", 0)):
+        limit = f"kernels[/{pattern}/].kernel_sum_ns:2%"
+        assert api.compare(base, other, fail_on=[limit]).exit_status == 4
+        assert api.compare(base, other, fail_on=[limit], cannot_tell="pass").exit_status == status
 
 
 def test_totals_without_gpu_work_are_no_improvement_either() -> None:

@@ -20,6 +20,7 @@ from nsysconv.diff.change import (
 )
 from nsysconv.diff.rows import RowPair
 from nsysconv.notes import Note, Severity
+from nsysconv.report import Unit
 from nsysconv.timeline.timeline import Timeline
 
 HALF = 0.08316
@@ -179,3 +180,9 @@ def test_slow_steps() -> None:
     assert (note.slug, note.count) == ("slow-steps", 4)
     assert "25 % of the time" in note.text
     assert not list(slow_step_notes("base", np.full(40, 100)))
+
+
+def test_an_interval_that_has_hardly_an_end() -> None:
+    """Two runs that differ a thousandfold: what is 95 % of that is no number to read."""
+    change = Change((1, 1000), (1, 1000), "repeats")
+    assert change.interval_words(Unit.NS) == "-100.0 … over +10,000 %, 2:2 runs"

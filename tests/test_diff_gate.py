@@ -26,6 +26,7 @@ from nsysconv.diff.gate import (
     judge_limit,
     limits_report,
     parse_limit,
+    undecided,
 )
 from nsysconv.errors import UsageError
 from nsysconv.render import FORMATS, Options, renderer
@@ -481,7 +482,14 @@ def states(*found: State) -> list[LimitVerdict]:
 )
 def test_exit_status(verdicts: list[LimitVerdict], status: int) -> None:
     assert exit_status(verdicts) == status
-    assert exit_status(iter(verdicts)) == status
+    passing = exit_status(verdicts, passes_undecided=True)
+    assert passing == (0 if status == 4 else status)
+
+
+def test_what_is_void_does_not_pass() -> None:
+    void = undecided(limit("made.sum_ns:3%"), "no row", is_void=True)
+    assert exit_status([*states("within"), void], passes_undecided=True) == 4
+    assert exit_status([*states("exceeded"), void], passes_undecided=True) == 1
 
 
 def limit_of(column: Column, kind: Literal["share", "points", "absolute"], amount: Number) -> Limit:

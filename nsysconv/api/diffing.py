@@ -212,12 +212,11 @@ def compare_targets(
         status = 0
         if verdicts:
             changes.append(gate.limits_report(verdicts))
-            status = gate.exit_status(verdicts)
+            status = gate.exit_status(verdicts, passes_undecided=passes_undecided)
         answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
         shown = tuple(map(shown_report, changes))
-        passes = status == gate.CANNOT_TELL and passes_undecided
-        return DiffResult(answer.line, shown_report(headline), shown, 0 if passes else status)
+        return DiffResult(answer.line, shown_report(headline), shown, status)
 
 
 def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -> Iterator[Report]:
@@ -531,7 +530,7 @@ class _Comparer:
         columns, pairs = _columns(limit.report), self._comparison(limit.report).rows
         (column,) = (column for column in columns if column.name == limit.column)
         if self._failure:
-            return gate.undecided(limit, self._failure)
+            return gate.undecided(limit, self._failure, is_void=True)
         if self._incomparable(column):
             reason = f"not the same work: {'; '.join(self._unlike)}; limit a mean, such as "
             return gate.undecided(

@@ -119,13 +119,15 @@ class LimitVerdict:
     """The state of a limit, why, and the worst of its rows.
 
     `worst` became worse the most (or better the least) of the rows that exceed, else of those that leave
-    the question open; None where no row has both values.
+    the question open; None where no row has both values. `is_void`: nothing was there to be looked at, by
+    a slip or a failure, and no more data would help.
     """
 
     limit: Limit
     state: State
     reason: str
     worst: JudgedRow | None
+    is_void: bool = False
 
 
 def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
@@ -146,9 +148,9 @@ def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str =
     return Limit(report, pattern, name, amount, kind, text, where)
 
 
-def undecided(limit: Limit, reason: str) -> LimitVerdict:
+def undecided(limit: Limit, reason: str, *, is_void: bool = False) -> LimitVerdict:
     """Return the verdict that nothing can be said of a limit, and why."""
-    return LimitVerdict(limit, "cannot tell", reason, None)
+    return LimitVerdict(limit, "cannot tell", reason, None, is_void)
 
 
 def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -> LimitVerdict:
@@ -163,7 +165,7 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
         return undecided(limit, f"{limit.report} is not recorded on both sides")
     chosen = [row for row in rows if limit.pattern is None or limit.pattern.search(row.keys)]
     if not chosen:
-        return undecided(limit, _no_row(limit, len(rows)))
+        return undecided(limit, _no_row(limit, len(rows)), is_void=True)
     least = _least(limit, column, chosen)
     judged = [m for row in chosen if (m := _judged_row(limit, column, row, least)) is not None]
     without = [row for row in chosen if not (_is_finite(row.base) and _is_finite(row.other))]
@@ -183,12 +185,15 @@ def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction
     return _SLACK * sum(abs(_exact(r.base)) for r in chosen if r.base and _is_finite(r.base))
 
 
-def exit_status(verdicts: Iterable[LimitVerdict]) -> int:
-    """Return 0 if all limits hold, 1 if any is exceeded, 4 if any is undecided and none exceeded."""
-    states = {verdict.state for verdict in verdicts}
-    if "exceeded" in states:
+def exit_status(verdicts: Sequence[LimitVerdict], *, passes_undecided: bool = False) -> int:
+    """Return 0 if all limits hold, 1 if any is exceeded, 4 if any is undecided and none exceeded.
+
+    `passes_undecided`: undecided ones hold, but for those that are void.
+    """
+    if any(verdict.state == "exceeded" for verdict in verdicts):
         return EXCEEDED
-    return CANNOT_TELL if "cannot tell" in states else 0
+    undecided = [verdict for verdict in verdicts if verdict.state == "cannot tell"]
+    return CANNOT_TELL if any(v.is_void or not passes_undecided for v in undecided) else 0
 
 
 _COLUMNS = (
