@@ -8,12 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import name_of
 from test_findings_cases import RECORDED as LABELS
 
 import nsysconv
 from nsysconv.queries.findings.report import is_minor
+from nsysconv.timeline.utilization import achieved, resident_blocks, sms
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded"
@@ -21,6 +23,8 @@ TRACES = sorted(path for path in RECORDED.glob("*.json.gz") if ".table." not in 
 # PyTorch's names for the profiler's own work, which its table has as rows.
 PROFILER = ("Activity Buffer Request", "Buffer Flush", "Lazy Function Loading",
             "Runtime Triggered Module Loading")  # fmt: skip
+
+SMS = 132
 
 Row = dict[str, Any]
 
@@ -114,3 +118,23 @@ def test_floating_point_operations_of_pytorchs_own_table() -> None:
     expected = {row["name"]: row["flops"] for row in said(path)["by_name"] if row["flops"]}
     assert len(expected) == 3
     assert {name: found[name] for name in expected} == expected
+
+
+def test_occupancy_that_pytorch_estimates() -> None:
+    """In whole per cent; of kernels with more than 48 KiB of shared memory it writes 0."""
+    sizes = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+    names = (*sizes, "registers_per_thread", "shared_bytes", "occupancy_pct")
+    compared = 0
+    for path in TRACES:
+        with nsysconv.open(path) as profile:
+            column = profile.profile.columns("kernel", names)
+        blocks, threads = (np.prod([column[n] for n in sizes[k : k + 3]], 0) for k in (0, 3))
+        shared = column["shared_bytes"]
+        sm = sms()["9.0"]
+        resident = resident_blocks(sm, threads, column["registers_per_thread"], shared)
+        ours = 100 * achieved(sm, threads, resident, blocks / SMS)
+        theirs = column["occupancy_pct"]
+        written = (theirs > 0) | (shared <= 48 * 1024)
+        assert (np.abs(ours - theirs)[written] <= 1).all(), path.name
+        compared += int(written.sum())
+    assert compared > 7000
