@@ -61,8 +61,11 @@ def tear_down(scene: Scene) -> Found | None:
 def _of_the_program(scene: Scene, low: int, high: int) -> tuple[int, str]:
     # How long [low, high) is but for what the profiler itself took of it, and that as a clause.
     own = uncovered(scene.profiler, scene.busy, low, high)
-    clause = f", and {human(own, Unit.NS)} of the profiler's own work" if own else ""
-    return high - low - own, clause
+    return high - low - own, _own_work(own)
+
+
+def _own_work(time: int) -> str:
+    return f", and {human(time, Unit.NS)} of the profiler's own work" if time else ""
 
 
 def _during(scene: Scene, which: Array, low: int, high: int) -> dict[str, str]:
@@ -104,8 +107,8 @@ def warm_up(scene: Scene) -> Found | None:
     mine = [each for each in steps(scene.timeline, pattern) if each.pid in pids]
     if not mine or len(mine[0]) < _FEWEST_STEPS:
         return None
-    length = mine[0].end - mine[0].start
-    length = length - scene.profiler.covered(mine[0].start, mine[0].end)
+    own = scene.profiler.covered(mine[0].start, mine[0].end)
+    length = mine[0].end - mine[0].start - own
     median = float(np.median(length[1:]))
     if not median or int(mine[0].start[0]) < scene.span.start:
         return None
@@ -118,6 +121,7 @@ def warm_up(scene: Scene) -> Found | None:
         "first_step": mine[0].name[0],
         "first": human(int(length[0]), Unit.NS),
         "median": human(median, Unit.NS),
+        "profiler": _own_work(int(own[0])),
     }
     return Found(float(length[0]) / median, time, details, step=mine[0].name[0])
 
