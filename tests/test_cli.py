@@ -336,6 +336,8 @@ def test_strict(folder: Path) -> None:
     assert outcome.status == 3
     assert "Kernels by name" in outcome.out
     assert "wrong-type" in outcome.err
+    outcome = run("report", bad, "--strict", cwd=folder)
+    assert (outcome.status, "! dropped: " in outcome.out) == (3, True), "the answer, too"
     assert run("report", "report1.sqlite", "--strict", cwd=folder).status == 0
     assert run("import", "report1.sqlite", "--strict", cwd=folder).status == 0
 

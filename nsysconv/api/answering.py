@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,14 @@ _NUMBERED = 3
 _ROOM = _WIDTH - len("; notes: 99")
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The answer for people, and all notes on what it was made of, of which its lines have a few."""
+
+    reports: list[ShownReport]
+    notes: tuple[Note, ...]
+
+
 def answer(
     target: Target,
     options: ReportOptions,
@@ -38,14 +46,21 @@ def answer(
     dask: str | None = None,
     jobs: int | None = None,
     say: Say = silent,
-) -> list[ShownReport]:
+) -> Answer:
     """Return the answer on a profile or a run for people: a few lines each, at most 25 in all.
 
     `options.names` are ignored. Raises as `report_target`.
     """
-    command = _command(target)
     asked = replace(options, names=queries.ANSWER, for_people=True)
     made = report_target(target, asked, dask=dask, jobs=jobs, say=say)
+    notes = tuple(note for each in made for note in each.notes)
+    return Answer(_answer(target, options, made, say), notes)
+
+
+def _answer(
+    target: Target, options: ReportOptions, made: Sequence[ShownReport], say: Say
+) -> list[ShownReport]:
+    command = _command(target)
     summary, findings = made
     notes = {note.slug: note for each in made for note in each.notes}
     doubts = [note for note in notes.values() if note.severity is not Severity.INFO]

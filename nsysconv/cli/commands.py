@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsysconv import api, queries, render
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
-from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.errors import NotRecorded, StrictError, UsageError
 from nsysconv.importers.detection import is_recording
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
@@ -51,7 +51,7 @@ def answer(
     dask: str | None,
 ) -> int:
     """Run `nsysconv TARGET`; return the exit status."""
-    from nsysconv.api.answering import answer, choices
+    from nsysconv.api.answering import Answer, answer, choices
     from nsysconv.api.open_profile import SeveralChoicesError
     from nsysconv.api.reporting import report_target
 
@@ -68,10 +68,10 @@ def answer(
     begin_work()
     if destination.for_people:
         try:
-            reports = answer(target, options, dask=dask, jobs=jobs, say=say)
+            answered = answer(target, options, dask=dask, jobs=jobs, say=say)
         except SeveralChoicesError as several:
-            reports = choices(several, target)
-        write(reports, destination, target)
+            answered = Answer(choices(several, target), ())
+        write(answered.reports, destination, target)
         return 0
     asked = replace(options, names=queries.ANSWER)
     reports = report_target(target, asked, dask=dask, jobs=jobs, say=say)
@@ -152,31 +152,36 @@ def report(
 
         reports = page_of(target, replace(options, names=names if is_named else None), say)
     elif not is_named and destination.for_people:
-        reports = answer(target, options, dask=dask, jobs=jobs, say=say)
+        answered = answer(target, options, dask=dask, jobs=jobs, say=say)
+        write(answered.reports, destination, target, wide=wide)
+        return _status(answered.notes, strict=strict)
     else:
         wanted = replace(options, names=names, for_people=destination.for_people)
         reports = report_target(target, wanted, dask=dask, jobs=jobs, say=say)
     write(reports, destination, target, wide=wide)
-    if not is_named and destination.for_people:
-        return _strict_status(reports) if strict else 0
+    status = _status(_notes(reports), strict=strict)
     missing = [each for each in reports if each.table is None]
     # Who asks for a group takes of it what there is.
     named = (name for name in options.names or () if name not in queries.GROUPS)
     asked = {queries.parse_spec(name).name for name in named}
-    if any(queries.parse_spec(each.name).name in asked for each in missing):
+    if not status and any(queries.parse_spec(each.name).name in asked for each in missing):
         return NotRecorded.exit_status
     if not destination.for_people and not destination.is_page:
         for each in missing:
             say(f"{each.name}: not recorded: {', '.join(each.not_recorded)}")
-    return _strict_status(reports) if strict else 0
+    return status
 
 
-def _strict_status(reports: Sequence[Report]) -> int:
-    notes = [note for each in reports for note in each.notes]
+def _notes(reports: Sequence[Report]) -> list[Note]:
+    return [note for each in reports for note in each.notes]
+
+
+def _status(notes: Sequence[Note], *, strict: bool) -> int:
     doubts = {note.slug for note in notes if note.severity is not Severity.INFO}
-    if doubts:
+    if strict and doubts:
         say(f"--strict: dropped or approximated: {', '.join(sorted(doubts))}")
-    return 3 if doubts else 0
+        return StrictError.exit_status
+    return 0
 
 
 def info(target: str, format_name: str | None, output: str | None, limit: int | None) -> int:
