@@ -55,6 +55,10 @@ class InputError(NsysconvError):
     exit_status = 3
 
 
+class NoProfileError(InputError):
+    """An input is no profile: a folder may hold such files beside its profiles."""
+
+
 class StrictError(NsysconvError):
     """`--strict` was given, and something was dropped or approximated."""
 

@@ -20,8 +20,9 @@ EXIT_STATUSES = {
     2: "The command cannot be carried out as given: an unknown option or report, a file "
     "in the way, a store of several profiles and none chosen. Also where the system refuses: a full disk "
     "or a full stdout, too little memory, too few open files.",
-    3: "An input is not there or could not be read (the others are still done, and all are named), or "
-    "`--strict` met something dropped or approximated.",
+    3: "An input, or a profile in a folder, is not there or could not be read (the others are still "
+    "done, and all are named; files of a folder that are no profile are skipped), or `--strict` met "
+    "something dropped or approximated.",
     4: "A report that you named is not recorded in this profile. `diff`: no limit is exceeded, and at "
     "least one is undecided (0 with `--cannot-tell pass`).",
     70: "An internal error, with a traceback: a defect of nsysconv.",

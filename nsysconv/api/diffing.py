@@ -22,13 +22,14 @@ from nsysconv.api.diff_page import (
     says_nothing,
     step_key,
 )
-from nsysconv.api.open_profile import OpenProfile, Side, open_side, shown_report
+from nsysconv.api.open_profile import OpenProfile, shown_report
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
+from nsysconv.api.sides import Side, open_sides
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.diff import account, change, comparability, gate, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
 from nsysconv.diff.trees import TREES, compare_trees
-from nsysconv.errors import UsageError, available_hint
+from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries.columns import has_per_step
@@ -73,7 +74,7 @@ class DiffResult:
     `answer` is one line: slower, faster, same or cannot tell, of what and by how much; `headline` the
     same as a report of one row. `reports` are those of changes, then, where there are limits, that of
     verdicts. `exit_status` is 0, 1 or 4: within all limits, one exceeded, or none exceeded and one that
-    nothing can be said of.
+    nothing can be said of; or 3 where a file of a folder could not be read.
     """
 
     answer: str
@@ -180,8 +181,7 @@ def compare_targets(
         step_range=options.step_range, range_names=options.range_names, split=options.split
     )
     with ExitStack() as stack, phase("diff"):
-        check_existing(place for side in (base, other) for place, _ in files_of(side))
-        sides = open_side(base, stack, say), open_side(other, stack, say)
+        sides = open_sides(base, other, stack, say)
         if options.slice is not None:
             step_range = options.slice.step_range or options.step_range
             for profile in (*sides[0].profiles, *sides[1].profiles):
@@ -216,6 +216,9 @@ def compare_targets(
         answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
         shown = tuple(map(shown_report, changes))
+        if any(side.unread for side in sides):
+            # Whatever the rest shows, a rank or a run that is lost passes no gate.
+            status = InputError.exit_status
         return DiffResult(answer.line, shown_report(headline), shown, status)
 
 
@@ -329,6 +332,12 @@ class _Comparer:
         self._notes = comparability.comparability_notes(base, other, steps=self._steps)
         self._failure = comparability.failure(self._notes)
         self._notes += names.symbols_only_notes(base, other)
+        self._unread = [
+            replace(note, text=f"{name}: {note.text}")
+            for side, name in zip(sides, ("base", "other"), strict=True)
+            for note in side.unread
+        ]
+        self._notes += self._unread
         self._notes += [
             replace(note, text=f"{name}: {note.text}")
             for side, name in zip(sides, ("base", "other"), strict=True)
@@ -459,7 +468,7 @@ class _Comparer:
             values = [[self._window(run) for run in side.runs] for side in self._sides]
         assumed = self._noise.single if half is None else self._noise.stepped
         moved = change.change_of(_TIME, *values, noise=assumed, half_width=half)
-        notes = tuple(self._disturbances(values))
+        notes = (*self._unread, *self._disturbances(values))
         base, other = (len(side.runs) for side in self._sides)
         return change.Answer(what, moved, (base, other), self._unlike, self._failure, notes)
 

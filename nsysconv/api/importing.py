@@ -76,7 +76,7 @@ class ImportResult:
 
     @property
     def errors(self) -> tuple[NsysconvError, ...]:
-        """Return what went wrong with files that were named (files of a folder may be anything)."""
+        """Return what went wrong, but for files of a folder that are no profile."""
         return tuple(file.error for file in self.files if file.error and not file.skipped)
 
 

@@ -1,18 +1,19 @@
-"""The inputs of an import: the files that its arguments name, each recording once; missing ranks."""
+"""The files that arguments name, each recording once; those that give no profile, and missing ranks."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nsysconv import record
-from nsysconv.api.targets import Target
-from nsysconv.errors import NsysconvError, UsageError
+from nsysconv.api.targets import Say, Target
+from nsysconv.errors import InputError, NoProfileError, NsysconvError, UsageError
 from nsysconv.importers.detection import export_path
 from nsysconv.importers.probe import Probe
+from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.store.address import Url
 from nsysconv.store.location import Location, is_store, parse_location, reading
@@ -20,6 +21,9 @@ from nsysconv.store.runs import contiguous_ranges, ranges_as_text
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
 """Suffixes of files that job scripts, too, leave beside a record under its name."""
+
+UNREAD = "files-unread"
+"""The slug of the note on files that could not be read, while others of their folder were."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,54 @@ def find_inputs(paths: Sequence[Target], target: Location | None = None) -> Inpu
                 inputs.append(replace(item, store=item.path if is_store(item.path) else None))
     read, skipped = _without_duplicates(inputs)
     return Inputs(tuple(read), tuple(skipped), tuple(_missing_ranks(records, inputs)))
+
+
+# -- files that are read in place
+
+
+def files_of_folder(folder: Path, say: Say) -> Iterator[Path]:
+    """Yield the files of a folder, each recording once; say what is left out, and who left no report.
+
+    Raises InputError where there are none.
+    """
+    files = find_inputs([folder])
+    for skipped in files.passed:
+        say(f"skipped: {skipped.path}: {skipped.reason}")
+    for line in missing_rank_lines(files.lost, alone=not files.read):
+        say(line)
+    if not files.read:
+        raise InputError("no profile in it" if files.lost else "no files in it", where=str(folder))
+    yield from (item.path for item in files.read)
+
+
+@dataclass
+class UnreadFiles:
+    """The files of a folder that gave no profile: all are said, and those that are damaged kept."""
+
+    say: Say
+    damaged: list[InputError] = field(default_factory=list)
+    _has_hint: bool = False
+
+    def add(self, error: InputError) -> None:
+        """Take in why a file was not read, and say it."""
+        if isinstance(error, NoProfileError):
+            self.say(f"skipped: {error.brief}")
+            self._has_hint = self._has_hint or bool(error.hint)
+        else:
+            self.say(f"nsysconv: {error.brief}")
+            self.damaged.append(error)
+
+    def end(self) -> None:
+        """Say where more is said of files that are no profile, if there was one."""
+        if self._has_hint:
+            self.say("`nsysconv info FILE` says more of a file that was skipped.")
+
+    def notes(self) -> list[Note]:
+        """Return a note on the damaged files, or none."""
+        if not self.damaged:
+            return []
+        text, count = "files that could not be read are left out", len(self.damaged)
+        return [Note(UNREAD, Severity.DROPPED, text, count, self.damaged[0].where)]
 
 
 def _inputs_of_folder(folder: Path) -> Iterator[Input]:

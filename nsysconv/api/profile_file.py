@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from nsysconv import record, schema
 from nsysconv.api.inputs import Input
 from nsysconv.api.targets import Say, silent
-from nsysconv.errors import InputError, NsysconvError, StrictError, UsageError
+from nsysconv.errors import InputError, NoProfileError, NsysconvError, StrictError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Importer, Options
@@ -207,7 +207,7 @@ Done = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class FileResult:
-    """The result of one input: `imported` recordings, or `error`; `skipped` if it was in a folder."""
+    """The result of one input: `imported` recordings, or `error`; `skipped`: no profile, in a folder."""
 
     path: Path
     imported: tuple[Imported, ...] = ()
@@ -291,17 +291,13 @@ def import_input(
                 stack.enter_context(detection.open_probe(path, options.say, threads=threads))
                 for path in item.paths
             ]
-            try:
-                importer = _detect(probes)
-            except InputError as error:
-                error = _without_traceback(error)
-                return FileResult(item.path, error=error, skipped=item.from_folder)
-            imported = _import_files(item, probes, importer, writer, options, find)
+            imported = _import_files(item, probes, _detect(probes), writer, options, find)
             return FileResult(item.path, imported)
     except (InputError, StrictError) as error:
         if not error.where:
             error.where = str(item.path)
-        return FileResult(item.path, error=_without_traceback(error))
+        is_skipped = item.from_folder and isinstance(error, NoProfileError)
+        return FileResult(item.path, error=_without_traceback(error), skipped=is_skipped)
 
 
 def _without_traceback(error: Failure) -> Failure:

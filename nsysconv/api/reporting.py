@@ -112,12 +112,13 @@ def report_target(
 ) -> list[ShownReport]:
     """Report on a target as `report_on` does, with the options as a value; `jobs` are its `workers`."""
     job = _report_job(options)
-    run = _Run(job)
+    unread = inputs.UnreadFiles(say)
+    run = _Run(job, unread)
     targets = _targets(target, say)
     if len(targets) > 1 or targets[0].in_folder:
         with phase("report on a run"), workers_for(dask, _job_count(targets, jobs)) as workers:
             for reports in _reports_of_workers(
-                job, targets, workers, say, is_remote=dask is not None
+                job, targets, workers, unread, is_remote=dask is not None
             ):
                 run.add(reports)
         return run.reports(shown_target(target), options.slice)
@@ -170,7 +171,8 @@ def _targets(target: Target, say: Say) -> list[_Target]:
     where, selector = split_target(target)
     if isinstance(where, Path) and where.is_dir():
         # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
-        return [_file_target(path, None, in_folder=True) for path in _files_of_folder(where, say)]
+        files = inputs.files_of_folder(where, say)
+        return [_file_target(path, None, in_folder=True) for path in files]
     if not isinstance(where, Url) and not is_store(where):
         return [_file_target(where, selector, in_folder=False)]
     with reading(where) as store:
@@ -183,18 +185,6 @@ def _targets(target: Target, say: Say) -> list[_Target]:
 def _file_target(path: Path, selector: str | None, *, in_folder: bool) -> _Target:
     size = path.stat().st_size if path.is_file() else 0
     return _Target(path, None, selector, in_folder, size // _BYTES_PER_EVENT)
-
-
-def _files_of_folder(folder: Path, say: Say) -> Iterator[Path]:
-    # Each recording once.
-    files = inputs.find_inputs([folder])
-    for skipped in files.passed:
-        say(f"skipped: {skipped.path}: {skipped.reason}")
-    for line in inputs.missing_rank_lines(files.lost, alone=not files.read):
-        say(line)
-    if not files.read:
-        raise InputError("no profile in it" if files.lost else "no files in it", where=str(folder))
-    yield from (item.path for item in files.read)
 
 
 # -- one profile, wherever it is looked at
@@ -313,22 +303,26 @@ def _job_count(targets: Sequence[_Target], jobs: int | None) -> int | None:
 
 
 def _reports_of_workers(
-    job: _ReportJob, targets: Sequence[_Target], workers: Workers, say: Say, *, is_remote: bool
+    job: _ReportJob,
+    targets: Sequence[_Target],
+    workers: Workers,
+    unread: inputs.UnreadFiles,
+    *,
+    is_remote: bool,
 ) -> Iterator[_ProfileReports]:
     job = job.for_profiles(None if targets[0].in_folder else len(targets))
     # Workers elsewhere were started in folders of their own.
     named = [each.absolute() for each in targets] if is_remote else targets
     results = workers.map(partial(_reports_of_target, job), named, files=_Target.files)
-    has_hint = is_any = False
+    is_any = False
     absent = None
     for target, worker_target, result in zip(targets, named, results, strict=True):
         if isinstance(result, AbsentError):
             absent = absent or result
             continue
         if isinstance(result, InputError):
-            brief = result.brief.replace(str(worker_target.place), str(target.place))
-            say(f"skipped: {brief}")
-            has_hint = has_hint or bool(result.hint)
+            result.where = result.where.replace(str(worker_target.place), str(target.place))
+            unread.add(result)
             continue
         for reports in result:
             is_any = True
@@ -337,8 +331,7 @@ def _reports_of_workers(
             yield reports
     if absent is not None and not is_any:
         raise absent
-    if has_hint:
-        say("`nsysconv info FILE` says more of a file that was skipped.")
+    unread.end()
 
 
 def _reports_of_target(
@@ -362,8 +355,9 @@ def _reports_of_target(
 
 class _Run:
     # The reports of the profiles so far. Of each, no more is kept than its report needs.
-    def __init__(self, job: _ReportJob) -> None:
+    def __init__(self, job: _ReportJob, unread: inputs.UnreadFiles) -> None:
         self._job = job
+        self._unread = unread
         self._merged = job.merged_reports()
         self._members: dict[str, RankProfile] = {}
         self._last_numbers: dict[str, int] = {}
@@ -386,7 +380,8 @@ class _Run:
             raise UsageError(f"no profile of rank {', '.join(map(str, part.ranks))}", where=target)
         if not self._members:
             raise InputError("no profile in it", where=target)
-        notes = rank_coverage(self._processes).notes()
+        of_several = rank_coverage(self._processes).notes() if len(self._members) > 1 else []
+        notes = [*of_several, *self._unread.notes()]
         return self._job.shown([each.report(self._members, notes) for each in self._merged])
 
 
@@ -446,12 +441,12 @@ class _MergedReport:
                 self._extremes.add(of_profile, {each.label: each})
             self._beside.clear()
 
-    def report(self, members: Mapping[str, RankProfile], census_notes: list[Note]) -> Report:
+    def report(self, members: Mapping[str, RankProfile], missing: list[Note]) -> Report:
         # `members` are all profiles by label, the notes are on who is missing.
         report = self._report(members)
-        if len(members) == 1:
+        if not missing and len(members) == 1:
             return report
-        return replace(report, notes=tuple(merged([*report.notes, *census_notes])))
+        return replace(report, notes=tuple(merged([*report.notes, *missing])))
 
     def _report(self, members: Mapping[str, RankProfile]) -> Report:
         if self._over_ranks is not None:

@@ -1,15 +1,14 @@
-"""Types of arguments of the library: targets, words and callbacks; and the files that a target names."""
+"""Types of arguments of the library: targets, words and callbacks; places that do not exist."""
 
 from __future__ import annotations
 
-import glob
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nsysconv.errors import InputError, UsageError
 from nsysconv.store.address import Url
-from nsysconv.store.location import Location, is_store, split_target
+from nsysconv.store.location import Location, is_store
 
 StrPath = str | os.PathLike[str]
 Target = StrPath | Url
@@ -19,8 +18,6 @@ Say = Callable[[str], None]
 
 Words = str | Iterable[str]
 """Words, or one."""
-
-_GLOB_CHARACTERS = frozenset("*?[")
 
 
 def several(words: Words) -> tuple[str, ...]:
@@ -48,33 +45,6 @@ def _exists(path: Path) -> bool:
     except OSError:
         return True  # the error is raised again when the file is read
     return True
-
-
-def files_of(target: Target) -> Iterator[tuple[Location, str | None]]:
-    """Yield the stores and files that a side of a comparison names, each with its `@WORD` or None.
-
-    A folder means all files below it, a glob for those that match. Raises InputError for an empty
-    folder, UsageError for a glob that nothing matches.
-    """
-    where, word = split_target(target)
-    if isinstance(where, Url):
-        yield where, word
-        return
-    path = where if word is None else Path(f"{where}@{word}")
-    if path.is_dir():
-        visible = (file for file in sorted(path.rglob("*")) if not file.name.startswith("."))
-        files = [file for file in visible if file.is_file()]
-        if not files:
-            raise InputError("no files in it", where=str(path))
-        yield from ((file, None) for file in files)
-    elif not path.exists() and _GLOB_CHARACTERS & set(str(target)):
-        # pathlib knows relative patterns only.
-        matches = sorted(glob.glob(str(target), recursive=True))  # noqa: PTH207
-        if not matches:
-            raise UsageError("no file matches", where=str(target))
-        yield from ((Path(match), None) for match in matches if not Path(match).is_dir())
-    else:
-        yield split_target(target)
 
 
 def profile_path(place: Location) -> Path | None:

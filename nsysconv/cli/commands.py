@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsysconv import api, queries, render
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
-from nsysconv.errors import NotRecorded, StrictError, UsageError
+from nsysconv.errors import InputError, NotRecorded, StrictError, UsageError
 from nsysconv.importers.detection import is_recording
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
@@ -72,7 +72,7 @@ def answer(
         except SeveralChoicesError as several:
             answered = Answer(choices(several, target), ())
         write(answered.reports, destination, target)
-        return 0
+        return _status(answered.notes)
     asked = replace(options, names=queries.ANSWER)
     reports = report_target(target, asked, dask=dask, jobs=jobs, say=say)
     if brief:
@@ -81,7 +81,7 @@ def answer(
         write(reports, destination, target, draw=brief_json.render)
     else:
         write(reports, destination, target)
-    return 0
+    return _status(_notes(reports))
 
 
 def open_page(
@@ -176,12 +176,15 @@ def _notes(reports: Sequence[Report]) -> list[Note]:
     return [note for each in reports for note in each.notes]
 
 
-def _status(notes: Sequence[Note], *, strict: bool) -> int:
+def _status(notes: Sequence[Note], *, strict: bool = False) -> int:
+    # What could be read is shown; that a file of the folder could not be is the status.
+    from nsysconv.api.inputs import UNREAD
+
     doubts = {note.slug for note in notes if note.severity is not Severity.INFO}
     if strict and doubts:
         say(f"--strict: dropped or approximated: {', '.join(sorted(doubts))}")
         return StrictError.exit_status
-    return 0
+    return InputError.exit_status if UNREAD in doubts else 0
 
 
 def info(target: str, format_name: str | None, output: str | None, limit: int | None) -> int:

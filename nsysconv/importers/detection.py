@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
 
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import InputError, NoProfileError, UsageError
 from nsysconv.importers import IMPORTERS, foreign
 from nsysconv.importers.contract import Importer, No, Options
 from nsysconv.importers.probe import Probe
@@ -75,9 +75,9 @@ def profile_label(path: Path) -> str:
 def detect(probe: Probe) -> Importer:
     """Return the one importer that recognises the content.
 
-    Raises InputError if there is none, with what the file is, or else every importer's reason; and if
-    there are several: one file can hold what several tools printed, and nobody can say whose rows are
-    meant.
+    Raises NoProfileError if there is none, with what the file is, or else every importer's reason; and
+    InputError if it is damaged, or there are several: one file can hold what several tools printed, and
+    nobody can say whose rows are meant.
     """
     claims: list[Importer] = []
     refusals: list[tuple[Importer, No]] = []
@@ -115,12 +115,17 @@ def _unread_error(probe: Probe, refusals: list[tuple[Importer, No]]) -> InputErr
     known = _known_but_unreadable(probe) or foreign.kind_of(probe) or next(iter(close), None)
     if known is not None:
         kind, hint = known
-        return InputError(kind, where=str(probe.origin), hint=hint)
+        return NoProfileError(kind, where=str(probe.origin), hint=hint)
+    if probe.damage:
+        # Of a damaged database nobody knows whether it was a profile: it must not go unnoticed.
+        hint = "Export or copy it again; nothing was imported."
+        return InputError(probe.damage, where=str(probe.origin), hint=hint)
     kind, hint = _unknown_database(probe) or ("not a profile that nsysconv reads", "")
     reasons = "\n".join(
         f"  not {importer.TITLE}: {refusal.reason}" for importer, refusal in refusals
     )
-    return InputError(kind, where=str(probe.origin), hint=f"{hint}\n{reasons}".strip("\n"))
+    hint = f"{hint}\n{reasons}".strip("\n")
+    return NoProfileError(kind, where=str(probe.origin), hint=hint)
 
 
 # What a file is, and what to do; None: its content does not say.
@@ -140,8 +145,6 @@ def _known_but_unreadable(probe: Probe) -> _Kind:
             "an nsysconv store: its profiles are imported already",
             f"Report on it: nsysconv report {probe.path}",
         )
-    if probe.damage:
-        return probe.damage, "Export or copy it again; nothing was imported."
     return None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nsysconv import schema
-from nsysconv.errors import InputError
+from nsysconv.errors import InputError, NoProfileError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
 from nsysconv.importers.nvprof_log import ADVICE, POSSIBLE
@@ -81,15 +81,18 @@ def _refuse_empty(probe: Probe, survey: LogSurvey) -> None:
         not_read += [f"{table} of nsys stats" for table in survey.nsys_tables]
     if written:
         hints.insert(0, f"Import what nvprof wrote: {', '.join(written)}.")
+    error: type[InputError] = InputError
     if any(run.no_data for run in runs) and not survey.nsys_tables:
         reason = "nvprof profiled nothing: no kernels and no API calls"
     elif not_read:
         reason = f"the log holds only what nsysconv does not read: {', '.join(not_read)}"
     elif written:
+        # It lies beside the profile.
+        error = NoProfileError
         reason = "the log holds no table: the profile was written into a file of its own"
     else:
         reason = "the log ends before its first table"
-    raise InputError(
+    raise error(
         reason,
         where=str(probe.origin),
         hint="\n".join(dict.fromkeys(hints))

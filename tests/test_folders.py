@@ -1,0 +1,108 @@
+"""Folders: of their files what is damaged does not go unnoticed, and what is no profile is skipped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import NSYS, ODD
+from golden_cases import Outcome, run
+
+from nsysconv import api
+from nsysconv.api.importing import import_files
+
+BASIC = NSYS / "basic-3.25.0.sqlite"
+CUT_OFF = "nsysconv: job/half.sqlite: the file is cut off: "
+LIMIT = "overview.kernel_sum_ns:50%"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a profile, a copy that was cut off, and what a job leaves beside profiles."""
+    job = tmp_path / "job"
+    job.mkdir()
+    shutil.copyfile(BASIC, job / "whole.sqlite")
+    shutil.copyfile(ODD / "truncated.sqlite", job / "half.sqlite")
+    shutil.copyfile(ODD / "foreign.sqlite", job / "bookmarks.sqlite")
+    (job / "job.log").write_text("step 1\n")
+    (job / "empty.err").write_bytes(b"")
+    return tmp_path
+
+
+COMMANDS = [
+    ("job",),
+    ("job", "-f", "json"),
+    ("job", "-f", "json", "--brief"),
+    ("report", "job"),
+    ("report", "job", "overview"),
+    ("report", "job", "overview", "--strict"),
+    ("report", "job", "overview", "--jobs", "2"),
+    ("report", "job", "overview", "-f", "csv"),
+    ("report", "job", "metrics"),
+    ("import", "job"),
+    ("import", "job", "--strict"),
+    ("diff", "job", "job", "overview"),
+    ("diff", "job", BASIC, "overview", "--fail-on", LIMIT),
+    ("diff", BASIC, "job", "overview", "--fail-on", LIMIT, "--cannot-tell", "pass"),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(map(str, words[:4])))
+def test_a_damaged_profile_is_an_input_that_could_not_be_read(
+    words: tuple[str, ...], folder: Path
+) -> None:
+    """The others are done; without the damaged one the status is as ever."""
+    outcome = run(*words, cwd=folder)
+    assert outcome.status == 3, outcome
+    assert outcome.out, "the rest is done"
+    assert CUT_OFF in outcome.err
+    others = [line for line in outcome.err.splitlines() if line.startswith("skipped: job/")]
+    assert len(others) == 3 * words.count("job"), outcome.err
+    (folder / "job" / "half.sqlite").unlink()
+    again = run(*words, cwd=folder) if words[0] != "import" else _imported_anew(words, folder)
+    assert again.status == (4 if "metrics" in words else 0), again
+
+
+def _imported_anew(words: tuple[str, ...], folder: Path) -> Outcome:
+    (folder / "job.db").unlink()
+    return run(*words, cwd=folder)
+
+
+def test_a_limit_that_is_exceeded_is_still_shown(folder: Path) -> None:
+    outcome = run("diff", "job", NSYS / "basic-3.28.1.sqlite", "overview",
+                  "--fail-on", "overview.kernel_sum_ns:0%", cwd=folder)  # fmt: skip
+    assert outcome.status == 3
+    assert "limits: " in outcome.out
+
+
+def test_reports_say_that_a_file_is_left_out(folder: Path) -> None:
+    (found,) = json.loads(run("report", "job", "overview", "-f", "json", cwd=folder).out)["reports"]
+    (note,) = [note for note in found["notes"] if note["slug"] == "files-unread"]
+    assert (note["severity"], note["count"], note["where"]) == ("dropped", 1, "job/half.sqlite")
+    assert "! dropped: files that could not be read are left out" in run("job", cwd=folder).out
+    result = api.compare(folder / "job", BASIC, ["overview"])
+    assert result.exit_status == 3
+    assert [note.text for note in result.headline.notes if note.slug == "files-unread"] == [
+        "base: files that could not be read are left out"
+    ]
+
+
+def test_an_import_counts_a_damaged_profile_as_an_error(folder: Path) -> None:
+    result = import_files([folder / "job"], folder / "job.db")
+    assert [error.where for error in result.errors] == [str(folder / "job" / "half.sqlite")]
+    skipped = {file.path.name for file in result.files if file.skipped}
+    assert skipped == {"bookmarks.sqlite", "job.log", "empty.err"}
+
+
+def test_what_nvprof_printed_beside_its_profile_is_skipped(folder: Path) -> None:
+    (folder / "job" / "half.sqlite").unlink()
+    (folder / "job" / "nvprof.log").write_text(
+        "==77== NVPROF is profiling process 77, command: ./a\n"
+        "==77== Generated result file: /scratch/a.nvvp\n"
+    )
+    for words in (("import", "job"), ("report", "job", "overview"), ("diff", "job", "job", "steps")):
+        outcome = run(*words, cwd=folder)
+        assert outcome.status == 0, outcome
+        assert "skipped: job/nvprof.log: the log holds no table: the profile was" in outcome.err
