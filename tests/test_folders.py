@@ -106,3 +106,12 @@ def test_what_nvprof_printed_beside_its_profile_is_skipped(folder: Path) -> None
         outcome = run(*words, cwd=folder)
         assert outcome.status == 0, outcome
         assert "skipped: job/nvprof.log: the log holds no table: the profile was" in outcome.err
+
+
+def test_the_last_line_of_an_import_counts_what_did_not_come_in(folder: Path) -> None:
+    """Of a folder as of files that are named; what is no profile counts in a folder for nothing."""
+    wanted = "job.db: 1 profile of 2 files, 1 not imported, 1 run"
+    assert wanted in run("import", "job", cwd=folder).out.splitlines()
+    (folder / "job.db").unlink()
+    named = run("import", "job/half.sqlite", "job/whole.sqlite", "-o", "job.db", cwd=folder)
+    assert wanted in named.out.splitlines()

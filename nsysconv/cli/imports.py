@@ -204,8 +204,10 @@ def _most_frequent(texts: Iterable[str]) -> Iterator[str]:
 
 def _print_summary(result: ImportResult, imported: Sequence[Imported]) -> None:
     new = sum(not profile.existing for profile in imported)
-    files = sum(bool(file.imported) for file in result.files)
+    files = sum(not file.skipped for file in result.files)
     parts = [f"{new:,} {_plural('profile', new)} of {files:,} {_plural('file', files)}"]
+    if result.errors:
+        parts.append(f"{len(result.errors):,} not imported")
     if new < len(imported):
         parts.append(f"{len(imported) - new:,} already there")
     parts.append(f"{len(result.runs):,} {_plural('run', len(result.runs))}")
