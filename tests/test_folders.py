@@ -1,19 +1,23 @@
-"""Folders: of their files what is damaged does not go unnoticed, and what is no profile is skipped."""
+"""Folders: what is damaged does not go unnoticed, no profile is skipped, a copy is read once."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 from conftest import NSYS, ODD
-from golden_cases import Outcome, run
+from golden_cases import FIXTURES, Outcome, run
 
 from nsysconv import api
 from nsysconv.api.importing import import_files
+from nsysconv.api.inputs import files_to_read
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
+TRACE = FIXTURES / "kineto" / "operators-2.13.json"
 CUT_OFF = "nsysconv: job/half.sqlite: the file is cut off: "
 LIMIT = "overview.kernel_sum_ns:50%"
 
@@ -115,3 +119,59 @@ def test_the_last_line_of_an_import_counts_what_did_not_come_in(folder: Path) ->
     (folder / "job.db").unlink()
     named = run("import", "job/half.sqlite", "job/whole.sqlite", "-o", "job.db", cwd=folder)
     assert wanted in named.out.splitlines()
+
+
+# -- a file that is there twice
+
+
+@pytest.fixture
+def twice(tmp_path: Path) -> Path:
+    """A folder with a trace, its copy, another of the same length, and an empty file twice."""
+    job = tmp_path / "job"
+    job.mkdir()
+    for name in ("a.json", "b.json"):
+        shutil.copyfile(TRACE, job / name)
+    text = TRACE.read_text(encoding="utf-8")
+    (job / "c.json").write_text(text.replace("gemm", "gemv"), encoding="utf-8")
+    for name in ("d.log", "e.log"):
+        (job / name).write_bytes(b"")
+    return tmp_path
+
+
+COPY = "skipped: job/b.json: the same bytes as job/a.json"
+
+
+def test_a_copy_in_a_folder_is_read_once(twice: Path) -> None:
+    """As by an import, which finds that it has the bytes already."""
+    outcome = run("report", "job", "overview", "-f", "json", cwd=twice)
+    assert [line for line in outcome.err.splitlines() if "same bytes" in line] == [COPY]
+    (found,) = json.loads(outcome.out)["reports"]
+    imported = run("import", "job", cwd=twice).out
+    assert "job.db@a: already imported, nothing changed" in imported
+    assert [profile["label"] for profile in found["profiles"]] == ["a", "c"]
+
+
+@pytest.mark.parametrize("side", ["job", "job/*.json"])
+def test_a_copy_is_no_second_run_of_a_side(side: str, twice: Path) -> None:
+    outcome = run("diff", side, "job/c.json", "overview", cwd=twice)
+    assert outcome.status == 0, outcome
+    assert "2 runs against 1 run" in " ".join(outcome.out.split())
+    assert COPY in outcome.err.splitlines()
+
+
+def test_files_whose_journals_differ_are_no_copies(tmp_path: Path) -> None:
+    """What SQLite has not yet moved out of the journal beside a file is part of its content."""
+    for name in ("a", "b"):
+        shutil.copyfile(BASIC, tmp_path / f"{name}.sqlite")
+    with contextlib.closing(sqlite3.connect(tmp_path / "b.sqlite")) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.commit()
+        shutil.copyfile(tmp_path / "b.sqlite", tmp_path / "a.sqlite")
+        connection.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL")
+        connection.commit()
+        assert (tmp_path / "a.sqlite").read_bytes() == (tmp_path / "b.sqlite").read_bytes()
+        said: list[str] = []
+        files = [*files_to_read([tmp_path], "", said.append)]
+    assert [path.name for path in files if path.suffix == ".sqlite"] == ["a.sqlite", "b.sqlite"]
+    assert not [line for line in said if "same bytes" in line]

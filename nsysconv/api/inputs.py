@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -110,54 +111,6 @@ def find_inputs(paths: Sequence[Target], target: Location | None = None) -> Inpu
     return Inputs(tuple(read), tuple(skipped), tuple(_missing_ranks(records, inputs)))
 
 
-# -- files that are read in place
-
-
-def files_of_folder(folder: Path, say: Say) -> Iterator[Path]:
-    """Yield the files of a folder, each recording once; say what is left out, and who left no report.
-
-    Raises InputError where there are none.
-    """
-    files = find_inputs([folder])
-    for skipped in files.passed:
-        say(f"skipped: {skipped.path}: {skipped.reason}")
-    for line in missing_rank_lines(files.lost, alone=not files.read):
-        say(line)
-    if not files.read:
-        raise InputError("no profile in it" if files.lost else "no files in it", where=str(folder))
-    yield from (item.path for item in files.read)
-
-
-@dataclass
-class UnreadFiles:
-    """The files of a folder that gave no profile: all are said, and those that are damaged kept."""
-
-    say: Say
-    damaged: list[InputError] = field(default_factory=list)
-    _has_hint: bool = False
-
-    def add(self, error: InputError) -> None:
-        """Take in why a file was not read, and say it."""
-        if isinstance(error, NoProfileError):
-            self.say(f"skipped: {error.brief}")
-            self._has_hint = self._has_hint or bool(error.hint)
-        else:
-            self.say(f"nsysconv: {error.brief}")
-            self.damaged.append(error)
-
-    def end(self) -> None:
-        """Say where more is said of files that are no profile, if there was one."""
-        if self._has_hint:
-            self.say("`nsysconv info FILE` says more of a file that was skipped.")
-
-    def notes(self) -> list[Note]:
-        """Return a note on the damaged files, or none."""
-        if not self.damaged:
-            return []
-        text, count = "files that could not be read are left out", len(self.damaged)
-        return [Note(UNREAD, Severity.DROPPED, text, count, self.damaged[0].where)]
-
-
 def _inputs_of_folder(folder: Path) -> Iterator[Input]:
     whole = folder.resolve()
     for file in sorted(folder.rglob("*"), key=_by_numbers):
@@ -242,10 +195,89 @@ def _holds(store: Path, path: Path) -> bool:
     has_stem = any(Path(p["path"]).stem == path.stem for p in profiles)
     if has_stem and store.stat().st_mtime_ns >= path.stat().st_mtime_ns:
         return True
-    known = {p["sha256"] for p in profiles}
-    with Probe(path) as probe:
-        return probe.sha256() in known
+    return _sha256(path) in {p["sha256"] for p in profiles}
 
+
+# -- files that are read in place
+
+
+def files_to_read(paths: Sequence[Path], where: str, say: Say) -> Iterator[Path]:
+    """Yield the files of folders, or files, each recording once; say what is left out, and who is lost.
+
+    `where` is what the user named. Raises InputError where there are none.
+    """
+    files = find_inputs(paths)
+    copies = list(_copies([item.path for item in files.read]))
+    for skipped in (*files.passed, *copies):
+        say(f"skipped: {skipped.path}: {skipped.reason}")
+    for line in missing_rank_lines(files.lost, alone=not files.read):
+        say(line)
+    if not files.read:
+        raise InputError("no profile in it" if files.lost else "no files in it", where=where)
+    left_out = {copy.path for copy in copies}
+    yield from (item.path for item in files.read if item.path not in left_out)
+
+
+def _copies(paths: Sequence[Path]) -> Iterator[SkippedFile]:
+    # An import finds that it has a file's bytes already. Here only files of one length that begin alike
+    # are read to their end for that.
+    for of_size in _groups(paths, lambda path: path.stat().st_size):
+        for alike in _groups(of_size, _head):
+            for same in _groups(alike, _sha256):
+                yield from (SkippedFile(copy, f"the same bytes as {same[0]}") for copy in same[1:])
+
+
+def _groups(paths: Sequence[Path], key: Callable[[Path], object]) -> Iterator[Sequence[Path]]:
+    # Those of one key, if they are several. Nothing is the same: an empty file, one that cannot be read.
+    groups: dict[object, list[Path]] = {}
+    for path in paths:
+        with suppress(OSError, InputError):
+            if found := key(path):
+                groups.setdefault(found, []).append(path)
+    return (group for group in groups.values() if len(group) > 1)
+
+
+def _head(path: Path) -> bytes:
+    with Probe(path) as probe:
+        return probe.head
+
+
+def _sha256(path: Path) -> str:
+    with Probe(path) as probe:
+        return probe.sha256()
+
+
+@dataclass
+class UnreadFiles:
+    """The files of a folder that gave no profile: all are said, and those that are damaged kept."""
+
+    say: Say
+    damaged: list[InputError] = field(default_factory=list)
+    _has_hint: bool = False
+
+    def add(self, error: InputError) -> None:
+        """Take in why a file was not read, and say it."""
+        if isinstance(error, NoProfileError):
+            self.say(f"skipped: {error.brief}")
+            self._has_hint = self._has_hint or bool(error.hint)
+        else:
+            self.say(f"nsysconv: {error.brief}")
+            self.damaged.append(error)
+
+    def end(self) -> None:
+        """Say where more is said of files that are no profile, if there was one."""
+        if self._has_hint:
+            self.say("`nsysconv info FILE` says more of a file that was skipped.")
+
+    def notes(self) -> list[Note]:
+        """Return a note on the damaged files, or none."""
+        if not self.damaged:
+            return []
+        text, count = "files that could not be read are left out", len(self.damaged)
+        return [Note(UNREAD, Severity.DROPPED, text, count, self.damaged[0].where)]
+
+
+# -- ranks that left no report
 
 _MOST_RANKS = 20
 

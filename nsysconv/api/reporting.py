@@ -171,7 +171,7 @@ def _targets(target: Target, say: Say) -> list[_Target]:
     where, selector = split_target(target)
     if isinstance(where, Path) and where.is_dir():
         # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
-        files = inputs.files_of_folder(where, say)
+        files = inputs.files_to_read([where], str(where), say)
         return [_file_target(path, None, in_folder=True) for path in files]
     if not isinstance(where, Url) and not is_store(where):
         return [_file_target(where, selector, in_folder=False)]

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsysconv.api.inputs import UnreadFiles, files_of_folder
+from nsysconv.api.inputs import UnreadFiles, files_to_read
 from nsysconv.api.open_profile import OpenProfile, open_all
 from nsysconv.api.targets import Say, Target, check_existing
 from nsysconv.errors import InputError, UsageError
@@ -58,13 +58,14 @@ def _files_of(target: Target, say: Say) -> Iterator[tuple[Location, str | None]]
         return
     path = where if word is None else Path(f"{where}@{word}")
     if path.is_dir():
-        yield from ((file, None) for file in files_of_folder(path, say))
+        yield from ((file, None) for file in files_to_read([path], str(path), say))
     elif not path.exists() and _GLOB_CHARACTERS & set(str(target)):
         # pathlib knows relative patterns only.
         matches = sorted(glob.glob(str(target), recursive=True))  # noqa: PTH207
         if not matches:
             raise UsageError("no file matches", where=str(target))
-        yield from ((Path(match), None) for match in matches if not Path(match).is_dir())
+        files = [path for path in map(Path, matches) if not path.is_dir()]
+        yield from ((file, None) for file in files_to_read(files, str(target), say))
     else:
         yield split_target(target)
 
