@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,7 +99,19 @@ def sides(
             place = folder / name / f"{number:02}"
             place.mkdir(parents=True)
             SOURCES[source](run, place)
+            for file in place.iterdir():
+                _make_unlike(file, number)
     return str(folder / "base"), str(folder / "other")
+
+
+def _make_unlike(file: Path, number: int) -> None:
+    # Runs of equal values are no copies of one file, which would be read once.
+    if file.read_bytes()[:6] == b"SQLite":
+        with closing(sqlite3.connect(file)) as database:
+            database.execute(f"PRAGMA user_version = {number}")
+    else:
+        with file.open("ab") as text:
+            text.write(b"\n" * number)
 
 
 def of_lengths(values: Iterable[float]) -> list[Workload]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.cache import ThreadSafeCache, cached_property
-from nsysconv.errors import UsageError
+from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, Request
 from nsysconv.report import MISSING, Unit, human
@@ -111,6 +111,13 @@ class Scene:
         """Return whether there is a finding of a rule with what it measured."""
         limit = threshold(self.request, rule)
         return limit is not None and measured is not None and measured.value > limit
+
+    def has(self, rule: str, measure: Measure) -> bool:
+        """Return whether there is a finding of a rule; one that cannot look has none."""
+        try:
+            return self.speaks(rule, measure(self))
+        except NotRecorded:
+            return False
 
     @property
     def times(self) -> Mapping[str, int]:

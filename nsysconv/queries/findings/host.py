@@ -58,21 +58,29 @@ def launch_bound(scene: Scene) -> Found | None:
     return Found(scene.of_window(time), time, details, event=event)
 
 
+# What these say is what short gaps cost.
+_SHORT_GAPS: dict[str, Measure] = {
+    "launch_bound": launch_bound,
+    "host_sync": host_sync,
+    "sync_each_kernel": sync_each_kernel,
+    "sync_small_copies": sync_small_copies,
+}
+
+
 def host_bound(scene: Scene) -> Found | None:
     """Measure the host parts of gaps in which the launching thread was in no API call.
 
-    What other rules say is left out: gaps below 200 µs where `launch_bound` speaks, the time of the data
-    loader where `data_loader` does, and what waits cost where a rule on these does.
+    What other rules say is left out: gaps below 200 µs where `launch_bound` or a rule on waits speaks,
+    and the time of the data loader where `data_loader` does.
     """
     if scene.gaps is None:
         return None
     found = drop_threadless_host_parts(scene.timeline, scene.gaps)
-    if scene.speaks("launch_bound", launch_bound(scene)):
+    if any(scene.has(rule, measure) for rule, measure in _SHORT_GAPS.items()):
         found = found.take(np.flatnonzero(found.dur >= _SHORT_GAP_NS))
     # Of one sentence a number of an operator's call is no use, however tables name ranges.
     activity = host_activity(scene.timeline, GROUPED)
-    said = _loading_time(scene, found) + _waiting_time(scene)
-    time = max(activity.outside_calls(found) - said, 0)
+    time = max(activity.outside_calls(found) - _loading_time(scene, found), 0)
     measured = Found(scene.of_window(time), time)
     if not scene.speaks("host_bound", measured):
         return measured
@@ -127,19 +135,6 @@ def data_loader(scene: Scene) -> Found | None:
     inside = int(np.count_nonzero((loading.starts < high) & (loading.ends > low)))
     count = counted(inside, "time", "times")
     return Found(scene.of_window(time), time, {"count": count}, event=_longest_load(scene))
-
-
-def _waiting_time(scene: Scene) -> int:
-    # What the host's waits cost, as the rule says that finds most.
-    rules = {
-        "host_sync": host_sync,
-        "sync_each_kernel": sync_each_kernel,
-        "sync_small_copies": sync_small_copies,
-    }
-    found = ((rule, measure(scene)) for rule, measure in rules.items())
-    return max(
-        (each.time_ns for rule, each in found if each and scene.speaks(rule, each)), default=0
-    )
 
 
 def _loader(scene: Scene) -> Union:

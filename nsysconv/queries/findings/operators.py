@@ -74,11 +74,7 @@ def tensor_cores_unused(scene: Scene) -> Found | None:
     if not _can(scene, _TENSOR_CORES):
         return None
     mine &= np.append(_calls(scene).named(eligible()), False)[_launchers(scene)]
-    try:
-        single = fp32_matmul(scene)
-    except NotRecorded:
-        single = None
-    if scene.speaks("fp32_matmul", single):
+    if scene.has("fp32_matmul", fp32_matmul):
         mine &= ~_kernels_named(scene, _is_single)
     return _of_kernels(scene, mine)
 
