@@ -228,18 +228,22 @@ def single_tensors(recorder: Recorder) -> None:
             profiler.step()
 
 
+def multiply(recorder: Recorder, left: Any, right: Any) -> None:
+    """Record a dozen products, each of the one before."""
+    for _ in range(2):
+        (left @ right).mul_(1 / 64).tanh_()
+    with recorder.recording(record_shapes=True):
+        for _ in range(12):
+            left = (left @ right).mul_(1 / 64).tanh_()
+
+
 @program
 def single_precision(recorder: Recorder) -> None:
     """Multiply in single precision without TF32."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
-    left, right = torch.randn(2, 4096, 4096, device="cuda")
-    for _ in range(2):
-        (left @ right).mul_(1 / 64).tanh_()
-    with recorder.recording(record_shapes=True):
-        for _ in range(12):
-            left = (left @ right).mul_(1 / 64).tanh_()
+    multiply(recorder, *torch.randn(2, 4096, 4096, device="cuda"))
 
 
 @program
@@ -248,12 +252,7 @@ def tf32(recorder: Recorder) -> None:
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = True
-    left, right = torch.randn(2, 4096, 4096, device="cuda")
-    for _ in range(2):
-        (left @ right).mul_(1 / 64).tanh_()
-    with recorder.recording(record_shapes=True):
-        for _ in range(12):
-            left = (left @ right).mul_(1 / 64).tanh_()
+    multiply(recorder, *torch.randn(2, 4096, 4096, device="cuda"))
 
 
 @program
@@ -261,13 +260,8 @@ def uneven_products(recorder: Recorder) -> None:
     """Multiply in half precision with sizes that are no multiples of 8."""
     import torch
 
-    left = torch.randn(4099, 4101, device="cuda", dtype=torch.bfloat16)
-    right = torch.randn(4101, 4101, device="cuda", dtype=torch.bfloat16)
-    for _ in range(2):
-        (left @ right).mul_(1 / 64).tanh_()
-    with recorder.recording(record_shapes=True):
-        for _ in range(12):
-            left = (left @ right).mul_(1 / 64).tanh_()
+    left, right = (torch.randn(rows, 4101, device="cuda", dtype=torch.bfloat16) for rows in (4099, 4101))
+    multiply(recorder, left, right)
 
 
 @program
