@@ -225,6 +225,19 @@ def test_a_rank_that_is_cut_off_is_no_improvement(tmp_path: Path) -> None:
         assert api.compare(base, other, fail_on=[f"{metric}:50%"], cannot_tell="pass").exit_status == 4
 
 
+def test_the_same_recording_on_both_sides_is_said(tmp_path: Path) -> None:
+    base, changed = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite", CHANGES["slower"])
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(base.read_bytes())
+    for path, name in ((base, "one.db"), (copy, "two.db")):
+        nsysconv.import_files([path], tmp_path / name)
+    stores = tmp_path / "one.db", tmp_path / "two.db"
+    for sides, is_same in (((base, base), True), ((base, copy), True), (stores, True),
+                           ((base, changed), False), ((stores[0], changed), False)):  # fmt: skip
+        result = api.compare(*sides, ["overview"])
+        assert ("sides-equal" in {note.slug for note in result.reports[0].notes}) == is_same
+
+
 def test_what_no_row_matches_is_no_noise(tmp_path: Path) -> None:
     base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite")
     for pattern, status in (("zzz", 4), ("saxpy", 0)):

@@ -24,7 +24,7 @@ from nsysconv.api.diff_page import (
 )
 from nsysconv.api.open_profile import OpenProfile, shown_report
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.sides import Side, open_sides
+from nsysconv.api.sides import Side, open_sides, same_recordings
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.diff import account, change, comparability, gate, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
@@ -331,6 +331,9 @@ class _Comparer:
         )
         self._notes = comparability.comparability_notes(base, other, steps=self._steps)
         self._failure = comparability.failure(self._notes)
+        if same_recordings(*sides):
+            text = "both sides are the same recording: a file was named twice, or copied"
+            self._notes.append(Note("sides-equal", Severity.INFO, text))
         self._notes += names.symbols_only_notes(base, other)
         self._unread = [
             replace(note, text=f"{name}: {note.text}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import glob
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from nsysconv.notes import Note
 from nsysconv.store.address import Url
 from nsysconv.store.location import Location, split_target
 from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.read import Profile
 
 _GLOB_CHARACTERS = frozenset("*?[")
 
@@ -102,3 +104,24 @@ def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenP
         repeats.setdefault(seen[rank], []).append(profile)
         seen[rank] += 1
     yield from map(tuple, repeats.values())
+
+
+def same_recordings(base: Side, other: Side) -> bool:
+    """Return whether both sides are the same recordings, in the same order: the same bytes were read."""
+    pairs = list(zip(base.profiles, other.profiles, strict=False))
+    alike = len(base.profiles) == len(other.profiles)
+    return alike and all(_is_same(one.profile, another.profile) for one, another in pairs)
+
+
+def _is_same(one: Profile, other: Profile) -> bool:
+    # Of a file in place no hash is known. A file may hold several profiles.
+    hashes = {one.attributes["sha256"], other.attributes["sha256"]}
+    processes = [[row["pid"] for row in profile.rows("process")] for profile in (one, other)]
+    if processes[0] != processes[1]:
+        return False
+    if "" not in hashes:
+        return len(hashes) == 1
+    try:
+        return filecmp.cmp(one.ref.path, other.ref.path, shallow=False)
+    except OSError:
+        return False
