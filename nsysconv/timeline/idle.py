@@ -26,6 +26,7 @@ from nsysconv.timeline.arrays import (
     distinct,
     factorize,
     indices,
+    search,
     take,
 )
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, number_threads
@@ -148,10 +149,10 @@ def gap_before(timeline: Timeline, op: int) -> Gaps | None:
 
 def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
     """Return the gaps, those without a host part that a call ended of which no thread is recorded."""
+    if all(tid != MISSING for _, tid in timeline.calls.threads):
+        return found
     host = np.flatnonzero(found.host_end > found.start)
     known = timeline.calls.on_a_thread(timeline.owner[found.ended_by[host]])
-    if known.all():
-        return found
     host_end = found.host_end.copy()
     host_end[host[~known]] = found.start[host[~known]]
     return replace(found, host_end=host_end)
@@ -206,7 +207,7 @@ def _between(
         members = indices(which)
         starts, ends = take(ops.start, which), take(ops.end, which)
         # Members are sorted by (start, stream, id): the first with this start is the one that counts.
-        place = np.minimum(np.searchsorted(starts, high, side="left"), len(members) - 1)
+        place = np.minimum(search(starts, high), len(members) - 1)
         # What begins where the window ends lies outside, but for an operation without length that
         # is itself the last of a window.
         inside = (high < span.end) | ((ends[place] == high) & (not half_open))
@@ -248,7 +249,7 @@ def parts(timeline: Timeline, found: Gaps) -> Array:
     if linked.any():
         low, high, began = found.start[linked], found.end[linked], found.host_end[linked]
         returned = np.clip(calls.end[call[linked]], low, high)
-        profiler = _profiler(timeline, calls.pid[call[linked]], low, began)
+        profiler = _profiler(timeline, take(calls.pid, call[linked]), low, began)
         result[_HOST, linked] = began - low - profiler
         result[_PROFILER, linked] = profiler
         result[_LAUNCH, linked] = returned - began
@@ -261,7 +262,7 @@ def _profiler(timeline: Timeline, pids: Array, low: Array, high: Array) -> Array
     result = np.zeros(len(low), np.int64)
     for pid, at_work in timeline.overhead.items():
         mine = pids == pid
-        result[mine] = at_work.covered(low[mine], high[mine])
+        result[mine] = at_work.covered(take(low, mine), take(high, mine))
     return result
 
 
@@ -341,12 +342,8 @@ class HostActivity:
 
     def _covering(self, thread: int, gaps: Gaps) -> Union:
         # When the thread was in calls, or the profiler at work, around these gaps.
-        calls, own = self._timeline.calls, self._calls_of[thread]
-        low, high = int(gaps.start[0]), int(gaps.host_end.max())
-        begun = np.searchsorted(calls.start, (low, high), side="right")
-        first, past = np.searchsorted(own, begun.astype(own.dtype)).tolist()
-        # Of those that have begun before, only the last may still run.
-        which = own[max(first - 1, 0) : past]
+        calls = self._timeline.calls
+        which = self._calls_in(thread, gaps.start, gaps.host_end)
         covering = union(calls.start.take(which), calls.end.take(which))
         at_work = self._timeline.overhead.get(calls.threads[thread][0])
         if at_work is None:
@@ -394,20 +391,23 @@ class HostActivity:
         return by_group(take(calls.thread, found), len(calls.threads), found)
 
     def _calls_around(self, thread: int, pieces: Pieces) -> Segments:
-        # The pieces of time are in order.
-        calls, mine = self._timeline.calls, self._calls_of[thread]
-
-        def begun(moments: Array, side: Literal["left", "right"]) -> Array:
-            place = np.searchsorted(calls.start, moments, side)
-            return np.searchsorted(mine, place.astype(mine.dtype))
-
-        # They follow each other: of those that have begun by then, only the last may still run.
-        first = np.maximum(begun(pieces.starts, "right") - 1, 0)
-        _, place = expand_ranges(first, np.maximum(begun(pieces.ends, "left") - first, 0))
-        which = mine[distinct(place)]
+        calls, which = self._timeline.calls, self._calls_in(thread, pieces.starts, pieces.ends)
         ids, labels = self._call_labels
         label = labels[np.searchsorted(ids, calls.name_id[which])]
         return Segments(calls.start[which], calls.end[which], label)
+
+    def _calls_in(self, thread: int, low: Array, high: Array) -> Array:
+        # The outermost calls of a thread that may run in intervals, which are in order and disjoint.
+        calls, mine = self._timeline.calls, self._calls_of[thread]
+
+        def begun(moments: Array, side: Literal["left", "right"]) -> Array:
+            return search(mine, search(calls.start, moments, side).astype(mine.dtype))
+
+        # They follow each other: of those that have begun by then, only the last may still run.
+        first, past = np.maximum(begun(low, "right") - 1, 0), begun(high, "left")
+        first[1:] = np.maximum(first[1:], past[:-1])
+        _, place = expand_ranges(first, np.maximum(past - first, 0))
+        return mine.take(place)
 
     @cached_in("_segments")
     def _layers(self, thread: int) -> tuple[Segments, list[Segments]]:

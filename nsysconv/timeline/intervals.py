@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nsysconv.cache import cached_property
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, Columns, blocks, indices, sums, take
 
@@ -33,8 +34,18 @@ class Union:
         # Some at a time, in the part of the union where they lie: of millions that are in order the
         # search is then in a small array, which is five times as fast.
         for block in blocks(len(low)):
-            near = self._near(int(low[block].min()), int(high[block].max()))
-            result[block] = near._covered(low[block], high[block])
+            lows, highs = low[block], high[block]
+            near = self._near(int(lows.min()), int(highs.max()))
+            starts, ends, before = self.starts[near], self.ends[near], self._before[near.start :]
+            # Most often few meet the union: those that the last interval begun before their end does.
+            last = np.searchsorted(starts, highs) - 1
+            met = np.flatnonzero((last >= 0) & (ends.take(last, mode="clip") > lows) & (highs > lows))
+            lows, highs, last = lows.take(met), highs.take(met), last.take(met)
+            first = np.searchsorted(ends, lows, side="right")
+            time = before.take(last + 1) - before.take(first)
+            time -= np.maximum(ends.take(last) - highs, 0)
+            time -= np.maximum(lows - starts.take(first), 0)
+            result[block][met] = time
         return result
 
     def meets(self, start: Array, end: Array) -> Array:
@@ -49,33 +60,31 @@ class Union:
             low, high = start[block], np.maximum(end[block], start[block] + 1)
             near = self._near(int(low.min()), int(high.max()))
             # Of what ends after the interval begins, the first.
-            following = np.searchsorted(near.ends, low, side="right")
-            result[block] = np.append(near.starts, _NEVER)[following] < high
+            following = np.searchsorted(self.ends[near], low, side="right")
+            result[block] = np.append(self.starts[near], _NEVER)[following] < high
         return result
 
-    def _near(self, low: int, high: int) -> Union:
+    def _near(self, low: int, high: int) -> slice:
+        # The intervals that may meet [low, high), at least one.
         first = max(int(np.searchsorted(self.starts, low, side="right")) - 1, 0)
-        past = max(int(np.searchsorted(self.starts, high)), first + 1)
-        return Union(self.starts[first:past], self.ends[first:past])
+        return slice(first, max(int(np.searchsorted(self.starts, high)), first + 1))
 
-    def _covered(self, low: Array, high: Array) -> Array:
+    @cached_property
+    def _before(self) -> Array:
+        # How much of the union lies before each of its intervals, and in all.
         before = np.zeros(len(self.starts) + 1, np.int64)
         np.cumsum(self.ends - self.starts, out=before[1:])
-        return np.where(high > low, self._until(high, before) - self._until(low, before), 0)
-
-    def _until(self, moments: Array, before: Array) -> Array:
-        # How much of the union lies before each moment; `before`: before its intervals' starts.
-        index = np.searchsorted(self.starts, moments, side="right")
-        last = np.maximum(index - 1, 0)
-        beyond = np.where(index > 0, np.maximum(self.ends[last] - moments, 0), 0)
-        return before[index] - beyond
+        return before
 
     def gaps(self, low: int, high: int) -> tuple[Array, Array]:
         """Return the maximal intervals of [low, high) outside the union: starts and ends."""
-        edges_low = np.concatenate(([low], np.clip(self.ends, low, high)))
-        edges_high = np.concatenate((np.clip(self.starts, low, high), [high]))
-        keep = edges_high > edges_low
-        return edges_low[keep], edges_high[keep]
+        first = int(np.searchsorted(self.ends, low, side="right"))
+        past = max(int(np.searchsorted(self.starts, high)), first)
+        # Between two intervals of the union there is time; before the first and after the last there may be.
+        starts = np.append(low, self.ends[first:past])
+        ends = np.append(self.starts[first:past], high)
+        kept = slice(int(ends[0] <= starts[0]), len(ends) - int(ends[-1] <= starts[-1]))
+        return starts[kept], ends[kept]
 
 
 def union(starts: Array, ends: Array, which: Array | None = None) -> Union:

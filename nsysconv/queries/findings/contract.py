@@ -239,10 +239,14 @@ class Scene:
                 found = name, time, mine
         return found
 
-    def during(self, which: Array, low: int, high: int) -> str:
-        """Return in which of these calls the device was idle most of the time, as a clause."""
-        name, time, _ = self.most_idle(which, low, high)
-        return f", {human(time, Unit.NS)} of it in {name}" if name else ""
+    def during(self, which: Array, low: int, high: int) -> tuple[str, str | None]:
+        """Return in which of these calls the device was idle most of the time, as a clause.
+
+        With it comes the id of the longest call of that name; None where there is no such time.
+        """
+        name, time, calls = self.most_idle(which, low, high)
+        clause = f", {human(time, Unit.NS)} of it in {name}" if name else ""
+        return clause, self.longest_call(calls)
 
 
 def threshold(request: Request, rule: str) -> float | None:

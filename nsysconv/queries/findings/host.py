@@ -122,8 +122,10 @@ def _loading_time(scene: Scene, found: Gaps) -> int:
 def idle_unknown(scene: Scene) -> Found | None:
     """Measure the idle time of which no cause is recorded."""
     time = scene.times["idle_unknown"]
-    where = {} if scene.gaps is None else costliest_gap(scene, scene.gaps, scene.gaps.dur)
-    return Found(scene.of_window(time), time, **where)
+    measured = Found(scene.of_window(time), time)
+    if scene.gaps is None or not scene.speaks("idle_unknown", measured):
+        return measured
+    return replace(measured, **costliest_gap(scene, scene.gaps, scene.gaps.dur))
 
 
 @cached_in("measured")

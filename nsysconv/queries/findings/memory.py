@@ -41,9 +41,8 @@ def allocation(scene: Scene) -> Found | None:
     measured = Found(scene.of_span(time), time)
     if not scene.speaks("allocation", measured):
         return measured
-    _, _, longest = scene.most_idle(which, low, high)
-    details = {"during": scene.during(which, low, high)}
-    return replace(measured, details=details, event=scene.longest_call(longest))
+    clause, event = scene.during(which, low, high)
+    return replace(measured, details={"during": clause}, event=event)
 
 
 def _makes_context(scene: Scene) -> list[int]:

@@ -248,7 +248,7 @@ def host_sync(scene: Scene) -> Found | None:
         "count": counted(int(np.count_nonzero(after.outlasts)), "gap", "gaps"),
         "operators": ", ".join(name for name, _ in names.most_common(2)),
     }
-    where = costliest_gap(scene, scene.gaps.take(after.places), after.cost)
+    where = costliest_gap(scene, scene.gaps, after.cost, after.places)
     return Found(scene.of_span(after.time), after.time, details, **where)
 
 

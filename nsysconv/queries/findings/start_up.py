@@ -93,9 +93,8 @@ def module_loading(scene: Scene) -> Found | None:
     measured = Found(scene.of_window(time), time)
     if not scene.speaks("module_loading", measured):
         return measured
-    _, _, longest = scene.most_idle(which, low, high)
-    details = {"during": scene.during(which, low, high)}
-    return replace(measured, details=details, event=scene.longest_call(longest))
+    clause, event = scene.during(which, low, high)
+    return replace(measured, details={"during": clause}, event=event)
 
 
 def warm_up(scene: Scene) -> Found | None:

@@ -12,7 +12,7 @@ from nsysconv.cache import cached_in
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
 from nsysconv.report import MISSING
 from nsysconv.timeline.account import op_name
-from nsysconv.timeline.arrays import Array, among, blocks
+from nsysconv.timeline.arrays import Array, among, blocks, search
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, parts
 
@@ -26,11 +26,16 @@ _SMALL_COPY_BYTES = 65_536
 _DTOH = 2
 
 
-def costliest_gap(scene: Scene, found: Gaps, cost: Array) -> dict[str, Any]:
-    """Return where the gap is that costs most: the operations around it, and its stream."""
-    if not len(found):
+def costliest_gap(
+    scene: Scene, found: Gaps, cost: Array, places: Array | None = None
+) -> dict[str, Any]:
+    """Return where the gap is that costs most: the operations around it, and its stream.
+
+    `places`: which of the gaps cost that, as indices; None: all.
+    """
+    if not len(cost):
         return {}
-    top = int(cost.argmax())
+    top = int(cost.argmax()) if places is None else int(places[cost.argmax()])
     ended_by = int(found.ended_by[top])
     low = int(found.start[top])
     # No slice: what ends a gap, and so its cause, lies outside of it.
@@ -66,8 +71,11 @@ class GapsAfterWaits:
         return int(self.cost.sum())
 
 
-def gaps_after(scene: Scene, waits: Array) -> GapsAfterWaits:
-    """Return the gaps that began while the host was in one of these calls."""
+def gaps_after(scene: Scene, waits: Array, starts: Array | None = None) -> GapsAfterWaits:
+    """Return the gaps that began while the host was in one of these calls.
+
+    `starts`: only those that began at one of these moments, which are in order; None: at any.
+    """
     found = scene.gaps
     if found is None or not len(waits):
         return GapsAfterWaits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
@@ -76,11 +84,14 @@ def gaps_after(scene: Scene, waits: Array) -> GapsAfterWaits:
     outlasts = [np.empty(0, np.bool_)]
     for block in blocks(len(found)):
         start = found.start[block]
-        place = np.searchsorted(waiting.starts, start, side="right") - 1
         # A window begins with no gap, a slice may: nothing ran before.
-        began = (place >= 0) & (waiting.ends.take(place) > start) & (start > scene.window.start)
-        here = np.flatnonzero(began)
-        place = place.take(here)
+        may = start > scene.window.start
+        if starts is not None:
+            may &= among(start, starts)
+        here = np.flatnonzero(may)
+        place = search(waiting.starts, start.take(here), side="right") - 1
+        began = (place >= 0) & (waiting.ends.take(place) > start.take(here))
+        here, place = here[began], place[began]
         waited = waiting.ends.take(place) - waiting.starts.take(place)
         places.append(here + block.start)
         end = found.end[block].take(here)
@@ -98,13 +109,15 @@ def sync_each_kernel(scene: Scene) -> Found | None:
     kernels = int(np.count_nonzero(scene.ops.kind == OpKind.KERNEL))
     if not kernels or scene.gaps is None:
         return None
+    measured = Found(len(places) / kernels, int(cost.sum()))
+    if not scene.speaks("sync_each_kernel", measured):
+        return measured
     details = {
         "kernels": counted(kernels, "kernel", "kernels"),
         "count": counted(len(places), "gap", "gaps"),
         "calls": scene.names_of(waits),
     }
-    where = costliest_gap(scene, scene.gaps.take(places), cost)
-    return Found(len(places) / kernels, int(cost.sum()), details, **where)
+    return replace(measured, details=details, **costliest_gap(scene, scene.gaps, cost, places))
 
 
 @cached_in("measured")
@@ -118,15 +131,12 @@ def sync_small_copies(scene: Scene) -> Found | None:
     if scene.gaps is None or not len(ended):
         return None
     waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
-    after = gaps_after(scene, waits)
-    fitting = np.flatnonzero(among(scene.gaps.start[after.places], ended))
-    cost = after.cost[fitting]
-    time = int(cost.sum())
+    after = gaps_after(scene, waits, ended)
     return Found(
-        scene.of_window(time),
-        time,
-        {"count": counted(len(fitting), "time", "times")},
-        **costliest_gap(scene, scene.gaps.take(after.places[fitting]), cost),
+        scene.of_window(after.time),
+        after.time,
+        {"count": counted(len(after.places), "time", "times")},
+        **costliest_gap(scene, scene.gaps, after.cost, after.places),
     )
 
 
