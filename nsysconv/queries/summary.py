@@ -36,7 +36,7 @@ from nsysconv.timeline.account import (
     Account,
     default_account,
 )
-from nsysconv.timeline.arrays import distinct, factorize, percent, sums, take
+from nsysconv.timeline.arrays import blocks, counts, distinct, factorize, percent, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import gaps, window
 from nsysconv.timeline.kernel_categories import ANSWERS, UNKNOWN, YES, uses_tensor_cores
@@ -266,13 +266,17 @@ class _Calls:
         calls = timeline.calls
         mine = timeline.calls_in_slice & calls.of_processes(np.array(pids))
         if mine.any():
-            ids = take(calls.name_id, mine)
-            group, (found,) = factorize(ids)
-            spent = sums(group, take(calls.end - calls.start, mine), len(found))
+            group, (ids,) = factorize(calls.name_id)
+            count, spent = np.zeros((2, len(ids)), np.int64)
+            for block in blocks(len(calls)):
+                members = take(group[block], mine[block])
+                lasted = take(calls.end[block] - calls.start[block], mine[block])
+                count += counts(members, len(ids))
+                spent += sums(members, lasted, len(ids))
             by_name: dict[str, int] = {}
-            for i, time in zip(found.tolist(), spent.tolist(), strict=True):
-                name = timeline.call_names[i]
-                by_name[name] = by_name.get(name, 0) + time
+            for i in np.flatnonzero(count).tolist():
+                name = timeline.call_names[int(ids[i])]
+                by_name[name] = by_name.get(name, 0) + int(spent[i])
             row["top_call"] = max(by_name, key=lambda name: by_name[name])
             row["top_call_sum_ns"] = by_name[row["top_call"]]
         return row

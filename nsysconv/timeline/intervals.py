@@ -89,7 +89,7 @@ class Union:
 
 def union(starts: Array, ends: Array, which: Array | None = None) -> Union:
     """Return the union of intervals in any order, all or those of a mask; empty ones add nothing."""
-    return _united(_by_start(starts, ends, which), len(starts))
+    return united(_by_start(starts, ends, which), len(starts))
 
 
 def measure(starts: Array, ends: Array, low: int, high: int, which: Array | None = None) -> int:
@@ -152,7 +152,7 @@ def union_with(one: Union, starts: Array, ends: Array, which: Array | None = Non
     if not len(starts):
         return one
     merged = _merged(one, *_in_order(starts, ends))
-    return _united(merged, len(one.starts) + len(starts))
+    return united(merged, len(one.starts) + len(starts))
 
 
 def _in_order(starts: Array, ends: Array) -> tuple[Array, Array]:
@@ -193,8 +193,8 @@ def _merged(one: Union, starts: Array, ends: Array) -> Iterator[tuple[Array, Arr
         low = high or 0
 
 
-def _united(parts: Iterable[tuple[Array, Array]], most: int) -> Union:
-    # The intervals come by their starts, some at a time, and are so many at most.
+def united(parts: Iterable[tuple[Array, Array]], most: int) -> Union:
+    """Return the union of intervals that come by their starts, some at a time; so many at most."""
     # Each interval of the union ends where the latest end so far is before the next start. Memory that
     # is asked for and never written costs nothing.
     starts, ends = np.empty(most, np.int64), np.empty(most + 1, np.int64)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import Array, percent
+from nsysconv.timeline.arrays import Array, factorize, percent, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import capped_sum, intersecting_sums, union
 from nsysconv.timeline.timeline import Timeline, cached, cached_small
@@ -184,13 +184,16 @@ def kernel_fill(timeline: Timeline, device: int, shortest_ns: int = 1) -> Kernel
     mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.end - ops.start >= shortest_ns))
     rows = ops.row[mine]
     names = (*_GRID, *_BLOCK, *SHARED, *_OTHER)
-    column = {k: v[rows] for k, v in timeline.profile.columns("kernel", names).items()}
+    read = timeline.profile.columns("kernel", names)
+    # Millions of launches have a few sizes.
+    size, found = factorize(*(take(read[name], rows) for name in names))
+    column = dict(zip(names, found, strict=True))
     blocks = _product(*(column[name] for name in _GRID))
     threads = _product(*(column[name] for name in _BLOCK))
     threads = np.where(np.isnan(threads) | (threads > 1 << 20), MISSING, threads).astype(np.int64)
     recorded = column["occupancy_pct"]
     rounded = np.where(recorded == MISSING, np.nan, recorded / 100.0)
-    occupancy = np.full(len(rows), np.nan)
+    occupancy = np.full(len(recorded), np.nan)
     sm, multiprocessors = _sm(timeline, device), sm_count(timeline, device)
     if sm is not None and multiprocessors is not None:
         resident = resident_blocks(
@@ -199,7 +202,8 @@ def kernel_fill(timeline: Timeline, device: int, shortest_ns: int = 1) -> Kernel
         occupancy = achieved(sm, threads, resident, blocks / multiprocessors)
     fallback = np.isnan(occupancy) & ~np.isnan(rounded)
     occupancy = np.where(fallback, rounded, occupancy)
-    return KernelFill(rows, ops.start[mine], ops.end[mine], blocks, occupancy, fallback)
+    fills = (take(values, size) for values in (blocks, occupancy, fallback))
+    return KernelFill(rows, ops.start[mine], ops.end[mine], *fills)
 
 
 def _product(*columns: Array) -> Array:

@@ -21,9 +21,11 @@ from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, event_id
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
-from nsysconv.timeline.intervals import Union, longest, union, union_with
+from nsysconv.timeline.intervals import Union, longest, union, union_with, united
 from nsysconv.timeline.kernel_categories import kernel_name_ids
 from nsysconv.timeline.timeline import Timeline
+
+_OF_COPIES = ("direction", "bytes", "src_kind", "dst_kind")
 
 SAVING, COST, RISK = "saving", "cost", "risk"
 """The kinds of findings: what could go, where time goes, and what may end a run."""
@@ -151,6 +153,13 @@ class Scene:
         return values if ops is self.ops else take(values, ops.timed)
 
     @cached_property
+    def copies(self) -> tuple[GpuOps, Mapping[str, Array]]:
+        """Return the device's copies, and by name of column what the table says of each."""
+        copies = self.ops.take(self.ops.kind == OpKind.MEMCPY)
+        read = self.timeline.profile.columns("memcpy", _OF_COPIES)
+        return copies, {name: take(values, copies.row) for name, values in read.items()}
+
+    @cached_property
     def busy(self) -> Union:
         """Return when the device was busy."""
         return union(self.ops.start, self.ops.end)
@@ -190,12 +199,12 @@ class Scene:
         """
         names, calls = self.timeline.call_names, self.timeline.calls
         wanted = np.array(sorted(i for i, name in names.items() if fits(name)), np.int64)
-        found = [np.empty(0, np.int64)]
+        found = [np.empty(0, np.int32)]
         for block in blocks(len(calls)):
             here = among(calls.name_id[block], wanted) & self.outermost[block]
             if shortest_ns:
                 here &= calls.end[block] - calls.start[block] >= shortest_ns
-            found.append(np.flatnonzero(here) + block.start)
+            found.append((np.flatnonzero(here) + block.start).astype(np.int32))
         return np.concatenate(found)
 
     def longest_op(self, which: Array) -> str | None:
@@ -214,7 +223,8 @@ class Scene:
     def calls_at(self, which: Array) -> Union:
         """Return when one of these calls ran."""
         calls = self.timeline.calls
-        return union(take(calls.start, which), take(calls.end, which))
+        parts = (which[block] for block in blocks(len(which)))
+        return united(((calls.start.take(p), calls.end.take(p)) for p in parts), len(which))
 
     def names_of(self, which: Array) -> str:
         """Return the names of calls, those with most calls first, at most two."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from nsysconv.cache import cached_in
 from nsysconv.codes import MEMORY_KINDS
 from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, gaps_after
 from nsysconv.report import Unit, human
-from nsysconv.timeline.arrays import Array, among, distinct
+from nsysconv.timeline.arrays import Array, distinct, places_of, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.intervals import union
 
@@ -19,16 +20,7 @@ _SMALL_BYTES = 4096
 _FEWEST_SMALL = 100
 
 
-@cached_in("measured")
-def _copies(scene: Scene) -> tuple[GpuOps, dict[str, Array]]:
-    ops = scene.ops.take(scene.ops.kind == OpKind.MEMCPY)
-    column = scene.timeline.profile.columns(
-        "memcpy", ("direction", "bytes", "src_kind", "dst_kind")
-    )
-    return ops, {name: values[ops.row] for name, values in column.items()}
-
-
-def _largest(ops: GpuOps, column: dict[str, Array]) -> str:
+def _largest(ops: GpuOps, column: Mapping[str, Array]) -> str:
     # The direction with most time, in words: its bytes, rate and kind of memory.
     if not len(ops):
         return ""
@@ -53,13 +45,13 @@ def copy_bound(scene: Scene) -> Found | None:
     """Measure exposed copies and sets."""
     time = scene.times["memcpy"] + scene.times["memset"]
     kinds = (scene.ops.kind == OpKind.MEMCPY) | (scene.ops.kind == OpKind.MEMSET)
-    details, event = {"what": _largest(*_copies(scene))}, scene.longest_op(kinds)
+    details, event = {"what": _largest(*scene.copies)}, scene.longest_op(kinds)
     return Found(scene.of_window(time), time, details, event=event)
 
 
 def pageable_copies(scene: Scene) -> Found | None:
     """Measure the time in which copies of pageable memory ran and no kernel."""
-    ops, column = _copies(scene)
+    ops, column = scene.copies
     pageable = (column["src_kind"] == _PAGEABLE) | (column["dst_kind"] == _PAGEABLE)
     mine = ops.take(pageable)
     time = uncovered(
@@ -90,14 +82,14 @@ def synchronous_copies(scene: Scene) -> Found | None:
 
 def small_copies(scene: Scene) -> Found | None:
     """Measure small copies without a kernel beside them, and the gaps that they end."""
-    ops, column = _copies(scene)
+    ops, column = scene.copies
     small = (column["bytes"] >= 0) & (column["bytes"] <= _SMALL_BYTES)
     mine = ops.take(small)
     if len(mine) < _FEWEST_SMALL or scene.gaps is None:
         return None
     low, high = scene.window.start, scene.window.end
     time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
-    time += int(scene.gaps.dur[among(scene.gaps.end, np.sort(mine.start))].sum())
+    time += int(take(scene.gaps.dur, places_of(mine.start, scene.gaps.end)).sum())
     count = counted(len(mine), "copy", "copies")
     return Found(scene.of_window(time), time, {"count": count}, event=_longest(mine))
 

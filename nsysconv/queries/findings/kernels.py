@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -117,11 +118,11 @@ def low_parallelism(scene: Scene) -> Found | None:
         return None
     if multiprocessors is None or np.isnan(fill.blocks).all():
         raise NotRecorded("findings", ["sizes of GPUs and kernels"])
-    category = _categories(scene, fill.row)
-    few = (fill.blocks < _FEW_BLOCKS * multiprocessors) & (category != COMMUNICATION)
+    few = fill.blocks < _FEW_BLOCKS * multiprocessors
+    few &= ~_of_category(scene, fill.row, (COMMUNICATION,))
     # 0 % is what profilers write that do not know it.
     weak = ~few & (fill.occupancy < _LOW_OCCUPANCY) & (fill.occupancy > 0)
-    weak &= ~np.isin(category, (COMMUNICATION, *_FEW_WARPS))
+    weak &= ~_of_category(scene, fill.row, (COMMUNICATION, *_FEW_WARPS))
     mine = np.flatnonzero(few | weak)
     if not len(mine):
         return None
@@ -138,12 +139,12 @@ def low_parallelism(scene: Scene) -> Found | None:
     return Found(scene.of_window(time), time, details, event=event)
 
 
-def _categories(scene: Scene, rows: Array) -> Array:
-    # Of kernels by their rows, as words.
+def _of_category(scene: Scene, rows: Array, categories: Sequence[str]) -> Array:
+    # Which kernels, by their rows, are of one of these, as a mask.
     place, (ids,) = factorize(_name_ids(scene, rows))
     texts = scene.timeline.profile.names(ids[ids != MISSING])
-    by_name = [rules().category(texts.get(i, "")) for i in ids.tolist()]
-    result: Array = np.array(by_name, object)[place]
+    by_name = [rules().category(texts.get(i, "")) in categories for i in ids.tolist()]
+    result: Array = np.array(by_name, bool)[place]
     return result
 
 

@@ -17,7 +17,7 @@ from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.names import shorten_kernel
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, frameworks, uncovered
-from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, WAITS, costliest_gap, gaps_after
+from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, WAITS, gap_at, gaps_after
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, by_group, counts, distinct, factorize, sums, take
@@ -245,10 +245,10 @@ def host_sync(scene: Scene) -> Found | None:
     after = gaps_after(scene, waits)
     names = Counter(calls.spans.names[i] for i in calls.spans.name[reader].tolist())
     details = {
-        "count": counted(int(np.count_nonzero(after.outlasts)), "gap", "gaps"),
+        "count": counted(after.outlasting, "gap", "gaps"),
         "operators": ", ".join(name for name, _ in names.most_common(2)),
     }
-    where = costliest_gap(scene, scene.gaps, after.cost, after.places)
+    where = gap_at(scene, scene.gaps, after.costliest)
     return Found(scene.of_span(after.time), after.time, details, **where)
 
 

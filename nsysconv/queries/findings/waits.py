@@ -12,7 +12,7 @@ from nsysconv.cache import cached_in
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
 from nsysconv.report import MISSING
 from nsysconv.timeline.account import op_name
-from nsysconv.timeline.arrays import Array, among, blocks, search
+from nsysconv.timeline.arrays import Array, blocks, places_of, search, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, parts
 
@@ -26,18 +26,12 @@ _SMALL_COPY_BYTES = 65_536
 _DTOH = 2
 
 
-def costliest_gap(
-    scene: Scene, found: Gaps, cost: Array, places: Array | None = None
-) -> dict[str, Any]:
-    """Return where the gap is that costs most: the operations around it, and its stream.
-
-    `places`: which of the gaps cost that, as indices; None: all.
-    """
-    if not len(cost):
+def gap_at(scene: Scene, found: Gaps, place: int | None) -> dict[str, Any]:
+    """Return where one of these gaps is: the operations around it, and its stream; None: no gap."""
+    if place is None:
         return {}
-    top = int(cost.argmax()) if places is None else int(places[cost.argmax()])
-    ended_by = int(found.ended_by[top])
-    low = int(found.start[top])
+    ended_by = int(found.ended_by[place])
+    low = int(found.start[place])
     # No slice: what ends a gap, and so its cause, lies outside of it.
     where: dict[str, Any] = {}
     ops = scene.timeline.ops
@@ -52,92 +46,99 @@ def costliest_gap(
     return where
 
 
+def costliest_gap(scene: Scene, found: Gaps, cost: Array) -> dict[str, Any]:
+    """Return where the gap is that costs most, as `gap_at` does."""
+    return gap_at(scene, found, int(cost.argmax()) if len(cost) else None)
+
+
 @dataclass(frozen=True)
 class GapsAfterWaits:
-    """The gaps that began while the host was in one of some calls, as indices, and what each costs.
+    """The gaps that began while the host was in one of some calls, and what they cost.
 
     Without the wait the host would have gone on earlier by as long as it waited, at most: so much of a
-    gap counts. `outlasts`: whether the gap ended after the wait; what ended another one had been
-    launched before.
+    gap counts. `outlasting`: how many ended after the wait; what ended another one had been launched
+    before. `costliest`: the place of the one that costs most; None: there is no gap.
     """
 
-    places: Array
-    cost: Array
-    outlasts: Array
-
-    @property
-    def time(self) -> int:
-        """Return what all of them cost."""
-        return int(self.cost.sum())
+    count: int = 0
+    outlasting: int = 0
+    time: int = 0
+    costliest: int | None = None
 
 
-def gaps_after(scene: Scene, waits: Array, starts: Array | None = None) -> GapsAfterWaits:
-    """Return the gaps that began while the host was in one of these calls.
+def gaps_after(
+    scene: Scene, waits: Array, *, which: Array | None = None, outlasting: bool = False
+) -> GapsAfterWaits:
+    """Return what the gaps cost that began while the host was in one of these calls.
 
-    `starts`: only those that began at one of these moments, which are in order; None: at any.
+    `which`: only these of the device's gaps, as indices; None: all. `outlasting`: only those that ended
+    after the wait.
     """
     found = scene.gaps
-    if found is None or not len(waits):
-        return GapsAfterWaits(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
     waiting = scene.calls_at(waits)
-    places, cost = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    outlasts = [np.empty(0, np.bool_)]
-    for block in blocks(len(found)):
-        start = found.start[block]
+    if found is None or not len(waiting.starts):
+        return GapsAfterWaits()
+    starts, ends = (m if which is None else take(m, which) for m in (found.start, found.end))
+    count = outlasted = time = most = 0
+    costliest = None
+    for block in blocks(len(starts)):
+        low, high = starts[block], ends[block]
+        place = search(waiting.starts, low, side="right") - 1
+        until = waiting.ends.take(place, mode="clip")
         # A window begins with no gap, a slice may: nothing ran before.
-        may = start > scene.window.start
-        if starts is not None:
-            may &= among(start, starts)
-        here = np.flatnonzero(may)
-        place = search(waiting.starts, start.take(here), side="right") - 1
-        began = (place >= 0) & (waiting.ends.take(place) > start.take(here))
-        here, place = here[began], place[began]
-        waited = waiting.ends.take(place) - waiting.starts.take(place)
-        places.append(here + block.start)
-        end = found.end[block].take(here)
-        cost.append(np.minimum(end - start.take(here), waited))
-        outlasts.append(end >= waiting.ends.take(place))
-    return GapsAfterWaits(np.concatenate(places), np.concatenate(cost), np.concatenate(outlasts))
+        counts = (place >= 0) & (until > low) & (low > scene.window.start)
+        outlasts = counts & (high >= until)
+        if outlasting:
+            counts = outlasts
+        waited = until - waiting.starts.take(place, mode="clip")
+        cost = np.where(counts, np.minimum(high - low, waited), 0)
+        count += int(np.count_nonzero(counts))
+        outlasted += int(np.count_nonzero(outlasts))
+        time += int(cost.sum())
+        if cost.max(initial=0) > most:
+            most, costliest = int(cost.max()), block.start + int(cost.argmax())
+    if which is not None and costliest is not None:
+        costliest = int(which[costliest])
+    return GapsAfterWaits(count, outlasted, time, costliest)
 
 
 @cached_in("measured")
 def sync_each_kernel(scene: Scene) -> Found | None:
     """Measure the gaps that began while the host waited for the device, and outlasted it, by kernel."""
     waits = scene.calls_named(WAITS.match)
-    after = gaps_after(scene, waits)
-    places, cost = after.places[after.outlasts], after.cost[after.outlasts]
+    after = gaps_after(scene, waits, outlasting=True)
     kernels = int(np.count_nonzero(scene.ops.kind == OpKind.KERNEL))
     if not kernels or scene.gaps is None:
         return None
-    measured = Found(len(places) / kernels, int(cost.sum()))
+    measured = Found(after.count / kernels, after.time)
     if not scene.speaks("sync_each_kernel", measured):
         return measured
     details = {
         "kernels": counted(kernels, "kernel", "kernels"),
-        "count": counted(len(places), "gap", "gaps"),
+        "count": counted(after.count, "gap", "gaps"),
         "calls": scene.names_of(waits),
     }
-    return replace(measured, details=details, **costliest_gap(scene, scene.gaps, cost, places))
+    return replace(measured, details=details, **gap_at(scene, scene.gaps, after.costliest))
 
 
 @cached_in("measured")
 def sync_small_copies(scene: Scene) -> Found | None:
     """Measure the gaps that began as a small copy to the host ended which the host waited for."""
-    copies = scene.ops.take(scene.ops.kind == OpKind.MEMCPY)
-    column = scene.timeline.profile.columns("memcpy", ("direction", "bytes"))
-    size, direction = column["bytes"][copies.row], column["direction"][copies.row]
-    small = (direction == _DTOH) & (size >= 0) & (size <= _SMALL_COPY_BYTES)
-    ended = np.sort(copies.end[small])
+    copies, column = scene.copies
+    size = column["bytes"]
+    small = (column["direction"] == _DTOH) & (size >= 0) & (size <= _SMALL_COPY_BYTES)
+    ended = copies.end[small]
     if scene.gaps is None or not len(ended):
         return None
+    begun = places_of(ended, scene.gaps.start)
+    most = int(take(scene.gaps.dur, begun).sum())
+    if not scene.speaks("sync_small_copies", at_most := Found(scene.of_window(most), most)):
+        return at_most
     waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
-    after = gaps_after(scene, waits, ended)
-    return Found(
-        scene.of_window(after.time),
-        after.time,
-        {"count": counted(len(after.places), "time", "times")},
-        **costliest_gap(scene, scene.gaps, after.cost, after.places),
-    )
+    after = gaps_after(scene, waits, which=begun)
+    details = {"count": counted(after.count, "time", "times")}
+    where = gap_at(scene, scene.gaps, after.costliest)
+    return Found(scene.of_window(after.time), after.time, details, **where)
 
 
 def queue_wait(scene: Scene) -> Found | None:
