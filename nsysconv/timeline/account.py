@@ -312,7 +312,8 @@ def operation_classes(timeline: Timeline, device: int) -> Array:
     if ops is not timeline.ops:
         talks = talks[timeline.places_on(device)]
     place = _CLASS_OF_KIND.take(ops.kind)
-    place[talks] = _COMMUNICATION
+    if talks.any():
+        place[talks] = _COMMUNICATION
     return place
 
 

@@ -241,19 +241,19 @@ def parts(timeline: Timeline, found: Gaps) -> Array:
     calls, dur, ended = timeline.calls, found.dur, found.ended_by >= 0
     call, migrated = _launched(timeline, found.ended_by)
     result = np.zeros((len(PARTS), len(found)), np.int64)
-    result[_END, ~ended] = dur[~ended]
-    result[_MIGRATION, migrated] = dur[migrated]
     linked = call >= 0
-    unknown = ended & ~migrated & ~linked
-    result[_UNKNOWN, unknown] = dur[unknown]
-    if linked.any():
-        low, high, began = found.start[linked], found.end[linked], found.host_end[linked]
-        returned = np.clip(calls.end[call[linked]], low, high)
-        profiler = _profiler(timeline, take(calls.pid, call[linked]), low, began)
-        result[_HOST, linked] = began - low - profiler
-        result[_PROFILER, linked] = profiler
-        result[_LAUNCH, linked] = returned - began
-        result[_QUEUE, linked] = high - returned
+    mine: Array | slice = slice(None)
+    if not linked.all():
+        mine, unknown = np.flatnonzero(linked), ended & ~migrated & ~linked
+        for part, which in ((_END, ~ended), (_MIGRATION, migrated), (_UNKNOWN, unknown)):
+            result[part, which] = dur[which]
+    low, high, began, call = (v[mine] for v in (found.start, found.end, found.host_end, call))
+    returned = np.clip(calls.end.take(call), low, high)
+    profiler = _profiler(timeline, take(calls.pid, call), low, began)
+    result[_HOST, mine] = began - low - profiler
+    result[_PROFILER, mine] = profiler
+    result[_LAUNCH, mine] = returned - began
+    result[_QUEUE, mine] = high - returned
     return result
 
 
@@ -262,7 +262,9 @@ def _profiler(timeline: Timeline, pids: Array, low: Array, high: Array) -> Array
     result = np.zeros(len(low), np.int64)
     for pid, at_work in timeline.overhead.items():
         mine = pids == pid
-        result[mine] = at_work.covered(take(low, mine), take(high, mine))
+        if mine.all():
+            return at_work.covered(low, high)
+        result[mine] = at_work.covered(low[mine], high[mine])
     return result
 
 

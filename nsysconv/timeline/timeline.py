@@ -170,7 +170,11 @@ class Timeline:
 
     def ops_on(self, device: int) -> GpuOps:
         """Return the operations of a device."""
-        return self.ops if len(self.devices) == 1 else self.ops.take(self.places_on(device))
+        return self.ops if len(self.devices) == 1 else self._ops_on(device)
+
+    @cached
+    def _ops_on(self, device: int) -> GpuOps:
+        return self.ops.take(self.places_on(device))
 
     def places_on(self, device: int) -> Array:
         """Return where the operations of a device are in `ops`: indices, in order."""

@@ -74,6 +74,10 @@ def synchronous_copies(scene: Scene) -> Found | None:
     mine = scene.ops.take(copies[waited_for.take(scene.owner.take(copies), mode="wrap")])
     low, high = scene.window.start, scene.window.end
     time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
+    # A gap costs its wait at most, and of several in one wait all but the last lie inside it.
+    most = time + 2 * scene.calls_at(which).measure
+    if not scene.speaks("synchronous_copies", at_most := Found(scene.of_window(most), most)):
+        return at_most
     time += gaps_after(scene, which).time
     count = counted(len(which), "copy", "copies")
     details = {"count": count, "calls": scene.names_of(which)}

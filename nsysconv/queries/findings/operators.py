@@ -61,6 +61,7 @@ _TENSOR_CORES, _HAS_TF32 = 70, 80
 _MATMULS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}
 _HALVES = ("c10::Half", "c10::BFloat16")
 _MULTIPLE = 8
+_OF_INPUTS = "shapes and types of operators' inputs"
 
 
 def tensor_cores_unused(scene: Scene) -> Found | None:
@@ -68,14 +69,14 @@ def tensor_cores_unused(scene: Scene) -> Found | None:
     if not _has_operators(scene):
         return None
     mine = _kernels_named(scene, partial(_runs_without, scene.timeline))
+    if scene.has("fp32_matmul", fp32_matmul):
+        mine &= ~_kernels_named(scene, _is_single)
     at_most = _of_kernels(scene, mine)
     if not scene.speaks("tensor_cores_unused", at_most):
         return at_most
     if not _can(scene, _TENSOR_CORES):
         return None
     mine &= np.append(_calls(scene).named(eligible()), False)[_launchers(scene)]
-    if scene.has("fp32_matmul", fp32_matmul):
-        mine &= ~_kernels_named(scene, _is_single)
     return _of_kernels(scene, mine)
 
 
@@ -104,8 +105,10 @@ def _is_single(name: str) -> bool:
 
 def matmul_alignment(scene: Scene) -> Found | None:
     """Measure products of half and bfloat16 whose inner or last size is no multiple of 8."""
-    if not _has_operators(scene):
+    if not (_has_operators(scene) and _has_named(scene, frozenset(_MATMULS))):
         return None
+    if Fact.INPUT_TYPES not in scene.timeline.profile.facts:
+        raise NotRecorded("findings", [_OF_INPUTS])
     calls = _calls(scene)
     node = _launchers(scene)
     launched = (node >= 0) & (scene.ops.kind == OpKind.KERNEL)
@@ -115,7 +118,7 @@ def matmul_alignment(scene: Scene) -> Found | None:
         return None
     inputs = _inputs(scene, calls, nodes)
     if not any(each.types and each.shapes for each in inputs):
-        raise NotRecorded("findings", ["shapes and types of operators' inputs"])
+        raise NotRecorded("findings", [_OF_INPUTS])
     uneven = [i for i, each in zip(nodes.tolist(), inputs, strict=True) if each.is_uneven]
     return _of_kernels(scene, launched & np.isin(node, uneven))
 
@@ -238,6 +241,10 @@ def host_sync(scene: Scene) -> Found | None:
     waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
     if scene.gaps is None or not len(waits):
         return None
+    most = gaps_after(scene, waits).time
+    # Who called whom is most of what there is to find out.
+    if not scene.speaks("host_sync", at_most := Found(scene.of_span(most), most)):
+        return at_most
     calls = _calls(scene)
     reads = calls.named(_READS) | (calls.named(_COPIES) & _copies_back(scene, calls))
     reader = _outermost(calls, calls.node_of_call[waits], reads)
