@@ -26,7 +26,7 @@ from small_store import (
     write,
 )
 
-from nsysconv.diff.comparability import comparability_notes, is_empty
+from nsysconv.diff.comparability import comparability_notes, failure, is_empty
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.store.location import reading
@@ -46,9 +46,9 @@ Make = Callable[..., Timeline]
 
 @pytest.fixture
 def profile(tmp_path: Path) -> Iterator[Make]:
-    """Makes stores of a few rows: `attributes` of the profile, `noted` slugs with their severities,
-    `recorded` their text, `world` and `hosts` of its processes; the other options as for
-    `small_store.write`.
+    """Makes stores of a few rows: `attributes` of the profile, `noted` slugs with their severities and
+    facts, `count` of each, `recorded` their text, `world` and `hosts` of its processes; the other
+    options as for `small_store.write`.
     """
     with ExitStack() as stack:
 
@@ -56,6 +56,7 @@ def profile(tmp_path: Path) -> Iterator[Make]:
             *rows: Row,
             attributes: dict[str, Any] | None = None,
             noted: dict[str, tuple[Severity, str]] | None = None,
+            count: int = 1,
             recorded: str = "",
             world: int | None = None,
             **options: Any,
@@ -68,7 +69,8 @@ def profile(tmp_path: Path) -> Iterator[Make]:
             for slug, (severity, facts) in (noted or {}).items():
                 connection.execute(
                     "INSERT INTO note (profile_id, slug, severity, count, place, text, facts) "
-                    "SELECT id, ?, ?, 1, '', 'noted', ? FROM profile", (slug, severity.value, facts),
+                    "SELECT id, ?, ?, ?, '', 'noted', ? FROM profile",
+                    (slug, severity.value, count, facts),
                 )  # fmt: skip
             if recorded:
                 connection.execute("UPDATE note SET text = ?", (recorded,))
@@ -300,15 +302,41 @@ def test_kernels_serialised_on_one_side(profile: Make) -> None:
     )
 
 
-def test_losses_on_one_side(profile: Make) -> None:
-    odd = profile(noted={"line-unreadable": (Severity.DROPPED, "")})
-    bad = profile(noted={"wrong-type": (Severity.DROPPED, "memcpys")})
-    note = only(comparability_notes([profile()], [odd]))
+# As many that to lose 2 more is 0.2 %, and to lose 3 more is 0.3 %.
+MANY = [Kernel(10 * i, 10 * i + 5) for i in range(998)]
+
+
+def test_few_losses_on_one_side(profile: Make) -> None:
+    odd = profile(*MANY, noted={"line-unreadable": (Severity.DROPPED, "")}, count=2)
+    bad = profile(*MANY, noted={"wrong-type": (Severity.DROPPED, "kernels")}, count=2)
+    whole = profile(*MANY)
+    note = only(comparability_notes([whole], [odd]))
     assert (note.slug, note.severity) == ("losses-differ", Severity.APPROXIMATED)
     assert (note.text, note.facts) == ("losses: none against line-unreadable", frozenset())
-    assert only(comparability_notes([bad], [profile()])).facts == {Fact.MEMCPYS}
+    assert only(comparability_notes([bad], [whole])).facts == {Fact.KERNELS}
     assert only(comparability_notes([bad], [odd])).facts == frozenset()
     assert comparability_notes([odd], [odd]) == []
+    assert failure([note], frozenset({Fact.KERNELS})) == ""
+
+
+def test_many_losses_on_one_side(profile: Make) -> None:
+    """Of 1,001 kernels 3 are lost; what is made of calls alone is as it was."""
+    bad = profile(*MANY, noted={"wrong-type": (Severity.DROPPED, "kernels")}, count=3)
+    note = only(comparability_notes([profile(*MANY)], [bad]))
+    assert (note.slug, note.severity, note.facts) == ("losses-differ", Severity.DROPPED, {Fact.KERNELS})
+    assert note.text == "losses: none against wrong-type (0.3 % of the rows)"
+    assert failure([note], frozenset({Fact.KERNELS})) == "one side lost more of what was recorded"
+    assert failure([note], frozenset({Fact.API_CALLS})) == ""
+    assert comparability_notes([bad], [bad]) == []
+
+
+def test_losses_of_one_rank_are_a_share_of_its_own_rows(profile: Make) -> None:
+    lost = {"noted": {"wrong-type": (Severity.DROPPED, "kernels")}, "count": 998}
+    base, other = ([profile(*MANY, ranks={1: rank}, **(lost if bad == rank else {})) for rank in range(2)]
+                   for bad in (None, 1))  # fmt: skip
+    note = only(comparability_notes(base, other))
+    assert (note.severity, note.text) == (
+        Severity.DROPPED, "losses: none against wrong-type (50 % of the rows)")  # fmt: skip
 
 
 def test_a_profile_that_is_cut_off(profile: Make) -> None:
@@ -320,7 +348,7 @@ def test_a_profile_that_is_cut_off(profile: Make) -> None:
 
 def test_lost_times_on_one_side(profile: Make) -> None:
     note = only(comparability_notes([profile(*PLAIN, Kernel(None, None))], [profile()]))
-    assert note.text == "losses: no-time against none"
+    assert note.text == "losses: no-time (33 % of the rows) against none"
     assert note.facts == {Fact.KERNELS}
 
 
@@ -431,13 +459,20 @@ def test_an_empty_run(profile: Make) -> None:
     side = [profile(Call(0, 10, 1)), profile(), profile()]
     note = comparability_notes(side, [profile()])[0]
     assert note.slug == "side-empty"
-    assert note.text == "GPU operations: 2 (1 of 3 runs have none) against 1"
+    assert note.text == "GPU operations: 2 (1 of 3 profiles have none) against 1"
     assert not is_empty(side)
 
 
 def test_a_rank_without_gpu_work_is_no_empty_run(profile: Make) -> None:
     side = [profile(ranks={1: 0}), profile(Call(0, 10, 1), ranks={1: 1})]
     assert comparability_notes(side, side) == []
+
+
+def test_a_rank_that_lost_its_gpu_work(profile: Make) -> None:
+    base = [profile(ranks={1: 0}), profile(ranks={1: 1})]
+    note = comparability_notes(base, [base[0], profile(Call(0, 10, 1), ranks={1: 1})])[0]
+    assert (note.slug, note.severity) == ("side-empty", Severity.DROPPED)
+    assert note.text == "GPU operations: 2 against 1 (1 of 2 profiles have none)"
 
 
 def test_totals_and_migrations_are_gpu_work(profile: Make) -> None:

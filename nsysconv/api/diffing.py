@@ -30,10 +30,11 @@ from nsysconv.diff import account, change, comparability, gate, names, noise, ro
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
 from nsysconv.diff.trees import TREES, compare_trees
 from nsysconv.errors import InputError, UsageError, available_hint
+from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries.columns import has_per_step
-from nsysconv.queries.contract import Request
+from nsysconv.queries.contract import GPU_OP_FACTS, Request
 from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
 from nsysconv.timeline.account import Accounts, accounts
 from nsysconv.timeline.range_names import RANGE_NAMES
@@ -64,6 +65,7 @@ _LIMIT_FOR_PEOPLE = 20
 _FAIL, _PASS = "fail", "pass"
 _OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
 _TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better="less", real=True)
+_WINDOW_FACTS = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS, *GPU_OP_FACTS})
 _RUN_NOISE = re.compile(r"\s*([0-9]{1,2}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*%\s*")
 
 
@@ -330,8 +332,8 @@ class _Comparer:
             _assumed_noise(base, other) if run_noise is None else RunNoise(run_noise, run_noise)
         )
         self._notes = comparability.comparability_notes(base, other, steps=self._steps)
-        self._failure = comparability.failure(self._notes)
-        if same_recordings(*sides):
+        self._identical = same_recordings(*sides)
+        if self._identical:
             text = "both sides are the same recording: a file was named twice, or copied"
             self._notes.append(Note("sides-equal", Severity.INFO, text))
         self._notes += names.symbols_only_notes(base, other)
@@ -365,16 +367,14 @@ class _Comparer:
 
     def _compared(self, name: str, *, judged: bool = True) -> Comparison:
         base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
-        query = queries.query(name)
-        facts = query.needs | query.uses | query.totals
-        if not self._have_some_steps and has_per_step(query):
-            facts -= STEP_FACTS
+        facts = self._facts(name)
+        failure = comparability.failure(self._notes, facts)
         unlike = self._unlike_steps if name == "steps" else ()
         options = CompareOptions(
             name_keys=self._name_keys(name),
             half_widths=self._half_widths(name),
             notes=[*unlike, *(note for note in self._notes if note.touches(facts))],
-            comparable=lambda column: judged and not self._incomparable(column),
+            comparable=lambda column: judged and not failure and not self._is_unlike(column),
             one_sided=not self._other_makers,
             noise=self._noise,
         )
@@ -426,8 +426,14 @@ class _Comparer:
     def _accounts(self, profile: OpenProfile) -> Accounts:
         return accounts(profile.timeline, self._steps)
 
-    def _incomparable(self, column: Column) -> bool:
-        return bool(self._failure) or (bool(self._unlike) and comparability.grows_with_work(column))
+    def _facts(self, name: str) -> frozenset[Fact]:
+        # What a report is made of.
+        query = queries.query(name)
+        facts = frozenset(query.needs | query.uses | query.totals)
+        return facts if self._have_some_steps or not has_per_step(query) else facts - STEP_FACTS
+
+    def _is_unlike(self, column: Column) -> bool:
+        return bool(self._unlike) and comparability.grows_with_work(column)
 
     def _name_keys(self, name: str) -> Mapping[str, names.NameKey]:
         if name == "kernels":
@@ -464,16 +470,18 @@ class _Comparer:
 
     def answer(self) -> change.Answer:
         if self._have_steps:
-            what, half = change.STEP, self._half_of_periods()
+            what, half, facts = change.STEP, self._half_of_periods(), STEP_FACTS
             values = self._times_per_step
         else:
-            what, half = change.WINDOW, None
+            what, half, facts = change.WINDOW, None, _WINDOW_FACTS
             values = [[self._window(run) for run in side.runs] for side in self._sides]
         assumed = self._noise.single if half is None else self._noise.stepped
         moved = change.change_of(_TIME, *values, noise=assumed, half_width=half)
         notes = (*self._unread, *self._disturbances(values))
         base, other = (len(side.runs) for side in self._sides)
-        return change.Answer(what, moved, (base, other), self._unlike, self._failure, notes)
+        failure = comparability.failure(self._notes, facts)
+        runs = base, other
+        return change.Answer(what, moved, runs, self._unlike, failure, notes, self._identical)
 
     def _disturbances(self, values: Sequence[Sequence[float | None]]) -> Iterator[Note]:
         for side, times, name in zip(self._sides, values, ("base", "other"), strict=True):
@@ -541,9 +549,9 @@ class _Comparer:
     def verdict(self, limit: gate.Limit) -> gate.LimitVerdict:
         columns, pairs = _columns(limit.report), self._comparison(limit.report).rows
         (column,) = (column for column in columns if column.name == limit.column)
-        if self._failure:
-            return gate.undecided(limit, self._failure, is_void=True)
-        if self._incomparable(column):
+        if failure := comparability.failure(self._notes, self._facts(limit.report)):
+            return gate.undecided(limit, failure, is_void=True)
+        if self._is_unlike(column):
             reason = f"not the same work: {'; '.join(self._unlike)}; limit a mean, such as "
             return gate.undecided(
                 limit, f"{reason}steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"

@@ -231,7 +231,7 @@ class Answer:
     else the window from the first to the last GPU operation; of several devices and ranks the longest.
     `change` is None where it is not recorded. `runs` are those of each side. `unlike` says in words why
     the work of the sides differs, `failure` why nothing can be compared; `notes` name what may have
-    disturbed the runs.
+    disturbed the runs. `identical`: both sides are the same recordings.
     """
 
     what: str
@@ -240,12 +240,15 @@ class Answer:
     unlike: Sequence[str] = ()
     failure: str = ""
     notes: tuple[Note, ...] = ()
+    identical: bool = False
 
     @property
     def word(self) -> str:
         """Return `slower`, `faster`, `same`, or `cannot tell`."""
         if self.change is None or self.failure or (self.unlike and self.what == WINDOW):
             return _CANNOT_TELL
+        if self.identical:
+            return _WORDS["same"]
         return _WORDS.get(self.change.verdict("less"), _CANNOT_TELL)
 
     @property
@@ -257,6 +260,9 @@ class Answer:
         base, other = ("1 run" if count == 1 else f"{count} runs" for count in self.runs)
         if self.failure:
             yield self.failure
+            return
+        if self.identical:
+            yield "both sides are the same recording"
             return
         if self.change is None:
             yield "times of GPU operations are not recorded on both sides"

@@ -8,8 +8,8 @@ a source does not record is unknown and differs from nothing.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -19,6 +19,7 @@ from nsysconv.diff.rows import BOTH, RowPair
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Column, Unit, human
+from nsysconv.schema import EVENT_TABLES
 from nsysconv.store.connection import Row
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
@@ -32,6 +33,8 @@ _Side = list[_Run]
 _Sides = tuple[_Side, _Side]
 # By ranks of the profile and device.
 _Lengths = dict[tuple[frozenset[int], int], list[int]]
+# By what a note says is lost, and of which facts.
+_Loss = tuple[str, frozenset[Fact]]
 
 _ALL: frozenset[Fact] = frozenset()
 _API = frozenset({Fact.API_CALLS, Fact.API_TOTALS})
@@ -61,6 +64,8 @@ _LONGEST = (frozenset[int](), MISSING)
 # Lengths are noted where the longer is more than this times the shorter.
 _ALIKE = 1.2
 _CUT = "trace-truncated"
+# A loss of a smaller share of the rows changes no figure by as much as a verdict needs.
+_FEW_LOST = 0.002
 _WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
 
 
@@ -81,14 +86,14 @@ def comparability_notes(
     """Return notes on what makes two sides incomparable, or explains why they differ; worst first.
 
     A text names the base's value first. `info` notes explain; `approximated`: figures of the note's
-    facts are not like for like; `dropped`: a side, or a run of it, is empty or cut off, and nothing
-    follows from its figures. `steps` names the ranges that are steps, `*` matching anything (None: as
-    steps are usually called).
+    facts are not like for like; `dropped`: a side, or a profile of it, is empty, is cut off or lost rows,
+    and nothing follows from its figures of these facts. `steps` names the ranges that are steps, `*`
+    matching anything (None: as steps are usually called).
     """
     sides = _runs(base), _runs(other)
     notes = [
-        *_emptiness(sides),
         *_truncation(sides),
+        *_emptiness(sides),
         *_unequal(sides, _properties(steps or STEP_RANGE)),
         *_capture_options(sides),
         *_losses(sides),
@@ -285,17 +290,22 @@ def _hosts(run: _Run) -> str | None:
 
 
 def _emptiness(sides: _Sides) -> Iterator[Note]:
+    empty = [[t for t in _profiles(side) if is_empty([t])] for side in sides]
 
-    def shown(side: _Side) -> str:
-        counts = [sum(map(_op_count, run)) for run in side]
-        if not any(counts):
+    def shown(place: int) -> str:
+        every, without = _profiles(sides[place]), len(empty[place])
+        if len(every) == without:
             return "none"
-        empty = f" ({counts.count(0)} of {len(counts)} runs have none)" if 0 in counts else ""
-        return f"{sum(counts):,}{empty}"
+        some = f" ({without} of {len(every)} profiles have none)" if without else ""
+        return f"{sum(map(_op_count, every)):,}{some}"
 
-    if any(not side or any(map(is_empty, side)) for side in sides):
-        base, other = map(shown, sides)
-        yield Note("side-empty", Severity.DROPPED, f"GPU operations: {base} against {other}")
+    # A rank that never uses a GPU is no failure; one that does on the other side is.
+    base, other = ({_ranks(timeline) for timeline in side} for side in empty)
+    there = [{_ranks(timeline) for timeline in _profiles(side)} for side in sides]
+    lost = (base ^ other) & there[0] & there[1]
+    if lost or any(not side or any(map(is_empty, side)) for side in sides):
+        text = f"GPU operations: {shown(0)} against {shown(1)}"
+        yield Note("side-empty", Severity.DROPPED, text)
 
 
 def _truncation(sides: _Sides) -> Iterator[Note]:
@@ -311,32 +321,66 @@ def _truncation(sides: _Sides) -> Iterator[Note]:
 
 # A failed recording is never an improvement, nor within any limit.
 _FAILURES = {
-    "side-empty": "a side holds no GPU work",
+    "side-empty": "a side, or a rank of it, holds no GPU work",
     "side-truncated": "a profile of a side is cut off",
+    "losses-differ": "one side lost more of what was recorded",
 }
 
 
-def failure(notes: Iterable[Note]) -> str:
-    """Return in words which of these notes leave nothing to compare; empty: none does."""
-    return next((_FAILURES[note.slug] for note in notes if note.slug in _FAILURES), "")
+def failure(notes: Iterable[Note], facts: frozenset[Fact]) -> str:
+    """Return in words which of these notes leaves nothing to compare of some facts; empty: none does."""
+    grave = (n for n in notes if n.severity is Severity.DROPPED and n.slug in _FAILURES)
+    return next((_FAILURES[note.slug] for note in grave if note.touches(facts)), "")
 
 
 def _losses(sides: _Sides) -> Iterator[Note]:
+    base, other = map(_lost_shares, sides)
+    many, few = [], []
+    for loss in {**base, **other}:
+        if abs(base.get(loss, 0.0) - other.get(loss, 0.0)) > _FEW_LOST:
+            many.append(loss)
+        elif (loss in base) != (loss in other):
+            few.append(loss)
+    for losses, severity in ((many, Severity.DROPPED), (few, Severity.APPROXIMATED)):
+        if losses:
+            touched = [facts for _, facts in losses]
+            facts = _ALL.union(*touched) if all(touched) else _ALL
+            text = " against ".join(_losses_in_words(side, losses) for side in (base, other))
+            yield Note("losses-differ", severity, f"losses: {text}", facts=facts)
 
-    def lost(side: _Side) -> list[Note]:
-        # That one is cut off has a note of its own.
-        notes = [
-            n for t in _profiles(side) for n in (*t.profile.notes, *t.op_notes) if n.slug != _CUT
-        ]
-        return [n for n in notes if n.severity is Severity.DROPPED or n.slug == "no-time"]
 
-    losses = [*map(lost, sides)]
-    base, other = ({note.slug for note in notes} for notes in losses)
-    touched = [note.facts for note in chain(*losses) if note.slug in base ^ other]
-    if touched:
-        facts = _ALL.union(*touched) if all(touched) else _ALL
-        text = " against ".join(", ".join(sorted(slugs)) or "none" for slugs in (base, other))
-        yield Note("losses-differ", Severity.APPROXIMATED, f"losses: {text}", facts=facts)
+def _lost_shares(side: _Side) -> dict[_Loss, float]:
+    # The largest share of its rows that a profile lost, of rows of some facts for one reason.
+    shares: dict[_Loss, float] = {}
+    for timeline in _profiles(side):
+        counts: Counter[_Loss] = Counter()
+        for note in (*timeline.profile.notes, *timeline.op_notes):
+            # That one is cut off has a note of its own.
+            if note.slug != _CUT and (note.severity is Severity.DROPPED or note.slug == "no-time"):
+                counts[note.slug, note.facts] += note.count
+        for loss, count in counts.items():
+            share = count / (count + _row_count(timeline, loss[1]))
+            shares[loss] = max(shares.get(loss, 0.0), share)
+    return shares
+
+
+def _row_count(timeline: Timeline, facts: frozenset[Fact]) -> int:
+    # Of totals those of all kinds.
+    tables = [table for table, fact in EVENT_TABLES.items() if not facts or fact in facts]
+    events = sum(map(timeline.profile.row_count, tables))
+    return events or len(timeline.profile.rows("aggregate"))
+
+
+def _losses_in_words(shares: Mapping[_Loss, float], losses: Iterable[_Loss]) -> str:
+    largest: dict[str, float] = {}
+    for loss in losses:
+        if loss in shares:
+            largest[loss[0]] = max(largest.get(loss[0], 0.0), shares[loss])
+    parts = (
+        f"{slug} ({100 * share:.2g} % of the rows)" if share > _FEW_LOST else slug
+        for slug, share in sorted(largest.items())
+    )
+    return ", ".join(parts) or "none"
 
 
 def _events_against_totals(sides: _Sides) -> Iterator[Note]:
