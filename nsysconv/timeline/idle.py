@@ -26,7 +26,6 @@ from nsysconv.timeline.arrays import (
     distinct,
     factorize,
     indices,
-    search,
     take,
 )
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, number_threads
@@ -207,7 +206,7 @@ def _between(
         members = indices(which)
         starts, ends = take(ops.start, which), take(ops.end, which)
         # Members are sorted by (start, stream, id): the first with this start is the one that counts.
-        place = np.minimum(search(starts, high), len(members) - 1)
+        place = np.minimum(np.searchsorted(starts, high), len(members) - 1)
         # What begins where the window ends lies outside, but for an operation without length that
         # is itself the last of a window.
         inside = (high < span.end) | ((ends[place] == high) & (not half_open))
@@ -403,7 +402,8 @@ class HostActivity:
         calls, mine = self._timeline.calls, self._calls_of[thread]
 
         def begun(moments: Array, side: Literal["left", "right"]) -> Array:
-            return search(mine, search(calls.start, moments, side).astype(mine.dtype))
+            place = np.searchsorted(calls.start, moments, side)
+            return np.searchsorted(mine, place.astype(mine.dtype))
 
         # They follow each other: of those that have begun by then, only the last may still run.
         first, past = np.maximum(begun(low, "right") - 1, 0), begun(high, "left")

@@ -32,14 +32,16 @@ class Union:
         if not len(self.starts):
             return result
         # Some at a time, in the part of the union where they lie: of millions that are in order the
-        # search is then in a small array, which is five times as fast.
+        # search is then in a small array.
         for block in blocks(len(low)):
             lows, highs = low[block], high[block]
             near = self._near(int(lows.min()), int(highs.max()))
             starts, ends, before = self.starts[near], self.ends[near], self._before[near.start :]
             # Most often few meet the union: those that the last interval begun before their end does.
             last = np.searchsorted(starts, highs) - 1
-            met = np.flatnonzero((last >= 0) & (ends.take(last, mode="clip") > lows) & (highs > lows))
+            met = np.flatnonzero(
+                (last >= 0) & (ends.take(last, mode="clip") > lows) & (highs > lows)
+            )
             lows, highs, last = lows.take(met), highs.take(met), last.take(met)
             first = np.searchsorted(ends, lows, side="right")
             time = before.take(last + 1) - before.take(first)
@@ -80,7 +82,7 @@ class Union:
         """Return the maximal intervals of [low, high) outside the union: starts and ends."""
         first = int(np.searchsorted(self.ends, low, side="right"))
         past = max(int(np.searchsorted(self.starts, high)), first)
-        # Between two intervals of the union there is time; before the first and after the last there may be.
+        # Between two intervals of the union there is time; before the first and after the last may be.
         starts = np.append(low, self.ends[first:past])
         ends = np.append(self.starts[first:past], high)
         kept = slice(int(ends[0] <= starts[0]), len(ends) - int(ends[-1] <= starts[-1]))

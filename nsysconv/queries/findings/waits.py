@@ -12,7 +12,7 @@ from nsysconv.cache import cached_in
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
 from nsysconv.report import MISSING
 from nsysconv.timeline.account import op_name
-from nsysconv.timeline.arrays import Array, blocks, places_of, search, take
+from nsysconv.timeline.arrays import Array, blocks, places_of, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, parts
 
@@ -83,7 +83,7 @@ def gaps_after(
     costliest = None
     for block in blocks(len(starts)):
         low, high = starts[block], ends[block]
-        place = search(waiting.starts, low, side="right") - 1
+        place = np.searchsorted(waiting.starts, low, side="right") - 1
         until = waiting.ends.take(place, mode="clip")
         # A window begins with no gap, a slice may: nothing ran before.
         counts = (place >= 0) & (until > low) & (low > scene.window.start)
