@@ -139,7 +139,7 @@ def test_tables_without_room_are_counted() -> None:
 def test_diff_writes_it(tmp_path: Path) -> None:
     done = run("diff", BASIC, BASIC, "kernels", "-f", "markdown", "--brief", cwd=tmp_path)
     assert done.status == 0
-    assert done.out.startswith("### cannot tell: ")
+    assert done.out.startswith("### same: ")
     assert "<details><summary>All tables</summary>\n\n<details>" in done.out
     refused = run("diff", BASIC, BASIC, "kernels", "--brief", cwd=tmp_path)
     assert (refused.status, refused.out) == (2, "")
