@@ -39,6 +39,7 @@ from nsysconv.timeline.account import (
 from nsysconv.timeline.arrays import blocks, counts, distinct, factorize, percent, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import gaps, window
+from nsysconv.timeline.intervals import longest
 from nsysconv.timeline.kernel_categories import ANSWERS, UNKNOWN, YES, uses_tensor_cores
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
@@ -236,12 +237,10 @@ def _migrations(timeline: Timeline, device: int) -> Row:
 
 def _longest_gap(timeline: Timeline, device: int) -> Row:
     for found in gaps(timeline, "no_op"):
-        if found.device == device and len(found):
-            top = int(found.dur.argmax())
-            return {
-                "top_gap_start_ns": int(found.start[top]),
-                "top_gap_ns": int(found.dur[top]),
-            }
+        top = longest(found.start, found.end) if found.device == device else None
+        if top is not None:
+            start, end = int(found.start[top]), int(found.end[top])
+            return {"top_gap_start_ns": start, "top_gap_ns": end - start}
     return {}
 
 

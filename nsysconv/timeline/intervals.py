@@ -116,11 +116,24 @@ def measures(
     return result
 
 
-def longest(starts: Array, ends: Array, which: Array) -> int | None:
-    """Return the index of the longest of the intervals of a mask, the first of several; None: of none."""
+def lasting(starts: Array, ends: Array, shortest: int) -> Array:
+    """Return which intervals are that long or longer, as a mask; some at a time, as there are many."""
+    result = np.empty(len(starts), bool)
+    for block in blocks(len(starts)):
+        np.greater_equal(ends[block] - starts[block], shortest, out=result[block])
+    return result
+
+
+def longest(starts: Array, ends: Array, which: Array | None = None) -> int | None:
+    """Return the index of the longest interval, of all or those of a mask, the first of several.
+
+    None where there is none.
+    """
     best, length = None, -1
     for block in blocks(len(starts)):
-        lengths = np.where(which[block], ends[block] - starts[block], -1)
+        lengths = ends[block] - starts[block]
+        if which is not None:
+            lengths = np.where(which[block], lengths, -1)
         place = int(np.argmax(lengths))
         if lengths[place] > length:
             best, length = block.start + place, int(lengths[place])

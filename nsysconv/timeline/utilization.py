@@ -20,7 +20,7 @@ import numpy as np
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, factorize, percent, take
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.intervals import capped_sum, intersecting_sums, union
+from nsysconv.timeline.intervals import capped_sum, intersecting_sums, lasting, union
 from nsysconv.timeline.timeline import Timeline, cached, cached_small
 
 THREADS_PER_WARP = 32
@@ -181,7 +181,7 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
 def kernel_fill(timeline: Timeline, device: int, shortest_ns: int = 1) -> KernelFill:
     """Return how the kernels of a device that are not shorter fill it."""
     ops = timeline.ops_on(device)
-    mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.end - ops.start >= shortest_ns))
+    mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & lasting(ops.start, ops.end, shortest_ns))
     rows = ops.row[mine]
     names = (*_GRID, *_BLOCK, *SHARED, *_OTHER)
     read = timeline.profile.columns("kernel", names)

@@ -221,7 +221,7 @@ class Scene:
         return event_id("api_call", int(calls.row[call]))
 
     def calls_at(self, which: Array) -> Union:
-        """Return when one of these calls ran."""
+        """Return when one of these calls ran, which are in their order."""
         calls = self.timeline.calls
         parts = (which[block] for block in blocks(len(which)))
         return united(((calls.start.take(p), calls.end.take(p)) for p in parts), len(which))

@@ -11,7 +11,7 @@ from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, gaps_after
 from nsysconv.report import Unit, human
-from nsysconv.timeline.arrays import Array, distinct, places_of, take
+from nsysconv.timeline.arrays import Array, distinct, places_of
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.intervals import union
 
@@ -93,7 +93,7 @@ def small_copies(scene: Scene) -> Found | None:
         return None
     low, high = scene.window.start, scene.window.end
     time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
-    time += int(take(scene.gaps.dur, places_of(mine.start, scene.gaps.end)).sum())
+    time += int(scene.gaps.take(places_of(mine.start, scene.gaps.end)).dur.sum())
     count = counted(len(mine), "copy", "copies")
     return Found(scene.of_window(time), time, {"count": count}, event=_longest(mine))
 

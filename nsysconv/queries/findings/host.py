@@ -23,7 +23,7 @@ from nsysconv.timeline.idle import (
     host_activity,
     parts,
 )
-from nsysconv.timeline.intervals import Union, measure, union
+from nsysconv.timeline.intervals import Union, lasting, measure, union
 from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import DATA_LOADER
 
@@ -37,10 +37,14 @@ _NAME = 36
 @cached_in("measured")
 def launch_bound(scene: Scene) -> Found | None:
     """Measure the idle time of host and launches in gaps below 200 µs, where kernels are short."""
-    kernels = scene.ops.dur[scene.ops.kind == OpKind.KERNEL]
-    if not len(kernels) or scene.gaps is None:
+    kernels = spent = 0
+    for block in blocks(len(scene.ops)):
+        mine = scene.ops.kind[block] == OpKind.KERNEL
+        kernels += int(np.count_nonzero(mine))
+        spent += int((scene.ops.end[block] - scene.ops.start[block]).sum(where=mine))
+    if not kernels or scene.gaps is None:
         return None
-    mean = float(kernels.mean())
+    mean = spent / kernels
     if mean >= _SHORT_KERNEL_NS:
         return None
     time = count = 0
@@ -77,7 +81,7 @@ def host_bound(scene: Scene) -> Found | None:
         return None
     found = drop_threadless_host_parts(scene.timeline, scene.gaps)
     if any(scene.has(rule, measure) for rule, measure in _SHORT_GAPS.items()):
-        found = found.take(np.flatnonzero(found.dur >= _SHORT_GAP_NS))
+        found = found.take(np.flatnonzero(lasting(found.start, found.end, _SHORT_GAP_NS)))
     # Of one sentence a number of an operator's call is no use, however tables name ranges.
     activity = host_activity(scene.timeline, GROUPED)
     time = max(activity.outside_calls(found) - _loading_time(scene, found), 0)

@@ -15,7 +15,7 @@ from nsysconv.report import MISSING
 from nsysconv.timeline.account import GRAPH_LAUNCH
 from nsysconv.timeline.arrays import Array, factorize, sums
 from nsysconv.timeline.events import OpKind, event_id
-from nsysconv.timeline.intervals import measure
+from nsysconv.timeline.intervals import lasting, measure
 from nsysconv.timeline.kernel_categories import kernel_name_ids, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, totals
@@ -52,7 +52,9 @@ def one_kernel(scene: Scene) -> Found | None:
         "name": shorten_kernel(top.name, _NAME),
         "count": counted(top.count, "launch", "launches"),
     }
-    event = ops.event_id(int(mine[ops.dur[mine].argmax()])) if len(mine) else None
+    event = (
+        ops.event_id(int(mine[(ops.end[mine] - ops.start[mine]).argmax()])) if len(mine) else None
+    )
     return replace(measured, time_ns=time, details=details, event=event)
 
 
@@ -106,7 +108,7 @@ def _kernel_name(scene: Scene, name_id: int) -> str:
 def low_parallelism(scene: Scene) -> Found | None:
     """Measure the time in which long kernels ran that have few blocks or a low occupancy."""
     ops = scene.ops
-    long = (ops.kind == OpKind.KERNEL) & (ops.dur >= _LONG_KERNEL_NS)
+    long = (ops.kind == OpKind.KERNEL) & lasting(ops.start, ops.end, _LONG_KERNEL_NS)
     low, high = scene.window.start, scene.window.end
     most = measure(ops.start, ops.end, low, high, long)
     # Sizes are most of what there is to read of a kernel.

@@ -242,7 +242,7 @@ def host_sync(scene: Scene) -> Found | None:
     if scene.gaps is None or not len(waits):
         return None
     most = gaps_after(scene, waits).time
-    # Who called whom is most of what there is to find out.
+    # All waits at most. To find out who called whom takes longest.
     if not scene.speaks("host_sync", at_most := Found(scene.of_span(most), most)):
         return at_most
     calls = _calls(scene)

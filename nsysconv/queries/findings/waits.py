@@ -131,7 +131,8 @@ def sync_small_copies(scene: Scene) -> Found | None:
     if scene.gaps is None or not len(ended):
         return None
     begun = places_of(ended, scene.gaps.start)
-    most = int(take(scene.gaps.dur, begun).sum())
+    most = int(scene.gaps.take(begun).dur.sum())
+    # All of these gaps at most.
     if not scene.speaks("sync_small_copies", at_most := Found(scene.of_window(most), most)):
         return at_most
     waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
