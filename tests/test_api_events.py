@@ -132,6 +132,18 @@ def test_rows_that_cannot_be_read_are_noted() -> None:
         assert profile.notes == ()
 
 
+def test_notes_on_rows_have_one_order_whatever_is_read_first() -> None:
+    found = []
+    for tables in (("kernel", "api_call"), ("api_call", "kernel"), ("kernel", "api_call", "kernel")):
+        with nsysconv.open(ODD / "bad-cells.sqlite") as profile:
+            for table in tables:
+                profile.events(table)
+                # As two threads do that find the same rows.
+                profile.profile.guard(table)
+            found.append([(note.slug, note.text, note.count) for note in profile.notes])
+    assert found[0] == found[1] == found[2]
+
+
 def test_of_a_store_an_open_profile_gives_its_own_events(tmp_path: Path) -> None:
     nsysconv.import_files(RANKS, tmp_path / "job.db")
     for number in (1, 2):

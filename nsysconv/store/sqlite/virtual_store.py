@@ -22,7 +22,7 @@ from sqlalchemy.schema import CreateTable
 
 from nsysconv import schema
 from nsysconv.errors import InputError
-from nsysconv.notes import merged
+from nsysconv.notes import Note, merged
 from nsysconv.report import MISSING, Unit
 from nsysconv.store.connection import Connection, Row
 from nsysconv.store.read import Columns, Extent, Profile, Store, split_extent
@@ -157,6 +157,7 @@ class _VirtualProfile(Profile):
     def __init__(self, store: _VirtualStore, attributes: Row) -> None:
         super().__init__(store, attributes)
         self._guarded: set[str] = set()  # tables whose views leave out rows
+        self._late: dict[str, list[Note]] = {}  # what these leave out, by table
         self._count: dict[str, int] = {}
         self._checked: set[str] = set()
 
@@ -240,7 +241,10 @@ class _VirtualProfile(Profile):
         with self._store.lock:
             self._guarded.add(table)
             self._count.pop(table, None)
-            self.late_notes = merged([*self.late_notes, *notes])
+            self._late[table] = notes
+            # In one order, whichever thread came first, and once where two read one table.
+            found = (self._late.get(each, ()) for each in self._store.source_rows)
+            self.late_notes = merged(note for notes in found for note in notes)
             self._store.lay(table, [rows for rows, _ in guarded])
 
 
