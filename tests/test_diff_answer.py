@@ -55,6 +55,8 @@ ONE = Change((100_000,), (120_000,), "single run", HALF, 0.03)
         (Answer(WINDOW, ONE, (1, 1), failure="a side holds no GPU work"),
          "cannot tell: a side holds no GPU work"),
         (Answer(WINDOW, ONE, (1, 1), identical=True), "same: both sides are the same recording"),
+        (Answer(WINDOW, None, (1, 1), ["runs on other GPUs"], identical=True),
+         "same: both sides are the same recording"),
         (Answer(WINDOW, ONE, (1, 1), failure="a profile of a side is cut off", identical=True),
          "cannot tell: a profile of a side is cut off"),
         (Answer(WINDOW, None, (2, 1)),

@@ -702,3 +702,14 @@ def test_numbers_among_others(kind: type, near: int, data: st.DataObject) -> Non
     wanted = sorted(set(data.draw(st.lists(numbers, max_size=5))) | set(values[::3].tolist()))
     found = among(values, np.array(wanted, np.int64))
     assert found.tolist() == [value in wanted for value in values.tolist()]
+
+
+def test_places_and_lengths_by_hand() -> None:
+    ordered = np.array([3, 5, 8, 13])
+    assert arrays.places_of(np.array([8, 3, 4, 8, 99]), ordered).tolist() == [0, 2]
+    assert arrays.places_of(np.array([8]), ordered[:0]).tolist() == []
+    low, high = np.array([0, 10, 20]), np.array([5, 14, 25])
+    assert intervals.lasting(low, high, 5).tolist() == [True, False, True]
+    assert intervals.longest(low, high) == 0
+    assert intervals.longest(low, high, np.array([False, True, True])) == 2
+    assert intervals.longest(low[:0], high[:0]) is None

@@ -245,10 +245,10 @@ class Answer:
     @property
     def word(self) -> str:
         """Return `slower`, `faster`, `same`, or `cannot tell`."""
+        if self.identical and not self.failure:
+            return _WORDS["same"]
         if self.change is None or self.failure or (self.unlike and self.what == WINDOW):
             return _CANNOT_TELL
-        if self.identical:
-            return _WORDS["same"]
         return _WORDS.get(self.change.verdict("less"), _CANNOT_TELL)
 
     @property

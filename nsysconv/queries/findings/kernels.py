@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -120,11 +119,14 @@ def low_parallelism(scene: Scene) -> Found | None:
         return None
     if multiprocessors is None or np.isnan(fill.blocks).all():
         raise NotRecorded("findings", ["sizes of GPUs and kernels"])
-    few = fill.blocks < _FEW_BLOCKS * multiprocessors
-    few &= ~_of_category(scene, fill.row, (COMMUNICATION,))
+    place, categories = _categories(scene, fill.row)
+    talks, few_warps = (
+        np.array([each in some for each in categories], bool)[place]
+        for some in ((COMMUNICATION,), _FEW_WARPS)
+    )
+    few = (fill.blocks < _FEW_BLOCKS * multiprocessors) & ~talks
     # 0 % is what profilers write that do not know it.
-    weak = ~few & (fill.occupancy < _LOW_OCCUPANCY) & (fill.occupancy > 0)
-    weak &= ~_of_category(scene, fill.row, (COMMUNICATION, *_FEW_WARPS))
+    weak = ~few & (fill.occupancy < _LOW_OCCUPANCY) & (fill.occupancy > 0) & ~talks & ~few_warps
     mine = np.flatnonzero(few | weak)
     if not len(mine):
         return None
@@ -141,13 +143,11 @@ def low_parallelism(scene: Scene) -> Found | None:
     return Found(scene.of_window(time), time, details, event=event)
 
 
-def _of_category(scene: Scene, rows: Array, categories: Sequence[str]) -> Array:
-    # Which kernels, by their rows, are of one of these, as a mask.
+def _categories(scene: Scene, rows: Array) -> tuple[Array, list[str]]:
+    # Of kernels by their rows, as numbers of words, which are a few.
     place, (ids,) = factorize(_name_ids(scene, rows))
     texts = scene.timeline.profile.names(ids[ids != MISSING])
-    by_name = [rules().category(texts.get(i, "")) in categories for i in ids.tolist()]
-    result: Array = np.array(by_name, bool)[place]
-    return result
+    return place, [rules().category(texts.get(i, "")) for i in ids.tolist()]
 
 
 def gpu_bound(scene: Scene) -> Found | None:

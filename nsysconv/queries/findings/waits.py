@@ -86,13 +86,13 @@ def gaps_after(
         place = np.searchsorted(waiting.starts, low, side="right") - 1
         until = waiting.ends.take(place, mode="clip")
         # A window begins with no gap, a slice may: nothing ran before.
-        counts = (place >= 0) & (until > low) & (low > scene.window.start)
-        outlasts = counts & (high >= until)
+        mine = (place >= 0) & (until > low) & (low > scene.window.start)
+        outlasts = mine & (high >= until)
         if outlasting:
-            counts = outlasts
+            mine = outlasts
         waited = until - waiting.starts.take(place, mode="clip")
-        cost = np.where(counts, np.minimum(high - low, waited), 0)
-        count += int(np.count_nonzero(counts))
+        cost = np.where(mine, np.minimum(high - low, waited), 0)
+        count += int(np.count_nonzero(mine))
         outlasted += int(np.count_nonzero(outlasts))
         time += int(cost.sum())
         if cost.max(initial=0) > most:
