@@ -9,6 +9,11 @@ before anybody looks. `record` runs each in a process of its own and writes `NAM
 held, and what a clock around the steps measured. `keep` takes out what identifies the machine, as
 `record_pytorch.py` does. PyTorch is no dependency of this project. Every run gives other times, so record
 again only for a reason.
+
+Ranks share the one GPU. For those that talk by NCCL this needs NCCL 2.30 or later
+(`LD_PRELOAD=.../libnccl.so.2` where PyTorch has an older one) and `NCCL_MULTI_RANK_GPU_ENABLE=1`. The GPU
+takes turns between processes, some milliseconds each, unless `nvidia-cuda-mps-control -d` runs: it ran,
+but for `two_ranks_gloo` and those that say so.
 """
 
 from __future__ import annotations
@@ -21,8 +26,9 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +51,8 @@ must be found in each, and what must not, is in `tests/findings/recorded.toml`.
 |---|---|---|"""
 
 Program = Callable[["Recorder"], None]
+# What one rank does.
+Work = Callable[[int, "Recorder"], None]
 PROGRAMS: dict[str, Program] = {}
 
 
@@ -118,14 +126,14 @@ def rows(averages: Any) -> list[dict[str, Any]]:
     ]
 
 
-def network(width: int = 256, layers: int = 1, device: str = "cuda") -> Any:
+def network(width: int = 256, layers: int = 1) -> Any:
     """Return a small transformer that gives 64 classes for each of a sequence."""
     import torch
 
     torch.manual_seed(7)
     layer = torch.nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
     body = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
-    return torch.nn.Sequential(body, torch.nn.Linear(width, 64)).to(device)
+    return torch.nn.Sequential(body, torch.nn.Linear(width, 64)).to("cuda")
 
 
 def trained(net: Any, optimizer: Any, batch: Any, label: Any, half: bool = True) -> Any:
@@ -619,35 +627,195 @@ def generation(recorder: Recorder) -> None:
 # -- several processes
 
 
-def _rank(rank: int, folder: str, meeting: str, name: str) -> None:
+def _rank(rank: int, work: Work, count: int, backend: str, folder: str, meeting: str, name: str) -> None:
     import torch
     import torch.distributed as dist
 
     torch.cuda.set_device(0)
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
-    net = torch.nn.parallel.DistributedDataParallel(network(), bucket_cap_mb=1)
+    dist.init_process_group(backend, init_method=f"file://{meeting}", rank=rank, world_size=count)
+    work(rank, Recorder(Path(folder), f"{name}-rank{rank}"))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def together(recorder: Recorder, work: Work, count: int = 2, backend: str = "nccl") -> None:
+    """Run the work in so many processes that share one GPU."""
+    import torch.multiprocessing as mp
+
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = (work, count, backend, str(recorder.folder), f"{folder}/meeting", recorder.name)
+        mp.start_processes(_rank, args=arguments, nprocs=count, start_method="spawn")
+
+
+def on_time(rank: int, step: int) -> float:
+    """Return 0: no rank sleeps in any step."""
+    return 0.0
+
+
+def rank_1_late(rank: int, step: int) -> float:
+    """Return how long a rank sleeps in a step, in seconds: always the same one."""
+    return 0.02 * (rank == 1)
+
+
+def late_in_turn(rank: int, step: int) -> float:
+    """Return how long a rank sleeps in a step, in seconds: each of three in its turn."""
+    return 0.02 * (rank == step % 3)
+
+
+def train_on_ranks(
+    rank: int, recorder: Recorder, width: int = 256, layers: int = 1, sizes: Sequence[int] = (16, 16, 16),
+    steps: int = 4, bucket_mb: float = 25, late: Callable[[int, int], float] = on_time,
+) -> None:  # fmt: skip
+    """Train with gradients that are added up over the ranks; record some steps."""
+    import torch
+    import torch.distributed as dist
+
+    net = torch.nn.parallel.DistributedDataParallel(network(width, layers), bucket_cap_mb=bucket_mb)
+    optimizer = torch.optim.AdamW(net.parameters(), fused=True)
+    batch, label = data(sizes[rank], width=width)
+    for _ in range(3):
+        trained(net, optimizer, batch, label)
+    torch.cuda.synchronize()
+    dist.barrier()
+    with recorder.recording(steps=steps, record_shapes=True) as profiler:
+        for step in range(steps):
+            time.sleep(late(rank, step))
+            trained(net, optimizer, batch, label)
+            profiler.step()
+
+
+def train_in_shards(rank: int, recorder: Recorder) -> None:
+    """Train with parameters of which each rank holds a part."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.fsdp import fully_shard
+
+    net = network(256, 3)
+    for layer in net[0].layers:
+        fully_shard(layer)
+    fully_shard(net)
     optimizer = torch.optim.AdamW(net.parameters(), fused=True)
     batch, label = data(16)
     for _ in range(3):
-        trained(net, optimizer, batch, label)
+        trained(net, optimizer, batch, label, half=False)
+    torch.cuda.synchronize()
     dist.barrier()
-    recorder = Recorder(Path(folder), f"{name}-rank{rank}")
-    with recorder.recording(steps=4, record_shapes=True) as profiler:
-        for _ in range(4):
-            trained(net, optimizer, batch, label)
+    with recorder.recording(steps=3, record_shapes=True) as profiler:
+        for _ in range(3):
+            trained(net, optimizer, batch, label, half=False)
             profiler.step()
-    dist.barrier()
-    dist.destroy_process_group()
+
+
+def infer_in_halves(rank: int, recorder: Recorder) -> None:
+    """Infer with a half of the layers on each rank: the first one sends, the second one receives."""
+    import torch
+    import torch.distributed as dist
+
+    net = network(256, 2)[0].eval()
+    batch, _ = data(32)
+
+    def step() -> None:
+        for part in batch.chunk(4):
+            if rank == 0:
+                dist.send(net(part), 1)
+            else:
+                received = torch.empty_like(part)
+                dist.recv(received, 0)
+                net(received)
+
+    with torch.no_grad():
+        for _ in range(3):
+            step()
+        torch.cuda.synchronize()
+        dist.barrier()
+        with recorder.recording(steps=4, record_shapes=True) as profiler:
+            for _ in range(4):
+                step()
+                profiler.step()
+
+
+SMALL_BUCKETS = partial(train_on_ranks, width=192, layers=4, bucket_mb=0.01)
 
 
 @program
 def two_ranks_gloo(recorder: Recorder) -> None:
     """Share one GPU between two processes that add up gradients on the host."""
+    together(recorder, partial(train_on_ranks, bucket_mb=1), backend="gloo")
+
+
+@program
+def two_ranks(recorder: Recorder) -> None:
+    """Train on two ranks; gradients are added up in large pieces, beside the backward pass."""
+    together(recorder, partial(train_on_ranks, width=512, layers=4, sizes=(512, 512)))
+
+
+@program
+def small_buckets(recorder: Recorder) -> None:
+    """Train on two ranks that take turns: gradients are added up by tensor, each sum takes 4.6 ms."""
+    together(recorder, SMALL_BUCKETS)
+
+
+@program
+def small_buckets_at_once(recorder: Recorder) -> None:
+    """Train on two ranks: gradients are added up by tensor, each sum takes 7 µs."""
+    together(recorder, SMALL_BUCKETS)
+
+
+@program
+def one_late_rank(recorder: Recorder) -> None:
+    """Train on two ranks, of which one is 20 ms late in each step."""
+    together(recorder, partial(train_on_ranks, steps=5, late=rank_1_late))
+
+
+@program
+def late_in_turns(recorder: Recorder) -> None:
+    """Train on three ranks that take turns, of which another one is 20 ms late in each step."""
+    together(recorder, partial(train_on_ranks, steps=6, late=late_in_turn), count=3)
+
+
+@program
+def uneven_ranks(recorder: Recorder) -> None:
+    """Train on two ranks, of which one has eight times the batch of the other."""
+    together(recorder, partial(train_on_ranks, layers=2, sizes=(32, 256)))
+
+
+@program
+def shards(recorder: Recorder) -> None:
+    """Train on two ranks that hold a half of each parameter."""
+    together(recorder, train_in_shards)
+
+
+@program
+def pipeline(recorder: Recorder) -> None:
+    """Infer on two ranks with a half of the layers each."""
+    together(recorder, infer_in_halves)
+
+
+# -- one program, again and again
+
+
+def _again(_: int, folder: str, name: str) -> None:
+    import torch
+
+    net = network(256, 2)
+    optimizer = torch.optim.AdamW(net.parameters(), fused=True)
+    batch, label = data(512)
+    for _ in range(5):
+        trained(net, optimizer, batch, label)
+    with Recorder(Path(folder), name).recording(steps=20) as profiler:
+        for _ in range(20):
+            trained(net, optimizer, batch, label)
+            profiler.step()
+
+
+@program
+def same(recorder: Recorder) -> None:
+    """Train the same in six processes, one after the other, on a host whose speed varies."""
     import torch.multiprocessing as mp
 
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = (str(recorder.folder), f"{folder}/meeting", recorder.name)
-        mp.start_processes(_rank, args=arguments, nprocs=2, start_method="spawn")
+    for i in range(6):
+        arguments = (str(recorder.folder), f"{recorder.name}-run{i}")
+        mp.start_processes(_again, args=arguments, nprocs=1, start_method="spawn")
 
 
 # -- recording and keeping
@@ -693,7 +861,7 @@ def keep(folder: Path) -> int:
     for name in [name for name in texts if not name.endswith(".table")]:
         said = json.loads(texts[f"{name}.table"])
         host, *places = said.pop("machine")
-        pid = PID + 500 * (name.partition("-rank")[2] == "1")
+        pid = PID + 500 * int(name.partition("-rank")[2] or 0)
         text = cleaned(texts[name], pid, [*places, "/tmp/torchinductor_root"])
         # A short name is a part of many others.
         check(text, [host] * (len(host) > 3), places)
@@ -709,7 +877,7 @@ def read_me() -> str:
     for path in sorted(KEPT.glob("*.json.gz")):
         name = path.name.removesuffix(".json.gz")
         if not name.endswith(".table"):
-            function = PROGRAMS[name.partition("-rank")[0]]
+            function = PROGRAMS[name.partition("-")[0]]
             what = " ".join(str(function.__doc__).split()).rstrip(".")
             said = json.loads(gzip.decompress((KEPT / f"{name}.table.json.gz").read_bytes()))
             lines.append(f"| `{name}` | {what} | {said['gpu']}, PyTorch {said['torch']} |")
