@@ -331,7 +331,9 @@ def test_rows_are_added_up_over_what_one_side_does_not_tell(tmp_path: Path) -> N
 
 def test_json_has_both_values_of_every_measure(tmp_path: Path) -> None:
     base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite", CHANGES["slower"])
-    status, text = run(base, other, "kernels", "-f", "json", "--fail-on", f"{SUM}:1%")
+    status, text = run(
+        base, other, "kernels", "-f", "json", "--fail-on", f"{SUM}:1%", "--run-noise", "1%"
+    )
     document = json.loads(text)
     limits, kernels = document["reports"]
     (row,) = kernels["rows"]

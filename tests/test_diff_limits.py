@@ -93,10 +93,10 @@ def test_half_the_steps_pass_no_limit_on_a_sum(tmp_path: Path) -> None:
         "steps.dur_ns:3%": "cannot tell",
         "kernels.kernel_count:0%": "cannot tell",
         "kernels.avg_ns:3%": "exceeded",
-        # One run shows nothing of how an extreme varies; fewer than 20 steps nothing of how steps do.
+        # One run shows nothing of how an extreme varies; steps of a host may differ by 32 %.
         "kernels.max_ns:3%": "cannot tell",
-        "steps.avg_ns:3%": "cannot tell",
-        "steps.avg_ns:10%": "within",
+        "steps.avg_ns:30%": "cannot tell",
+        "steps.avg_ns:40%": "within",
     }
     assert told(base, other, *limits) == limits
     found = api.compare(base, other, fail_on=["overview.kernel_sum_ns:3%"])

@@ -176,11 +176,11 @@ def test_a_change_below_three_percent_is_the_same(tmp_path: Path) -> None:
 
 @pairs
 def test_time_between_steps_of_one_run_a_side(pair: Pair, tmp_path: Path) -> None:
-    """The window has no values by step: it is nearly twice as long, which is far beyond 8.7 %."""
-    wanted = {"overview.window_ns:3%": "exceeded", "overview.idle_pct:1pp": "exceeded"}
+    """The window is nearly twice as long, far beyond 32 %; of idle time one run shows nothing."""
+    wanted = {"overview.window_ns:3%": "exceeded", "overview.idle_pct:1pp": "cannot tell"}
     said = ask(host_later(tmp_path, pair, [0]), ("overview",), wanted)
     row = said.row("overview")
-    assert (row["verdict_window_ns"], row["verdict_idle_pct"]) == ("worse", "worse")
+    assert (row["verdict_window_ns"], row["verdict_idle_pct"]) == ("worse", "~")
     assert said.states == wanted
 
 

@@ -27,7 +27,8 @@ from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.sides import Side, open_sides, same_recordings
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.diff import account, change, comparability, gate, names, noise, rows
-from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
+from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, compare_reports
+from nsysconv.diff.run_noise import RunNoise, waits_for_the_host
 from nsysconv.diff.trees import TREES, compare_trees
 from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.facts import Fact
@@ -328,9 +329,7 @@ class _Comparer:
         self._single = all(len(side.profiles) == 1 for side in sides)
         self._comparisons: dict[str, Comparison] = {}
         base, other = self._timelines = tuple([p.timeline for p in s.profiles] for s in sides)
-        self._noise = (
-            _assumed_noise(base, other) if run_noise is None else RunNoise(run_noise, run_noise)
-        )
+        self._noise = self._assumed_noise() if run_noise is None else RunNoise.known(run_noise)
         self._notes = comparability.comparability_notes(base, other, steps=self._steps)
         self._identical = same_recordings(*sides)
         if self._identical:
@@ -351,6 +350,16 @@ class _Comparer:
             if note.severity is not Severity.INFO
         ]
         self._unlike = self._work_differences()
+
+    def _assumed_noise(self) -> RunNoise:
+        # Runs differ less on the same GPU than on one that may be another; a host's differ more.
+        base, other = map(comparability.gpu_uuids, self._timelines)
+        stepped = noise.RUN_NOISE if base and base == other else noise.UNKNOWN_RUN_NOISE
+        profiles = [self._accounts(profile) for side in self._sides for profile in side.profiles]
+        late = waits_for_the_host(
+            account for each in profiles for account in each.of_steps or each.of_window
+        )
+        return RunNoise(stepped, span=noise.HOST_RUN_NOISE if late else None)
 
     def report(self, name: str) -> Report:
         comparison = self._comparison(name)
@@ -466,7 +475,7 @@ class _Comparer:
             return lambda matcher: {}
         answers = [self._answers[timeline] for (timeline,) in self._timelines]
         sides = [(each.samples, each.reports[name]) for each in answers]
-        return partial(rows.half_widths, name, sides, self._noise.stepped)
+        return partial(rows.half_widths, name, sides, self._noise)
 
     def answer(self) -> change.Answer:
         if self._have_steps:
@@ -475,7 +484,7 @@ class _Comparer:
         else:
             what, half, facts = change.WINDOW, None, _WINDOW_FACTS
             values = [[self._window(run) for run in side.runs] for side in self._sides]
-        assumed = self._noise.single if half is None else self._noise.stepped
+        assumed = self._noise.of_span(by_step=half is not None)
         moved = change.change_of(_TIME, *values, noise=assumed, half_width=half)
         notes = (*self._unread, *self._disturbances(values))
         base, other = (len(side.runs) for side in self._sides)
@@ -504,7 +513,7 @@ class _Comparer:
         if base is None or other is None:
             return None
         varying = noise.deviations(base.values), noise.deviations(other.values)
-        (half,) = noise.step_half_widths(*varying, self._noise.stepped).tolist()
+        (half,) = noise.step_half_widths(*varying, self._noise.of_span(by_step=True)).tolist()
         return half if math.isfinite(half) else None
 
     def _window(self, run: Sequence[OpenProfile]) -> float | None:
@@ -569,13 +578,6 @@ class _Comparer:
             for row in pairs
         ]
         return gate.judge_limit(limit, column, limit_rows)
-
-
-def _assumed_noise(base: Sequence[Timeline], other: Sequence[Timeline]) -> RunNoise:
-    # Runs differ less on the same GPU than on one that may be another.
-    gpus = comparability.gpu_uuids(base)
-    is_same = bool(gpus) and gpus == comparability.gpu_uuids(other)
-    return RunNoise(noise.RUN_NOISE if is_same else noise.UNKNOWN_RUN_NOISE)
 
 
 def _longest(times: Iterable[float | None]) -> float | None:

@@ -183,25 +183,25 @@ def change_of(
     base: Sequence[Number | None],
     other: Sequence[Number | None],
     *,
-    noise: float,
+    noise: float | None,
     half_width: float | None = None,
 ) -> Change | None:
     """Return the change of a column, of a value per run and side; None where a value is not finite.
 
-    `noise` is the relative standard deviation that runs are assumed to have where each side is one;
-    `half_width` that of `Change`, where values by step show how the column varies.
+    `noise` is the relative standard deviation that runs are assumed to have where each side is one, None
+    where that is unknown; `half_width` that of `Change`, where values by step show how the column varies.
     """
     before = tuple(value for value in base if value is not None and math.isfinite(value))
     after = tuple(value for value in other if value is not None and math.isfinite(value))
     if len(before) < max(1, len(base)) or len(after) < max(1, len(other)):
         return None
     points = column.unit is Unit.PCT
-    is_counted = column.unit in (Unit.COUNT, Unit.BYTES)
+    is_counted = column.unit in (Unit.COUNT, Unit.BYTES) and noise is not None
     if is_counted and len({*before}) == len({*after}) == 1:
         return Change(before[:1], after[:1], "exact")
     if len(before) + len(after) > 2:
         return Change(before, after, "repeats", points=points)
-    if column.is_order_statistic:
+    if column.is_order_statistic or noise is None:
         return Change(before, after, "none", points=points)
     if half_width is not None:
         return Change(before, after, "within run", half_width, noise, points)

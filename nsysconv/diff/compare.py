@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from nsysconv.diff.change import UNCERTAIN, Change, change_of
 from nsysconv.diff.names import NameKey
-from nsysconv.diff.noise import UNKNOWN_RUN_NOISE
 from nsysconv.diff.rows import (
     BOTH,
     ONLY_BASE,
@@ -28,6 +28,7 @@ from nsysconv.diff.rows import (
     row_matcher,
     sum_by_key,
 )
+from nsysconv.diff.run_noise import RunNoise
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
 from nsysconv.report import Column, Report, Unit, common_slice, report_table
@@ -40,16 +41,6 @@ _REL_TOL = 1e-9
 HalfWidths = Callable[[RowMatcher], Mapping[Key, Mapping[str, float]]]
 """Of sides that are one run each, per row and measure half the width of the interval of its ratio's
 logarithm; rows and measures that have no values by step are left out."""
-
-
-class RunNoise(NamedTuple):
-    """The assumed noise between runs: `stepped` where steps show the rest, else `single`."""
-
-    stepped: float = UNKNOWN_RUN_NOISE
-    single: float = UNKNOWN_RUN_NOISE
-
-
-_ASSUMED = RunNoise()
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ class CompareOptions:
     notes: Sequence[Note] = ()
     comparable: Callable[[Column], bool] = lambda column: True
     one_sided: bool = True
-    noise: RunNoise = _ASSUMED
+    noise: RunNoise = field(default_factory=RunNoise)
 
 
 def compare_reports(
@@ -136,8 +127,9 @@ def _match_rows(
     halves = options.half_widths(matcher) if len(base) == len(other) == 1 else {}
     judged = frozenset(column.name for column in measures if options.comparable(column))
     by_name = {column.name: column for column in measures}
+    noise = partial(options.noise.of, base[0].name)
     rows = [
-        _row_pair(by_name, key, sides[0], sides[1], halves.get(key, {}), options.noise, judged)
+        _row_pair(by_name, key, sides[0], sides[1], halves.get(key, {}), noise, judged)
         for key in dict.fromkeys(key for side in sides for run in side.runs for key in run.rows)
     ]
     if not options.one_sided:
@@ -201,7 +193,7 @@ def _row_pair(
     base: _SideRows,
     other: _SideRows,
     halves: Mapping[str, float],
-    noise: RunNoise,
+    noise: Callable[..., float | None],
     judged: frozenset[str],
 ) -> RowPair:
     (base_row, before), (other_row, after) = base.row(key), other.row(key)
@@ -211,7 +203,7 @@ def _row_pair(
     def change(name: str) -> Change | None:
         values = (side.values(key, name) for side in (base, other))
         half = halves.get(name)
-        assumed = noise.single if half is None else noise.stepped
+        assumed = noise(name, by_step=half is not None)
         return change_of(measures[name], *values, noise=assumed, half_width=half)
 
     return RowPair(
@@ -251,7 +243,7 @@ def _notes_on_rows(
 ) -> Iterator[Note]:
     counted = [c.name for c in measures if c.unit in (Unit.COUNT, Unit.BYTES) and not c.real]
     changes = ([row.change(name) for name in counted] for row in rows)
-    vary = sum(any(c is not None and c.basis != "exact" for c in of_row) for of_row in changes)
+    vary = sum(any(c is not None and c.basis == "repeats" for c in of_row) for of_row in changes)
     if vary:
         text = "rows whose counts or bytes differ between the runs of a side"
         yield Note("counts-vary", Severity.INFO, text, vary)

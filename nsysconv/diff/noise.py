@@ -36,6 +36,14 @@ Ten unchanged CI runs on one model of GPU had about 3 % (Forest-Neurotech/mach #
 may differ by more: 8 % on average (Sinha et al., SC22).
 """
 
+HOST_RUN_NOISE = 0.10
+"""The same of the host's times, and of what the GPU waits with.
+
+The time per step of one training, whose GPU waits for the host, had 15 % in six processes on a virtual
+machine, calls and operators 18 and 20 %, kernels 0.1 % (tests/recorded, `same`). A host of one's own
+varies less.
+"""
+
 _NORMAL = 1.96
 _FEWEST_RUNS = 3
 _MOST_RUNS = 1000

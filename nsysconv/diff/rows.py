@@ -16,6 +16,7 @@ import numpy as np
 from nsysconv.diff import noise
 from nsysconv.diff.change import Change
 from nsysconv.diff.names import NameKey, kernel_key
+from nsysconv.diff.run_noise import RunNoise
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Better, Column, Report, Unit, report_table
 from nsysconv.timeline.steps import (
@@ -204,7 +205,7 @@ STEP_COUNT = "step_count"
 _OF_A_STEP = ("pid", "step", "occurrence")
 # Of this many steps the shortest and the longest are left out of the usual one.
 _TRIMMED = 10
-_OF_ALL = (
+ALL_STEPS = (
     Column("avg_ns", Unit.NS, "Mean duration of a step.", better="less", real=True),
     Column(
         "trimmed_ns",
@@ -230,6 +231,7 @@ _OF_ALL = (
         real=True,
     ),
 )
+"""Columns of the row that all steps of a device are."""
 
 
 def has_no_annotated_steps(report: Report) -> bool:
@@ -280,7 +282,7 @@ class _StepTotals:
         count = len(self.durations)
         if self.between is None:
             # Nothing says how many steps the whole process is.
-            return {**self.sums, STEP_COUNT: count, **{column.name: None for column in _OF_ALL}}
+            return {**self.sums, STEP_COUNT: count, **{column.name: None for column in ALL_STEPS}}
         ends = count // _TRIMMED
         usual = sorted(self.durations)[ends : count - ends]
         return {
@@ -303,7 +305,7 @@ def steps_per_rank(report: Report) -> Report:
         *keys,
         Column(STEP_COUNT, Unit.COUNT, "Steps."),
         *(replace(column, counted_by=STEP_COUNT) for column in measures),
-        *_OF_ALL,
+        *ALL_STEPS,
     )
     if report.table is None:
         return replace(report, columns=columns)
@@ -371,7 +373,7 @@ def samples_of(
 def half_widths(
     name: str,
     sides: Sequence[tuple[Mapping[Sampler, Samples | None], Report]],
-    run_noise: float,
+    run_noise: RunNoise,
     matcher: RowMatcher,
 ) -> dict[Key, dict[str, float]]:
     """Return half the width of the interval of log(other / base), by row and column of a report.
@@ -391,7 +393,10 @@ def half_widths(
         on_both = set(sampled[0].keys) & set(sampled[1].keys)
         shared = [key for key in sampled[0].keys if key in on_both]
         base, other = (by_step.deviations(_select(each, shared)) for each in sampled)
-        halves_of_rows = noise.step_half_widths(base, other, run_noise).tolist()
+        between_runs = run_noise.of(name, by_step.columns[0], by_step=True)
+        if between_runs is None:
+            continue
+        halves_of_rows = noise.step_half_widths(base, other, between_runs).tolist()
         for key, half in zip(shared, halves_of_rows, strict=True):
             if math.isfinite(half):
                 halves.setdefault(key, {}).update(dict.fromkeys(by_step.columns, half))

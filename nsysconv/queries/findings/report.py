@@ -312,7 +312,7 @@ class Findings:
         return Result(values_by_column(rows, COLUMNS), notes=tuple(self._notes()))
 
     def _measured(self) -> dict[str, list[_Candidate]]:
-        # Who comes last into a collective waits for nobody in it: the least of all is what the sizes cost.
+        # Who comes last into a collective waits for nobody in it: the least of all is what sizes cost.
         by_rule: dict[str, list[_Candidate]] = {}
         for name, candidate in self._candidates():
             by_rule.setdefault(name, []).append(candidate)

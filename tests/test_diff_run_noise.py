@@ -1,0 +1,69 @@
+"""What runs are assumed to differ by: kernels little, the host more, waits by nobody knows what."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from nsysconv import compare
+from nsysconv.diff.noise import HOST_RUN_NOISE
+from nsysconv.diff.rows import ALL_STEPS
+from nsysconv.diff.run_noise import COLUMNS, RunNoise, waits_for_the_host
+from nsysconv.queries.registry import query
+from nsysconv.timeline.account import CLASSES, Account, TimeSpan
+
+RECORDED = Path(__file__).parent / "recorded"
+SAME = [RECORDED / f"same-run{i}.json.gz" for i in (3, 0, 4)]
+
+
+def idle(**parts: int) -> Account:
+    times = dict.fromkeys(CLASSES, 0) | {f"idle_{name}": value for name, value in parts.items()}
+    return Account(0, None, TimeSpan(0, 1000), times, (), frozenset())
+
+
+def test_columns_that_the_host_makes_exist() -> None:
+    for report, makers in COLUMNS.items():
+        columns = {column.name for column in query(report).columns}
+        columns |= {column.name for column in ALL_STEPS} if report == "steps" else set()
+        named = [name for names in makers.values() for name in names]
+        assert columns.issuperset(named), report
+        assert len({*named}) == len(named), report
+
+
+@pytest.mark.parametrize(
+    ("column", "by_step", "expected"),
+    [
+        ("overview.kernel_sum_ns", True, 0.01),
+        ("overview.kernel_sum_ns", False, 0.03),
+        ("api_vs_kernel.api_sum_ns", True, 0.1),
+        ("api_vs_kernel.kernel_sum_ns", False, 0.03),
+        ("steps.period_ns", True, 0.2),
+        ("overview.window_ns", False, 0.2),
+        ("overview.idle_pct", False, None),
+        ("idle_summary.gap_count", False, None),
+        ("no report.made_up", False, 0.03),
+    ],
+)
+def test_noise_is_that_of_who_makes_a_column(
+    column: str, by_step: bool, expected: float | None
+) -> None:
+    noise = RunNoise(stepped=0.01, single=0.03, host=0.1, span=0.2)
+    assert noise.of(*column.split("."), by_step=by_step) == expected
+    assert RunNoise.known(0.004).of(*column.split("."), by_step=by_step) == 0.004
+
+
+def test_steps_vary_as_the_gpu_does_where_it_does_not_wait_for_the_host() -> None:
+    assert RunNoise(stepped=0.01, single=0.03).of("steps", "period_ns", by_step=True) == 0.01
+    assert not waits_for_the_host([idle(host=60, launch=30, unknown=10), idle(queue=900, end=100)])
+    assert waits_for_the_host([idle(), idle(host=60, launch=30, unknown=11)])
+
+
+def test_one_program_in_three_processes_is_not_slower() -> None:
+    """Its host ran at other speeds: 11.2, 9.3 and 7.5 ms a step; kernels took 137.2 ms in all of them."""
+    for base, other in pairwise(SAME):
+        found = compare(base, other)
+        assert found.answer.startswith("cannot tell: time from step to step")
+        assert f"if runs differ by {100 * HOST_RUN_NOISE:.0f} %" in found.answer
+        reports = {report.name: report for report in found.reports}
+        for name in ("diff_idle_host", "diff_idle_summary", "diff_steps", "diff_overview"):
+            assert {row["verdict"] for row in reports[name].rows()} <= {"~", "same"}, name
