@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from nsysconv import compare
-from nsysconv.diff.noise import HOST_RUN_NOISE
+from nsysconv.diff.noise import COLUMNS, HOST_RUN_NOISE, RunNoise, waits_for_the_host
 from nsysconv.diff.rows import ALL_STEPS
-from nsysconv.diff.run_noise import COLUMNS, RunNoise, waits_for_the_host
 from nsysconv.queries.registry import query
 from nsysconv.timeline.account import CLASSES, Account, TimeSpan
 

@@ -28,7 +28,6 @@ from nsysconv.api.sides import Side, open_sides, same_recordings
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.diff import account, change, comparability, gate, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, compare_reports
-from nsysconv.diff.run_noise import RunNoise, waits_for_the_host
 from nsysconv.diff.trees import TREES, compare_trees
 from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.facts import Fact
@@ -329,7 +328,9 @@ class _Comparer:
         self._single = all(len(side.profiles) == 1 for side in sides)
         self._comparisons: dict[str, Comparison] = {}
         base, other = self._timelines = tuple([p.timeline for p in s.profiles] for s in sides)
-        self._noise = self._assumed_noise() if run_noise is None else RunNoise.known(run_noise)
+        self._noise = (
+            self._assumed_noise() if run_noise is None else noise.RunNoise.known(run_noise)
+        )
         self._notes = comparability.comparability_notes(base, other, steps=self._steps)
         self._identical = same_recordings(*sides)
         if self._identical:
@@ -351,15 +352,15 @@ class _Comparer:
         ]
         self._unlike = self._work_differences()
 
-    def _assumed_noise(self) -> RunNoise:
+    def _assumed_noise(self) -> noise.RunNoise:
         # Runs differ less on the same GPU than on one that may be another; a host's differ more.
         base, other = map(comparability.gpu_uuids, self._timelines)
         stepped = noise.RUN_NOISE if base and base == other else noise.UNKNOWN_RUN_NOISE
         profiles = [self._accounts(profile) for side in self._sides for profile in side.profiles]
-        late = waits_for_the_host(
+        late = noise.waits_for_the_host(
             account for each in profiles for account in each.of_steps or each.of_window
         )
-        return RunNoise(stepped, span=noise.HOST_RUN_NOISE if late else None)
+        return noise.RunNoise(stepped, span=noise.HOST_RUN_NOISE if late else None)
 
     def report(self, name: str) -> Report:
         comparison = self._comparison(name)

@@ -12,6 +12,7 @@ from typing import Any
 
 from nsysconv.diff.change import UNCERTAIN, Change, change_of
 from nsysconv.diff.names import NameKey
+from nsysconv.diff.noise import RunNoise
 from nsysconv.diff.rows import (
     BOTH,
     ONLY_BASE,
@@ -28,7 +29,6 @@ from nsysconv.diff.rows import (
     row_matcher,
     sum_by_key,
 )
-from nsysconv.diff.run_noise import RunNoise
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
 from nsysconv.report import Column, Report, Unit, common_slice, report_table

@@ -16,7 +16,6 @@ import numpy as np
 from nsysconv.diff import noise
 from nsysconv.diff.change import Change
 from nsysconv.diff.names import NameKey, kernel_key
-from nsysconv.diff.run_noise import RunNoise
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Better, Column, Report, Unit, report_table
 from nsysconv.timeline.steps import (
@@ -373,7 +372,7 @@ def samples_of(
 def half_widths(
     name: str,
     sides: Sequence[tuple[Mapping[Sampler, Samples | None], Report]],
-    run_noise: RunNoise,
+    run_noise: noise.RunNoise,
     matcher: RowMatcher,
 ) -> dict[Key, dict[str, float]]:
     """Return half the width of the interval of log(other / base), by row and column of a report.
