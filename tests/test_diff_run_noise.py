@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nsysconv import compare
-from nsysconv.diff.noise import COLUMNS, HOST_RUN_NOISE, RunNoise, waits_for_the_host
+from nsysconv.diff.noise import HOST_COLUMNS, HOST_RUN_NOISE, RunNoise, waits_for_the_host
 from nsysconv.diff.rows import ALL_STEPS
 from nsysconv.queries.registry import query
 from nsysconv.timeline.account import CLASSES, Account, TimeSpan
@@ -21,7 +21,7 @@ def idle(**parts: int) -> Account:
 
 
 def test_columns_that_the_host_makes_exist() -> None:
-    for report, makers in COLUMNS.items():
+    for report, makers in HOST_COLUMNS.items():
         columns = {column.name for column in query(report).columns}
         columns |= {column.name for column in ALL_STEPS} if report == "steps" else set()
         named = [name for names in makers.values() for name in names]

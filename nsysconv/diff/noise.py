@@ -99,7 +99,7 @@ _QUEUES = ("launch_latency_avg_ns", "launch_latency_med_ns", "queue_sum_ns", "qu
 _GAPS = ("gap_count", "gap_sum_ns", "per_step_ns", "host_sum_ns", "launch_sum_ns", "queue_sum_ns",
          "migration_sum_ns", "profiler_sum_ns", "unknown_sum_ns", "end_sum_ns",
          "device_max_sum_ns")  # fmt: skip
-COLUMNS: Mapping[str, Mapping[Maker, tuple[str, ...]]] = {
+HOST_COLUMNS: Mapping[str, Mapping[Maker, tuple[str, ...]]] = {
     "overview": {"span": ("window_ns",), "wait": ("idle_ns", "idle_pct")},
     "processes": {"host": ("api_sum_ns",)},
     "api_vs_kernel": {"host": ("api_sum_ns", "per_step_ns"),
@@ -141,7 +141,7 @@ class RunNoise:
 
     def of(self, report: str, column: str, *, by_step: bool) -> float | None:
         """Return the noise of a column of a report; None where one run a side shows nothing of it."""
-        makers = COLUMNS.get(report, {})
+        makers = HOST_COLUMNS.get(report, {})
         maker = next((maker for maker, names in makers.items() if column in names), None)
         if maker == "wait":
             return self.wait
