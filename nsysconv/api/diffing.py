@@ -115,8 +115,9 @@ def compare(
     kernels' names are matched: exact, signature or name (None: exact between profiles of one source,
     else signature). `fail_on` are limits, `report.column:3%` or `report[/regex/].column:2ms`; `limits`
     names a TOML file of such. `run_noise` is the standard deviation of a run, such as `0.3%`, for those
-    who know it (None: 1 % or 3 % are assumed where a side is one run). `cannot_tell` says what a limit
-    of which nothing can be said makes of the exit status: `fail` (the default) or `pass`.
+    who know it (None: 1 % or 3 % are assumed where a side is one run, 10 % of the host's times).
+    `cannot_tell` says what a limit of which nothing can be said makes of the exit status: `fail` (the
+    default) or `pass`.
     `for_people` leaves out what few look at; `for_page` adds what a page draws, if no report is named:
     trees, and steps of both sides on one axis. `slice` says what of both sides to look at; `step_range`
     what steps are called, and `range_names` whether ranges and operators match by the groups of their

@@ -545,7 +545,7 @@ def diff(
         str | None,
         what_option(
             help="The standard deviation of a run, such as 0.3%, where you know it. Without it runs are "
-            "assumed to differ by 1 % (same GPU, with steps) or 3 % where a side is one run.",
+            "assumed to differ by 1 % (same GPU, with steps) or 3 %, and 10 % in the host's times.",
             metavar="SHARE",
         ),
     ] = None,

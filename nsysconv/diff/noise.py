@@ -40,7 +40,7 @@ may differ by more: 8 % on average (Sinha et al., SC22).
 """
 
 HOST_RUN_NOISE = 0.10
-"""The same of the host's times, and of what the GPU waits with.
+"""The same of the host's times, and of steps and windows in which the GPU waits for it.
 
 The time per step of one training, whose GPU waits for the host, had 15 % in six processes on a virtual
 machine, calls and operators 18 and 20 %, kernels 0.1 % (tests/recorded, `same`). A host of one's own
