@@ -21,9 +21,17 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 OLDEST := .venv-oldest
+NEWEST := .venv-newest
+# Of the versions that pyproject.toml names the newest that is installed, by itself or by pyenv.
+NEWEST_PYTHON ?= $(shell for minor in $$(sed -n 's/.*Python :: 3\.\([0-9]*\)".*/\1/p' pyproject.toml | sort -rn); do \
+	for python in python3.$$minor $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.$$minor.*/bin/python3; do \
+	if $$python -c '' 2>/dev/null; then echo $$python; exit; fi; done; done)
+# What differs between versions of Python: threads, processes, files, the ends of programs, the library's door.
+NEWEST_TESTS := api* cli_streams folders importer_defects page_reader_descriptors processes script_ends sql \
+	store_atomic store_interrupted store_locks store_together threads* workers
 OLDEST_TESTS := golden api cli store_* page_reader* export* render_* importer_kineto_workloads importer_nsys_workloads
 
-.PHONY: help demo test test-slow test-oldest test-system check bench bench-peers findings-score verdict-power fuzz docs screenshots site golden fixtures notebook dist clean
+.PHONY: help demo test test-slow test-oldest test-newest test-system check bench bench-peers findings-score verdict-power fuzz docs screenshots site golden fixtures notebook dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,9 +77,16 @@ test-oldest: $(STAMP)  ## run tests with the oldest versions that pyproject.toml
 	$(BIN)/python scripts/oldest_versions.py > .oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -c .oldest.txt \
-		--editable '.[demangle,perfetto,plot]' duckdb hypothesis polars pytest pytest-xdist
+		--editable '.[demangle,perfetto,plot]' duckdb hypothesis polars pytest pytest-timeout pytest-xdist
 	$(OLDEST)/bin/python -m pytest --numprocesses auto --dist worksteal \
 		$(wildcard $(OLDEST_TESTS:%=tests/test_%.py))
+
+test-newest:  ## run tests of threads, processes, files and the library with the newest Python that is there
+	@test -n '$(NEWEST_PYTHON)' || { echo "There is no Python that pyproject.toml names." >&2; exit 1; }
+	@$(NEWEST_PYTHON) --version
+	@$(MAKE) --no-print-directory PYTHON=$(NEWEST_PYTHON) VENV=$(NEWEST) $(NEWEST)/.installed
+	$(NEWEST)/bin/python -m pytest --numprocesses $(TEST_JOBS) --dist worksteal \
+		$(wildcard $(NEWEST_TESTS:%=tests/test_%.py))
 
 test-system: $(STAMP)  ## run the tests that need a browser, a cluster or a database; says what it left out
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || \
@@ -134,6 +149,6 @@ dist: $(STAMP)  ## build wheel and sdist, check them, and use the wheel in an em
 	$(BIN)/python scripts/make_dist.py
 
 clean:  ## remove what the other targets made, the environment included
-	rm -rf $(VENV) $(OLDEST) .oldest.txt $(DEMO) $(SITE) build dist *.egg-info .coverage
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) .oldest.txt $(DEMO) $(SITE) build dist *.egg-info .coverage
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -120,7 +120,7 @@ class Export:
             for name in (KERNELS, CALLS, COPIES, RANGES)
         )
         self.sql.execute(
-            "UPDATE ANALYSIS_DETAILS SET duration = ?1, stopTime = startTime + ?1", (end,)
+            "UPDATE ANALYSIS_DETAILS SET duration = :end, stopTime = startTime + :end", {"end": end}
         )
         if wal:
             self.sql.execute("PRAGMA journal_mode = WAL")

@@ -165,7 +165,13 @@ def main() -> None:
     # Programs that the work starts inherit neither: what they print must not mix with results, and while
     # they hold the pipe nobody sees that this process has ended.
     nothing = os.open(os.devnull, os.O_RDWR)  # becomes stderr where that was closed
-    with os.fdopen(os.dup(0), "rb") as items, os.fdopen(os.dup(1), "wb") as results:
+    # The process that reads the results may be killed: what is written then, as the pipe is closed, too,
+    # is lost.
+    with (
+        contextlib.suppress(BrokenPipeError),
+        os.fdopen(os.dup(0), "rb") as items,
+        os.fdopen(os.dup(1), "wb") as results,
+    ):
         os.dup2(nothing, 0)
         os.dup2(2, 1)
         if (begin := _received(items)) is not None:
@@ -174,12 +180,11 @@ def main() -> None:
 
 
 def _serve(work: Callable[[Any], Any], items: IO[bytes], results: IO[bytes]) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        while (item := _received(items)) is not None:
-            # The list is the only reference: popping it frees the message once it is unpickled.
-            waiting = [item]
-            del item
-            _send(results, pickled_outcome(partial(_unpickled_work, work, waiting)))
+    while (item := _received(items)) is not None:
+        # The list is the only reference: popping it frees the message once it is unpickled.
+        waiting = [item]
+        del item
+        _send(results, pickled_outcome(partial(_unpickled_work, work, waiting)))
 
 
 def _unpickled_work(work: Callable[[Any], Any], waiting: list[bytes]) -> Any:

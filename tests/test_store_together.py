@@ -1,17 +1,23 @@
-"""Several imports that make one new store at the same time: all come in."""
+"""Several imports into one store at the same time, all of which come in; readers beside them."""
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import CHILD_ENVIRONMENT, NSYS
 
+import nsysconv
 from nsysconv.api import import_files, profile_file
+from nsysconv.api.open_profile import OpenProfile
 from nsysconv.errors import InputError, InUseError, UsageError
 from nsysconv.store.location import reading
 from nsysconv.store.sqlite import writer
@@ -19,6 +25,7 @@ from nsysconv.store.write import tags_of
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 OTHER = NSYS / "graphs-3.24.0.sqlite"
+THIRD = NSYS / "ranges-3.0.0.sqlite"
 
 
 def labels(store: Path) -> list[str]:
@@ -152,3 +159,66 @@ def test_eight_at_once(tmp_path: Path) -> None:
     assert [process.wait() for process in processes] == [0] * 8
     assert sorted(labels(tmp_path / "job.db")) == sorted(source.stem for source in sources)
     assert [path.name for path in tmp_path.iterdir()] == ["job.db"]
+
+
+# -- readers beside writers
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    import_files([BASIC, OTHER], tmp_path / "job.db")
+    return tmp_path / "job.db"
+
+
+def test_what_is_read_at_once_is_of_one_moment(store: Path) -> None:
+    importing = threading.Thread(target=import_files, args=([THIRD], store))
+    with reading(store) as opened:
+        with opened.snapshot():
+            runs = opened.runs()
+            importing.start()
+            time.sleep(0.5)  # by now it waits
+            profiles = opened.profiles()
+        importing.join()
+        assert {each.attributes["run_id"] for each in profiles} == {run["id"] for run in runs}
+        assert len(opened.profiles()) == 3
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda profile: profile.report("kernels"),
+        lambda profile: profile.reports(),
+        lambda profile: profile.events("kernel"),
+        lambda profile: profile.why("kernel:1"),
+    ],
+    ids=["report", "reports", "events", "why"],
+)
+def test_profile_that_was_replaced_while_it_was_open_is_an_error(
+    read: Callable[[OpenProfile], object], store: Path
+) -> None:
+    with nsysconv.open(f"{store}@basic-3.25.0") as profile:
+        read(profile)
+        profile.forget()
+        import_files([BASIC], store, replace=True)
+        with pytest.raises(InUseError, match="another process has replaced the profile"):
+            read(profile)
+    with nsysconv.open(f"{store}@basic-3.25.0") as profile:
+        read(profile)
+
+
+def test_profile_beside_which_others_are_imported_is_read(store: Path) -> None:
+    with nsysconv.open(f"{store}@basic-3.25.0") as profile:
+        before = profile.report("kernels").rows()
+        profile.forget()
+        import_files([THIRD], store)
+        assert profile.report("kernels").rows() == before
+
+
+def test_fewer_rows_than_the_store_says_are_damage(store: Path) -> None:
+    with closing(sqlite3.connect(store, isolation_level=None)) as database:
+        database.execute("DELETE FROM kernel WHERE id = 2")
+    with (
+        nsysconv.open(f"{store}@basic-3.25.0") as profile,
+        pytest.raises(InputError, match="more or fewer rows than it says"),
+    ):
+        profile.report("kernels")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,21 @@ class TestProcesses:
     def test_results_come_in_the_order_of_items(self) -> None:
         with Processes[int, int](3, partial, pieces.slowest_first) as processes:
             assert list(processes.map(range(5))) == [0, 1, 2, 3, 4]
+
+    @pytest.mark.parametrize("size", [10, 10_000_000])
+    def test_process_whose_parent_was_killed_says_nothing(self, size: int) -> None:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "nsysconv.processes"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert worker.stdin and worker.stdout and worker.stderr
+        worker.stdout.close()
+        for message in (pickle.dumps((partial, (bytes,))), pickle.dumps(size)):
+            worker.stdin.write(len(message).to_bytes(8, "little") + message)
+        worker.stdin.close()
+        with worker.stderr:
+            assert worker.stderr.read() == b""
+        assert worker.wait(30) == 0
 
     def test_only_a_few_items_are_taken_ahead(self) -> None:
         taken: list[int] = []

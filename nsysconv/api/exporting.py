@@ -59,7 +59,12 @@ def export_profiles(
         sweep(made)
         partial = stack.enter_context(building(made))
         try:
-            written = exporter(to).export(timelines, partial, Options(names, made.suffix == ".gz"))
+            with ExitStack() as until_written:
+                for profile in profiles:
+                    until_written.enter_context(profile.profile.unchanged())
+                written = exporter(to).export(
+                    timelines, partial, Options(names, made.suffix == ".gz")
+                )
             publish(partial, made)
         except OSError as error:
             hint = "Nothing was left there. Name another place with -o."

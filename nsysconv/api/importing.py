@@ -260,7 +260,7 @@ def _say_where(target: Location, say: Say) -> None:
 def _runs(target: Location, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
     # The runs of the profiles that came in or were there, and how many runs the store holds.
     ids = {imported.run_id for result in results for imported in result.imported}
-    with reading(target) as store:
+    with reading(target) as store, store.snapshot():
         labels = {int(row["id"]): str(row["label"]) for row in store.runs()}
         counted = coverage_by_run(store)
     runs = tuple(RunResult(labels[i], counted[i]) for i in sorted(ids) if i in counted)

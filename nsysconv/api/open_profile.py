@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
@@ -115,7 +117,8 @@ _SPLIT_OF = {"device": "device", "rank": "rank", "host": "rank"}
 class OpenProfile:
     """One opened profile, in a store or in its own file, as `open` gives it. Use as a context manager.
 
-    Its reports are good after it is closed. One thread at a time.
+    Its reports are good after it is closed. One thread at a time. What is left open is closed when
+    nothing refers to it, or when the interpreter ends.
     """
 
     def __init__(
@@ -129,8 +132,9 @@ class OpenProfile:
         self.timeline = Timeline(profile)
         self.profile = profile
         self._place = place
-        self._resources = resources
-        self._is_closed = False
+        self._close = weakref.finalize(self, resources.close)
+        # Not from under a thread that may be at work when the interpreter ends.
+        self._close.atexit = not threading.current_thread().daemon
         self._file = file
         self._timelines: dict[frozenset[Fact], Timeline] = {}
         self._parts: list[Slice] = []
@@ -138,7 +142,7 @@ class OpenProfile:
     def __repr__(self) -> str:
         """Return the profile's label, file and source, on one line."""
         ref = self.profile.ref
-        state = ", closed" if self._is_closed else ""
+        state = "" if self._close.alive else ", closed"
         return f"<{type(self).__name__} {ref.label} of {ref.path} ({ref.source}){state}>"
 
     def __enter__(self) -> OpenProfile:
@@ -151,8 +155,7 @@ class OpenProfile:
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
-        self._is_closed = True
-        self._resources.close()
+        self._close()
 
     @property
     def id(self) -> int:
@@ -196,7 +199,8 @@ class OpenProfile:
             advice = profile.advice.get(fact)
             raise NotRecorded(kind, [fact], [advice] if advice else [])
         wanted = None if columns is None else several(columns)
-        return event_table(_cut(self.timeline, slice), kind, wanted)
+        with profile.unchanged():
+            return event_table(_cut(self.timeline, slice), kind, wanted)
 
     def sql(self, text: str) -> ShownReport:
         """Return the rows of a query on the tables of the store; docs/schema.md describes them.
@@ -309,7 +313,8 @@ class OpenProfile:
 
         self._check_open()
         request = ReportOptions(kernel_names=names, step_range=step_range).request(0)
-        return shown_report(why(event, self.timeline, request))
+        with self.profile.unchanged():
+            return shown_report(why(event, self.timeline, request))
 
     def answers(
         self, asked: Sequence[tuple[str, Request]], part: Slice | None = None
@@ -355,7 +360,7 @@ class OpenProfile:
         return self._timelines[facts]
 
     def _check_open(self) -> None:
-        if self._is_closed:
+        if not self._close.alive:
             hint = "Ask for reports within the `with` block, or open it again."
             raise UsageError("the profile is closed", where=self.profile.ref.path, hint=hint)
 
@@ -413,7 +418,8 @@ def open(  # noqa: A001 - as gzip.open
     place, selector = split_target(target)
     with ExitStack() as stack:
         store, file = _open_store(place, stack, say, several(include))
-        profile = _select_one(store, place, selector)
+        with store.snapshot():
+            profile = _select_one(store, place, selector)
         return OpenProfile(profile, place, stack.pop_all(), file)
     raise AssertionError("unreachable")
 
@@ -429,7 +435,8 @@ def open_all(
 ) -> list[OpenProfile]:
     """Open what `select_profiles` returns for as long as the stack is open; raise as that and `open`."""
     store, file = _open_store(place, stack, say, include)
-    profiles = select_profiles(store, place, selector, one_run=one_run)
+    with store.snapshot():
+        profiles = select_profiles(store, place, selector, one_run=one_run)
     return [OpenProfile(each, place, ExitStack(), file) for each in profiles]
 
 

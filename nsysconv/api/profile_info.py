@@ -400,7 +400,7 @@ def runs(store: Target) -> ShownReport:
 
     Raises InputError if there is no store, UsageError if it is of another version.
     """
-    with reading(parse_location(store)) as opened:
+    with reading(parse_location(store)) as opened, opened.snapshot():
         labels = {row["id"]: row["label"] for row in opened.runs()}
         ranks = stored_runs.coverage_by_profile(opened)
         rows = [

@@ -175,7 +175,7 @@ def _targets(target: Target, say: Say) -> list[_Target]:
         return [_file_target(path, None, in_folder=True) for path in files]
     if not isinstance(where, Url) and not is_store(where):
         return [_file_target(where, selector, in_folder=False)]
-    with reading(where) as store:
+    with reading(where) as store, store.snapshot():
         return [
             _Target(where, each.id, events=each.row_count("kernel") + each.row_count("api_call"))
             for each in open_profile.select_profiles(store, where, selector, one_run=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,6 +30,7 @@ from nsysconv.export.tracks import (
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
+from nsysconv.threads import Threads
 from nsysconv.timeline.arrays import distinct, factorize
 from nsysconv.timeline.timeline import Timeline, queues
 
@@ -191,20 +192,17 @@ def in_background() -> Iterator[Callable[[Callable[[], None]], None]]:
     It blocks while the queue is full, which bounds memory. An error of a task is raised by a later
     call, or at the end; tasks that wait are cancelled then.
     """
-    pool = ThreadPoolExecutor(max_workers=1)
     waiting: deque[Future[None]] = deque()
+    with Threads(1) as pool:
 
-    def submit(task: Callable[[], None]) -> None:
-        while len(waiting) >= _MOST_WAITING:
-            waiting.popleft().result()
-        waiting.append(pool.submit(task))
+        def submit(task: Callable[[], None]) -> None:
+            while len(waiting) >= _MOST_WAITING:
+                waiting.popleft().result()
+            waiting.append(pool.submit(task))
 
-    try:
         yield submit
         while waiting:
             waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _settle_guards(timeline: Timeline) -> None:

@@ -13,7 +13,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +30,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.refusals import is_systemwide, open_files_failure, reason_of, refusal_error
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.sqlite import page_reader
+from nsysconv.threads import Threads
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ class Probe:
         self.origin = origin or path
         self.notes: list[Note] = []
         self._resources = ExitStack()
-        self._executor = ThreadPoolExecutor(threads or cores())
+        self._executor = Threads(threads or cores())
         try:
             state = path.stat()
             if not stat.S_ISREG(state.st_mode):
@@ -106,9 +107,9 @@ class Probe:
         """Return the probe."""
         return self
 
-    def __exit__(self, *failure: object) -> None:
+    def __exit__(self, *failure: Any) -> None:
         """Wait for background work, close the file and remove its copy."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._executor.__exit__(*failure)
         self._resources.close()
 
     def submit(self, work: Callable[..., T], *arguments: object) -> Future[T]:
@@ -325,7 +326,6 @@ class ConnectionPool:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-        self._watchdog.join()
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:

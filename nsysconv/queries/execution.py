@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from nsysconv.phases import phase
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.queries.registry import ReportSpec, parse_spec, query, view
 from nsysconv.report import Report, merged_header, report_table
+from nsysconv.threads import Threads
 from nsysconv.timeline.timeline import Timeline
 
 # Each report takes memory of its own, and more of them would wait for the same cached columns.
@@ -95,7 +95,7 @@ def compute_reports(wanted: Sequence[tuple[str, Request]], timeline: Timeline) -
     compute = partial(_compute, timeline)
     ordered_jobs = [jobs[i] for i in order]
     if len(jobs) > 1 and cores() > 1 and _is_large(texts, timeline):
-        with ThreadPoolExecutor(max_workers=_MAX_CONCURRENT) as pool:
+        with Threads(_MAX_CONCURRENT) as pool:
             results = dict(zip(order, pool.map(compute, ordered_jobs), strict=True))
     else:
         results = dict(zip(order, map(compute, ordered_jobs), strict=True))
@@ -146,7 +146,7 @@ def _compute(timeline: Timeline, job: _Job) -> Result | NotRecorded:
     if missing is not None:
         return missing
     try:
-        with phase(f"compute {job.spec.name}"):
+        with phase(f"compute {job.spec.name}"), timeline.profile.unchanged():
             compute = job.query.compute
             result = compute(timeline, job.request) if compute else _aggregate_alone(timeline, job)
     except NotRecorded as error:
@@ -245,7 +245,7 @@ def partial_report(text: str, timeline: Timeline, request: Request) -> PartialRe
     if missing is not None:
         return PartialReport(not_recorded_report(missing, timeline))
     assert job.query.partial is not None, job.spec.name
-    with phase(f"compute {job.spec.name}"):
+    with phase(f"compute {job.spec.name}"), timeline.profile.unchanged():
         content = job.query.partial(timeline, job.request)
     return PartialReport(_header(timeline, job, (), _noted_facts(job.query)), content)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nsysconv.cache import cached_property
 from nsysconv.codes import OPERATOR_KINDS, RANGE_KINDS
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
@@ -24,6 +23,7 @@ from nsysconv.queries.event_lanes import (
     kernel_ids_of,
 )
 from nsysconv.report import MISSING, Column, Unit
+from nsysconv.threads import cached_property
 from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import by_group, distinct, factorize, indices, take
 from nsysconv.timeline.events import EVENT_KINDS, OpKind, Spans

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +22,7 @@ from sqlalchemy.sql import visitors
 from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.report import Unit, array_of, values_of
+from nsysconv.threads import Threads
 
 # Rows per Arrow batch. Small batches stay in the cache: 1,024 to 4,096 were the fastest of 2^10 … 2^16.
 _EVENT_BATCH_ROWS = 2048
@@ -68,6 +68,8 @@ class Connection(ABC):
     """The text written for the character 0, which the database does not take in a statement."""
     BATCH_OPTION: ClassVar[str]
     """The driver's option for the size of a batch."""
+    SNAPSHOT: ClassVar[str]
+    """The statement that begins a transaction whose selects all see one state of the database."""
     BATCH_ROW: ClassVar[int]
     """The size of a row, in what that option counts."""
 
@@ -407,7 +409,7 @@ def to_schema_types(batch: pa.RecordBatch, columns: Iterable[sa.Column[Any]]) ->
 
 def prefetched(batches: Iterator[T]) -> Generator[T]:
     """Yield the same batches; the next one is read in a thread while this one is used."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    with Threads(1) as pool:
         coming = pool.submit(next, batches, None)
         while (batch := coming.result()) is not None:
             coming = pool.submit(next, batches, None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import cache, partial
@@ -48,6 +48,7 @@ from nsysconv.store.recording import SourceRows
 from nsysconv.store.sqlite.virtual_store import ViewsConnection
 from nsysconv.store.user_sql import views
 from nsysconv.store.write import ProfileRows, Progress, Writer
+from nsysconv.threads import Threads
 
 # A row's bytes on the wire: a length of its own, and of each cell beside the cell.
 _ROW_BYTES, _CELL_BYTES = 2, 12
@@ -74,6 +75,7 @@ class PostgresqlConnection(Connection):
 
     DIALECT = _DIALECT
     NUL = "\ufffd"
+    SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
     BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
     BATCH_ROW = _ROW_BYTES + _FEW_COLUMNS * _CELL_BYTES
 
@@ -131,7 +133,7 @@ class PostgresqlConnection(Connection):
                 self._statement(
                     sql, _ANSWER_BATCH_ROWS, partial(self._misunderstood, sql)
                 ) as asked,
-                ThreadPoolExecutor(max_workers=1) as pool,
+                Threads(1) as pool,
             ):
                 # In a thread: while the library waits for the server it hears no signal.
                 answer = pool.submit(_query_rows, asked)

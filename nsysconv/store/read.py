@@ -8,27 +8,26 @@ with it), so a column takes more only when a value needs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from operator import itemgetter
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
-from nsysconv.errors import InputError, UsageError, available_hint
+from nsysconv.errors import InputError, InUseError, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.launch import cores
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef
 from nsysconv.store.connection import Connection, Row, TextColumn
+from nsysconv.threads import Threads
 
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
@@ -62,8 +61,12 @@ class Profile:
     """One profile of an open store, read-only. Columns are read once and kept; threads may share it.
 
     Attributes: `ref` and `attributes` (the profile's row), `facts` it holds, `missing` those that its
-    source may hold and that it does not, `advice` for these, `notes`.
+    source may hold and that it does not, `advice` for these, `notes`; `extents` by table, as they were
+    when it was opened.
     """
+
+    HAS_ALL_ROWS: ClassVar[bool] = True
+    """Whether an event table holds as many rows as its extent says; of a file read in place, at most."""
 
     def __init__(self, store: Store, attributes: Row) -> None:
         """Read what the store's small tables say of the profile with this row."""
@@ -91,6 +94,7 @@ class Profile:
             )
             for row in sorted(self.rows(schema.note.name), key=itemgetter("id"))
         )
+        self.extents: Mapping[str, Extent] = self.current_extents()
         self.late_notes: list[Note] = []
         self._columns: dict[str, Columns] = {}
         # Of two threads that ask for columns of a table the second finds what the first has read.
@@ -116,11 +120,6 @@ class Profile:
         """Return the notes of the import, and those that reading has added since."""
         return (*self._notes, *self.late_notes)
 
-    @cached_property
-    def extents(self) -> Mapping[str, Extent]:
-        """Return the extents by table, as the database had them when they were first asked for."""
-        return self.current_extents()
-
     def current_extents(self) -> dict[str, Extent]:
         """Return the extents by table as the database has them now."""
         return {
@@ -131,6 +130,24 @@ class Profile:
             )
             for row in self.rows(schema.extent.name)
         }
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Raise InUseError at the end of the block if another process has replaced the profile."""
+        try:
+            yield
+        except Exception:
+            self._require_unchanged()  # or else the failure may be nothing but this
+            raise
+        self._require_unchanged()
+
+    def _require_unchanged(self) -> None:
+        if self.current_extents() != self.extents:
+            raise InUseError(
+                "another process has replaced the profile while it was read",
+                where=f"{self._store.place}@{self.ref.label}",
+                hint="Run the command again.",
+            )
 
     def row_count(self, table: str) -> int:
         """Return the number of this profile's rows in an event table, as the import counted them."""
@@ -284,13 +301,18 @@ class Profile:
             self._store.map(read, range(len(pieces)))
         except TooManyRowsError:
             raise self._damaged() from None
-        return {name: column.finished() for name, column in zip(names, filling, strict=True)}
+        read_columns = {n: column.finished() for n, column in zip(names, filling, strict=True)}
+        if self.HAS_ALL_ROWS and any(len(each) != sum(sizes) for each in read_columns.values()):
+            self._require_unchanged()
+            raise self._damaged()
+        return read_columns
 
     def _damaged(self) -> InputError:
         return InputError(
-            "the store is damaged: its tables have more rows than it says",
+            "the store is damaged: its tables have more or fewer rows than it says",
             where=self._store.place,
-            hint="Import the original files again.",
+            hint="Run the command again, in case another process has just replaced the profile; then "
+            "import the original files again.",
         )
 
     def _stream(
@@ -332,6 +354,12 @@ class Store(AbstractContextManager["Store"]):
         """Close the store."""
         self._connection.close()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Have what the block reads of small tables be of one moment, whoever writes meanwhile."""
+        with self._connection.transaction(self._connection.SNAPSHOT):
+            yield
+
     def profiles(self) -> list[Profile]:
         """Return the profiles, in the order in which they were imported."""
         rows = self.rows(sa.select(schema.profile).order_by(schema.profile.c.id))
@@ -368,7 +396,7 @@ class Store(AbstractContextManager["Store"]):
             with self.connect() as connection:
                 return read(connection, part)
 
-        with ThreadPoolExecutor(max_workers=len(parts)) as pool:
+        with Threads(len(parts)) as pool:
             return list(pool.map(work, parts))
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from nsysconv.cache import ThreadSafeCache, cached_in, cached_property
 from nsysconv.report import MISSING
+from nsysconv.threads import ThreadSafeCache, cached_in, cached_property
 from nsysconv.timeline.annotations import (
     DIRECTIVE,
     OPERATOR,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsysconv.cache import cached_property
 from nsysconv.report import MISSING
+from nsysconv.threads import cached_property
 from nsysconv.timeline.arrays import Array, Columns, blocks, indices, sums, take
 
 _NEVER = np.iinfo(np.int64).max

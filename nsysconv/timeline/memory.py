@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nsysconv.cache import cached_property
 from nsysconv.report import MISSING
+from nsysconv.threads import cached_property
 from nsysconv.timeline.arrays import Array, by_group, factorize, take
 from nsysconv.timeline.intervals import innermost
 from nsysconv.timeline.operator_calls import OperatorCalls

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsysconv.cache import cached_property
+from nsysconv.threads import cached_property
 from nsysconv.timeline.annotations import PYTHON_FUNCTION, operators
 from nsysconv.timeline.arrays import Array, by_group, counts, sums
 from nsysconv.timeline.events import Spans

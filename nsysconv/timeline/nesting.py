@@ -9,8 +9,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from nsysconv.cache import cached_property
 from nsysconv.notes import Note, Severity
+from nsysconv.threads import cached_property
 from nsysconv.timeline.arrays import Array, batches, by_group, counts, factorize, sums
 from nsysconv.timeline.events import Spans, number_threads
 from nsysconv.timeline.intervals import MAX_LEVELS, expand_ranges, parents, union

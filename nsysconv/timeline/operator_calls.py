@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsysconv.cache import cached_property
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
+from nsysconv.threads import cached_property
 from nsysconv.timeline.annotations import (
     OPERATOR,
     PUSH_POP,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from nsysconv.report import MISSING
+from nsysconv.threads import Threads
 from nsysconv.timeline.arrays import Array, batches, blocks, by_group, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, Spans, number_threads
 from nsysconv.timeline.intervals import expand_ranges, grouped_measure
@@ -54,7 +54,7 @@ def projection(timeline: Timeline, spans: Spans, any_thread: bool | Array = Fals
     )
     parts = list(_launches(timeline, spans, np.broadcast_to(any_thread, count)))
     # Threads of the program are independent of each other; numpy lets go of the interpreter.
-    with ThreadPoolExecutor(max_workers=_AT_THE_SAME_TIME) as pool:
+    with Threads(_AT_THE_SAME_TIME) as pool:
         list(pool.map(lambda part: _fill(found, timeline, spans, *part), parts))
     return found
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from nsysconv import schema
-from nsysconv.cache import cached_property
 from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import AbsentError, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
+from nsysconv.threads import cached_property
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import named, operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, distinct, take

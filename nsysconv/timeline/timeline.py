@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nsysconv.cache import ThreadSafeCache, cached_in, cached_property
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
+from nsysconv.threads import Threads, ThreadSafeCache, cached_in, cached_property
 from nsysconv.timeline.arrays import (
     Array,
     Columns,
@@ -88,7 +87,7 @@ class Timeline:
     def read_ahead(self, *, several: bool) -> None:
         """Make operations and calls at the same time; `several`: many reports will ask for them."""
         self._several = several
-        with ThreadPoolExecutor(max_workers=2) as pool:
+        with Threads(2) as pool:
             for made in (pool.submit(lambda: self.ops), pool.submit(lambda: self.calls)):
                 made.result()
 

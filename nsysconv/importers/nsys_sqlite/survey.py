@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.cache import cached_property
 from nsysconv.importers import directives
 from nsysconv.importers.nsys_sqlite import tables
 from nsysconv.importers.probe import MIN_ROWS_FOR_PAGES, Probe
@@ -30,6 +29,7 @@ from nsysconv.importers.sqlite_columns import (
 )
 from nsysconv.importers.sqlite_mapping import SurveyedIds
 from nsysconv.report import MISSING
+from nsysconv.threads import cached_property
 
 # Per source table the sets of columns whose distinct rows name processes, threads, devices and names.
 # Two narrow sets are cheaper for SQLite than one wide one, and only the first has to be known before rows

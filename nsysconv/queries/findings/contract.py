@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.cache import ThreadSafeCache, cached_property
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, Request
 from nsysconv.report import MISSING, Unit, human
+from nsysconv.threads import ThreadSafeCache, cached_property
 from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, event_id

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from nsysconv.cache import cached_in
 from nsysconv.names import shorten
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.queries.findings.operators import host_sync
 from nsysconv.queries.findings.waits import costliest_gap, sync_each_kernel, sync_small_copies
 from nsysconv.report import Unit, human
+from nsysconv.threads import cached_in
 from nsysconv.timeline.annotations import operators, ranges, which_named
 from nsysconv.timeline.arrays import blocks, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind, Spans, event_id

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nsysconv.cache import cached_in
 from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
@@ -19,6 +18,7 @@ from nsysconv.names import shorten_kernel
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, frameworks, uncovered
 from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, WAITS, gap_at, gaps_after
 from nsysconv.report import MISSING
+from nsysconv.threads import cached_in
 from nsysconv.timeline.annotations import operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, by_group, counts, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind, Spans, number_threads

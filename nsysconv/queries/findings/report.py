@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,6 +44,7 @@ from nsysconv.queries.findings.contract import (
 )
 from nsysconv.queries.registry import SPLIT
 from nsysconv.report import MISSING, Column, ProfileRef, Said, Unit, human
+from nsysconv.threads import Threads
 from nsysconv.timeline.account import account_span
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.timeline import Timeline
@@ -234,7 +234,7 @@ def _measured(scene: Scene, names: Sequence[str]) -> Iterator[tuple[str, Found |
         return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
 
     names = sorted((name for name in names if name in RULES), key=order)
-    with ThreadPoolExecutor(max_workers=_MAX_CONCURRENT) as pool:
+    with Threads(_MAX_CONCURRENT) as pool:
         yield from zip(names, pool.map(measure, names), strict=True)
 
 

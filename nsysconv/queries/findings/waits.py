@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.cache import cached_in
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
 from nsysconv.report import MISSING
+from nsysconv.threads import cached_in
 from nsysconv.timeline.account import op_name
 from nsysconv.timeline.arrays import Array, blocks, places_of, take
 from nsysconv.timeline.events import OpKind

@@ -67,6 +67,7 @@ class SqliteConnection(Connection):
 
     DIALECT = sqlite_dialect.dialect(paramstyle="named")
     NUL = "\\x00"
+    SNAPSHOT = "BEGIN"
     BATCH_OPTION = "adbc.sqlite.query.batch_rows"
     BATCH_ROW = 1
 

@@ -11,6 +11,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -91,21 +92,14 @@ def _answer(uri: str, readable: Collection[str], sql: str) -> Iterator[Rows]:
         return sqlite3.SQLITE_DENY
 
     try:
-        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        connection.execute("PRAGMA trusted_schema=OFF")
-        connection.set_authorizer(authorize)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        cursor = connection.execute(sql)
-        rows = cursor.fetchmany(_ROWS)
-        if cursor.description is None:
-            raise QueryFailed("there is no statement in it")
-        names = [column[0] for column in cursor.description]
-        if not rows:
-            yield Rows(names, [_cells(())] * len(names))
-        while rows:
-            yield Rows(names, [_cells(values) for values in zip(*rows, strict=True)])
-            rows = cursor.fetchmany(_ROWS)
+        with closing(
+            sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
+        ) as connection:
+            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            connection.execute("PRAGMA trusted_schema=OFF")
+            connection.set_authorizer(authorize)
+            connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+            yield from _rows_of(connection.execute(sql))
     # A text that is no text, as a query or as a name in the file, is a ValueError.
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
         if denials:
@@ -114,6 +108,18 @@ def _answer(uri: str, readable: Collection[str], sql: str) -> Iterator[Rows]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
         failed = FileFailed if code & 0xFF in _NOT_THE_QUERY else QueryFailed
         raise failed(str(error)) from None
+
+
+def _rows_of(cursor: sqlite3.Cursor) -> Iterator[Rows]:
+    rows = cursor.fetchmany(_ROWS)
+    if cursor.description is None:
+        raise QueryFailed("there is no statement in it")
+    names = [column[0] for column in cursor.description]
+    if not rows:
+        yield Rows(names, [_cells(())] * len(names))
+    while rows:
+        yield Rows(names, [_cells(values) for values in zip(*rows, strict=True)])
+        rows = cursor.fetchmany(_ROWS)
 
 
 def _denial(

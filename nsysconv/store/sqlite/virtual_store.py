@@ -152,6 +152,7 @@ class _VirtualStore(Store):
 
 
 class _VirtualProfile(Profile):
+    HAS_ALL_ROWS = False
     _store: _VirtualStore
 
     def __init__(self, store: _VirtualStore, attributes: Row) -> None:

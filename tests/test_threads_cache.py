@@ -10,7 +10,7 @@ from time import sleep
 
 import pytest
 
-from nsysconv.cache import ThreadSafeCache, cached_in, cached_property
+from nsysconv.threads import ThreadSafeCache, cached_in, cached_property
 
 
 class Owner:
