@@ -17,7 +17,7 @@ GROWN_BYTES = 700 << 20
 """The same without what a process holds that has loaded all of the program."""
 
 
-class TooSlow(Exception):  # noqa: N818 - says what happened
+class TooSlow(BaseException):  # no defect of an importer that it comes in
     """The time was over."""
 
 

@@ -24,7 +24,7 @@ from nsysconv import api, export, queries
 from nsysconv.api.open_profile import open_all
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers.contract import Yes
-from nsysconv.importers.detection import all_importers
+from nsysconv.importers.detection import DefectError, all_importers
 from nsysconv.importers.probe import Probe
 
 _MOST_PROFILES = 3
@@ -174,6 +174,9 @@ class Lab:
         self._looked.outcome = "refused"
         if self._case.kind in MAKERS:
             self._looked.wrong("what is whole is read", str(error), "refused")
+        if isinstance(error, DefectError):
+            self._looked.wrong("importing raises nothing", str(error))
+            return
         if not isinstance(error, InputError):
             self._looked.wrong("a refusal is an InputError", repr(error), f"refusal {type(error)}")
         text = str(error)

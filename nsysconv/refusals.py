@@ -26,6 +26,7 @@ _REFUSALS = {
 }
 """Refusals that have nothing to do with the file: what to say, and what to do."""
 
+_NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
 _WRITTEN_BYTES = 1 << 16
 _OPENED_FILES = 8
 
@@ -33,6 +34,11 @@ _OPENED_FILES = 8
 def is_systemwide(error: OSError) -> bool:
     """Return whether the system would have refused any other file, too (full disk, quota, limits)."""
     return error.errno in _REFUSALS
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether the system has no memory left, as threads and libraries say it."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
 
 
 def reason_of(error: OSError) -> str:

@@ -286,7 +286,7 @@ def import_input(
         if item.is_store:
             return FileResult(item.path, tuple(_import_store(item, writer, options)))
         threads = options.threads or max(1, cores() - 1)
-        with ExitStack() as stack:
+        with detection.refusing_defects(item.path), ExitStack() as stack:
             probes = [
                 stack.enter_context(detection.open_probe(path, options.say, threads=threads))
                 for path in item.paths
@@ -488,7 +488,8 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
     def store(self, more: frozenset[str] = frozenset()) -> Store:
         """Return a store over the file, or a copy of its rows if need be, `more` included, too."""
         origin, recordings = self._source(self._include | more)
-        store = self._open.enter_context(open_virtual_store(next(recordings()), origin))
+        with detection.refusing_defects(self._path):
+            store = self._open.enter_context(open_virtual_store(next(recordings()), origin))
         if store is None:
             store = self._open.enter_context(reading(self.copy(more)))
         return store
@@ -499,7 +500,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         if include not in self._copies:
             origin, recordings = self._source(include)
             store = self._open.enter_context(private_folder()) / "store.db"
-            with writing(store) as writer:
+            with detection.refusing_defects(self._path), writing(store) as writer:
                 writer.add(recordings(), lambda: origin, silent)
             self._copies[include] = store
         return self._copies[include]

@@ -21,12 +21,10 @@ from typing import NoReturn
 from nsysconv.cli import runtime
 from nsysconv.cli.runtime import Interrupted, OutputLost, reader_may_go, say
 from nsysconv.errors import NsysconvError, UsageError
-from nsysconv.refusals import reason_of, refusal_error
+from nsysconv.refusals import is_out_of_memory, reason_of, refusal_error
 
 _INTERNAL = 70
 _INTERRUPTED = 130
-# What threads and libraries say where the system has no memory for them.
-_NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
 
 
 def main() -> NoReturn:
@@ -64,7 +62,7 @@ def _print_error(error: Exception) -> int:
         return _print_refusal(error)
     if (usage_status := _print_usage_error(error)) is not None:
         return usage_status
-    if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+    if is_out_of_memory(error):
         say(
             f"nsysconv: not enough memory{f': {error}' if str(error) else ''}\n"
             "Raise the limit (ulimit -v, the job's memory), or look at less of the profile."

@@ -6,16 +6,18 @@ import importlib
 import shlex
 import shutil
 import subprocess
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
 
-from nsysconv.errors import InputError, NoProfileError, UsageError
+from nsysconv.errors import InputError, NoProfileError, NsysconvError, UsageError
 from nsysconv.importers import IMPORTERS, foreign
 from nsysconv.importers.contract import Importer, No, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
+from nsysconv.refusals import is_out_of_memory
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import is_store
 
@@ -82,7 +84,8 @@ def detect(probe: Probe) -> Importer:
     claims: list[Importer] = []
     refusals: list[tuple[Importer, No]] = []
     for importer in iter_importers():
-        answer = importer.sniff(probe)
+        with refusing_defects(probe.origin):
+            answer = importer.sniff(probe)
         if isinstance(answer, No):
             refusals.append((importer, answer))
         elif answer.alone:
@@ -99,6 +102,28 @@ def detect(probe: Probe) -> Importer:
             hint="Where one file holds what several tools printed, cut it into a file for each of them.",
         )
     raise _unread_error(probe, refusals)
+
+
+class DefectError(InputError):
+    """An importer met what it did not foresee: the file is refused, and others are read."""
+
+
+@contextmanager
+def refusing_defects(path: Path) -> Iterator[None]:
+    """Raise DefectError for what neither an importer nor the system says in words within the block."""
+    try:
+        yield
+    except (NsysconvError, OSError):
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        raise DefectError(
+            f"not read, because of a defect of nsysconv: {type(error).__name__}: {error}",
+            where=str(path),
+            hint="Please report it with the command that you ran and these lines:\n"
+            + "".join(traceback.format_exception(error)),
+        ) from None
 
 
 def is_recording(path: Path) -> bool:

@@ -183,7 +183,9 @@ def texts_by_id(probe: Probe, table: str, id_column: str, ids: Iterable[int]) ->
         rows = probe.select(
             f"SELECT {id_column}, value FROM {table} WHERE {id_column} IN ({listed})"
         )
-        texts.update({text_id: text for text_id, text in rows if isinstance(text, str)})
+        # Ids of a damaged table may be texts, which SQLite compares as numbers.
+        found = {as_whole_number(text_id): text for text_id, text in rows if isinstance(text, str)}
+        texts.update({number: text for number, text in found.items() if number is not None})
     return texts
 
 

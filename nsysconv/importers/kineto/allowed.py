@@ -30,6 +30,9 @@ _WITH_VALUES = re.compile(
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _CACHED = 1 << 14
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What is raised for text that is no JSON, or whose bytes are no text."""
+
 
 @lru_cache(_CACHED)
 def allowed_stack(text: bytes) -> str | None:
@@ -38,10 +41,7 @@ def allowed_stack(text: bytes) -> str | None:
     Of absolute paths those of installed packages begin with the package, of others the file's name is
     left. Entries end with `;`, as the profiler has them.
     """
-    try:
-        stack = msgspec.json.decode(text)
-    except msgspec.MsgspecError:
-        return None
+    stack = _decoded(text)
     if not isinstance(stack, str):
         return None
     return "".join(f"{entry};" for entry in _entries(stack)) or None
@@ -74,10 +74,7 @@ def allowed_values(text: bytes) -> str | None:
 
     A value that is no such thing is null; so are tensors, whose values are not recorded.
     """
-    try:
-        values = msgspec.json.decode(text)
-    except msgspec.MsgspecError:
-        return None
+    values = _decoded(text)
     return json.dumps(list(map(_value, values))) if isinstance(values, list) else None
 
 
@@ -93,4 +90,12 @@ def _value(text: Any) -> Any:
 def _number(text: str) -> int | float | bool | None:
     if text in ("True", "False"):
         return text == "True"
-    return msgspec.json.decode(text) if _NUMBER.fullmatch(text) else None
+    return _decoded(text.encode()) if _NUMBER.fullmatch(text) else None
+
+
+def _decoded(text: bytes) -> Any:
+    # Of what is no JSON nothing is left; of bytes that are no text the rest is.
+    try:
+        return msgspec.json.decode(text.decode("utf-8", "replace"))
+    except UNREADABLE:
+        return None

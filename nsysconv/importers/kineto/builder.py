@@ -307,7 +307,8 @@ class RowBuilder:
         }
 
     def _overhead(self, events: list[Event], args: list[Args]) -> PackedColumns:
-        kinds = [_DRIVER_WORK if event.name in DRIVER_OVERHEAD else _PROFILER for event in events]
+        names = [event.name if isinstance(event.name, str) else "" for event in events]
+        kinds = [_DRIVER_WORK if name in DRIVER_OVERHEAD else _PROFILER for name in names]
         return {
             # Their process is written as -1 and their thread as 0, which are none.
             "tid": pack_constant(MISSING, len(events)),

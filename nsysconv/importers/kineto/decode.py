@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from nsysconv.importers.kineto.allowed import UNREADABLE
 from nsysconv.importers.kineto.builder import EventBatch, RowBuilder, SpelledBy
 from nsysconv.importers.kineto.events import (
     NO_ARGS,
@@ -49,7 +50,6 @@ _MOST_WORKERS = 8
 _BATCH_BYTES = 1 << 19
 # Every event has this key.
 _PHASE = b'"ph"'
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _LONE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 # A key with the quote that begins its text, and a quote that may end it: on one line, as libkineto
@@ -135,7 +135,7 @@ def _decode_batch(part: memoryview, offset: int, chunk: Chunk) -> EventBatch:
         if not text.isascii():
             text.decode()  # msgspec does not look at bytes that it skips
         events = decode_known_events(text)
-    except _UNREADABLE:
+    except UNREADABLE:
         return _decode_any_batch(bytes(part), offset, chunk)
     return EventBatch(events, _spelled_in(text, events), offset)
 
@@ -143,12 +143,12 @@ def _decode_batch(part: memoryview, offset: int, chunk: Chunk) -> EventBatch:
 def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
     """Decode events whose category may be unknown, and text that may be no JSON; note repairs."""
     text = b"[%b]" % part
-    with suppress(*_UNREADABLE):
+    with suppress(*UNREADABLE):
         events = decode_events(text)
         return EventBatch(events, _spelled_in(text, events), offset)
     text, non_numbers = replace_non_numbers(text)
     text, arrays = join_arrays(text)
-    with suppress(*_UNREADABLE):
+    with suppress(*UNREADABLE):
         events = decode_events(text)
         chunk.note("no number", non_numbers, offset)
         chunk.note(FURTHER_ARRAY, arrays, offset)
@@ -197,7 +197,7 @@ def _repair_events(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
 
 
 def _repair_event(text: bytes) -> tuple[Event | None, str]:
-    with suppress(*_UNREADABLE):
+    with suppress(*UNREADABLE):
         return decode_event(text), ""
     text, non_numbers = replace_non_numbers(text)
     characters = text.decode("utf-8", "replace")

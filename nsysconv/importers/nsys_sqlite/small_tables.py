@@ -19,6 +19,7 @@ from nsysconv.importers.nsys_sqlite.survey import Identities
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
     Expression,
+    as_whole_number,
     first_rows,
     has_columns,
     integer_rows,
@@ -444,8 +445,9 @@ def name_rows(
     `missing` receives the ids without a text; `doubled` those with two, of which the first is kept.
     """
     missing.update(ids.name_ids)
-    for name_id, text in probe.iterate("SELECT id, value FROM StringIds"):
-        if name_id not in ids.name_ids or not isinstance(text, str):
+    for cell, text in probe.iterate("SELECT id, value FROM StringIds"):
+        name_id = as_whole_number(cell)
+        if name_id is None or name_id not in ids.name_ids or not isinstance(text, str):
             continue
         if name_id not in missing:
             doubled.append(name_id)

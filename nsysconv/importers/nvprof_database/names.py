@@ -16,7 +16,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import Expression, texts_by_id
+from nsysconv.importers.sqlite_columns import (
+    Expression,
+    as_whole_number,
+    texts_by_id,
+    whole_number_sql,
+)
 from nsysconv.names import plain_api_name
 
 Row = dict[str, Any]
@@ -77,7 +82,9 @@ class NameIds:
 
 def assign_ids(probe: Probe, used: Iterable[int], *, demangles: bool) -> NameIds:
     """Return ids for made names, above those of the string table and the `used` ones of rows."""
-    highest = probe.select(f"SELECT max(_id_) FROM StringTable WHERE _id_ <= {MAX_TEXT_ID}")[0][0]
+    number = whole_number_sql("_id_")
+    found = f"SELECT max({number}) FROM StringTable WHERE {number} <= {MAX_TEXT_ID}"
+    highest = probe.select(found)[0][0]
     return NameIds(max([highest or 0, 0, *used]) + 1, demangles)
 
 
@@ -138,8 +145,9 @@ def file_name_rows(
 
     Symbols get a second name, their demangled form.
     """
-    for text_id, text in probe.iterate("SELECT _id_, value FROM StringTable"):
-        if text_id not in missing or not isinstance(text, str):
+    for cell, text in probe.iterate("SELECT _id_, value FROM StringTable"):
+        text_id = as_whole_number(cell)
+        if text_id is None or text_id not in missing or not isinstance(text, str):
             continue
         missing.discard(text_id)
         yield {"id": text_id, "text": text, "plain": None}

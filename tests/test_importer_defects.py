@@ -1,0 +1,235 @@
+"""What an importer did not foresee in one file is that file's refusal: the others are read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FIXTURES, NSYS, few
+from run_command import run
+
+import nsysconv
+from nsysconv.errors import NsysconvError
+from nsysconv.importers import nsys_sqlite
+from nsysconv.importers.contract import No, Options, Yes
+from nsysconv.importers.detection import DefectError
+from nsysconv.importers.probe import Probe
+from nsysconv.store.recording import Batches, Recording
+
+GOOD = 10
+_SAID = "not read, because of a defect of nsysconv: KeyError: 'planted'"
+
+
+def _is_broken(probe: Probe) -> bool:
+    return probe.path.name == "rank5.sqlite"
+
+
+@pytest.fixture(params=["sniff", "read", "batches"])
+def folder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Eleven exports, of which the importer breaks on one, while it does what the parameter names."""
+    place = tmp_path / "job"
+    place.mkdir()
+    ages = sorted(NSYS.glob("basic-*.sqlite"))
+    for rank in range(GOOD + 1):
+        shutil.copy(ages[rank], place / f"rank{rank}.sqlite")
+    sniff, read = nsys_sqlite.sniff, nsys_sqlite.read
+
+    def broken_sniff(probe: Probe) -> Yes | No:
+        if _is_broken(probe):
+            raise KeyError("planted")
+        return sniff(probe)
+
+    def broken_read(probes: Sequence[Probe], options: Options) -> Iterator[Recording]:
+        if request.param == "read" and _is_broken(probes[0]):
+            raise KeyError("planted")
+        for recording in read(probes, options):
+            if _is_broken(probes[0]):
+                recording = replace(recording, batches=broken(recording.batches))
+            yield recording
+
+    def broken(batches: Batches) -> Batches:
+        with closing(batches):
+            yield next(batches)
+        raise KeyError("planted")
+
+    if request.param == "sniff":
+        monkeypatch.setattr(nsys_sqlite, "sniff", broken_sniff)
+    else:
+        monkeypatch.setattr(nsys_sqlite, "read", broken_read)
+    return place
+
+
+COMMANDS = {
+    "answer": ("job",),
+    "report": ("report", "job", "kernels"),
+    "by rank": ("report", "job", "kernels", "--by", "rank"),
+    "import": ("import", "job", "-o", "job.db"),
+    "diff": ("diff", "job", "job"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_other_files_of_a_folder_are_read(command: str, folder: Path) -> None:
+    done = run(*COMMANDS[command], cwd=folder.parent)
+    assert done.status in ((3,) if command == "import" else (0, 3, 4)), done.err
+    assert _SAID in done.err
+    assert "Traceback" not in done.err or command == "import"
+    if command == "import":
+        assert len(nsysconv.runs(folder.parent / "job.db").rows()) == GOOD
+    elif command == "by rank":
+        assert {line.split()[0] for line in done.out.splitlines() if "rank" in line} >= {
+            f"rank{rank}" for rank in range(GOOD + 1) if rank != 5
+        }
+
+
+def test_file_alone_is_refused_with_what_to_report(folder: Path) -> None:
+    done = run("report", folder / "rank5.sqlite", cwd=folder)
+    assert done.status == 3
+    assert f"rank5.sqlite: {_SAID}" in done.err
+    assert "Please report it" in done.err
+    assert 'raise KeyError("planted")' in done.err
+    with pytest.raises(DefectError):
+        nsysconv.open(folder / "rank5.sqlite")
+
+
+# -- bytes and types that are wrong, in every column and every argument
+
+# As SQL has them. What is declared otherwise is stored otherwise: a column may be one of texts.
+CELLS = (
+    "'x'", "''", "x'ed00'", "CAST(x'61ed' AS TEXT)", "1.5", "NULL", "9223372036854775807", "-1",
+)  # fmt: skip
+VALUES: tuple[Any, ...] = (
+    None, True, -1, 1 << 70, 1.5, "", "x", "7", "007", "1e999", "\ud800", "RAW", [], ["x"], [1], [[]],
+    {}, {"a": 1}, [None], ["007", "[1, 007]", "1e999", "RAW", {}],
+)  # fmt: skip
+_RAW = b"a\xed\xff"
+
+
+def _columns(source: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(source)) as database:
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        return [
+            (table, column)
+            for (table,) in database.execute(tables).fetchall()
+            for _, column, *_ in database.execute(f'PRAGMA table_info("{table}")')
+        ]
+
+
+def _with_cells(source: Path, path: Path, table: str, column: str, cells: Sequence[str]) -> None:
+    """Put the cells into a column's rows, one after the other; without cells, make it one of texts."""
+    path.write_bytes(source.read_bytes())
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        names = [name for _, name, *_ in database.execute(f'PRAGMA table_info("{table}")')]
+        of_texts = None if cells else column
+        declared = ", ".join(f'"{name}"' + " TEXT" * (name == of_texts) for name in names)
+        database.execute(f"CREATE TABLE other ({declared})")
+        database.execute(f'INSERT INTO other SELECT * FROM "{table}"')
+        database.execute(f'DROP TABLE "{table}"')
+        database.execute(f'ALTER TABLE other RENAME TO "{table}"')
+        for number, cell in enumerate(cells):
+            rows = f"rowid % {len(cells)} = {number}"
+            database.execute(f'UPDATE "{table}" SET "{column}" = {cell} WHERE {rows}')
+
+
+def _places(trace: dict[str, Any]) -> dict[Any, list[tuple[Any, ...]]]:
+    """Every key of events of a category and of their arguments, and of the trace, and where they are."""
+    found: dict[Any, list[tuple[Any, ...]]] = {}
+    for number, event in enumerate(trace["traceEvents"]):
+        for key in event:
+            found.setdefault((event.get("cat"), key), []).append(("traceEvents", number, key))
+        for key in event.get("args") or ():
+            way = ("traceEvents", number, "args", key)
+            found.setdefault((event.get("cat"), "args", key), []).append(way)
+    return found | {(key,): [(key,)] for key in trace if key != "traceEvents"}
+
+
+def _with_values(
+    trace: dict[str, Any], places: Sequence[tuple[Any, ...]], values: Sequence[Any]
+) -> bytes:
+    changed = json.loads(json.dumps(trace))
+    for (*way, last), value in zip(places, values, strict=False):
+        inner = changed
+        for key in way:
+            inner = inner[key]
+        inner[last] = value
+    return json.dumps(changed).encode().replace(b"RAW", _RAW)
+
+
+def _look(path: Path, store: Path) -> None:
+    """Import a file, and read it in place; only its refusal in words may keep it from being read."""
+    (file,) = nsysconv.import_files([path], store).files
+    assert not isinstance(file.error, DefectError), file.error
+    store.unlink(missing_ok=True)
+    if path.suffix != ".json":  # which is read as it is imported
+        try:
+            nsysconv.open(path).close()
+        except NsysconvError as error:
+            assert not isinstance(error, DefectError), error
+
+
+DATABASES = (
+    NSYS / "basic-3.25.0.sqlite", NSYS / "cpu_side-3.28.1.sqlite", NSYS / "operators-3.28.1.sqlite",
+    FIXTURES / "nvprof_database" / "basic-12.nvvp",
+)  # fmt: skip
+WRONG_COLUMNS = {column: source for source in DATABASES for column in _columns(source)}
+TRACE = json.loads((FIXTURES / "kineto" / "training-2.13.json").read_bytes())
+WRONG_ARGUMENTS = _places(TRACE)
+
+
+@pytest.mark.parametrize(("table", "column"), few(WRONG_COLUMNS, 40))
+def test_no_cell_breaks_an_importer(table: str, column: str, tmp_path: Path) -> None:
+    source = WRONG_COLUMNS[table, column]
+    for cells in (CELLS, CELLS[::-1], ()):
+        _with_cells(source, tmp_path / source.name, table, column, cells)
+        _look(tmp_path / source.name, tmp_path / "store.db")
+
+
+@pytest.mark.parametrize("number", few(range(len(WRONG_ARGUMENTS)), 20))
+def test_no_argument_breaks_an_importer(number: int, tmp_path: Path) -> None:
+    path, places = tmp_path / "trace.json", [*WRONG_ARGUMENTS.values()][number]
+    for first in range(0, len(VALUES), len(places)):
+        path.write_bytes(_with_values(TRACE, places, VALUES[first:]))
+        _look(path, tmp_path / "store.db")
+
+
+@pytest.mark.parametrize(
+    ("key", "operator"), [("Call stack", "aten::mm"), ("Concrete Inputs", "aten::convolution")]
+)
+@pytest.mark.parametrize(
+    "value",
+    [b'"a.py(3): f;b\xed"', b'["\xed", "[1]"]', b'["007"]', b'["[1, 007]"]', b'["1e999"]'],
+)
+def test_text_that_is_none_costs_one_argument(
+    key: str, operator: str, value: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(
+        b'{"schemaVersion":1,"traceEvents":[{"ph":"X","cat":"cpu_op","name":"%b","pid":1,"tid":1,"ts":1,'
+        b'"dur":2,"args":{"%b":%b}},{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,'
+        b'"args":{"device":0,"stream":7,"correlation":1}}]}' % (operator.encode(), key.encode(), value)
+    )
+    with nsysconv.open(path) as profile:
+        assert [row["name"] for row in profile.report("kernels").rows()] == ["k"]
+        (row,) = profile.events("operator", "stack").to_pylist()
+    assert row["stack"] == ("a.py(3): f;" if key == "Call stack" and value[:2] == b'"a' else None)
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "key"),
+    [(DATABASES[0], "StringIds", "id"), (DATABASES[-1], "StringTable", "_id_")],
+)
+def test_names_with_ids_that_are_texts_are_found(
+    source: Path, table: str, key: str, tmp_path: Path
+) -> None:
+    _with_cells(source, tmp_path / source.name, table, key, ())
+    with nsysconv.open(source) as whole, nsysconv.open(tmp_path / source.name) as damaged:
+        assert damaged.report("kernels").rows()[0]["name"] == whole.report("kernels").rows()[0]["name"]
