@@ -8,6 +8,7 @@ each costs the stack two frames this way, the decorator's and the function's own
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import wraps
@@ -21,7 +22,7 @@ from weakref import WeakSet
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_AGAIN_S = 0.1
+_AGAIN_S = 0.7
 _current = local()
 
 
@@ -72,11 +73,19 @@ class Threads(ThreadPoolExecutor):
         """Drop what has not begun; wait for the rest, or stop it."""
         self.shutdown(wait=False, cancel_futures=True)
         if kind is not None and not issubclass(kind, (Exception, GeneratorExit)):
-            # Again and again: Python drops what is raised while an object is being freed.
+            self._stop_all()
+        self.shutdown(wait=True)
+
+    def _stop_all(self) -> None:
+        hook = sys.unraisablehook
+        sys.unraisablehook = lambda args: None if args.exc_type is Stopped else hook(args)
+        try:
+            # Again, but not while it cleans up: Python drops what is raised while an object is being freed.
             while pending := [each for each in self._futures if not each.done()]:
                 self._stop()
                 wait(pending, _AGAIN_S)
-        self.shutdown(wait=True)
+        finally:
+            sys.unraisablehook = hook
 
     def _stop(self) -> None:
         for pool in list(self._pools):

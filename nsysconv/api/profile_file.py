@@ -481,9 +481,9 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         # The word that includes rows of a kind is the fact's own.
         self.on_request = frozenset(Fact(word) for word in self._importer.INCLUDABLE)
 
-    def __exit__(self, *exception: object) -> None:
-        """Close the file and the stores over it."""
-        self._open.close()
+    def __exit__(self, *failure: Any) -> None:
+        """Close the file and the stores over it; what works on them ends soon where a signal came."""
+        self._open.__exit__(*failure)
 
     def store(self, more: frozenset[str] = frozenset()) -> Store:
         """Return a store over the file, or a copy of its rows if need be, `more` included, too."""

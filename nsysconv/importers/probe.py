@@ -109,6 +109,8 @@ class Probe:
 
     def __exit__(self, *failure: Any) -> None:
         """Wait for background work, close the file and remove its copy."""
+        if failure[0] is not None and "_connections" in self.__dict__:
+            self._connections.interrupt()
         self._executor.__exit__(*failure)
         self._resources.close()
 
@@ -371,10 +373,13 @@ class ConnectionPool:
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         return connection
 
+    def interrupt(self, now: float = float("inf")) -> None:
+        """End the selects whose time is over at the moment `now`, by default all."""
+        with self._lock:
+            for connection, deadline in list(self._deadlines.items()):
+                if now > deadline:
+                    connection.interrupt()
+
     def _interrupt_late(self) -> None:
         while not self._closed.wait(_WATCHDOG_SECONDS):
-            now = time.monotonic()
-            with self._lock:
-                for connection, deadline in list(self._deadlines.items()):
-                    if now > deadline:
-                        connection.interrupt()
+            self.interrupt(time.monotonic())
