@@ -135,6 +135,15 @@ def retype(random_: random.Random, database: Database) -> str:
     return f"{table}.{column} as {kind} where {where}"
 
 
+def declare(random_: random.Random, database: Database) -> str:
+    """Make a table again whose columns are all declared of one type, which makes their cells of it."""
+    table = some_table(random_, database)
+    kind = random_.choice(("TEXT", "TEXT", "REAL", "BLOB", "NUMERIC"))
+    columns = database.columns(table)
+    made_again(database, table, ", ".join(f"{quoted(name)} {kind}" for name in columns), columns)
+    return f"{table} of {kind}"
+
+
 def swap(random_: random.Random, database: Database) -> str:
     """Swap the cells of two columns."""
     table = some_table(random_, database)

@@ -294,6 +294,15 @@ def doubled_key(random_: random.Random, text: bytes) -> tuple[bytes, str]:
     ], f"{match.group()!r} twice"
 
 
+def no_text(random_: random.Random, text: bytes) -> tuple[bytes, str]:
+    """Put bytes that are no UTF-8 into texts of one key."""
+    key = random_.choice(list({*re.findall(rb'"([\w ]+)"\s*:\s*(?:\[\s*)?"', text)}) or [b""])
+    bad = random_.choice((b"\xed", b"\xed\xa0\x80", b"\xff", b"\xc3", b"\x80"))
+    begins = re.compile(rb'("%b"\s*:\s*(?:\[\s*)?")' % re.escape(key))
+    count = random_.choice((1, 1, 0))
+    return begins.sub(lambda match: match[1] + bad, text, count), f"{bad!r} in {key!r}"
+
+
 def documents(random_: random.Random, text: bytes, other: bytes) -> tuple[bytes, str]:
     """Write several documents into one file."""
     glue = random_.choice((b"", b"\n", b",", b"\0"))
@@ -350,8 +359,10 @@ def mutate(
             content, what = doubled_key(random_, content)
         elif kind < 0.75:
             content, what = documents(random_, content, random_.choice(others))
-        elif kind < 0.95:
+        elif kind < 0.88:
             content, what = at_border(random_, content)
+        elif kind < 0.95:
+            content, what = no_text(random_, content)
         else:
             encoding = random_.choice(("utf-16", "utf-8-sig", "utf-32", "latin-1"))
             content = content.decode("utf-8", "replace").encode(encoding, "replace")

@@ -18,10 +18,10 @@ from database import Database, connected, quoted
 STEPS: tuple[Callable[[random.Random, Database], str], ...] = (
     rows.drop, rows.rename, rows.empty, rows.again, rows.again, rows.drop_column, rows.drop_column,
     rows.rename_column, rows.add_column, rows.cells, rows.cells, rows.cells, rows.cells, rows.cells,
-    rows.retype, rows.retype, rows.swap, rows.times, rows.times, rows.times, rows.ids, rows.ids,
-    rows.ids, rows.texts, rows.texts, form.made_otherwise, form.made_otherwise, form.made_otherwise,
-    form.schema_row, form.header, form.pages, form.raw, form.raw, form.laid_out, form.large,
-    form.indexed, form.beside,
+    rows.retype, rows.retype, rows.declare, rows.swap, rows.times, rows.times, rows.times, rows.ids,
+    rows.ids, rows.ids, rows.texts, rows.texts, form.made_otherwise, form.made_otherwise,
+    form.made_otherwise, form.schema_row, form.header, form.pages, form.raw, form.raw, form.laid_out,
+    form.large, form.indexed, form.beside,
 )  # fmt: skip
 
 
