@@ -25,8 +25,8 @@ EXIT_STATUSES = {
     "something dropped or approximated.",
     4: "A report that you named is not recorded in this profile. `diff`: no limit is exceeded, and at "
     "least one is undecided (0 with `--cannot-tell pass`).",
-    70: "An internal error, with a traceback: a defect of nsysconv. A file that shows one while it is read is "
-    "refused with it, in words and with status 3; the others are read.",
+    70: "An internal error, with a traceback: a defect of nsysconv. A file that shows one while it "
+    "is read is refused with it, in words and with status 3; the others are read.",
     125: "`nsysconv profile` did not start the program. Once it has, the status is the program's; 126 "
     "and 127, as of a shell: a program that is not profiled cannot be run, or is not there.",
     129: "Interrupted: the terminal was closed.",
