@@ -470,6 +470,24 @@ def test_kernels_by_operator() -> None:
     ]
 
 
+def test_an_operator_is_eligible_by_what_it_holds_or_launched_in_both_reports() -> None:
+    """None is listed: one launched a product there, one holds a listed one, one has neither."""
+    events = (
+        Operator(0, 30, "CompiledFunction"), Call(2, 5, 1), Call(12, 15, 2),
+        Operator(30, 60, "mine::around"), Call(31, 33, 3), Operator(40, 50, "aten::mm"),
+        Operator(60, 90, "mine::other"), Call(62, 65, 4),
+        Kernel(100, 101, 1, name="volta_h884gemm_64x128"), Kernel(101, 110, 2, name=SINGLE),
+        Kernel(110, 120, 3, name="relu"), Kernel(120, 130, 4, name=SINGLE), Kernel(130, 140, name="a"),
+    )  # fmt: skip
+    with opened(*events) as profile:
+        by_operator = {(row["name"], row["eligible"]) for row in profile.report("operators").rows()}
+        by_launch = {(row["operator"], row["eligible"])
+                     for row in profile.report("operator_kernels").rows()}  # fmt: skip
+    assert by_launch == {("CompiledFunction", "yes"), ("mine::around", "yes"), ("mine::other", "no"),
+                         (NO_OPERATOR, None)}  # fmt: skip
+    assert by_operator == by_launch | {("aten::mm", "yes")}
+
+
 def test_shared_memory_is_that_of_both_kinds() -> None:
     """Recorded as one number, as two, or not: 32, 8 + 24 and 8 + 16 bytes make two launches."""
     kernels = (Kernel(0, 7, name="a", shared=32), Kernel(10, 12, name="a", static=8, dynamic=24),
@@ -482,7 +500,7 @@ def test_shared_memory_is_that_of_both_kinds() -> None:
 def test_kernels_of_no_operator_are_rows_too() -> None:
     (row,) = rows_of(Kernel(0, 10, name="a"), spec="operator_kernels")
     assert figures(row, "operator", "name", "grid", "blocks_per_sm", "eligible") == (
-        NO_OPERATOR, "a", None, None, "no")  # fmt: skip
+        NO_OPERATOR, "a", None, None, None)  # fmt: skip
     with pytest.raises(UsageError, match="operator_kernels have no rows by 'x'"):
         rows_of(Kernel(0, 10), spec="operator_kernels:by=x")
 

@@ -26,8 +26,8 @@ from nsysconv.queries.operators import NO_OPERATOR
 from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline.arrays import factorize, grouped_statistics, percent, weighted_mean
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.kernel_categories import ANSWERS, eligible, tensor_core_use
-from nsysconv.timeline.operator_calls import node_of_ops, operator_calls
+from nsysconv.timeline.kernel_categories import ANSWERS, tensor_core_use
+from nsysconv.timeline.operator_calls import eligible_names, node_of_ops, operator_calls
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import SHARED, kernel_fill, shared_memory, sm_count
 
@@ -52,7 +52,13 @@ COLUMNS = (
     KERNEL_PCT,
     *statistics_columns(_STATISTICS),
     replace(TENSOR_CORES, brief=True),
-    Column("eligible", Unit.TEXT, "Whether the operator's work could run on them.", brief=False),
+    Column(
+        "eligible",
+        Unit.TEXT,
+        "Whether the work of such operators could run on them, as in `operators`: yes, no; null: "
+        "[no operator].",
+        brief=False,
+    ),
     Column(
         "blocks_per_sm",
         Unit.REAL,
@@ -89,7 +95,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     column = timeline.profile.columns("kernel", _RECORDED)
     dur = ops.dur[kernels]
     by_launch = by == "launch"
-    operator, names = _operators(timeline, kernels)
+    operator, names, could = _operators(timeline, kernels)
     apart = []
     if by_launch:
         apart = [column[name][rows] for name in (*_SIZES, "registers_per_thread")]
@@ -117,12 +123,10 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         "recorded_occupancy_pct": weighted_mean(group, _recorded(column, rows), dur, count),
     }
     if by_launch:
-        launched_by = [names[i] for i in keys[2].tolist()]
         sizes = [each.tolist() for each in keys[3:9]]
-        could = eligible()
         values |= {
-            "operator": launched_by,
-            "eligible": ["yes" if name in could else "no" for name in launched_by],
+            "operator": [names[i] for i in keys[2].tolist()],
+            "eligible": [could[i] for i in keys[2].tolist()],
             "grid": [_size(*each) for each in zip(*sizes[:3], strict=True)],
             "block": [_size(*each) for each in zip(*sizes[3:], strict=True)],
             "registers_per_thread": keys[9],
@@ -146,14 +150,15 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     return rows_at(values, order)
 
 
-def _operators(timeline: Timeline, kernels: Array) -> tuple[Array, list[str]]:
-    # Per kernel the number of its operator's name, and the names.
+def _operators(timeline: Timeline, kernels: Array) -> tuple[Array, list[str], list[str | None]]:
+    # Per kernel the number of its operator's name, the names, and whether such operators are eligible.
     calls = operator_calls(timeline)
     nodes = calls.rows
     held = nodes[timeline.holds(calls.spans)[nodes]]
-    node = node_of_ops(timeline, calls, held)[kernels]
-    number = np.where(node >= 0, np.append(calls.spans.name, 0)[node], len(calls.spans.names))
-    return number, [*calls.spans.names, NO_OPERATOR]
+    node = node_of_ops(timeline, calls, held)
+    could = [ANSWERS[each] for each in eligible_names(timeline, calls, held, node).tolist()]
+    number = np.append(calls.spans.name, len(calls.spans.names))[node[kernels]]
+    return number, [*calls.spans.names, NO_OPERATOR], [*could, None]
 
 
 def _fill(timeline: Timeline) -> tuple[Array, Array]:

@@ -38,10 +38,11 @@ from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.flop import flop_of_calls, time_of_calls
 from nsysconv.timeline.forward_links import backward_of
 from nsysconv.timeline.intervals import grouped_measure
-from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
+from nsysconv.timeline.kernel_categories import ANSWERS, YES, tensor_core_use
 from nsysconv.timeline.nesting import deep_path_notes
 from nsysconv.timeline.operator_calls import (
     OperatorCalls,
+    eligible_calls,
     may_have_operators,
     node_of_ops,
     operator_calls,
@@ -324,7 +325,7 @@ class _Work:
             sums(group, calls.with_nested(each)[shown], count)
             for each in (self_of_node, cores_of_node)
         )
-        could = (calls.named(eligible()) | (cores_of_node > 0)).astype(np.int64)
+        could = eligible_calls(self._timeline, calls, self._node)
         group_of = np.full(len(calls.parent) + 1, -1)
         group_of[shown] = group
         mine = np.flatnonzero(group_of[self._node] >= 0)
@@ -338,7 +339,9 @@ class _Work:
             "device_self_union_sum_ns": sums(group, unions[shown], count),
             "gpu_op_count": counts(group_of[node], count),
             "kernel_count": sums(group_of[node], self._kernel[mine], count),
-            "eligible": _yes_or_no(sums(group, calls.with_nested(could)[shown], count)),
+            "eligible": [
+                ANSWERS[some] for some in (counts(group[could[shown]], count) > 0).tolist()
+            ],
             "tensor_core_self_pct": percent(cores_ns, self_ns),
             "tensor_core_pct": percent(cores_inside_ns, whole_ns),
         }
@@ -405,10 +408,6 @@ def _needs_with(options: Mapping[str, Any]) -> set[Fact]:
     if options["functions"] or options["by"] == "module":
         return {Fact.PYTHON_FUNCTIONS}
     return {Fact.STACKS} if options["by"] == "stack" else set()
-
-
-def _yes_or_no(numbers: Array) -> list[str]:
-    return ["yes" if number else "no" for number in numbers.tolist()]
 
 
 _PICTURE = Picture(

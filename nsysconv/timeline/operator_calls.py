@@ -17,8 +17,9 @@ from nsysconv.timeline.annotations import (
     ranges,
     which_named,
 )
-from nsysconv.timeline.arrays import Array, by_group, factorize, sums, take
-from nsysconv.timeline.events import Spans
+from nsysconv.timeline.arrays import Array, by_group, counts, factorize, sums, take
+from nsysconv.timeline.events import OpKind, Spans
+from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
 from nsysconv.timeline.nesting import Tree, build_tree, levels, without_crossing
 from nsysconv.timeline.range_names import group_name, split_name
 from nsysconv.timeline.timeline import Timeline, cached_whole
@@ -187,6 +188,26 @@ def node_of_ops(timeline: Timeline, calls: OperatorCalls, nodes: Array) -> Array
     among[nodes] = True
     result[~among[result]] = -1
     return result
+
+
+def eligible_calls(timeline: Timeline, calls: OperatorCalls, node: Array) -> Array:
+    """Return which nodes are calls whose work could run on Tensor Cores, as a mask.
+
+    By their names, those of operators inside, or a kernel that one of these launched: `node` is per GPU
+    operation the node that launched it, -1 for none.
+    """
+    could = calls.named(eligible())
+    kernels = np.flatnonzero((timeline.ops.kind == OpKind.KERNEL) & (node >= 0))
+    uses = tensor_core_use(timeline)[timeline.ops.row[kernels]] == YES
+    could[node[kernels[uses]]] = True
+    result: Array = calls.with_nested(could.astype(np.int64)) > 0
+    return result
+
+
+def eligible_names(timeline: Timeline, calls: OperatorCalls, nodes: Array, node: Array) -> Array:
+    """Return by number of a name whether any of `nodes` with it is such a call, as a mask."""
+    could = nodes[eligible_calls(timeline, calls, node)[nodes]]
+    return counts(calls.spans.name[could], len(calls.spans.names)) > 0
 
 
 def _without_doubles(tree: Tree, is_call: Array) -> tuple[Array, Array]:

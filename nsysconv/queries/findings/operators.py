@@ -27,7 +27,6 @@ from nsysconv.timeline.kernel_categories import (
     ANSWERS,
     NO,
     communicates,
-    eligible,
     kernel_name_ids,
     rules,
     uses_tensor_cores,
@@ -76,8 +75,17 @@ def tensor_cores_unused(scene: Scene) -> Found | None:
         return at_most
     if not _can(scene, _TENSOR_CORES):
         return None
-    mine &= np.append(_calls(scene).named(eligible()), False)[_launchers(scene)]
-    return _of_kernels(scene, mine)
+    return _of_kernels(scene, mine & _is_eligible(scene)[_launchers(scene)])
+
+
+def _is_eligible(scene: Scene) -> Array:
+    # Which nodes are calls of eligible operators; the last, which -1 is, is none.
+    from nsysconv.timeline.operator_calls import eligible_names, node_of_ops
+
+    calls = _calls(scene)
+    node = node_of_ops(scene.timeline, calls, calls.rows)
+    could = eligible_names(scene.timeline, calls, calls.rows, node)
+    return np.append(could[calls.spans.name], False)
 
 
 def _runs_without(timeline: Timeline, name: str) -> bool:
