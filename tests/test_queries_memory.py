@@ -91,6 +91,15 @@ def test_who_held_the_peak() -> None:
         (1, 2, 640, 640), (1, 1, 256, 256)]  # fmt: skip
 
 
+def test_what_an_operator_in_an_api_call_took_is_its_own_once() -> None:
+    """Of 12 in all `b` took 8; of the other 4 half came in the API call, which is no row."""
+    events = (Operator(0, 100, "a"), Call(10, 90), Operator(20, 50, "b"),
+              *(Memory(at, size, at, tid=11) for at, size in ((5, 2), (15, 2), (30, 8))))  # fmt: skip
+    found = figures(rows_of(*events, spec="memory:by=operator"), "name", "any_thread_bytes",
+                    "any_thread_self_bytes", "allocation_bytes", "self_allocation_bytes")  # fmt: skip
+    assert found == [("b", 8, 8, 8, 8), ("a", 12, 2, 12, 4)]
+
+
 def test_what_any_thread_took_while_a_call_ran() -> None:
     """The step has all of 256 - 64 + 128 + 512 - 512 - 256 = 64; operators of its thread 256 - 64."""
     rows = rows_of(*EXAMPLE, spec="memory:by=operator:annotations")

@@ -99,6 +99,15 @@ def test_a_module_that_an_operator_calls_is_inside_both() -> None:
         ("Net_0", 20, 1), ("Net_0/Linear_0", 30, 0)]  # fmt: skip
 
 
+def test_what_an_api_call_in_a_module_calls_is_directly_in_the_module() -> None:
+    events = (module(0, 100, "Net_0"), Call(10, 90, tid=FORWARD), module(20, 40, "Linear_0"),
+              Operator(50, 80, "aten::mm", tid=FORWARD))  # fmt: skip
+    with opened(*events) as profile:
+        rows = profile.report("modules").rows()
+    assert [(row["path"], row["host_self_sum_ns"], row["operator_count"]) for row in rows] == [
+        ("Net_0", 50, 1), ("Net_0/Linear_0", 20, 0)]  # fmt: skip
+
+
 def test_a_module_that_crosses_the_end_of_another_is_outside_of_it() -> None:
     with opened(module(0, 60, "M_0"), module(30, 90, "N_0")) as profile:
         rows = profile.report("modules").rows()

@@ -100,7 +100,11 @@ COLUMNS = (
         "Its share of that time, and of that of the API calls inside, of all rows.",
         better="less",
     ),
-    duration_column("api_sum_ns", "Of API calls in it, and in no operator inside.", adds=True),
+    duration_column(
+        "api_sum_ns",
+        "Of API calls in it, and in no operator inside, without the operators that these hold.",
+        adds=True,
+    ),
     duration_column(
         "device_sum_ns", "Durations of the GPU operations launched in it, added up.", adds=True
     ),

@@ -246,7 +246,7 @@ def any_thread_sizes(calls: OperatorCalls, pool: Pool) -> tuple[Array, Array]:
     first = np.searchsorted(pool.start, spans.start, side="left")
     last = np.searchsorted(pool.start, spans.end, side="right")
     total = np.where(spans.pid == pool.pid, sums[last] - sums[first], 0)
-    inside = np.flatnonzero(calls.kept & (calls.parent >= 0))
+    inside = np.flatnonzero(calls.kept & (calls.holder >= 0))
     own = total.copy()
-    np.subtract.at(own, calls.parent[inside], total[inside])
+    np.subtract.at(own, calls.holder[inside], total[inside])
     return total, own

@@ -8,9 +8,9 @@ import numpy as np
 
 from nsysconv.threads import cached_property
 from nsysconv.timeline.annotations import PYTHON_FUNCTION, operators
-from nsysconv.timeline.arrays import Array, by_group, counts, sums
+from nsysconv.timeline.arrays import Array, counts, sums
 from nsysconv.timeline.events import Spans
-from nsysconv.timeline.nesting import Tree, build_tree, levels, without_crossing
+from nsysconv.timeline.nesting import Tree, build_tree, innermost_of, levels, without_crossing
 from nsysconv.timeline.operator_calls import API_CALL, OperatorCalls
 from nsysconv.timeline.timeline import Timeline
 
@@ -75,12 +75,8 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     )
     combined = without_crossing(build_tree(both))
     is_module = combined.spans.row < count
-    # Per place of the combined tree the innermost module that it is in, or is.
-    inner = np.where(is_module, np.arange(len(combined)), -1)
-    for here in by_group(combined.level, int(combined.level.max(initial=-1)) + 1)[1:]:
-        others = here[~is_module[here]]
-        inner[others] = inner[combined.parent[others]]
-    outer = np.where(combined.parent >= 0, inner[combined.parent], -1)
+    inner = innermost_of(combined.parent, is_module)
+    outer = np.append(inner, -1)[combined.parent]
     places = np.flatnonzero(is_module)
     # Of a module by its place; the last, which -1 is, of none.
     number = np.full(len(combined) + 1, -1)
@@ -92,8 +88,11 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     of_node[nodes] = number[inner[~is_module]]
     is_row = np.zeros(len(combined), bool)
     is_row[~is_module] = (calls.kept & (spans.kind != API_CALL))[nodes]
-    direct = np.flatnonzero((combined.parent >= 0) & (is_module | is_row))
-    direct = direct[is_module[combined.parent[direct]]]
+    # What lies in an API call lies in what is around that.
+    is_around = is_module | (combined.spans.kind != API_CALL)
+    around = np.append(innermost_of(combined.parent, is_around), -1)[combined.parent]
+    direct = np.flatnonzero((around >= 0) & (is_module | is_row))
+    direct = direct[is_module[around[direct]]]
     dur = (combined.spans.end - combined.spans.start)[direct]
-    above = number[combined.parent[direct]]
+    above = number[around[direct]]
     return ModuleCalls(tree, of_node, above, dur, ~is_module[direct])

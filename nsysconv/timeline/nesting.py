@@ -177,6 +177,16 @@ def levels(parent: Array) -> Array:
     return level
 
 
+def innermost_of(parent: Array, mask: Array) -> Array:
+    """Return per place the innermost of a mask that it is, or lies in by its parent, -1 for none."""
+    result = np.append(np.where(mask, np.arange(len(parent)), parent), -1)
+    found = np.append(mask, True)
+    # In each round everybody who has found none sees twice as far up.
+    while len(some := np.flatnonzero(~found[result])):
+        result[some] = result[result[some]]
+    return result[:-1]
+
+
 MAX_PATH_LENGTH = 2000
 """Most characters of a path, but for the words on those left out of its middle."""
 MAX_INDENT = 100

@@ -20,7 +20,7 @@ from nsysconv.timeline.annotations import (
 from nsysconv.timeline.arrays import Array, by_group, counts, factorize, sums, take
 from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
-from nsysconv.timeline.nesting import Tree, build_tree, levels, without_crossing
+from nsysconv.timeline.nesting import Tree, build_tree, innermost_of, levels, without_crossing
 from nsysconv.timeline.range_names import group_name, split_name
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
@@ -46,15 +46,17 @@ _NO_NAME = ""
 class OperatorCalls:
     """Calls of operators, with ranges and functions on request, and the API calls in them, as nodes.
 
-    A node's `parent` is the innermost one that holds it on its thread, -1 for none.
-    Left out are a call that is all that a call of the same name holds, and an API call in another: what
-    they hold lies in that one. `spans` are all of them, operators with the names of their groups; `kept`
-    says which are nodes. `operator_row` is the row of the table `operator`, -1 for none. `shapes` numbers
-    `shape_texts`; `sequence` is shared by a forward operator and its backward. MISSING: not recorded.
+    A node's `parent` is the innermost operator, range or function that holds it on its thread, and its
+    `holder` the innermost node, which may be an API call; -1 for none. Left out are a call that is all
+    that a call of the same name holds, and an API call directly in another: what they hold lies in that.
+    `spans` are all of them, operators with the names of their groups; `kept` says which are nodes.
+    `operator_row` is the row of the table `operator`, -1 for none. `shapes` numbers `shape_texts`;
+    `sequence` is shared by a forward operator and its backward. MISSING: not recorded.
     """
 
     spans: Spans
     parent: Array
+    holder: Array
     kept: Array
     operator_row: Array
     shapes: Array
@@ -77,16 +79,16 @@ class OperatorCalls:
     @cached_property
     def self_ns(self) -> Array:
         """Return the durations without those of the nodes directly inside, API calls among them."""
-        inside = np.flatnonzero(self.kept & (self.parent >= 0))
-        result: Array = self.dur - sums(self.parent[inside], self.dur[inside], len(self.parent))
+        inside = np.flatnonzero(self.kept & (self.holder >= 0))
+        result: Array = self.dur - sums(self.holder[inside], self.dur[inside], len(self.parent))
         return result
 
     @cached_property
     def api_ns(self) -> Array:
-        """Return the durations of the API calls directly inside, added up."""
+        """Return the self times of the API calls in each node and in no other, added up."""
         mine = self.kept & (self.parent >= 0) & (self.spans.kind == API_CALL)
         inside = np.flatnonzero(mine)
-        return sums(self.parent[inside], self.dur[inside], len(self.parent))
+        return sums(self.parent[inside], self.self_ns[inside], len(self.parent))
 
     def named(self, names: frozenset[str]) -> Array:
         """Return which nodes are calls of operators with one of these names, as a mask."""
@@ -100,12 +102,7 @@ class OperatorCalls:
 
     def innermost(self, mask: Array) -> Array:
         """Return per node the innermost node of a mask that it is, or lies in, -1 for none."""
-        result = np.where(mask, np.arange(len(mask)), -1)
-        level = levels(self.parent)
-        for here in by_group(level, int(level.max(initial=-1)) + 1)[1:]:
-            others = here[result[here] < 0]
-            result[others] = result[self.parent[others]]
-        return result
+        return innermost_of(self.parent, mask)
 
     def column(self, timeline: Timeline, name: str) -> Array:
         """Return a column of the table `operator` by node, MISSING for what is not one of its rows."""
@@ -164,9 +161,13 @@ def operator_calls(
         names=(*found.names, _NO_NAME),
     )
     tree = without_crossing(build_tree(nodes))
-    spans, parent = tree.spans, tree.parent
+    spans = tree.spans
     is_call = spans.kind == API_CALL
-    kept, parent = _without_doubles(tree, is_call)
+    kept = _without_doubles(tree, is_call)
+    holder, parent = (
+        np.append(innermost_of(tree.parent, mask), -1)[tree.parent]
+        for mask in (kept, kept & ~is_call)
+    )
     operator_row, shapes, sequence = np.full((3, len(spans)), MISSING)
     which = spans.row[~is_call]
     operator_row[~is_call] = found.operator_row[which]
@@ -174,7 +175,7 @@ def operator_calls(
     node_of_call = np.full(len(calls), -1)
     node_of_call[spans.row[is_call]] = parent[is_call]
     return OperatorCalls(
-        spans, parent, kept, operator_row, shapes, found.shape_texts, sequence, node_of_call
+        spans, parent, holder, kept, operator_row, shapes, found.shape_texts, sequence, node_of_call
     )
 
 
@@ -210,27 +211,16 @@ def eligible_names(timeline: Timeline, calls: OperatorCalls, nodes: Array, node:
     return counts(calls.spans.name[could], len(calls.spans.names)) > 0
 
 
-def _without_doubles(tree: Tree, is_call: Array) -> tuple[Array, Array]:
-    # Which nodes are left, and the parents among these. An API call in another is left out: what
-    # it takes the outer one takes, and it launches for the operator around both.
-    name, parent = tree.spans.name, tree.parent
-    inside = np.flatnonzero(parent >= 0)
-    above = parent[inside]
+def _without_doubles(tree: Tree, is_call: Array) -> Array:
+    # Which nodes are left. An API call in another is not: what it takes the outer one takes, and it
+    # launches for the operator around both.
+    name = tree.spans.name
+    inside = np.flatnonzero(tree.parent >= 0)
+    above = tree.parent[inside]
     same = (name[above] == name[inside]) & (tree.child_count[above] == 1) & ~is_call[inside]
-    left_out = inside[same | is_call[above]]
-    kept = np.ones(len(parent), bool)
-    kept[left_out] = False
-    remaining = np.arange(len(parent))
-    remaining[left_out] = parent[left_out]
-    while len(some := np.flatnonzero(~kept[remaining])):
-        remaining[some] = remaining[remaining[some]]
-    result = parent.copy()
-    result[inside] = remaining[above]
-    # Of an API call in another that one is no operator: its own.
-    while len(some := inside[is_call[result[inside]]]):
-        result[some] = result[result[some]]
-        inside = some[result[some] >= 0]
-    return kept, result
+    kept = np.ones(len(tree), bool)
+    kept[inside[same | (is_call[above] & is_call[inside])]] = False
+    return kept
 
 
 @dataclass(frozen=True)
