@@ -420,6 +420,20 @@ def check_savings(profile: nsysconv.OpenProfile) -> None:
             assert row["share_pct"] == pytest.approx(100 * row["saving_ns"] / account["span_ns"])
 
 
+def test_memory_grows_with_the_steps_of_the_host() -> None:
+    """Steps of the GPU are 90 behind: as they end the next block is taken, and after the last none."""
+    steps = "\n".join(
+        f"""
+        range ProfilerStep#{n} [{100 * n}, {100 * n + 100})
+        call cudaLaunchKernel [{100 * n + 1}, {100 * n + 5}) #{n + 1}
+        kernel gemm [{100 * n + 91}, {100 * n + 190}) #{n + 1}
+        memory 100 [{100 * n + 10}, {100 * n + 10}) used={1100 + 100 * n} held=4096 at={n + 1}
+        """ for n in range(4)
+    )  # fmt: skip
+    row = row_of(ask(parse(steps + "→ memory_growth warns 21")), "memory_growth")
+    assert row is not None and row["value"] == pytest.approx(100 * 300 / 1400)
+
+
 def test_the_classes_of_every_rule_are_known() -> None:
     savings = {rule for rule, each in words().items() if each.kind == SAVING}
     assert CLASSES_OF.keys() == savings - {"rank_imbalance", "stragglers", "collective_wait"}

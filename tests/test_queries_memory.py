@@ -9,17 +9,19 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import REAL, REAL_TRACES, few, name_of, real
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Memory, Operator, Range, opened
+from small_store import Call, Kernel, Memory, Operator, Range, opened
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.memory import BEFORE, NO_OPERATOR
 from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.steps import STEP_RANGE, step_names_at
 
 GOLD = REAL / "pytorch_gold"
 # Traces with what the allocator counted, and two of PyTorch 1.8, which has no such counts, nor addresses.
@@ -124,6 +126,30 @@ def test_blocks_from_take_to_give() -> None:
         ("aten::mm", B, 610, 128, None, "ProfilerStep#1", "open"),
         (BEFORE, OLD, None, 64, None, None, "before"),
     ]
+
+
+def test_a_block_is_of_the_step_that_the_host_is_in() -> None:
+    """The GPU works on step 1 until 190. The host has begun step 2 at 100, and allocates at 120."""
+    events = (Range(0, 100, "ProfilerStep#1"), Range(100, 200, "ProfilerStep#2"), Call(50, 60, 1),
+              Kernel(80, 190, 1), Operator(110, 140, "aten::empty"),
+              Memory(120, 64, A), Memory(210, 32, B))  # fmt: skip
+    with opened(*events) as profile:
+        rows = profile.report("memory:by=block").rows()
+        why = profile.why("operator:1")
+    assert figures(rows, "bytes", "step") == [(64, "ProfilerStep#2"), (32, None)]
+    assert why.rows()[0]["step"] == "ProfilerStep#2"
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20)), min_size=1, max_size=6))
+def test_the_step_of_a_moment_is_the_last_that_began_and_is_open(found: list[tuple[int, int]]) -> None:
+    """Also where steps lie in each other, or cross."""
+    found = sorted((start, start + dur) for start, dur in found)
+    ranges = [Range(start, end, f"ProfilerStep#{n}") for n, (start, end) in enumerate(found)]
+    with opened(*ranges) as profile:
+        names = step_names_at(profile.timeline, STEP_RANGE, ranges[0].pid, np.arange(45))
+    for moment, name in enumerate(names):
+        inside = [each.text for each in ranges if each.start <= moment < (each.end or 0)]
+        assert name == (inside[-1] if inside else None)
 
 
 def test_over_time() -> None:

@@ -31,7 +31,7 @@ from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.intervals import equal_parts
 from nsysconv.timeline.memory import Part, Pool, any_thread_sizes, left_out, node_of_events, parts
 from nsysconv.timeline.operator_calls import OperatorCalls, may_have_operators, operator_calls
-from nsysconv.timeline.steps import STEP_FACTS, steps
+from nsysconv.timeline.steps import STEP_FACTS, step_names_at
 from nsysconv.timeline.timeline import Timeline
 
 NO_OPERATOR = "[no operator]"
@@ -398,7 +398,7 @@ def _block_rows(
     held = np.where(is_taken & is_ended, pool.start[ended] - pool.start[taken], MISSING)
     address = pool.address[np.where(is_taken, taken, ended)]
     states = np.select([blocks.lost[shown], ~is_taken, ~is_ended], [0, 1, 2], 3)
-    step = _steps_at(timeline, step_pattern(request), pool.pid, starts)
+    step = step_names_at(timeline, step_pattern(request), pool.pid, starts)
     keys = _keys(timeline, pool)
     columns = zip(
         names, address.tolist(), starts.tolist(), blocks.size[shown].tolist(), held.tolist(), step,
@@ -420,18 +420,6 @@ def _block_rows(
 
 
 _STATES = ("lost", "before", "open", "freed")
-
-
-def _steps_at(timeline: Timeline, pattern: str, pid: int, moments: Array) -> list[str | None]:
-    # The step of its process in which each moment lies.
-    mine = next((each for each in steps(timeline.whole, pattern) if each.pid == pid), None)
-    if mine is None or not len(mine):
-        return [None] * len(moments)
-    place = np.searchsorted(mine.start, moments, side="right") - 1
-    inside = (place >= 0) & (moments < mine.end[place])
-    return [
-        mine.name[i] if ok else None for i, ok in zip(place.tolist(), inside.tolist(), strict=True)
-    ]
 
 
 # -- over time

@@ -136,6 +136,29 @@ def annotated(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
     return found
 
 
+def step_names_at(timeline: Timeline, pattern: str, pid: int, moments: Array) -> list[str | None]:
+    """Return the step of a process at each moment of the host, by its name, as annotated; None: in none.
+
+    Of several that overlap it is the one that began last.
+    """
+    mine = next((each for each in annotated(timeline, pattern) if each.pid == pid), None)
+    if mine is None:
+        return [None] * len(moments)
+    place = np.searchsorted(mine.start, moments, side="right") - 1
+    reach = np.maximum.accumulate(mine.end)
+    # Over those that are past, to an earlier one that is not.
+    while len(
+        past := np.flatnonzero(
+            (mine.end[place] <= moments) & (reach[place] > moments) & (place >= 0)
+        )
+    ):
+        place[past] -= 1
+    inside = (place >= 0) & (moments < mine.end[place])
+    return [
+        mine.name[i] if ok else None for i, ok in zip(place.tolist(), inside.tolist(), strict=True)
+    ]
+
+
 @cached_small
 def step_count(timeline: Timeline, pattern: str = STEP_RANGE) -> int:
     """Return the most steps that one process has, of those in the slice; 0: no step is annotated in it.

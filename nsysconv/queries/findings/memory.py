@@ -16,7 +16,7 @@ from nsysconv.timeline.arrays import blocks
 from nsysconv.timeline.events import ApiCalls, OpKind
 from nsysconv.timeline.intervals import measure
 from nsysconv.timeline.memory import Pool, parts
-from nsysconv.timeline.steps import steps
+from nsysconv.timeline.steps import annotated
 
 _ALLOCATION = re.compile(
     r"cuda(?:Malloc|Free|HostAlloc|HostRegister|HostUnregister)"
@@ -120,12 +120,15 @@ def memory_fragmentation(scene: Scene) -> Found | None:
 
 
 def memory_growth(scene: Scene) -> Found | None:
-    """Measure how much more is in use after the last step than after the first, if it grows with each."""
+    """Measure how much more is in use after the last step than after the first, if it grows with each.
+
+    Steps as annotated: what takes memory is the host, which does not wait for the GPU.
+    """
     pool = _largest_pool(scene)
     if pool is None:
         return None
     pattern = step_pattern(scene.request)
-    mine = next((s for s in steps(scene.timeline, pattern) if s.pid == pool.pid), None)
+    mine = next((s for s in annotated(scene.timeline, pattern) if s.pid == pool.pid), None)
     if mine is None or len(mine) < _FEWEST_STEPS:
         return None
     if (pool.address == MISSING).any():

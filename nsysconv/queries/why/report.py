@@ -44,7 +44,7 @@ from nsysconv.timeline.events import (
     has_time,
 )
 from nsysconv.timeline.range_names import EXACT, GROUPED
-from nsysconv.timeline.steps import STEP_FACTS, annotated
+from nsysconv.timeline.steps import STEP_FACTS, step_names_at
 from nsysconv.timeline.surroundings import (
     NONE,
     around,
@@ -425,11 +425,8 @@ class _Asked:
         return found
 
     def _step(self, pid: int, moment: int) -> str | None:
-        for steps in annotated(self.timeline, step_pattern(self.request)):
-            if steps.pid == pid:
-                inside = np.flatnonzero((steps.start <= moment) & (steps.end > moment))
-                return steps.name[int(inside[-1])] if len(inside) else None
-        return None
+        pattern = step_pattern(self.request)
+        return step_names_at(self.timeline, pattern, pid, np.array([moment]))[0]
 
     def _launched(self, launched: Array, calls: int) -> dict[str, Any]:
         ops = self.timeline.ops
