@@ -99,6 +99,30 @@ def test_a_module_that_an_operator_calls_is_inside_both() -> None:
         ("Net_0", 20, 1), ("Net_0/Linear_0", 30, 0)]  # fmt: skip
 
 
+def test_what_the_backward_pass_calls_again_is_a_row_of_its_own() -> None:
+    """Block_0 takes 100 in the forward; checkpointing runs it again, with Linear_0 inside, for 70."""
+    def backward(start: int, end: int, name: str) -> Operator:
+        return Operator(start, end, name, tid=BACKWARD, sequence=4, forward_thread=1)
+
+    events = (
+        module(0, 100, "Block_0"), module(10, 60, "Linear_0"),
+        Operator(20, 50, "aten::linear", tid=FORWARD, sequence=4),
+        backward(200, 300, "autograd::engine::evaluate_function: CheckpointBackward"),
+        backward(205, 295, "CheckpointBackward"), function(206, 294, BACKWARD),
+        module(210, 280, "Block_0", BACKWARD), module(220, 260, "Linear_0", BACKWARD),
+        Operator(230, 250, "aten::linear", tid=BACKWARD),
+        module(400, 410, "Block_0", BACKWARD),
+    )  # fmt: skip
+    with opened(*events) as profile:
+        rows = profile.report("modules").rows()
+        operators = profile.report("operators:by=module").rows()
+    assert [(row["path"], row["call_count"], row["host_sum_ns"]) for row in rows] == [
+        ("Block_0", 2, 110), ("Block_0/Linear_0", 1, 50),
+        ("Block_0 [in backward]", 1, 70), ("Block_0 [in backward]/Linear_0", 1, 40)]  # fmt: skip
+    assert {(row["module"], row["call_count"]) for row in operators if row["name"] == "aten::linear"} == {
+        ("Block_0/Linear_0", 1), ("Block_0 [in backward]/Linear_0", 1)}  # fmt: skip
+
+
 def test_what_an_api_call_in_a_module_calls_is_directly_in_the_module() -> None:
     events = (module(0, 100, "Net_0"), Call(10, 90, tid=FORWARD), module(20, 40, "Linear_0"),
               Operator(50, 80, "aten::mm", tid=FORWARD))  # fmt: skip

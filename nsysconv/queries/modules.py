@@ -34,8 +34,8 @@ COLUMNS = (
     RANK,
     key_column(
         "name",
-        "The module, by its class and which of that class it is; [no module]: GPU operations that were "
-        "launched in none.",
+        "The module, by its class and which of that class it is, [in backward] where the backward pass "
+        "calls it; [no module]: GPU operations that were launched in none.",
     ),
     *TREE,
     count_column("call_count", "Calls."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,11 +10,14 @@ from nsysconv.threads import cached_property
 from nsysconv.timeline.annotations import PYTHON_FUNCTION, operators
 from nsysconv.timeline.arrays import Array, counts, sums
 from nsysconv.timeline.events import Spans
+from nsysconv.timeline.forward_links import is_backward
 from nsysconv.timeline.nesting import Tree, build_tree, innermost_of, levels, without_crossing
 from nsysconv.timeline.operator_calls import API_CALL, OperatorCalls
 from nsysconv.timeline.timeline import Timeline
 
 _PREFIX = "nn.Module: "
+IN_BACKWARD = " [in backward]"
+"""Behind the name of a module that a call of the backward pass holds, and no module inside that."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,17 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     inner = innermost_of(combined.parent, is_module)
     outer = np.append(inner, -1)[combined.parent]
     places = np.flatnonzero(is_module)
+    nodes = combined.spans.row[~is_module] - count
+    in_backward = np.zeros(len(combined), bool)
+    in_backward[~is_module] = is_backward(timeline, calls)[nodes]
+    nearest = np.append(innermost_of(combined.parent, is_module | in_backward), -1)[combined.parent]
+    again = (nearest[places] >= 0) & in_backward[nearest[places]]
     # Of a module by its place; the last, which -1 is, of none.
     number = np.full(len(combined) + 1, -1)
     number[places] = np.arange(count)
     parent = number[outer[places]]
-    tree = Tree(modules.take(combined.spans.row[places]), parent, levels(parent))
+    tree = Tree(_marked(modules.take(combined.spans.row[places]), again), parent, levels(parent))
     of_node = np.full(len(spans), -1)
-    nodes = combined.spans.row[~is_module] - count
     of_node[nodes] = number[inner[~is_module]]
     is_row = np.zeros(len(combined), bool)
     is_row[~is_module] = (calls.kept & (spans.kind != API_CALL))[nodes]
@@ -96,3 +103,9 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     dur = (combined.spans.end - combined.spans.start)[direct]
     above = number[around[direct]]
     return ModuleCalls(tree, of_node, above, dur, ~is_module[direct])
+
+
+def _marked(modules: Spans, again: Array) -> Spans:
+    # Those that the backward pass calls have another name, and so have paths of their own.
+    names = (*modules.names, *(name + IN_BACKWARD for name in modules.names))
+    return replace(modules, name=modules.name + len(modules.names) * again, names=names)
