@@ -71,6 +71,12 @@ def test_gpu_work_is_on_streams_and_the_rest_on_threads() -> None:
     assert {(row["pid"], row["rank"]) for row in found.values()} == {(PID, 3)}
 
 
+def test_migrations_are_on_no_stream_whatever_was_recorded() -> None:
+    rows = (Migration(0, 10, stream=0), Kernel(5, 20, stream=STREAM))
+    found = {row["kind"]: row["stream_id"] for row in answers("timeline_events", *rows)}
+    assert found == {"migration": None, "kernel": STREAM}
+
+
 def test_events_without_a_time_are_left_out() -> None:
     assert events(Kernel(None, None), Kernel(5, 6, name="k"), Call(None, None)) == [
         ("kernel", 5, 1, "k")

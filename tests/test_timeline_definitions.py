@@ -257,6 +257,13 @@ def test_ops_that_share_a_call_wait_in_the_queue() -> None:
     assert parts(*nodes, Call(280, 410, 1)) == {"launch": 10, "queue": 190}
 
 
+def test_a_migration_that_begins_with_a_kernel_does_not_end_the_gap() -> None:
+    """It is on no stream, though a number was recorded that is lower than the kernel's."""
+    (row,) = answers("idle_gaps", Kernel(0, 10, 1), Call(20, 25, 2), Kernel(50, 60, 2),
+                     Migration(50, 55, stream=0))  # fmt: skip
+    assert (row["migration_ns"], row["host_ns"]) == (0, 10)
+
+
 def test_a_gap_ended_by_a_migration_is_all_migration() -> None:
     rows = (BEFORE, Migration(600, 650, 1), Kernel(650, 700), Call(490, 520, 1))
     assert parts(*rows) == {"migration": 200}

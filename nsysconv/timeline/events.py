@@ -58,7 +58,8 @@ def event_id(kind: str, row: int) -> str:
 
 @dataclass(frozen=True)
 class GpuOps(Columns):
-    """GPU operations, sorted by (start, stream, kind, id); those without time come first.
+    """GPU operations, sorted by (start, stream, kind, id); those without time come first, of one start
+    those without a stream last. Migrations have none.
 
     `start` and `end` are MISSING where there is no time; `row` is the place among the table's rows.
     """
@@ -104,6 +105,9 @@ def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
     more = _ALONG if along else {}
     parts = [profile.columns(table, (*_COLUMNS, *more.get(table, ()))) for table in tables]
     sizes = [len(part["start_ns"]) for part in parts]
+    if sizes[OpKind.MIGRATION]:
+        # Sources write a number there; the driver makes them, on no stream of the program.
+        parts[OpKind.MIGRATION]["stream_id"] = np.full(sizes[OpKind.MIGRATION], MISSING)
 
     def column(name: str) -> Array:
         result = concatenate([part.pop(name) for part in parts])
@@ -151,7 +155,8 @@ def _order(start: Array, stream: Array) -> Array:
         in_run = np.concatenate((same, [False])) | np.concatenate(([False], same))
         places = np.flatnonzero(in_run)
         tied = order[places]
-        order[places] = tied[np.lexsort((tied, stream[tied], start[tied]))]
+        streams = stream[tied]
+        order[places] = tied[np.lexsort((tied, streams, streams == MISSING, start[tied]))]
     return order
 
 
