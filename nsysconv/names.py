@@ -173,7 +173,8 @@ def _without_mark(name: str) -> str:
     return _MARK.sub("", name) or name
 
 
-def _without_parameters(name: str) -> str:
+def without_parameters(name: str) -> str:
+    """Return a demangled name without the list of its parameters, with its template arguments."""
     start = max(_places(name, "("), default=0) if name.endswith(")") else 0
     return name[:start] if start and not name[:start].endswith("operator") else name
 
@@ -197,7 +198,7 @@ def _noise() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile("|".join(each["patterns"])) for each in tomllib.loads(text)["noise"])
 
 
-_PLAIN = (_without_mark, _without_parameters, _without_return_type, _without_noise)
+_PLAIN = (_without_mark, without_parameters, _without_return_type, _without_noise)
 
 
 def _without_namespaces(name: str) -> str:

@@ -534,6 +534,9 @@ def test_kernels_of_no_operator_are_rows_too() -> None:
     ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2", "yes"),
     ("bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16", "yes"), ("bmm_small", "no"),
     ("fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausal", "yes"),
+    ("void cudnn::cnn::im2col4d_kernel<float, long>(cudnn::cnn::im2col4d_params, cudnnConvolutionStruct)",
+     "no"),
+    ("void my::scale<float>(cublasGemmParams<float>, float const*)", "no"),
 ])  # fmt: skip
 def test_names_of_kernels_on_tensor_cores(name: str, answer: str) -> None:
     assert tensor_cores_by_name(name) == answer

@@ -18,7 +18,7 @@ import numpy as np
 
 from nsysconv.codes import COMMUNICATION
 from nsysconv.errors import UsageError
-from nsysconv.names import shorten
+from nsysconv.names import shorten, without_parameters
 from nsysconv.report import MISSING, values_of
 from nsysconv.timeline.arrays import Array, among, blocks, distinct, factorize, take
 from nsysconv.timeline.events import OpKind
@@ -199,7 +199,8 @@ def eligible() -> frozenset[str]:
 @lru_cache(maxsize=1 << 16)
 def tensor_cores_by_name(name: str) -> str:
     """Return whether a kernel of that name uses Tensor Cores, as the name says: no, yes, unknown."""
-    answer = _own_rules(_TENSOR_CORES).category(name)
+    # Types of parameters say what it is given (`cudnnConvolutionStruct`), and not what it does.
+    answer = _own_rules(_TENSOR_CORES).category(without_parameters(name))
     return answer if answer in ANSWERS else ANSWERS[NO]
 
 
