@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES, NSYS
 from golden_cases import run
-from small_store import Call, Kernel, Range, write
+from small_store import Call, Kernel, Memory, Operator, Range, write
 
 from nsysconv import api
 from nsysconv.errors import UsageError
@@ -46,6 +46,12 @@ def words(outcome: str) -> str:
 
 
 # -- one profile
+
+
+def test_all_tables_of_events_are_counted(tmp_path: Path) -> None:
+    write(tmp_path / "p.db", Operator(0, 9, "aten::mm"), Kernel(1, 5), Call(0, 1), Memory(2, 8, 0x1))
+    told = words(run("info", "p.db", cwd=tmp_path).out)
+    assert "rows: 1 kernel, 1 api_call, 1 operator, 1 memory_event" in told
 
 
 @pytest.mark.parametrize("form", FORMATS_FOR_PEOPLE)

@@ -10,7 +10,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from nsysconv import queries
+from nsysconv import queries, schema
 from nsysconv.api import open_profile
 from nsysconv.api.open_profile import OpenProfile, shown_report
 from nsysconv.api.shown_report import ShownReport, query_report
@@ -37,17 +37,8 @@ _ATTRIBUTES = (
     "recording_ns",
     "zero_utc_ns",
 )
-_EVENTS = (
-    "kernel",
-    "memcpy",
-    "memset",
-    "unified_memory_event",
-    "graph_launch",
-    "api_call",
-    "range",
-    "sync",
-    "overhead",
-)
+# Work of GPUs first.
+_EVENTS = tuple(dict.fromkeys((*schema.GPU_OP_TABLES, *schema.EVENT_TABLES)))
 _PROFILES = (
     Column("label", Unit.TEXT, "Name in the store; select it with STORE@LABEL.", key=True),
     Column("ranks", Unit.TEXT, "The ranks of its processes, those of a row joined by -."),
