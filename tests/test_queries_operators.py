@@ -257,6 +257,15 @@ def test_by_overload() -> None:
         ("aten::div_.Tensor", 30), ("aten::div_.Scalar", 10), ("aten::div_", 1)]  # fmt: skip
 
 
+def test_objects_are_grouped_with_overloads_too() -> None:
+    text = "<built-in method f of T object at 0x7fc5655%02x>"
+    objects = [Operator(at, at + 5, text % at, "python_function") for at in (16, 32)]
+    rows = rows_of(*objects, Operator(50, 60, "aten::div_.Scalar"),
+                   spec="operators:by=overload:functions")  # fmt: skip
+    assert {row["name"]: row["call_count"] for row in rows} == {
+        "<built-in method f of T object at 0x…>": 2, "aten::div_.Scalar": 1}  # fmt: skip
+
+
 def test_by_path() -> None:
     """A tree: each row is followed by those inside it, most time first."""
     rows = rows_of(*EXAMPLE, spec="operators:by=path")
@@ -370,6 +379,26 @@ def test_operators_in_an_api_call_are_rows_and_none_of_its_time() -> None:
     assert tree["path"] == "mine::op"
     top = rows_of(*called, spec="operators:top-level")
     assert [row["name"] for row in top] == ["aten::mm"]
+
+
+def test_shares_are_of_the_rows_of_the_report() -> None:
+    """Calls at the top launched 60 themselves; a copy of 20 is of nobody."""
+    rows = rows_of(*EXAMPLE, Memcpy(900, 920), spec="operators:top-level")
+    shares = {row["name"]: figures(row, "host_self_pct", "device_self_pct") for row in rows}
+    # Selfs of 100, 50 and 30, and 50 in the API.
+    assert shares["aten::to"] == (pytest.approx(100 * 50 / 230), pytest.approx(100 * 60 / 80))
+    assert shares[NO_OPERATOR] == (None, pytest.approx(100 * 20 / 80))
+    assert sum(share[1] for share in shares.values()) == pytest.approx(100)
+
+
+def test_an_annotation_has_the_stack_in_which_it_begins() -> None:
+    """`forward` begins in `__enter__` [5, 10) and ends long after; the operator is in `step` alone."""
+    functions = [Operator(*each, "python_function") for each in ((0, 100, "step"), (5, 10, "__enter__"))]
+    rows = rows_of(*functions, Range(6, 90, "forward"), Operator(20, 40, "aten::mm"),
+                   spec="operators:by=stack:annotations:functions")  # fmt: skip
+    stacks = {row["name"]: row["stack"] for row in rows}
+    assert stacks == {"step": None, "__enter__": "step", "forward": "__enter__ < step",
+                      "aten::mm": "step"}  # fmt: skip
 
 
 def test_top_level_calls_alone() -> None:
@@ -694,8 +723,6 @@ def test_rows_of_pytorch_itself_by_stack() -> None:
     text = gzip.decompress((GOLD / "recorded" / "mlp_train.key_averages.json.gz").read_bytes())
     expected: Counter[tuple[str, ...]] = Counter()
     for row in json.loads(text)["by_name_and_stack_3"]:
-        if row["is_user_annotation"]:
-            continue  # whose stacks are not in the trace
         stack = re.sub(" object at 0x[0-9a-f]+", "", " < ".join(row["stack"]))
         key = (group_name(row["key"]), stack)
         times = [round(row[column] * 1000) for column in ("cpu_time_total_us", "self_cpu_time_total_us")]
@@ -703,10 +730,9 @@ def test_rows_of_pytorch_itself_by_stack() -> None:
             expected[*key, figure] += value
     found: Counter[tuple[str, ...]] = Counter()
     for row in report.rows():
-        if row["name"] not in _OTHERWISE["mlp_train"]:  # which are all annotations
-            values = figures(row, "call_count", "host_sum_ns", "host_self_sum_ns")
-            for figure, value in zip(("count", "host", "self"), values, strict=True):
-                found[row["name"], row["stack"] or "", figure] += value
+        values = figures(row, "call_count", "host_sum_ns", "host_self_sum_ns")
+        for figure, value in zip(("count", "host", "self"), values, strict=True):
+            found[row["name"], row["stack"] or "", figure] += value
     assert len(expected) > 600
     assert found == expected
 

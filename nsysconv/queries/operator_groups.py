@@ -16,6 +16,7 @@ from nsysconv.timeline.modules import module_calls
 from nsysconv.timeline.nesting import Paths, Tree, levels, path_texts
 from nsysconv.timeline.operator_calls import OperatorCalls
 from nsysconv.timeline.operator_stacks import stacks
+from nsysconv.timeline.range_names import group_name
 from nsysconv.timeline.timeline import Timeline
 
 TREE = (
@@ -141,13 +142,14 @@ def _modules(timeline: Timeline, calls: OperatorCalls, _: int) -> Numbered:
 
 
 def _with_overloads(timeline: Timeline, calls: OperatorCalls) -> tuple[Array, Sequence[str]]:
-    # The names as recorded: overloads are behind a dot, where they were.
+    # Overloads are behind a dot of the names as recorded, where they were.
     ids = calls.column(timeline, "name_id")
     own, (known,) = factorize(ids)
     texts = timeline.profile.names(known[known != MISSING])
     numbers = {name: number for number, name in enumerate(calls.spans.names)}
-    found = np.array([numbers.setdefault(texts[i], len(numbers)) if i in texts else MISSING
-                      for i in known.tolist()], np.int64)[own]  # fmt: skip
+    found = np.array([
+        numbers.setdefault(group_name(texts[i], overloads=True), len(numbers)) if i in texts else MISSING
+        for i in known.tolist()], np.int64)[own]  # fmt: skip
     return np.where(found == MISSING, calls.spans.name, found), tuple(numbers)
 
 

@@ -228,7 +228,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         values |= work.of_backward(backward, shown, group, count)
         values["flop_per_s"] = work.flop_rates(flop, shown, group, count)
         spent = values["device_self_sum_ns"]
-        unlaunched = work.of_no_node()
+        unlaunched = work.of_no_node(int(spent.sum()))
         notes = work.notes()
     else:
         values |= {name: [None] * count for name in _ON_GPU}
@@ -338,7 +338,7 @@ class _Work:
         return {
             "device_sum_ns": whole_ns,
             "device_self_sum_ns": self_ns,
-            "device_self_pct": percent(self_ns, int(dur.sum())),
+            "device_self_pct": percent(self_ns, int(self_ns.sum()) + self.unlaunched_ns),
             "device_self_union_ns": self._union(mine, group_of[node], count),
             "device_self_union_sum_ns": sums(group, unions[shown], count),
             "gpu_op_count": counts(group_of[node], count),
@@ -364,18 +364,26 @@ class _Work:
         each = calls.with_nested(np.where(timed, flop, 0).astype(float))[shown]
         return per_second(np.bincount(group, each, count), time)
 
-    def of_no_node(self) -> dict[str, Any]:
-        """Return the row of what none of the nodes launched; empty if they launched all."""
+    @property
+    def unlaunched_ns(self) -> int:
+        """Return the time of what none of the nodes launched."""
+        return int(self._ops.dur.sum(where=self._node < 0))
+
+    def of_no_node(self, shown_ns: int) -> dict[str, Any]:
+        """Return the row of what none of the nodes launched; empty if they launched all.
+
+        `shown_ns` is the time in the other rows.
+        """
         mine = np.flatnonzero(self._node < 0)
         if not len(mine):
             return {}
-        spent, on_cores = int(self._ops.dur[mine].sum()), int(self._on_cores[mine].sum())
+        spent, on_cores = self.unlaunched_ns, int(self._on_cores[mine].sum())
         return {
             "name": NO_OPERATOR,
             "rank": ranks_by_group(self._timeline, self._ops.pid[mine], mine * 0, 1)[0],
             "device_sum_ns": spent,
             "device_self_sum_ns": spent,
-            "device_self_pct": float(percent(spent, int(self._ops.dur.sum()))),
+            "device_self_pct": float(percent(spent, shown_ns + spent)),
             "device_self_union_ns": int(self._union(mine, mine * 0, 1)[0]),
             "gpu_op_count": len(mine),
             "kernel_count": int(self._kernel[mine].sum()),

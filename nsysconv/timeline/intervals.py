@@ -303,6 +303,12 @@ class Segments(Columns):
     ends: Array
     labels: Array
 
+    def at(self, moments: Array) -> Array:
+        """Return the label of each moment, -1 for nobody's."""
+        place = np.searchsorted(self.starts, moments, side="right") - 1
+        inside = (place >= 0) & (moments < np.append(self.ends, 0)[place])
+        return np.where(inside, np.append(self.labels, -1)[place], -1)
+
 
 EMPTY = Segments(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
 

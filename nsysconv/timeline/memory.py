@@ -9,8 +9,7 @@ import numpy as np
 from nsysconv.report import MISSING
 from nsysconv.threads import cached_property
 from nsysconv.timeline.arrays import Array, by_group, factorize, take
-from nsysconv.timeline.intervals import innermost
-from nsysconv.timeline.operator_calls import OperatorCalls
+from nsysconv.timeline.operator_calls import OperatorCalls, node_at
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
 _COLUMNS = (
@@ -217,23 +216,7 @@ def node_of_events(timeline: Timeline, calls: OperatorCalls, pool: Pool) -> Arra
     """Return per event of a pool the innermost operator, range or function on its thread, -1 for none."""
     column = timeline.profile.columns("memory_event", ("pid", "tid"))
     pid, tid = column["pid"][pool.row], column["tid"][pool.row]
-    nodes = calls.rows
-    spans = calls.spans
-    result = np.full(len(pool), -1)
-    group, _ = factorize(
-        np.concatenate((spans.pid[nodes], pid)), np.concatenate((spans.tid[nodes], tid))
-    )
-    of_node, of_event = group[: len(nodes)], group[len(nodes) :]
-    for thread in np.unique(of_event[tid != MISSING]).tolist():
-        mine = nodes[of_node == thread]
-        segments = innermost(spans.start[mine], spans.end[mine], mine)
-        events = np.flatnonzero(of_event == thread)
-        moments = pool.start[events]
-        place = np.searchsorted(segments.starts, moments, side="right") - 1
-        held = place >= 0
-        held[held] = moments[held] < segments.ends[place[held]]
-        result[events[held]] = segments.labels[place[held]]
-    return result
+    return node_at(calls, calls.rows, pid, tid, pool.start)
 
 
 def any_thread_sizes(calls: OperatorCalls, pool: Pool) -> tuple[Array, Array]:

@@ -19,6 +19,7 @@ from nsysconv.timeline.annotations import (
 )
 from nsysconv.timeline.arrays import Array, by_group, counts, factorize, sums, take
 from nsysconv.timeline.events import OpKind, Spans
+from nsysconv.timeline.intervals import innermost
 from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
 from nsysconv.timeline.nesting import Tree, build_tree, innermost_of, levels, without_crossing
 from nsysconv.timeline.range_names import group_name, split_name
@@ -177,6 +178,20 @@ def operator_calls(
     return OperatorCalls(
         spans, parent, holder, kept, operator_row, shapes, found.shape_texts, sequence, node_of_call
     )
+
+
+def node_at(calls: OperatorCalls, nodes: Array, pid: Array, tid: Array, moments: Array) -> Array:
+    """Return per moment of a thread the innermost of these nodes that is under way on it, -1 for none."""
+    spans = calls.spans
+    result = np.full(len(moments), -1)
+    group, _ = factorize(
+        np.concatenate((spans.pid[nodes], pid)), np.concatenate((spans.tid[nodes], tid))
+    )
+    of_node, of_moment = group[: len(nodes)], group[len(nodes) :]
+    for thread in np.unique(of_moment[tid != MISSING]).tolist():
+        mine, here = nodes[of_node == thread], np.flatnonzero(of_moment == thread)
+        result[here] = innermost(spans.start[mine], spans.end[mine], mine).at(moments[here])
+    return result
 
 
 def node_of_ops(timeline: Timeline, calls: OperatorCalls, nodes: Array) -> Array:

@@ -10,7 +10,13 @@ from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, by_group, factorize
 from nsysconv.timeline.forward_links import EVALUATE, first_forward, is_backward
 from nsysconv.timeline.nesting import levels
-from nsysconv.timeline.operator_calls import FUNCTION, OperatorCalls, operator_calls
+from nsysconv.timeline.operator_calls import (
+    ANNOTATION,
+    FUNCTION,
+    OperatorCalls,
+    node_at,
+    operator_calls,
+)
 from nsysconv.timeline.timeline import Timeline
 
 # Entries that are left out of stacks: of what starts the backward pass, and of PyTorch's own tests.
@@ -54,23 +60,31 @@ def _shown(entries: tuple[str, ...], deepest: int) -> str:
 def _functions_around(
     timeline: Timeline, calls: OperatorCalls
 ) -> tuple[Array, list[tuple[str, ...]]]:
-    # Per node the number of its functions, innermost first; ranges, which begin in one function and end
-    # in another, have none, and part none.
+    # Per node the number of its functions, innermost first. Ranges, which begin in one function and end
+    # in another, part none; their own are those in which they begin.
     rows = timeline.profile.row_count("operator")
     without_ranges = operator_calls(timeline, False, True)
-    own, entries = _functions_by_node(without_ranges)
+    own, inside, entries = _functions_by_node(without_ranges)
     by_row = np.zeros(rows + 1, np.int64)  # the last, which -1 is, has the stack without entries
     known = without_ranges.operator_row >= 0
     by_row[without_ranges.operator_row[known]] = own[known]
-    return by_row[np.maximum(calls.operator_row, -1)], entries
+    result = by_row[np.maximum(calls.operator_row, -1)]
+    ranges = np.flatnonzero(calls.spans.kind == ANNOTATION)
+    pid, tid, start = (
+        each[ranges] for each in (calls.spans.pid, calls.spans.tid, calls.spans.start)
+    )
+    functions = np.flatnonzero(without_ranges.spans.kind == FUNCTION)
+    result[ranges] = np.append(inside, 0)[node_at(without_ranges, functions, pid, tid, start)]
+    return result, entries
 
 
-def _functions_by_node(calls: OperatorCalls) -> tuple[Array, list[tuple[str, ...]]]:
+def _functions_by_node(calls: OperatorCalls) -> tuple[Array, Array, list[tuple[str, ...]]]:
+    # By node the number of the stack that it has, and of the one that what is in it has; the stacks.
     is_function = calls.spans.kind == FUNCTION
     texts = [name.replace(_ADDRESS, "") for name in calls.spans.names]
     known: dict[tuple[int, int], int] = {}
     stacks_: list[tuple[str, ...]] = [()]
-    # Of a node the number of the stack of what is in it: a parent comes before its children.
+    # A parent comes before its children.
     inside = [0] * len(calls.parent)
     own = np.zeros(len(calls.parent), np.int64)
     rows = zip(calls.parent.tolist(), calls.spans.name.tolist(), is_function.tolist(), strict=True)
@@ -84,7 +98,7 @@ def _functions_by_node(calls: OperatorCalls) -> tuple[Array, list[tuple[str, ...
                 stacks_.append((texts[name], *stacks_[number]))
             number = known[key]
         inside[node] = number
-    return own, stacks_
+    return own, np.array(inside, np.int64), stacks_
 
 
 def _source(timeline: Timeline, calls: OperatorCalls) -> Array:

@@ -62,18 +62,19 @@ def _argument(text: str, separator: str) -> str | None:
 
 
 @cache
-def _rules() -> tuple[tuple[str, re.Pattern[str], str], ...]:
+def _rules(overloads: bool) -> tuple[tuple[str, re.Pattern[str], str], ...]:
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return tuple(
         (rule["holds"], re.compile(rule["pattern"]), rule["becomes"])
         for rule in tomllib.loads(text)["rule"]
+        if not (overloads and rule.get("of_overloads"))
     )
 
 
-def group_name(text: str) -> str:
-    """Return the name by which a range or an operator is grouped with others."""
+def group_name(text: str, *, overloads: bool = False) -> str:
+    """Return the name by which a range or an operator is grouped; `overloads`: with its overload."""
     name = _without_arguments(text)
-    for held, pattern, becomes in _rules():
+    for held, pattern, becomes in _rules(overloads):
         if held in name:
             name = pattern.sub(becomes, name)
     return name
