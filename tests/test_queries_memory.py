@@ -159,6 +159,15 @@ def test_over_time() -> None:
         (0, 160, 277, 1256, 1256), (1, 437, 277, 1320, 1320), (2, 714, 277, 1832, 1064)]  # fmt: skip
 
 
+def test_what_is_held_before_the_first_event_of_a_pool_is_not_known() -> None:
+    """[0, 40) in four bins; the second pool's first event is at 20."""
+    events = (Memory(0, 100, A, 100, 512), Memory(39, -50, A, 50, 512),
+              Memory(20, 300, A, 300, 1024, device=1), Memory(25, 1, B, 301, 2048, device=1))  # fmt: skip
+    rows = rows_of(*events, spec="memory:by=time:bins=4")
+    held = [row["max_reserved_bytes"] for row in rows if row["device_id"] == 1]
+    assert held == [None, None, 2048, 2048]
+
+
 def test_the_bins_of_all_pools_are_the_same() -> None:
     events = (Memory(0, 100, A, 100, 512), Memory(30, 300, A, 300, 512, device=1))
     rows = rows_of(*events, spec="memory:by=time:bins=2")

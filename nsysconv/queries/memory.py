@@ -446,6 +446,7 @@ def _bin_rows(timeline: Timeline, part: Part, edges: Array) -> list[dict[str, An
     levels = np.append(events.before, events.in_use)
     before = np.searchsorted(events.start, low, side="left")
     after = np.searchsorted(events.start, high, side="left")
+    # Before the first event what is held is not recorded.
     is_reserved = events.most_reserved is not None
     keys = _keys(timeline, part.pool)
     return [
@@ -456,9 +457,8 @@ def _bin_rows(timeline: Timeline, part: Part, edges: Array) -> list[dict[str, An
             "dur_ns": end - start,
             "max_bytes": int(levels[one : other + 1].max()),
             "end_bytes": int(levels[other]),
-            # Before the first event what is held is not recorded.
-            "max_reserved_bytes": int(events.reserved[max(one - 1, 0) : max(other, 1)].max())
-            if is_reserved
+            "max_reserved_bytes": int(events.reserved[max(one - 1, 0) : other].max())
+            if is_reserved and other
             else None,
         }
         for number, (start, end, one, other) in enumerate(
