@@ -112,7 +112,11 @@ COLUMNS = (
         "device_self_sum_ns", f"Durations of {_LAUNCHED}, added up.", leads=1, adds=True
     ),
     Column("device_self_pct", Unit.PCT, "Its share of that time of all rows.", better="less"),
-    duration_column("device_self_union_ns", f"Union of {_LAUNCHED}, of all calls.", brief=False),
+    duration_column(
+        "device_self_union_ns",
+        f"Union of {_LAUNCHED}, of all calls, over all GPUs together.",
+        brief=False,
+    ),
     duration_column(
         "device_self_union_sum_ns",
         f"Union of {_LAUNCHED}, by call, added up.",

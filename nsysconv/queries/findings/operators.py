@@ -79,7 +79,7 @@ def tensor_cores_unused(scene: Scene) -> Found | None:
 
 
 def _is_eligible(scene: Scene) -> Array:
-    # Which nodes are calls of eligible operators; the last, which -1 is, is none.
+    # Which nodes are calls of eligible operators; -1, which is no node, is the last and false.
     from nsysconv.timeline.operator_calls import eligible_names, node_of_ops
 
     calls = _calls(scene)
