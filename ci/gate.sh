@@ -87,7 +87,7 @@ never | passed | always) ;;
 *) refuse 'GATE_UPDATE is never, passed or always' ;;
 esac
 case $baseline in
-postgresql://* | postgres://*) in_database=true ;;
+*:/*) in_database=true ;; # nsysconv says whether it knows the address, and shows no password
 *) in_database=false ;;
 esac
 

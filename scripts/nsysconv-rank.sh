@@ -172,6 +172,7 @@ is_chosen || { shift $((program_at - 1)) && exec "$@"; }
 # ---- The report's folder and name, and scratch.
 command -v "$command" >/dev/null 2>&1 || die "$command: not in PATH, or not to be run; load its module"
 host=$(uname -n)
+case $output$scratch_wanted in *:/*) die "an address, where a file or folder is needed" ;; esac
 case $output in
 */) die "the output is a folder: $output; name a file in it" ;;
 *%*/*) die "-o $output: no % is replaced in a folder; let the shell of the job script do it" ;;

@@ -85,12 +85,13 @@ def _filled(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _evaluated(expression: str, values: Mapping[str, Any]) -> Any:
-    """The value of an expression with &&, ||, !, ==, != and startsWith."""
+    """The value of an expression with &&, ||, !, ==, !=, contains and startsWith."""
     def word(match: re.Match[str]) -> str:
-        if match[0].startswith("'") or match[0] == "startsWith":
+        if match[0].startswith("'") or match[0] in ("contains", "startsWith"):
             return match[0]
         return repr(values.get(match[0], ""))
 
     text = _NAME.sub(word, expression).replace("&&", " and ").replace("||", " or ")
     text = re.sub(r"!(?!=)", " not ", text)
-    return eval(text, {"startsWith": lambda text, begin: text.startswith(begin)})
+    return eval(text, {"startsWith": lambda text, begin: text.startswith(begin),
+                       "contains": lambda text, part: part in text})

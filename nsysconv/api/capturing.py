@@ -14,9 +14,11 @@ from types import FrameType
 from nsysconv.api.targets import Say, StrPath, Words, several, silent
 from nsysconv.capture.session import capture
 from nsysconv.capture.stage_out import KEEPS, Captured, CaptureOptions, ImportFailed
-from nsysconv.errors import CaptureError, InUseError, NsysconvError
+from nsysconv.errors import CaptureError, InUseError, NsysconvError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.processes import ProcessDiedError, Processes
+from nsysconv.store.address import check_no_secret
+from nsysconv.store.location import Location, local_path, parse_location
 
 
 def profile(
@@ -58,17 +60,22 @@ def profile(
         raise CaptureError(f"nothing to keep is called {word!r}", hint=f"There are: {KEEPS}")
     if not keeps and not stores:
         raise CaptureError("nothing is to be kept", hint=f"Keep one of {KEEPS}, or name a store.")
-    folder = None if scratch is None else Path(scratch).absolute()
-    options = CaptureOptions(ranks, keeps, stores, folder, grace_s, timeout_s, program)
+    try:
+        check_no_secret(run or "", "the name of a run")
+        folder = None if scratch is None else local_path(scratch).absolute()
+        places = tuple(map(parse_location, stores))
+    except UsageError as error:  # nothing was started
+        raise CaptureError(error.what, where=error.where, hint=error.hint) from None
+    options = CaptureOptions(ranks, keeps, places, folder, grace_s, timeout_s, program)
 
-    def importing(source: Path, store: str | None, made: Path | None) -> int | None:
-        return _imported((source, store if store is not None else str(made), run), timeout_s)
+    def importing(source: Path, store: Location | None, made: Path | None) -> int | None:
+        return _imported((source, store or made, run), timeout_s)
 
     environment = os.environ if environment is None else environment
     return capture(command, options, environment, importing, say)
 
 
-_Item = tuple[Path, str, str | None]
+_Item = tuple[Path, Location | None, str | None]
 """A file, the store to import it into, and the name of its run."""
 
 

@@ -32,6 +32,7 @@ from uuid import uuid4
 from nsysconv import __version__
 from nsysconv.errors import InputError, UsageError
 from nsysconv.processes import ProcessDiedError, pickled_outcome
+from nsysconv.store.address import check_no_secret
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -265,6 +266,7 @@ def dask_workers(where: str, local_count: int | None = None) -> Iterator[Dask]:
     `where` is the address of its scheduler, or the path of its scheduler file. With `local_count` so
     many workers are started on this machine, in a cluster that nobody else can connect to.
     """
+    check_no_secret(where, "the address of a Dask scheduler")
     with ExitStack() as stack:
         if local_count is None:
             _check_installed("distributed")

@@ -36,6 +36,7 @@ from nsysconv.phases import phase
 from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import GPU_OP_FACTS, Request
 from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
+from nsysconv.store.location import local_path
 from nsysconv.timeline.account import Accounts, accounts
 from nsysconv.timeline.range_names import RANGE_NAMES
 from nsysconv.timeline.slices import Slice
@@ -253,7 +254,7 @@ def _limits(options: DiffOptions) -> tuple[list[gate.Limit], float | None, bool]
     limits = [gate.parse_limit(text, columns) for text in options.fail_on]
     run_noise, cannot_tell = _run_noise(options.run_noise), options.cannot_tell
     if options.limits is not None:
-        file = gate.read_limits_file(options.limits)
+        file = gate.read_limits_file(local_path(options.limits))
         limits += [gate.parse_limit(text, columns, where) for text, where in file.limits]
         cannot_tell = cannot_tell or file.cannot_tell
         if run_noise is None:

@@ -17,7 +17,7 @@ from nsysconv.phases import phase
 from nsysconv.refusals import refusal_error
 from nsysconv.store.address import Url
 from nsysconv.store.filesystem import publish, require_folder
-from nsysconv.store.location import split_target
+from nsysconv.store.location import local_path, split_target
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 
@@ -74,11 +74,11 @@ def export_profiles(
 
 def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[str, Path]:
     # The format, and where to. Raises UsageError if the format is not clear, or the place is taken.
-    if to is None and path is not None:
-        to = format_for(Path(path))
+    made = None if path is None else local_path(path)
+    to = format_for(made) if to is None and made is not None else to
     if to is None:
         raise UsageError("export to what?", hint=f"--to FORMAT; there are: {', '.join(FORMATS)}")
-    made = Path(path) if path is not None else _default_path(target, to, exporter(to))
+    made = made or _default_path(target, to, exporter(to))
     if made.exists() or made.is_symlink():
         hint = "Name another with -o, or remove it."
         raise UsageError("it exists already", where=str(made), hint=hint)

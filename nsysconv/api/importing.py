@@ -31,7 +31,7 @@ from nsysconv.importers.probe import Probe
 from nsysconv.launch import cores
 from nsysconv.partials import building
 from nsysconv.phases import phase
-from nsysconv.store.address import Url
+from nsysconv.store.address import Url, check_no_secret
 from nsysconv.store.filesystem import network_file_system
 from nsysconv.store.location import Location, is_new, is_store, parse_location, reading, writing
 from nsysconv.store.merging import stored_profiles
@@ -446,6 +446,7 @@ def _check_rank_from(options: ImportOptions, inputs: Inputs) -> None:
 
 def _check_label(label: str, kind: str) -> None:
     # Labels by which STORE@LABEL would not find the profile, or the run, again.
+    check_no_secret(label, f"the label of a {kind}")
     reasons = {
         "it is empty": not label.strip(),
         "STORE@NUMBER stands for a profile's number": label.isdigit(),
@@ -464,6 +465,7 @@ _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 def _check_tags(tags: Mapping[str, str]) -> None:
     for key, value in tags.items():
+        check_no_secret(f"{key}={value}", "a tag")
         if not _KEY.fullmatch(key):
             hint = "A key begins with a letter or _; letters, digits, _, . and - may follow."
             raise UsageError(f"{key!r} cannot be the key of a tag", hint=hint)

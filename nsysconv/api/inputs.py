@@ -17,7 +17,7 @@ from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.store.address import Url
-from nsysconv.store.location import Location, is_store, parse_location, reading
+from nsysconv.store.location import Location, is_store, local_path, parse_location, reading
 from nsysconv.store.runs import contiguous_ranges, ranges_as_text
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
@@ -73,7 +73,7 @@ class Inputs:
 
 def joined(paths: Sequence[Target]) -> Inputs:
     """Return the files as one input. Raises UsageError for a folder, or one file alone."""
-    files = tuple(Path(str(path)) for path in paths)
+    files = tuple(local_path(path) for path in paths)
     folder = next((path for path in files if path.is_dir()), None)
     if folder is not None or len(files) < 2:
         raise UsageError(

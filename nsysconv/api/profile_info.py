@@ -20,8 +20,7 @@ from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
 from nsysconv.report import Column, Said, Unit, human, report_table, utc
 from nsysconv.store import runs as stored_runs
-from nsysconv.store.location import parse_location, reading, split_target
-from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.location import parse_location, reading, redacted_target, split_target
 from nsysconv.store.read import Profile
 from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
@@ -83,7 +82,7 @@ def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownRepo
         if len(opened) == 1:
             return info_reports(opened[0])
         profiles = [each.profile for each in opened]
-        run = _run(profiles, shown_target(target)).limited(limit)
+        run = _run(profiles, redacted_target(target)).limited(limit)
         return [shown_report(run), _facts(profiles)]
 
 
@@ -295,7 +294,7 @@ def reports(
         lacking = missing[str(row["report"])]
         row["answered"] = "no" if lacking else "yes"
         row["missing"] = ", ".join(lacking) or None
-    title = f"Reports on {shown_target(target)}"
+    title = f"Reports on {redacted_target(target)}"
     return _report("reports", title, columns, rows, said=_said_by_subject(rows))
 
 

@@ -32,8 +32,7 @@ from nsysconv.queries.contract import Request
 from nsysconv.ranks.over_ranks import By, RankAggregator, RankProfile, rank_profile
 from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
 from nsysconv.store.address import Url
-from nsysconv.store.location import Location, is_store, reading, split_target
-from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.location import Location, is_store, reading, redacted_target, split_target
 from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.slices import Slice
 
@@ -121,7 +120,7 @@ def report_target(
                 job, targets, workers, unread, is_remote=dask is not None
             ):
                 run.add(reports)
-        return run.reports(shown_target(target), options.slice)
+        return run.reports(redacted_target(target), options.slice)
     with ExitStack() as stack:
         profiles = targets[0].opened(stack, options.include, say)
         if len(profiles) == 1 and options.by not in ("host", "device"):
@@ -131,7 +130,7 @@ def report_target(
             return job.shown(profile.answers(requests))
         for reports in _reports_of_profiles(job.for_profiles(len(profiles)), profiles):
             run.add(reports)
-    return run.reports(shown_target(target), options.slice)
+    return run.reports(redacted_target(target), options.slice)
 
 
 # -- what a target names

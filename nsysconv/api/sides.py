@@ -16,8 +16,7 @@ from nsysconv.api.targets import Say, Target, check_existing
 from nsysconv.errors import InputError, UsageError
 from nsysconv.notes import Note
 from nsysconv.store.address import Url
-from nsysconv.store.location import Location, split_target
-from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.location import Location, redacted_target, split_target
 from nsysconv.store.read import Profile
 
 _GLOB_CHARACTERS = frozenset("*?[")
@@ -88,7 +87,7 @@ def _opened(
             unread.add(error)
     unread.end()
     if not runs:
-        raise InputError("no profile in it", where=shown_target(target))
+        raise InputError("no profile in it", where=redacted_target(target))
     return Side(tuple(_runs_by_rank(list(runs.values()))), tuple(unread.notes()))
 
 

@@ -24,6 +24,7 @@ from nsysconv.errors import CaptureError
 from nsysconv.launch import Launch, launch_of
 from nsysconv.record import Record
 from nsysconv.refusals import reason_of
+from nsysconv.store.address import is_address
 
 _OWN_STREAMS = ("%1", "%2")
 """Names by which nvprof takes stdout and stderr for its log."""
@@ -136,6 +137,8 @@ def _make_plan(
     outputs = line.outputs or (Output(0, "", profiler.default_name),)
     files = {output for output in outputs if output.value not in _OWN_STREAMS}
     names, places = {}, {}
+    if any(is_address(output.value) for output in files):
+        raise CaptureError("the output of the line is an address", hint="Name a file: -o NAME")
     for output in files:
         folder, name = patterns.split_folder(output.value)
         places[output] = _folder(patterns.expand_pattern(folder, environment, host))

@@ -23,6 +23,7 @@ from nsysconv.capture.command import Line
 from nsysconv.partials import sweep_folder
 from nsysconv.record import Record
 from nsysconv.refusals import reason_of
+from nsysconv.store.location import Location
 
 KEEPS = ("report", "export", "store")
 """Kinds of files that can be kept of a rank."""
@@ -31,8 +32,8 @@ _PENDING = ("not exported and imported yet",)
 _UNFINISHED = ".qdstrm"
 """Suffix of the file that nsys leaves where it could not make a report of what it recorded."""
 
-ImportFile = Callable[[Path, str | None, Path | None], int | None]
-"""Puts a file into a store: the file, the store that is asked for by name, else the new file to make.
+ImportFile = Callable[[Path, Location | None, Path | None], int | None]
+"""Puts a file into a store: the file, the store that is asked for, else the new file to make.
 Gives the number of kernels, None where they were not recorded. Raises ImportFailed."""
 
 
@@ -52,7 +53,7 @@ class CaptureOptions:
 
     ranks: str | None = None
     keep: frozenset[str] = frozenset({"report", "store"})
-    stores: tuple[str, ...] = ()
+    stores: tuple[Location, ...] = ()
     scratch: Path | None = None
     grace_s: float = 10.0
     timeout_s: float = 1800.0
@@ -280,8 +281,8 @@ def _refine(context: StageOutContext, report: _Report, interruptions: _Interrupt
         # The importer finds rank and job where it finds the report's own record.
         with suppress(OSError):
             context.record.write(records.record_path(source))
-        stores: list[str | None] = [*options.stores, *([None] if "store" in options.keep else [])]
-        for store in stores:
+        own = [None] if "store" in options.keep else []
+        for store in (*options.stores, *own):
             with interruptions.allowed():
                 made = _imported(context, report, source, store)
             if made is not None:
@@ -309,7 +310,7 @@ def _exported(context: StageOutContext, report: _Report) -> Path | None:
 
 
 def _imported(
-    context: StageOutContext, report: _Report, source: Path, store: str | None
+    context: StageOutContext, report: _Report, source: Path, store: Location | None
 ) -> Path | None:
     made = source.with_suffix(atomic_move.STORE_SUFFIX) if store is None else None
     try:

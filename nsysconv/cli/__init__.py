@@ -22,6 +22,8 @@ from nsysconv.cli import runtime
 from nsysconv.cli.runtime import Interrupted, OutputLost, reader_may_go, say
 from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.refusals import is_out_of_memory, reason_of, refusal_error
+from nsysconv.store.address import hide, is_address
+from nsysconv.store.location import redacted_target
 
 _INTERNAL = 70
 _INTERRUPTED = 130
@@ -56,7 +58,7 @@ def main() -> NoReturn:
 
 def _print_error(error: Exception) -> int:
     if isinstance(error, NsysconvError | OutputLost):
-        say(f"nsysconv: {error}")
+        say(f"nsysconv: {_hidden(str(error))}")
         return error.exit_status
     if isinstance(error, OSError):
         return _print_refusal(error)
@@ -68,9 +70,9 @@ def _print_error(error: Exception) -> int:
             "Raise the limit (ulimit -v, the job's memory), or look at less of the profile."
         )
         return UsageError.exit_status
+    words = f"nsysconv: internal error: {type(error).__name__}: {error}\n"
     say(
-        f"{traceback.format_exc()}"
-        f"nsysconv: internal error: {type(error).__name__}: {error}\n"
+        f"{_hidden(traceback.format_exc() + words)}"
         "This is a defect of nsysconv; please report it with the command you ran and the "
         "lines above."
     )
@@ -83,7 +85,7 @@ def _print_refusal(error: OSError) -> int:
         say(f"nsysconv: {refusal_error(error, '')}")
         return UsageError.exit_status
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-    say(f"nsysconv: {where}{reason_of(error)}")
+    say(_hidden(f"nsysconv: {where}{reason_of(error)}"))
     if isinstance(error, FileNotFoundError):
         try:
             Path.cwd()
@@ -101,5 +103,14 @@ def _print_usage_error(error: Exception) -> int | None:
     if type(error).__name__ == "Abort":
         raise KeyboardInterrupt from error
     if callable(show):
+        error.message = _hidden(error.message)  # type: ignore[attr-defined]
         show()
     return int(status)
+
+
+def _hidden(text: str) -> str:
+    # Errors quote words of the command, and those of Python and of libraries quote anything.
+    for word in sys.argv[1:]:
+        if is_address(word) or "://" in word:
+            text = hide(text, word, redacted_target(word))
+    return text

@@ -24,7 +24,7 @@ from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
 from nsysconv.store.filesystem import follow_links, require_folder, write_atomically
-from nsysconv.store.location import split_target
+from nsysconv.store.location import local_path, split_target
 from nsysconv.timeline.slices import Moment, Percent, Slice
 
 if TYPE_CHECKING:
@@ -379,7 +379,7 @@ def parse_destination(
     if output is not None:
         if not output:
             raise UsageError("-o names no file", hint="A file, or a folder with / at its end.")
-        path = Path(output)
+        path = local_path(output)
         follow_links(path)
         if path.is_dir() or output.endswith("/"):
             return Destination(name or "csv", path, True)

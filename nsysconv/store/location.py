@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsysconv.errors import UsageError
-from nsysconv.store.address import SCHEMES, Url, split_url
+from nsysconv.store.address import Url, is_address, split_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +30,14 @@ def parse_location(target: str | os.PathLike[str] | Url) -> Location:
     if isinstance(target, Url):
         return target
     text = os.fspath(target)
-    # A Path makes one slash of two.
-    return Url(text) if text.startswith(SCHEMES) else Path(target)
+    return Url(text) if is_address(text) else Path(target)
+
+
+def local_path(path: str | os.PathLike[str] | Url) -> Path:
+    """Return the path that a text names. Raises UsageError for an address, also of PostgreSQL."""
+    if is_address(str(path)):
+        raise UsageError("an address, where a path is needed", where=redacted_target(path))
+    return Path(str(path))
 
 
 def split_target(target: str | os.PathLike[str] | Url) -> tuple[Location, str | None]:
@@ -42,7 +48,7 @@ def split_target(target: str | os.PathLike[str] | Url) -> tuple[Location, str | 
     if isinstance(target, Url):
         return target, None
     text = os.fspath(target)
-    if text.startswith(SCHEMES):
+    if is_address(text):
         return split_url(text)
     if "@" not in text or Path(text).exists():
         return Path(target), None
@@ -51,9 +57,14 @@ def split_target(target: str | os.PathLike[str] | Url) -> tuple[Location, str | 
 
 
 def redacted_target(target: str | os.PathLike[str] | Url) -> str:
-    """Return a target without passwords, for messages."""
-    location, word = split_target(target)
-    return str(location) if word is None else f"{location}@{word}"
+    """Return a target without passwords, for messages; of one that cannot be read its scheme."""
+    try:
+        location, word = split_target(target)
+    except UsageError as error:
+        return error.where
+    # Behind a password it may be the rest of it: PostgreSQL's own library takes a @ there.
+    shown = "***" if str(location).endswith("***") else word
+    return str(location) if word is None else f"{location}@{shown}"
 
 
 def is_new(location: Location) -> bool:

@@ -151,6 +151,7 @@ class PostgresqlConnection(Connection):
     def translated(self, error: BaseException) -> NsysconvError:
         """Return the error to raise for what the server or its library said."""
         text, words, where = str(error), self._words(error), self.place
+        error.args = tuple(self._url.hide(str(part)) for part in error.args)
         state = _state(error)
         if state:
             known = [error for error in _ERRORS["doing"] if state.startswith(error["state"])]
