@@ -17,8 +17,7 @@ from nsysconv.errors import UsageError
 _HOST = r"(?:\[[\w:.%-]*\]|[\w.%~-]*)(?::\d*)?"
 _OPTION = re.compile(r"([\w%]+)=([^&@]*)")
 _ADDRESS = re.compile(
-    r"postgresql://"
-    r"(?:(?P<user>[^:@/\s]*)(?P<password>:[^@/]*)?@)?"
+    r"postgresql://(?:(?P<user>[^:@/\s]*)(?P<password>:[^@/]*)?@)?"
     rf"(?P<hosts>{_HOST}(?:,{_HOST})*)"
     r"(?P<database>/[^?@/:;=&\s]*)?"
     rf"(?P<options>\?(?:{_OPTION.pattern}(?:&{_OPTION.pattern})*)?)?"
