@@ -24,6 +24,7 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
 # Names of functions that compilers make have fewer characters.
 _MARK = re.compile(r" (?:\[clone [^\]]*\]|\(\.kd\))$")
 
+_BRACKET = re.compile("[<>()]")
 _LONGEST = 20_000
 
 
@@ -175,7 +176,20 @@ def _without_mark(name: str) -> str:
 
 def without_parameters(name: str) -> str:
     """Return a demangled name without the list of its parameters, with its template arguments."""
-    start = max(_places(name, "("), default=0) if name.endswith(")") else 0
+    if not name.endswith(")"):
+        return name
+    head, start, depth = name[: name.find("(")], 0, 0
+    # Of most names the parameters are all that is in `()`, and one argument of a template holds the next.
+    opened, closed = head.count("<"), head.count(">")
+    if name.count("(") == 1 and opened == closed and head.rfind("<") <= head.find(">"):
+        start = len(head)
+    for bracket in () if start else _BRACKET.finditer(name):
+        if bracket[0] in ">)":
+            depth -= depth > 0
+            continue
+        if bracket[0] == "(" and not depth:
+            start = bracket.start()
+        depth += 1
     return name[:start] if start and not name[:start].endswith("operator") else name
 
 

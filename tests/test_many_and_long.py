@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from make_names import Work
 from make_names import nsys as nsys_export
 
 import nsysconv
+from nsysconv.codes import COMMUNICATION
 from nsysconv.export.columns import row_slices
+from nsysconv.names import without_parameters
 from nsysconv.render import csv as csv_format
 from nsysconv.render.contract import Options
-from nsysconv.report import Column, Report, Unit, build_table, concatenated, report_table
+from nsysconv.report import MISSING, Column, Report, Unit, build_table, concatenated, report_table
+from nsysconv.timeline.kernel_categories import rules
 
 LONG = 200_000
 COLUMNS = (Column("name", Unit.TEXT, "", key=True), Column("sum_ns", Unit.NS, ""))
@@ -93,3 +99,72 @@ def test_a_page_of_many_devices_has_fewer_bins(tmp_path: Path) -> None:
     assert found["utilization_over_time:bins=200"] == 500 * 200
     (named,) = nsysconv.page(path, "utilization_over_time:bins=201")
     assert named.row_count == 500 * 201
+
+
+# -- names by the ten thousand
+
+# What a kernel's name is made of, and what means something in a regular expression or at its border.
+PIECES = (
+    "gemm", "fbgemm", "bgemm", "ncclDevKernel", "conv", "_conv_", "triton_poi_", "softmax", "mma", "1688",
+    "winograd", "h884", "flash::", "attn_", "\\bconv", "^", "$", ".", "(", ")", "<", ">", "::", " ", "_",
+    "float", "ä", "ſ", "\x1c", "\n", "\x00", "K", "²", "",
+)  # fmt: skip
+WORDS = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
+
+
+def _in_numbers(names: list[str]) -> list[str]:
+    return [*names, *(f"{name}{number}" for number in range(10_000 // len(names) + 1) for name in names)]
+
+
+@given(st.lists(WORDS, min_size=1, max_size=300))
+def test_many_names_are_of_the_categories_of_each(names: list[str]) -> None:
+    many = _in_numbers(names)
+    for found in (rules(), rules().until(COMMUNICATION)):
+        assert found.categories(many)[: len(names) * 2] == [
+            found.category(name) for name in many[: len(names) * 2]
+        ]
+
+
+@pytest.mark.parametrize("pattern", [
+    "[[:alpha:]]x", "a++b", "(?i)GEMM", "(?<!b)gemm", "\\s", "x{2,3}", "(a)\\1", "gemm$", "\\w+é", "A|b",
+    "[^<]k", "\\.", "^k",
+])  # fmt: skip
+def test_rules_of_users_mean_the_same_for_many_names(pattern: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text(f"[[rule]]\ncategory = 'mine'\npatterns = ['{pattern}']\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python's, that sets of characters will mean more
+        found = rules(str(tmp_path / "rules.toml"))
+    names = [":x", "lx", "aab", "aaab", "gemm", "GEMM", "bgemm", "a b", "a\x1cb", "xx", "aa", "é", "wé",
+             "ab", "kk", "<k", "a.b", "gemm\n", "K"]  # fmt: skip
+    many = _in_numbers(names)
+    assert found.categories(many) == [found.category(name) for name in many]
+
+
+@given(WORDS)
+def test_parameters_end_a_name(name: str) -> None:
+    """The last `(` that is in no brackets begins them; `->`, `<<` and `>=` count as brackets."""
+    depth = start = 0
+    for place, sign in enumerate(name):
+        depth -= sign in ">)" and depth > 0
+        if sign == "(" and not depth:
+            start = place
+        depth += sign in "<("
+    if not name.endswith(")") or name[:start].endswith("operator"):
+        start = 0
+    assert without_parameters(name) == (name[:start] or name)
+
+
+def test_names_are_found_one_by_one_and_all_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "many.sqlite"
+    path.write_bytes(nsys_export([Work(f"kernel_{n}") for n in range(6_000)], "").content)
+    nsysconv.import_files([path], tmp_path / "job.db")
+    for target in (path, tmp_path / "job.db"):
+        with nsysconv.open(target) as profile:
+            ids = profile.profile.columns("kernel", ("name_id",))["name_id"]
+            few = profile.profile.names([*ids[:3], -5, MISSING])
+            every = profile.profile.names([*ids, -5, MISSING])
+            assert every[-5] == few[-5] == "[name -5]"
+            assert every[MISSING] == few[MISSING] == "[no name]"
+            assert [every[i] for i in ids[:3].tolist()] == [few[i] for i in ids[:3].tolist()]
+            assert {every[i] for i in ids.tolist()} == {f"kernel_{n}" for n in range(6_000)}
+            assert len(profile.report("kernels").rows()) == 6_000

@@ -568,7 +568,7 @@ def test_kernels_of_no_operator_are_rows_too() -> None:
     ("void my::scale<float>(cublasGemmParams<float>, float const*)", "no"),
 ])  # fmt: skip
 def test_names_of_kernels_on_tensor_cores(name: str, answer: str) -> None:
-    assert tensor_cores_by_name(name) == answer
+    assert tensor_cores_by_name([name]) == [answer]
 
 
 def test_hardware_counters_decide_before_names() -> None:

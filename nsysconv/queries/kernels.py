@@ -134,7 +134,7 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
 def _tensor_cores(timeline: Timeline, group: Array, names: list[str], spelling: str) -> list[str]:
     # Of names that do not say it, as those of all that have it do.
     if spelling == "demangled":
-        return [uses_tensor_cores(timeline, name) for name in names]
+        return uses_tensor_cores(timeline, names)
     use = _common(tensor_core_use(timeline)[timeline.rows("kernel")], group, len(names))
     return [ANSWERS[UNKNOWN if answer is None else answer] for answer in use]
 
@@ -143,7 +143,7 @@ def _categories(
     timeline: Timeline, group: Array, names: list[str], spelling: str
 ) -> list[str | None]:
     if spelling == "demangled":
-        return list(map(rules().category, names))
+        return [*rules().categories(names)]
     numbers, words = categories(timeline)
     of_groups = _common(numbers[timeline.rows("kernel")], group, len(names))
     return [None if number is None else words[number] for number in of_groups]
@@ -180,7 +180,7 @@ def _from_totals(timeline: Timeline, request: Request) -> ColumnValues:
         "kernel_sum_ns": [total.sum_ns for total in kernels],
         "kernel_pct": percent(np.array(spent), sum(spent) or 1),
         **{name: [getattr(total, name) for total in kernels] for name in statistics},
-        "tensor_cores": [uses_tensor_cores(timeline, name) for _, name in rows],
-        "category": [rules().category(name) for _, name in rows],
+        "tensor_cores": uses_tensor_cores(timeline, [name for _, name in rows]),
+        "category": rules().categories([name for _, name in rows]),
         **spread_of_totals(found, row_of, rows, "sum_ns"),
     }

@@ -188,8 +188,9 @@ def _account_values(timeline: Timeline, made: Account) -> Row:
     top = max(by_name, key=lambda name: by_name[name], default=None)
     whole = sum(by_name.values())
     by_use = dict.fromkeys(ANSWERS, 0)
-    for name, spent in by_name.items():
-        by_use[uses_tensor_cores(timeline, name)] += spent
+    uses = uses_tensor_cores(timeline, list(by_name))
+    for use, spent in zip(uses, by_name.values(), strict=True):
+        by_use[use] += spent
     return {
         **{
             column: None if name in made.not_recorded else made.times[name]

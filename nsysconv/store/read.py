@@ -32,6 +32,8 @@ from nsysconv.threads import Threads
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
 _MAX_THREADS = 8
+# So many names are asked for by their ids; who wants more gets them out of all.
+_MANY_NAMES = 5_000
 # Read as int64 even where all values are small.
 _WIDE = frozenset({"start_ns"})
 
@@ -97,6 +99,7 @@ class Profile:
         self.extents: Mapping[str, Extent] = self.current_extents()
         self.late_notes: list[Note] = []
         self._columns: dict[str, Columns] = {}
+        self._names: dict[bool, dict[int, str]] = {}
         # Of two threads that ask for columns of a table the second finds what the first has read.
         self._locks = {table: Lock() for table in schema.metadata.tables}
 
@@ -193,8 +196,9 @@ class Profile:
                 self._columns.get(table, {}).pop(name, None)
 
     def forget(self) -> None:
-        """Drop all cached columns."""
+        """Drop all cached columns and names."""
         self._columns.clear()
+        self._names.clear()
 
     def texts(self, table: str, column: str, prefix: str = "") -> TextColumn:
         """Return the texts of a column that begin with `prefix`, in capitals or not; no nulls."""
@@ -251,19 +255,24 @@ class Profile:
         `[name ID]` for those that the source did not hold, `[no name]` for null. With `plain` an API
         function's documented name is preferred.
         """
-        wanted = sorted({int(i) for i in ids})
-        texts: dict[int, str] = {MISSING: "[no name]"}
-        table = schema.name
-        text = sa.func.coalesce(table.c.plain, table.c.text) if plain else table.c.text
-        for low in range(0, len(wanted), 5_000):
-            piece = wanted[low : low + 5_000]
-            rows = self._store.rows(
-                sa.select(table.c.id, text.label("text")).where(
-                    table.c.profile_id == self.id, table.c.id.in_(piece)
-                )
-            )
-            texts.update({int(row["id"]): str(row["text"]) for row in rows})
-        return {i: texts.get(i, f"[name {i}]") for i in wanted}
+        wanted = np.unique(np.fromiter(ids, np.int64)).tolist()
+        texts = self._names.get(plain)
+        if texts is None:
+            table = schema.name
+            text = sa.func.coalesce(table.c.plain, table.c.text) if plain else table.c.text
+            select = sa.select(table.c.id, text.label("text")).where(table.c.profile_id == self.id)
+            if len(wanted) <= _MANY_NAMES:
+                rows = self._store.rows(select.where(table.c.id.in_(wanted)))
+                texts = {int(row["id"]): str(row["text"]) for row in rows}
+            else:
+                # Kept, for many reports ask for as many.
+                (found,) = self._store.map(lambda connection, _: connection.texts(select), [None])
+                each = map(found.texts.__getitem__, found.numbers.tolist())
+                texts = self._names[plain] = dict(zip(found.ids.tolist(), each, strict=True))
+        named = dict(zip(wanted, map(texts.get, wanted), strict=True))
+        lost = [i for i, text in named.items() if text is None]
+        others = {i: "[no name]" if i == MISSING else f"[name {i}]" for i in lost}
+        return named | others
 
     def names_from(self, prefix: str) -> dict[int, str]:
         """Return the names that begin with `prefix` by id; upper and lower case may count as equal."""

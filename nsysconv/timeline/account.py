@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,13 +12,12 @@ from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, blocks, counts, sums
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
-from nsysconv.timeline.kernel_categories import communicates, kernel_name_ids
+from nsysconv.timeline.kernel_categories import communicates, kernel_names
 from nsysconv.timeline.steps import STEP_RANGE, extent, steps, uncut_by_slice
 from nsysconv.timeline.timeline import (
     Timeline,
     cached,
     cached_small,
-    cached_whole,
     cached_whole_small,
 )
 
@@ -44,6 +43,7 @@ _FACTS = {"memcpy": Fact.MEMCPYS, "memset": Fact.MEMSETS, "migration": Fact.UNIF
 GRAPH_LAUNCH = "[graph launch]"
 """The name of graphs recorded as one interval."""
 
+_NAMELESS = "[no name]"
 _NAMES = {
     OpKind.MEMCPY: "[memcpy]",
     OpKind.MEMSET: "[memset]",
@@ -320,7 +320,8 @@ def operation_classes(timeline: Timeline, device: int) -> Array:
 def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[tuple[str, str]]]:
     # Per operation the number of what it is, and the class and name by number: kernels by their names,
     # then the other kinds.
-    rows, texts = _kernel_names(timeline)
+    rows, known = kernel_names(timeline)
+    texts = [_NAMELESS if text is None else text for text in known]
     names = [*texts, *(_NAMES.get(kind, "") for kind in OpKind)]
     group = np.empty(len(ops), np.int32)
     for block in blocks(len(ops)):
@@ -335,20 +336,14 @@ def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[t
     return group, list(zip(classes, names, strict=True))
 
 
-@cached_whole
-def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
-    place, ids = kernel_name_ids(timeline)
-    texts = timeline.profile.names(ids)
-    return place, [texts[i] for i in ids.tolist()]
-
-
 def op_name(timeline: Timeline, place: int) -> str:
     """Return the name of an operation by its place in `Timeline.ops`: a kernel's, else what it is."""
     kind = OpKind(int(timeline.ops.kind[place]))
     if kind is not OpKind.KERNEL:
         return _NAMES[kind]
-    rows, texts = _kernel_names(timeline)
-    return texts[int(rows[timeline.ops.row[place]])]
+    rows, texts = kernel_names(timeline)
+    text = texts[int(rows[timeline.ops.row[place]])]
+    return _NAMELESS if text is None else text
 
 
 @cached

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from nsysconv.codes import COMMUNICATION
 from nsysconv.errors import UsageError
@@ -26,6 +27,13 @@ from nsysconv.timeline.timeline import Timeline, cached, cached_whole, cached_wh
 
 OTHER = "other"
 """The category of what no rule fits."""
+
+# Fewer names are looked at one by one before Arrow is loaded.
+_MANY = 10_000
+# Letters, digits, and signs that mean the same everywhere; groups of plain kind, no possessive counts.
+_PLAIN = re.compile(
+    r"(?!.*(?:\(\?|[*+?]\+))(?:[\w:,<>= ().*+?^|]|\[\^?[\w-]+\]|\\[bdw.])+", re.ASCII
+)
 
 # A pattern may look at a name many times over, and no function's name is as long.
 _LONGEST = 20_000
@@ -47,10 +55,47 @@ class Rules:
                 return category
         return OTHER
 
+    def categories(self, names: Sequence[str]) -> list[str]:
+        """Return the category of each name, as `category` does; of many names fast."""
+        if len(names) < _MANY:
+            return list(map(self.category, names))
+        result = np.full(len(names), OTHER, object)
+        plain = np.array([name.isascii() and name.isprintable() for name in names], bool)
+        result[~plain] = [self.category(names[i]) for i in np.flatnonzero(~plain).tolist()]
+        rest = np.flatnonzero(plain)
+        texts = pa.array([shorten(names[i], _LONGEST).lower() for i in rest.tolist()], pa.string())
+        every = [pattern for _, patterns in self.ordered for pattern in patterns]
+        for category, patterns in (("", every), *self.ordered):
+            mine = _holding(texts, patterns)
+            if category:
+                result[rest[mine]] = category
+            left = ~mine if category else mine  # what holds none of all patterns stays as it is
+            rest, texts = rest[left], texts.filter(pa.array(left))
+        return list(result)
+
     def until(self, category: str) -> Rules:
         """Return as many rules as it takes to separate this category from all others."""
         last = max((i for i, (each, _) in enumerate(self.ordered) if each == category), default=-1)
         return Rules(self.ordered[: last + 1])
+
+
+def _holding(texts: pa.Array, patterns: Sequence[re.Pattern[str]]) -> Array:
+    # Which texts, of printable ASCII, hold one of the patterns. Arrow looks for all at once, by regular
+    # expressions of which those of plain syntax mean what they mean in Python.
+    import pyarrow.compute as pc
+
+    found = np.zeros(len(texts), bool)
+    plain = [
+        each
+        for each in patterns
+        if _PLAIN.fullmatch(each.pattern) and not each.flags & re.IGNORECASE
+    ]
+    if plain:
+        joined = "|".join(each.pattern for each in plain)
+        found |= pc.match_substring_regex(texts, joined).to_numpy(zero_copy_only=False)
+    for pattern in set(patterns) - set(plain):
+        found |= np.array([bool(pattern.search(text)) for text in texts.to_pylist()], bool)
+    return found
 
 
 @cache
@@ -161,15 +206,26 @@ def kernel_name_ids(timeline: Timeline) -> tuple[Array, Array]:
     return place, ids
 
 
-def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
+@cached_whole
+def kernel_names(timeline: Timeline) -> tuple[Array, list[str | None]]:
+    """Return per row of the kernels' table a number of its name, and the names by number.
+
+    None stands for names that are not recorded.
+    """
     place, ids = kernel_name_ids(timeline)
     texts = timeline.profile.names(ids[ids != MISSING])
+    return place, [texts.get(i) for i in ids.tolist()]
+
+
+def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
+    place, names = kernel_names(timeline)
     numbers = {OTHER: 0}
-    by_id = [
-        numbers.setdefault(found.category(texts[i]), len(numbers)) if i in texts else 0
-        for i in ids.tolist()
+    each = found.categories([name or "" for name in names])
+    by_number = [
+        0 if name is None else numbers.setdefault(category, len(numbers))
+        for name, category in zip(names, each, strict=True)
     ]
-    return take(np.array(by_id, np.int16), place), list(numbers)
+    return take(np.array(by_number, np.int16), place), list(numbers)
 
 
 # -- Tensor Cores
@@ -196,32 +252,32 @@ def eligible() -> frozenset[str]:
     return frozenset(_of_tensor_cores()["operators"]["eligible"])
 
 
-@lru_cache(maxsize=1 << 16)
-def tensor_cores_by_name(name: str) -> str:
-    """Return whether a kernel of that name uses Tensor Cores, as the name says: no, yes, unknown."""
+def tensor_cores_by_name(names: Sequence[str]) -> list[str]:
+    """Return whether kernels of each name use Tensor Cores, as the name says: no, yes, unknown."""
     # Types of parameters say what it is given (`cudnnConvolutionStruct`), and not what it does.
-    answer = _own_rules(_TENSOR_CORES).category(without_parameters(name))
-    return answer if answer in ANSWERS else ANSWERS[NO]
+    said = _own_rules(_TENSOR_CORES).categories(list(map(without_parameters, names)))
+    return [answer if answer in ANSWERS else ANSWERS[NO] for answer in said]
 
 
-def uses_tensor_cores(timeline: Timeline, name: str) -> str:
-    """Return whether kernels of that name use Tensor Cores: no, yes, unknown.
+def uses_tensor_cores(timeline: Timeline, names: Sequence[str]) -> list[str]:
+    """Return whether kernels of each name use Tensor Cores: no, yes, unknown.
 
     Hardware counters decide where they were measured in kernels of that name, else the name.
     """
-    return _measured(timeline).get(name) or tensor_cores_by_name(name)
+    measured, said = _measured(timeline), tensor_cores_by_name(names)
+    return [measured.get(name) or answer for name, answer in zip(names, said, strict=True)]
 
 
 @cached_whole
 def tensor_core_use(timeline: Timeline) -> Array:
     """Return per row of the kernels' table the place of its answer in ANSWERS."""
-    place, ids = kernel_name_ids(timeline)
-    texts = timeline.profile.names(ids[ids != MISSING])
-    answers = [
-        ANSWERS.index(uses_tensor_cores(timeline, texts[i])) if i in texts else UNKNOWN
-        for i in ids.tolist()
+    place, names = kernel_names(timeline)
+    answers = uses_tensor_cores(timeline, [name or "" for name in names])
+    numbers = [
+        UNKNOWN if name is None else ANSWERS.index(answer)
+        for name, answer in zip(names, answers, strict=True)
     ]
-    return take(np.array(answers, np.int8), place)
+    return take(np.array(numbers, np.int8), place)
 
 
 @cached_whole_small

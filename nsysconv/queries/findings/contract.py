@@ -15,14 +15,14 @@ import numpy as np
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, Request
-from nsysconv.report import MISSING, Unit, human
+from nsysconv.report import Unit, human
 from nsysconv.threads import ThreadSafeCache, cached_property
 from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, event_id
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
 from nsysconv.timeline.intervals import Union, longest, union, union_with, united
-from nsysconv.timeline.kernel_categories import kernel_name_ids
+from nsysconv.timeline.kernel_categories import kernel_names
 from nsysconv.timeline.timeline import Timeline
 
 _OF_COPIES = ("direction", "bytes", "src_kind", "dst_kind")
@@ -287,8 +287,9 @@ def counted(count: int, one: str, several: str) -> str:
 def frameworks(timeline: Timeline) -> tuple[str, ...]:
     """Return whose words fit, as names in the profile show, the nearest first: pytorch, hip, cuda."""
     profile = timeline.profile
-    _, ids = kernel_name_ids(timeline)
-    kernels = profile.names(ids[ids != MISSING]).values()
-    is_pytorch = profile.names_from("aten::") or any("at::native" in name for name in kernels)
+    _, kernels = kernel_names(timeline)
+    is_pytorch = profile.names_from("aten::") or any(
+        "at::native" in (name or "") for name in kernels
+    )
     is_hip = any(name.startswith("hip") for name in timeline.call_names.values())
     return (*(["pytorch"] if is_pytorch else []), *(["hip"] if is_hip else []), "cuda")

@@ -147,7 +147,7 @@ def _categories(scene: Scene, rows: Array) -> tuple[Array, list[str]]:
     # Of kernels by their rows, as numbers of words, which are a few.
     place, (ids,) = factorize(_name_ids(scene, rows))
     texts = scene.timeline.profile.names(ids[ids != MISSING])
-    return place, [rules().category(texts.get(i, "")) for i in ids.tolist()]
+    return place, rules().categories([texts.get(i, "") for i in ids.tolist()])
 
 
 def gpu_bound(scene: Scene) -> Found | None:

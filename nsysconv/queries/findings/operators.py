@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,15 +23,13 @@ from nsysconv.timeline.arrays import Array, by_group, counts, distinct, factoriz
 from nsysconv.timeline.events import OpKind, Spans, number_threads
 from nsysconv.timeline.intervals import measure, union
 from nsysconv.timeline.kernel_categories import (
-    ANSWERS,
     NO,
+    categories,
     communicates,
-    kernel_name_ids,
-    rules,
-    uses_tensor_cores,
+    kernel_names,
+    tensor_core_use,
 )
 from nsysconv.timeline.range_names import split_name
-from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import compute_capability
 
 if TYPE_CHECKING:
@@ -67,7 +64,7 @@ def tensor_cores_unused(scene: Scene) -> Found | None:
     """Measure products and convolutions of PyTorch's that run without Tensor Cores."""
     if not _has_operators(scene):
         return None
-    mine = _kernels_named(scene, partial(_runs_without, scene.timeline))
+    mine = _run_without(scene)
     if scene.has("fp32_matmul", fp32_matmul):
         mine &= ~_kernels_named(scene, _is_single)
     at_most = _of_kernels(scene, mine)
@@ -88,12 +85,17 @@ def _is_eligible(scene: Scene) -> Array:
     return np.append(could[calls.spans.name], False)
 
 
-def _runs_without(timeline: Timeline, name: str) -> bool:
-    return (
-        uses_tensor_cores(timeline, name) == ANSWERS[NO]
-        and rules().category(name) in _PRODUCTS
-        and not _NO_CANDIDATE.search(name)
-    )
+def _run_without(scene: Scene) -> Array:
+    # Which operations are kernels that could use them, and do not, as a mask.
+    category, words = categories(scene.timeline)
+    products = [number for number, word in enumerate(words) if word in _PRODUCTS]
+    mine = (tensor_core_use(scene.timeline) == NO) & np.isin(category, products)
+    if not mine.any():
+        return np.zeros(len(scene.ops), bool)
+    ops = scene.ops
+    is_kernel = ops.kind == OpKind.KERNEL
+    without = is_kernel & np.append(mine, False)[np.where(is_kernel, ops.row, -1)]
+    return np.asarray(without & ~_kernels_named(scene, _NO_CANDIDATE.search))
 
 
 @cached_in("measured")
@@ -108,7 +110,9 @@ def fp32_matmul(scene: Scene) -> Found | None:
 
 
 def _is_single(name: str) -> bool:
-    return bool(_SINGLE.search(name)) and not _HALF.search(name)
+    # Each of them holds one of these words, which are found sooner.
+    may_be = "sgemm" in name or "scudnn" in name or "ffma" in name
+    return may_be and bool(_SINGLE.search(name)) and not _HALF.search(name)
 
 
 def matmul_alignment(scene: Scene) -> Found | None:
@@ -198,9 +202,8 @@ def _of_kernels(scene: Scene, mine: Array) -> Found | None:
 
 def _kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:
     # Which operations are kernels whose name fits, as a mask.
-    place, ids = kernel_name_ids(scene.timeline)
-    texts = scene.timeline.profile.names(ids[ids != MISSING])
-    fitting = np.array([i in texts and bool(fits(texts[i])) for i in ids.tolist()], bool)
+    place, names = kernel_names(scene.timeline)
+    fitting = np.array([name is not None and bool(fits(name)) for name in names], bool)
     ops = scene.ops
     result = np.zeros(len(ops), bool)
     if fitting.any():
