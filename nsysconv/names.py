@@ -37,6 +37,10 @@ def plain_api_name(symbol: str) -> str:
     return suffix.sub("", symbol) or symbol
 
 
+WHOLE = 4000
+"""Names of more characters are written as a whole at most once, however many rows or events have them."""
+
+
 def shorten(text: str, width: int) -> str:
     """Return the text in at most `width` characters, its middle replaced by `…`."""
     if len(text) <= width:

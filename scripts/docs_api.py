@@ -24,7 +24,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.report import Column, Picture, Printed, ProfileRef, Report, Unit
-from nsysconv.store.address import Url
+from nsysconv.store.location import Url
 from nsysconv.store.runs import RankCoverage
 from nsysconv.store.write import Imported
 from nsysconv.timeline import slices

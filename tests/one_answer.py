@@ -14,8 +14,7 @@ from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.probe import Probe
 from nsysconv.queries import REPORTS
-from nsysconv.store.address import Url
-from nsysconv.store.location import Location
+from nsysconv.store.location import Location, Url
 
 EXAMPLES = [
     FIXTURES / name

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
-from nsysconv.store.address import Url
+from nsysconv.store.location import Url
 from nsysconv.store.postgresql import PostgresqlConnection
 
 USER, PASSWORD = "tester", "Pa55-w0rd-of-nobody"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import json
+import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +21,7 @@ from make_names import nsys as nsys_export
 import nsysconv
 from nsysconv.codes import COMMUNICATION
 from nsysconv.export.columns import row_slices
-from nsysconv.names import without_parameters
+from nsysconv.names import WHOLE, without_parameters
 from nsysconv.render import csv as csv_format
 from nsysconv.render.contract import Options
 from nsysconv.report import MISSING, Column, Report, Unit, build_table, concatenated, report_table
@@ -168,3 +172,56 @@ def test_names_are_found_one_by_one_and_all_at_once(tmp_path: Path) -> None:
             assert [every[i] for i in ids[:3].tolist()] == [few[i] for i in ids[:3].tolist()]
             assert {every[i] for i in ids.tolist()} == {f"kernel_{n}" for n in range(6_000)}
             assert len(profile.report("kernels").rows()) == 6_000
+
+
+# -- what is written is bounded, and the same each time
+
+
+def _chrome(source: Path, path: Path) -> dict[str, Any]:
+    nsysconv.export_profiles(source, "chrome", path)
+    content = path.read_bytes()
+    trace: dict[str, Any] = json.loads(
+        gzip.decompress(content) if path.suffix == ".gz" else content
+    )
+    return trace
+
+
+@pytest.mark.parametrize("works", [
+    [Work("x" * 50_000)] * 300,
+    [Work(f"{n:03}" + "y" * 20_000) for n in range(30)] * 5,
+], ids=["one", "several"])  # fmt: skip
+def test_trace_has_a_long_name_once(works: list[Work], tmp_path: Path) -> None:
+    source = tmp_path / "long.sqlite"
+    source.write_bytes(nsys_export(works, "").content)
+    trace = _chrome(source, tmp_path / "long.json")
+    whole = trace["wholeNames"]
+    long = {work.name for work in works}
+    assert set(whole.values()) == long
+    names = [event["name"] for event in trace["traceEvents"]]
+    assert max(map(len, names)) <= WHOLE
+    assert {whole.get(name, name) for name in names} >= long
+    size = (tmp_path / "long.json").stat().st_size
+    assert size < len(names) * (WHOLE + 1_000) + 2 * sum(map(len, long))
+    with nsysconv.open(tmp_path / "long.json") as again, nsysconv.open(source) as first:
+        for name in ("kernel_count", "kernel_sum_ns"):
+            sums = [sum(row[name] for row in each.report("kernels").rows()) for each in (again, first)]
+            assert sums[0] == sums[1]
+
+
+def test_trace_of_ordinary_names_is_cut_nowhere(tmp_path: Path) -> None:
+    source = tmp_path / "ordinary.sqlite"
+    source.write_bytes(nsys_export([Work("x" * WHOLE), Work("y")], "").content)
+    trace = _chrome(source, tmp_path / "ordinary.json")
+    assert "wholeNames" not in trace
+    assert {"x" * WHOLE, "y"} <= {event["name"] for event in trace["traceEvents"]}
+
+
+def test_packed_trace_has_the_same_bytes_each_time(
+    few_long_names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+    for now, name in ((1e9, "a.json.gz"), (1.7e9, "another.json.gz")):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        _chrome(few_long_names, tmp_path / name)
+        written.append((tmp_path / name).read_bytes())
+    assert written[0] == written[1]

@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from nasty import all_reports, nasty_report, unrecorded_report
 
 from nsysconv.errors import UsageError
+from nsysconv.notes import Note, Severity
 from nsysconv.render import FORMATS, Options, check_count, format_for, renderer, suffix
-from nsysconv.report import Column, Report, Unit, build_table
+from nsysconv.report import Column, ProfileRef, Report, Said, Unit, build_table, report_table
 
 ONE_REPORT = ("csv", "tsv")
 NO_NOTES = (*ONE_REPORT, "column")
@@ -140,3 +143,50 @@ def test_only_text_loads_rich_and_nothing_loads_pandas() -> None:
 def test_an_unrecorded_report_of_several_profiles() -> None:
     report = unrecorded_report()
     assert "Not recorded in this profile: kernel <events>, API|calls." in rendered("text", report)
+
+
+# -- texts of any kind, in every place
+
+
+class Terminal(io.StringIO):
+    """A stream whose text is looked at on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+TEXTS = st.one_of(
+    st.sampled_from(["", " ", "  ", "\x1b[31m", "\x1b]0;T\x07", "\x9b31m", "\x7f", "\u202e", "\u2028",
+                     "`", "``", "|", "a|b", "\n", "\t", "\r", "</script>", "<!--", "@x", "x" * 300]),
+    st.text(max_size=8),
+)  # fmt: skip
+STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@given(st.lists(TEXTS, min_size=3, max_size=3, unique=True), TEXTS, TEXTS, TEXTS)
+def test_texts_of_any_kind_in_any_place_are_written(
+    names: list[str], title: str, said: str, place: str
+) -> None:
+    columns = (Column(names[0], Unit.TEXT, names[1], key=True), Column("sum_ns", Unit.NS, title))
+    table = report_table(columns, {names[0]: names, "sum_ns": [0, 1, None]})
+    note = Note("device-unnamed", Severity.INFO, said or "text", 1, place)
+    profile = ProfileRef(1, title, "kineto", place)
+    report = Report(
+        "kernels", title, columns, table, profiles=(profile,), notes=(note,), row_count=3,
+        said=(Said(said, (said, title)),),
+    )  # fmt: skip
+    for name in FORMATS:
+        terminal = Terminal()
+        renderer(name)([report], terminal, Options())
+        # The colors of headings are ours.
+        shown = re.sub(r"\x1b\[\d*m", "", terminal.getvalue()) if name == "text" else terminal.getvalue()
+        assert not STEERING.search(shown), name
+        assert shown
+
+
+@pytest.mark.parametrize("name", ["csv", "tsv"])
+def test_to_a_file_control_characters_are_data(name: str) -> None:
+    columns = (Column("a\x1b", Unit.TEXT, "", key=True),)
+    table = report_table(columns, {"a\x1b": ["\x1b[31m"]})
+    report = Report("kernels", "Kernels", columns, table, row_count=1)
+    assert rendered(name, report) == "a\x1b\n\x1b[31m\n"

@@ -22,8 +22,9 @@ import nsysconv
 from nsysconv import api, record
 from nsysconv.api import capturing, diffing, profile_info
 from nsysconv.errors import CaptureError, NsysconvError, UsageError
-from nsysconv.store.address import Url, is_address
 from nsysconv.store.location import (
+    Url,
+    is_address,
     is_new,
     local_path,
     parse_location,

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from nsysconv import api, schema
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.store import connection as connections
-from nsysconv.store.address import Url
 from nsysconv.store.connection import without_nul
+from nsysconv.store.location import Url
 from nsysconv.store.postgresql import PostgresqlConnection, simple_types, statements
 from nsysconv.store.user_sql import views
 

@@ -43,8 +43,7 @@ from nsysconv.render import Options as RenderOptions
 from nsysconv.render import renderer
 from nsysconv.store import postgresql as postgresql_writer
 from nsysconv.store import read
-from nsysconv.store.address import Url
-from nsysconv.store.location import Location, ask, reading, writing
+from nsysconv.store.location import Location, Url, ask, reading, writing
 from nsysconv.store.postgresql import PostgresqlConnection
 from nsysconv.store.read import find_profile
 from nsysconv.store.user_sql import views
@@ -261,7 +260,7 @@ import json, sys
 job = json.loads(sys.argv[1])
 sys.path.insert(0, job["tests"])
 from pathlib import Path
-from nsysconv.store.address import Url
+from nsysconv.store.location import Url
 from conftest import import_file
 for number in range(job["count"]):
     name = f"{job['who']}-{number}"

@@ -17,8 +17,7 @@ from nsysconv.api.targets import Say, Target, silent
 from nsysconv.names import cut_off
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, Report, Said, Unit, report_table
-from nsysconv.store.address import Url
-from nsysconv.store.location import is_store, redacted_target, split_target
+from nsysconv.store.location import Url, is_store, redacted_target, split_target
 
 _WIDTH, _MOST_LINES = 98, 25
 _LONGEST_TARGET, _LONGEST_LABELLED = 24, 60

@@ -17,8 +17,7 @@ from nsysconv.capture.stage_out import KEEPS, Captured, CaptureOptions, ImportFa
 from nsysconv.errors import CaptureError, InUseError, NsysconvError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.processes import ProcessDiedError, Processes
-from nsysconv.store.address import check_no_secret
-from nsysconv.store.location import Location, local_path, parse_location
+from nsysconv.store.location import Location, check_no_secret, local_path, parse_location
 
 
 def profile(

@@ -32,7 +32,7 @@ from uuid import uuid4
 from nsysconv import __version__
 from nsysconv.errors import InputError, UsageError
 from nsysconv.processes import ProcessDiedError, pickled_outcome
-from nsysconv.store.address import check_no_secret
+from nsysconv.store.location import check_no_secret
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

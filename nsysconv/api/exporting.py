@@ -15,9 +15,8 @@ from nsysconv.importers import detection
 from nsysconv.partials import building, sweep
 from nsysconv.phases import phase
 from nsysconv.refusals import refusal_error
-from nsysconv.store.address import Url
 from nsysconv.store.filesystem import publish, require_folder
-from nsysconv.store.location import local_path, split_target
+from nsysconv.store.location import Url, local_path, split_target
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 

@@ -31,9 +31,17 @@ from nsysconv.importers.probe import Probe
 from nsysconv.launch import cores
 from nsysconv.partials import building
 from nsysconv.phases import phase
-from nsysconv.store.address import Url, check_no_secret
 from nsysconv.store.filesystem import network_file_system
-from nsysconv.store.location import Location, is_new, is_store, parse_location, reading, writing
+from nsysconv.store.location import (
+    Location,
+    Url,
+    check_no_secret,
+    is_new,
+    is_store,
+    parse_location,
+    reading,
+    writing,
+)
 from nsysconv.store.merging import stored_profiles
 from nsysconv.store.runs import RankCoverage, coverage_by_run
 from nsysconv.store.write import Imported, Writer

@@ -16,8 +16,7 @@ from nsysconv.importers.detection import export_path
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
-from nsysconv.store.address import Url
-from nsysconv.store.location import Location, is_store, local_path, parse_location, reading
+from nsysconv.store.location import Location, Url, is_store, local_path, parse_location, reading
 from nsysconv.store.runs import contiguous_ranges, ranges_as_text
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})

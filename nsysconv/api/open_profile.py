@@ -18,8 +18,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
-from nsysconv.store.address import Url
-from nsysconv.store.location import Location, is_store, reading, split_target
+from nsysconv.store.location import Location, Url, is_store, reading, split_target
 from nsysconv.store.read import Profile, Store, find_profile, tagged_profiles
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.range_names import RANGE_NAMES

@@ -31,8 +31,7 @@ from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Request
 from nsysconv.ranks.over_ranks import By, RankAggregator, RankProfile, rank_profile
 from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
-from nsysconv.store.address import Url
-from nsysconv.store.location import Location, is_store, reading, redacted_target, split_target
+from nsysconv.store.location import Location, Url, is_store, reading, redacted_target, split_target
 from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.slices import Slice
 

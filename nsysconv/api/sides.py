@@ -15,8 +15,7 @@ from nsysconv.api.open_profile import OpenProfile, open_all
 from nsysconv.api.targets import Say, Target, check_existing
 from nsysconv.errors import InputError, UsageError
 from nsysconv.notes import Note
-from nsysconv.store.address import Url
-from nsysconv.store.location import Location, redacted_target, split_target
+from nsysconv.store.location import Location, Url, redacted_target, split_target
 from nsysconv.store.read import Profile
 
 _GLOB_CHARACTERS = frozenset("*?[")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nsysconv.errors import InputError, UsageError
-from nsysconv.store.address import Url
-from nsysconv.store.location import Location, is_store
+from nsysconv.store.location import Location, Url, is_store
 
 StrPath = str | os.PathLike[str]
 Target = StrPath | Url

@@ -24,7 +24,7 @@ from nsysconv.errors import CaptureError
 from nsysconv.launch import Launch, launch_of
 from nsysconv.record import Record
 from nsysconv.refusals import reason_of
-from nsysconv.store.address import is_address
+from nsysconv.store.location import is_address
 
 _OWN_STREAMS = ("%1", "%2")
 """Names by which nvprof takes stdout and stderr for its log."""

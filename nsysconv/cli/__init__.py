@@ -22,8 +22,7 @@ from nsysconv.cli import runtime
 from nsysconv.cli.runtime import Interrupted, OutputLost, reader_may_go, say
 from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.refusals import is_out_of_memory, reason_of, refusal_error
-from nsysconv.store.address import hide, is_address
-from nsysconv.store.location import redacted_target
+from nsysconv.store.location import hide, is_address, redacted_target
 
 _INTERNAL = 70
 _INTERRUPTED = 130

@@ -8,10 +8,11 @@ row passes through Python.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,8 @@ from nsysconv.export.contract import Options, Written
 from nsysconv.export.layout import NO_FLOW, EventBlock
 from nsysconv.export.tracing import CounterValues, common_zero, write_trace
 from nsysconv.export.tracks import NO_THREAD, TraceProcess, Track
+from nsysconv.names import WHOLE, shorten
+from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, numbers
 from nsysconv.timeline.timeline import Timeline
 
@@ -58,18 +61,17 @@ _DEVICE_KEYS = {
 def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Written:
     """Write one trace of all these profiles, or their slices; gzip where the options say so."""
     zero, shifts, notes = common_zero(timelines)
-    opened: BinaryIO = (
-        igzip.open(path, "wb", compresslevel=_LEVEL)  # type: ignore[no-untyped-call]
-        if options.compressed
-        else path.open("wb")
-    )
-    with opened as file:
+    with ExitStack() as stack:
+        file: BinaryIO = stack.enter_context(path.open("wb"))
+        if options.compressed:
+            # Without the name of a temporary file and the time of day: the same bytes each time.
+            packed = igzip.IGzipFile("", "wb", _LEVEL, file, mtime=0)  # type: ignore[no-untyped-call]
+            file = cast(BinaryIO, stack.enter_context(packed))
         writer = _ChromeWriter(file)
         file.write(_head(timelines, zero))
         written = write_trace(timelines, shifts, writer)
-        writer.finish()
-        file.write(b"\n]}\n")
-    return Written(written.counts, (*notes, *written.notes))
+        notes = [*notes, *written.notes, *writer.finish()]
+    return Written(written.counts, tuple(notes))
 
 
 def _head(timelines: Sequence[Timeline], zero: int | None) -> bytes:
@@ -109,6 +111,7 @@ class _ChromeWriter:
         self._thread_names: dict[tuple[int, int], str] = {}
         self._ids: list[str] = []  # JSON of process and thread, by track
         self._id_texts = strings([])
+        self._cut: dict[str, str] = {}  # long texts, and what is written in each event
 
     def add_process(self, process: TraceProcess) -> None:
         for name, args in (
@@ -119,7 +122,7 @@ class _ChromeWriter:
             self._write_metadata(name, process.number, 0, args)
 
     def add_track(self, track: Track, process: TraceProcess, name: str) -> None:
-        tid = _tid(track, name)
+        tid = self._shown(_tid(track, name))
         if not track.kind.on_gpu and track.key["tid"] != MISSING:
             self._thread_names[process.number, track.key["tid"]] = name.partition(": ")[0]
         # Tracks come in the order of their numbers, which begin at 1.
@@ -127,9 +130,23 @@ class _ChromeWriter:
         self._write_metadata("thread_name", process.number, tid, {"name": name})
         self._write_metadata("thread_sort_index", process.number, tid, {"sort_index": track.number})
 
-    def finish(self) -> None:
+    def finish(self) -> Iterator[Note]:
+        """Write what follows the events, and yield a note if texts were cut in them."""
         for (pid, tid), name in self._thread_names.items():
             self._write_metadata("thread_name", pid, tid, {"name": name})
+        end = "\n]"
+        if self._cut:
+            end += f',"wholeNames":{_json({cut: text for text, cut in self._cut.items()})}'
+            text = f"texts of more than {WHOLE:,} characters are cut, and whole once, in wholeNames"
+            yield Note("texts-cut", Severity.INFO, text, len(self._cut))
+        self._file.write(f"{end}}}\n".encode("utf-8", "replace"))
+
+    def _shown(self, text: str) -> str:
+        # A text that every event repeats would make a trace of gigabytes; each keeps its own number.
+        if len(text) <= WHOLE:
+            return text
+        mark = f" [{len(self._cut) + 1}]"
+        return self._cut.setdefault(text, shorten(text, WHOLE - len(mark)) + mark)
 
     def encode_events(self, block: EventBlock) -> tuple[pa.Array, pa.Array | None]:
         args = block.args
@@ -139,14 +156,14 @@ class _ChromeWriter:
         )
         first_of = int64_array(inverse)
         before = self._text_before_args(block, first)
-        single = _arguments(args.single)
+        single = self._arguments(args.single)
         time = _microseconds(block.start)
         end: list[pa.Array | str] = ['},"ts":', *time]
         if not block.kind.instant:
             end += [',"dur":', *_microseconds(block.dur)]
         end.append("}")
         columns = {label: select(values, first) for label, values in args.repeated.items()}
-        repeated = _join_non_null(_arguments(columns), len(first))
+        repeated = _join_non_null(self._arguments(columns), len(first))
         if (lengths(repeated) > 0).all():
             # Each of the others brings its comma, and is empty where it is null.
             commas = [_or_empty(_join(",", column)) for column in single]
@@ -158,8 +175,8 @@ class _ChromeWriter:
 
     def _text_before_args(self, block: EventBlock, rows: Array) -> pa.Array:
         phase = '"ph":"i","s":"t"' if block.kind.instant else '"ph":"X"'
-        names = _quoted_texts(block.args.name.take(rows), "[no name]")
-        categories = _quoted_texts(block.args.category.take(rows), block.kind.what)
+        names = self._quoted_texts(block.args.name.take(rows), "[no name]")
+        categories = self._quoted_texts(block.args.category.take(rows), block.kind.what)
         return _join(
             f",\n{{{phase},\"cat\":", categories, ',"name":', names, ",",
             self._ids_of(block.track[rows]), ',"args":{',
@@ -197,6 +214,29 @@ class _ChromeWriter:
     def write(self, encoded: pa.Array) -> None:
         self._file.write(content(encoded))
 
+    def _arguments(self, columns: Mapping[str, Any]) -> list[pa.Array]:
+        return [
+            _join(f"{_quote(label)}:", self._json_values(values))
+            for label, values in columns.items()
+            if has_any(values)
+        ]
+
+    def _json_values(self, values: Any) -> pa.Array:
+        if isinstance(values, Coded):
+            is_json = isinstance(values, Json)
+            texts = values.texts if is_json else [_quote(self._shown(t)) for t in values.texts]
+            return strings(texts).take(int64_array(values.numbers, values.numbers < 0))
+        if isinstance(values, Triple):
+            x, y, z = (_numbers(axis) for axis in (values.x, values.y, values.z))
+            return _join("[", x, ",", y, ",", z, "]")
+        return _numbers(values)
+
+    def _quoted_texts(self, texts: Coded, default: str) -> pa.Array:
+        quoted = strings([_quote(self._shown(text)) for text in (*texts.texts, default)])
+        return quoted.take(
+            int64_array(np.where(texts.numbers < 0, len(texts.texts), texts.numbers))
+        )
+
     def _ids_of(self, tracks: Array) -> pa.Array:
         if len(self._id_texts) < len(self._ids):
             self._id_texts = strings(self._ids)
@@ -223,29 +263,6 @@ def _tid(track: Track, name: str) -> str:
 
 
 # -- columns of JSON text
-
-
-def _arguments(columns: Mapping[str, Any]) -> list[pa.Array]:
-    return [
-        _join(f"{_quote(label)}:", _json_values(values))
-        for label, values in columns.items()
-        if has_any(values)
-    ]
-
-
-def _json_values(values: Any) -> pa.Array:
-    if isinstance(values, Coded):
-        texts = values.texts if isinstance(values, Json) else [_quote(t) for t in values.texts]
-        return strings(texts).take(int64_array(values.numbers, values.numbers < 0))
-    if isinstance(values, Triple):
-        x, y, z = (_numbers(axis) for axis in (values.x, values.y, values.z))
-        return _join("[", x, ",", y, ",", z, "]")
-    return _numbers(values)
-
-
-def _quoted_texts(texts: Coded, default: str) -> pa.Array:
-    quoted = strings([_quote(text) for text in (*texts.texts, default)])
-    return quoted.take(int64_array(np.where(texts.numbers < 0, len(texts.texts), texts.numbers)))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -41,7 +41,7 @@ def _lines(report: Report, mark: str) -> Iterator[str]:
     if report.table is None:
         yield from (f" {sentence}" for sentence in display.unrecorded_sentences(report))
         return
-    headers = display.column_headers(report)
+    headers = list(map(escaped, display.column_headers(report)))
     cells = _cells(report)
     first = list(islice(cells, _LOOKED_AT))
     widths = [

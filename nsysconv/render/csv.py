@@ -3,7 +3,8 @@
 An empty cell is null (not recorded), and also an empty name. Lines end in one newline. Names stand
 as they are, also those that begin with `=`, `+`, `-` or `@`: programs read this, and a prefix
 against spreadsheets that take a name for a formula would change it. Only what the stream cannot
-encode (lone surrogates) is spelled out. A report that was not recorded has its header and no row.
+encode (lone surrogates) is spelled out, and on a terminal control characters, which would steer it. A
+report that was not recorded has its header and no row.
 A printed report has its own headers and rounding.
 """
 
@@ -13,7 +14,7 @@ import csv
 from collections.abc import Sequence
 from typing import TextIO
 
-from nsysconv.names import encodable
+from nsysconv.names import encodable, escaped
 from nsysconv.render.contract import Options, single_report
 from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.report import Report
@@ -30,6 +31,7 @@ class _Lines:
 
     def write(self, line: str) -> int:
         line = line.removesuffix("\r\n")
+        line = escaped(line) if self._out.isatty() else line
         return self._out.write(encodable(line, self._out, "backslashreplace") + "\n")
 
 

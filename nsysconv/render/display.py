@@ -209,7 +209,9 @@ def display_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
         return _as_printed(column, column.printed, values)
     if column.kind == "text":
         spelled = {value: NULL if value is None else escaped(str(value)) for value in set(values)}
-        return DisplayColumn(column, column.name, "", tuple(spelled[value] for value in values))
+        return DisplayColumn(
+            column, escaped(column.name), "", tuple(spelled[value] for value in values)
+        )
     numbers = [value for value in values if isinstance(value, int | float)]
     divisor, unit = _scale(column, numbers)
     name = name_without_unit(column)
@@ -261,7 +263,7 @@ def _three_digits(value: int | float, unit: Unit) -> tuple[str, str]:
 
 def name_without_unit(column: Column) -> str:
     """Return the name of a column whose values are shown with their unit: `start` for `start_ns`."""
-    return column.name.removesuffix(_SUFFIXES.get(column.unit, "")) or column.name
+    return escaped(column.name.removesuffix(_SUFFIXES.get(column.unit, "")) or column.name)
 
 
 def _as_printed(column: Column, printed: Printed, values: Sequence[Value]) -> DisplayColumn:

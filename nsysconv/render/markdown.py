@@ -63,7 +63,7 @@ def lines(report: Report, out: TextIO) -> Iterator[str]:
 def _body(report: Report, out: TextIO) -> Iterator[str]:
     unrecorded: tuple[str, ...] = ()
     for said in report.said:
-        yield from ("", sentence(said.head, out)) if said.head else ()
+        yield from ("", sentence(escaped(said.head), out)) if said.head else ()
         if said.laid_out:
             yield from (
                 "",
@@ -140,6 +140,8 @@ def sentence(text: str, out: TextIO) -> str:
 
 def code(text: str, out: TextIO) -> str:
     """Return a text of one line as a code span."""
+    if not text:
+        return ""  # two fences alone are text
     # The fence is longer than any in the text.
     text = encodable(text, out, "backslashreplace")  # a character reference would be none here
     fence = "`" * (max(map(len, _FENCES.findall(text)), default=0) + 1)

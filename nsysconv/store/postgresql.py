@@ -31,7 +31,6 @@ from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.report import array_of
 from nsysconv.store import user_sql
-from nsysconv.store.address import Url
 from nsysconv.store.connection import (
     Connection,
     Sql,
@@ -43,6 +42,7 @@ from nsysconv.store.connection import (
     to_schema_types,
     without_nul,
 )
+from nsysconv.store.location import Url
 from nsysconv.store.read import Extent
 from nsysconv.store.recording import SourceRows
 from nsysconv.store.sqlite.virtual_store import ViewsConnection

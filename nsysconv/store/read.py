@@ -255,7 +255,7 @@ class Profile:
         `[name ID]` for those that the source did not hold, `[no name]` for null. With `plain` an API
         function's documented name is preferred.
         """
-        wanted = np.unique(np.fromiter(ids, np.int64)).tolist()
+        wanted = sorted(set(ids.tolist() if isinstance(ids, np.ndarray) else map(int, ids)))
         texts = self._names.get(plain)
         if texts is None:
             table = schema.name

@@ -210,7 +210,7 @@ def kernel_name_ids(timeline: Timeline) -> tuple[Array, Array]:
 def kernel_names(timeline: Timeline) -> tuple[Array, list[str | None]]:
     """Return per row of the kernels' table a number of its name, and the names by number.
 
-    None stands for names that are not recorded.
+    A name that is not recorded is None.
     """
     place, ids = kernel_name_ids(timeline)
     texts = timeline.profile.names(ids[ids != MISSING])

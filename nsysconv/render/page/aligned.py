@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from nsysconv.names import escaped, shorten
+from nsysconv.names import WHOLE, escaped, shorten
 from nsysconv.notes import Note
 from nsysconv.render.page.colours import COLOURS
 from nsysconv.render.page.markup import (
     LONGEST,
-    WHOLE,
     amount,
     data_element,
     escape,

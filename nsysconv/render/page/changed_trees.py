@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nsysconv.names import escaped, shorten
+from nsysconv.names import WHOLE, escaped, shorten
 from nsysconv.render.page.flame import flame_markup
-from nsysconv.render.page.markup import WHOLE, anchor, column_words, rows
+from nsysconv.render.page.markup import anchor, column_words, rows
 from nsysconv.report import Column, Report, Unit
 
 _WIDTHS = ("of both", "before", "after")

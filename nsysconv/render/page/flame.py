@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nsysconv.names import shorten
-from nsysconv.render.page.markup import WHOLE, anchor, column_words, data_element, escape
+from nsysconv.names import WHOLE, shorten
+from nsysconv.render.page.markup import anchor, column_words, data_element, escape
 from nsysconv.render.pictures import Panel, panels
 from nsysconv.report import Report
 

@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import Any
 
 from nsysconv.codes import TIME_CLASSES
-from nsysconv.names import escaped, shorten
-from nsysconv.render.page.markup import WHOLE, data_element, escape
+from nsysconv.names import WHOLE, escaped, shorten
+from nsysconv.render.page.markup import data_element, escape
 from nsysconv.report import Report
 
 REPORTS = ("timeline_tiles", "timeline_events", "event_durations")

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
-from nsysconv.names import escaped, shorten, shorten_apart, shorten_kernel
+from nsysconv.names import WHOLE, escaped, shorten, shorten_apart, shorten_kernel
 from nsysconv.render import display
 from nsysconv.render.display import DisplayColumn, informative_columns
 from nsysconv.report import Report, Unit, human, scale_for
@@ -23,8 +23,6 @@ LONGEST = 60
 """Names of more characters are shortened where they are read at a glance."""
 _UNBROKEN = 32
 """Texts of more characters may be broken into lines in a table."""
-WHOLE = 4000
-"""Names of more characters are nowhere in the page as a whole."""
 
 _SUFFIXES = ("_bytes_per_s", "_flop_per_s", "_ns", "_bytes", "_pct", "_id")
 _KERNEL_COLUMNS = frozenset({"name", "next_op", "top_name"})
