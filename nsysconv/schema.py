@@ -19,7 +19,7 @@ from nsysconv.report import Unit
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Raised by every change that an older reader would misread."""
 
 OLDEST_READ = 2
@@ -33,6 +33,7 @@ VERSIONS: dict[int, str] = {
     5: "Operators: threads of their forward, call stacks, values of inputs, those left open; stacks of "
     "memory events; peers of collectives. Stores of version 2 and later can be read.",
     6: "Collectives: sizes in bytes.",
+    7: "Checksums: the table `checksum`.",
 }
 """One line per version: what changed."""
 
@@ -237,6 +238,14 @@ extent = _profile_table(
     _column("row_count", "Rows in between.", Unit.COUNT, required=True),
     _column("pid", "The process of all of them; null: not known to be one."),
     _column("device_id", "The device of all of them; null: not known to be one."),
+)
+
+checksum = _profile_table(
+    "checksum",
+    "What one table held of one profile when it was imported; a table that held nothing has no row.",
+    _text("table_name", "A table.", key=True, since=7),
+    _column("row_count", "Rows of the profile.", Unit.COUNT, required=True, since=7),
+    _column("checksum", "Of all of them; `info STORE --check` compares.", required=True, since=7),
 )
 
 note = sa.Table(

@@ -51,7 +51,9 @@ def told(store: Path) -> dict[str, dict[str, list[tuple[Any, ...]]]]:
                 own[name] = [
                     tuple(v for i, v in enumerate(row) if i not in left_out) for row in rows
                 ]
-        # Where the rows stand is the store's; how many, and what is common to them, is not.
+        # Checksums are of the rows where they are. So is an extent, but for how many rows there are, and
+        # what is common to them.
+        del own["checksum"]
         own["extent"] = [(row[0], *row[3:]) for row in own["extent"]]
         (profile,) = (row for row in tables["profile"] if row[0] == number)
         own["profile"] = [profile[3:]]
@@ -173,7 +175,7 @@ import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
 try:
     connection.execute("BEGIN IMMEDIATE")
-    connection.execute("UPDATE run SET label = 'changed'")
+    connection.execute("UPDATE run SET label = label")
     connection.execute("COMMIT")
     print("committed")
 except sqlite3.OperationalError as error:

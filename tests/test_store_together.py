@@ -16,7 +16,7 @@ import pytest
 from conftest import CHILD_ENVIRONMENT, NSYS
 
 import nsysconv
-from nsysconv.api import import_files, profile_file
+from nsysconv.api import check, import_files, profile_file
 from nsysconv.api.open_profile import OpenProfile
 from nsysconv.errors import InputError, InUseError, UsageError
 from nsysconv.store.location import reading
@@ -158,6 +158,7 @@ def test_eight_at_once(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [process.wait() for process in processes] == [0] * 8
     assert sorted(labels(tmp_path / "job.db")) == sorted(source.stem for source in sources)
+    assert check(tmp_path / "job.db").row_count == 0
     assert [path.name for path in tmp_path.iterdir()] == ["job.db"]
 
 

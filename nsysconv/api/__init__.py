@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nsysconv.api.importing import ImportResult, import_files
     from nsysconv.api.open_profile import OpenProfile, open  # noqa: A004 - as gzip.open
     from nsysconv.api.profile_file import FileResult
-    from nsysconv.api.profile_info import info, reports, runs, sql
+    from nsysconv.api.profile_info import check, info, reports, runs, sql
     from nsysconv.api.reporting import report_on
     from nsysconv.api.shown_report import ShownReport
     from nsysconv.capture.stage_out import Captured
@@ -35,6 +35,7 @@ __all__ = [
     "Percent",
     "ShownReport",
     "Slice",
+    "check",
     "compare",
     "export_profiles",
     "import_files",
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "nsysconv.api.profile_info": ("info", "reports", "runs", "sql"),
+    "nsysconv.api.profile_info": ("check", "info", "reports", "runs", "sql"),
     "nsysconv.api.capturing": ("profile",),
     "nsysconv.api.diffing": ("DiffResult", "compare"),
     "nsysconv.api.exporting": ("Exported", "export_profiles"),

@@ -31,6 +31,7 @@ from nsysconv.importers.probe import Probe
 from nsysconv.launch import cores
 from nsysconv.partials import building
 from nsysconv.phases import phase
+from nsysconv.store.checksums import require_sound
 from nsysconv.store.filesystem import network_file_system
 from nsysconv.store.location import (
     Location,
@@ -199,13 +200,35 @@ def _import_all(
             _check_default_store(existing, inputs)
         results[:] = _add_complete_store(results, complete, existing, options)
 
+    if isinstance(target, Path) and target.exists():
+        # Not a database: that would take long, and others write to it.
+        _require_sound(target)
+    inputs = [_with_damage(item) for item in inputs]
     with suppress(_NothingImported), writing(target, add_to_existing) as writer:
         for result in _import_each(inputs, target, writer, options, is_new=is_new(target)):
             results.append(result)
             options.done(len(results), len(inputs))
         if not any(result.imported for result in results):
             raise _NothingImported
+        writer.keep_checksums()
     return results
+
+
+def _require_sound(store: Location) -> None:
+    # Nothing is refused because another process writes to it now, or its pages cannot be read.
+    with suppress(UsageError):
+        require_sound(store)
+
+
+def _with_damage(item: Input) -> Input:
+    # Asked before the store that is written to is open: until that is closed, the files of stores whose
+    # pages are read stay open, and no more than a few dozen may be.
+    try:
+        if item.store is not None:
+            _require_sound(item.store)
+    except InputError as error:
+        return replace(item, damage=error)
+    return item
 
 
 class _NothingImported(Exception):  # noqa: N818 - leaves a writer so that no empty store appears
@@ -240,6 +263,7 @@ def _add_complete_store(
         try:
             with writing(target) as writer:
                 profile_file.add_store(complete, writer, options, added, target)
+                writer.keep_checksums()
             break
         except InUseError:
             # Others add theirs.

@@ -33,6 +33,7 @@ class Input:
     `from_folder`: it was found in a folder. `store`: where it is, if it is a store. `together`: what the
     inputs of one folder, or of one list of files, have in common, and `label` what a run of them is
     called; None if it was named alone. `named`: the files as the user named them, if `paths` are not.
+    `damage`: why a store is not to be read.
     """
 
     paths: tuple[Path, ...]
@@ -41,6 +42,7 @@ class Input:
     together: str | None = None
     label: str | None = None
     named: tuple[str, ...] = ()
+    damage: InputError | None = None
 
     @property
     def path(self) -> Path:

@@ -283,6 +283,8 @@ def import_input(
     None: the store is new, and nothing can be there.
     """
     try:
+        if item.damage is not None:
+            raise item.damage
         if item.is_store:
             return FileResult(item.path, tuple(_import_store(item, writer, options)))
         threads = options.threads or max(1, cores() - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from nsysconv.api import open_profile
 from nsysconv.api.open_profile import OpenProfile, shown_report
 from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import Say, Target, Words, profile_path, several, silent
+from nsysconv.errors import UsageError
 from nsysconv.facts import Fact, in_order
-from nsysconv.notes import Note, merged
+from nsysconv.notes import Note, Severity, merged
 from nsysconv.queries import rules, stats
 from nsysconv.report import Column, Said, Unit, human, report_table, utc
+from nsysconv.store import checksums
 from nsysconv.store import runs as stored_runs
 from nsysconv.store.location import parse_location, reading, redacted_target, split_target
 from nsysconv.store.read import Profile
@@ -84,6 +86,39 @@ def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownRepo
         profiles = [each.profile for each in opened]
         run = _run(profiles, redacted_target(target)).limited(limit)
         return [shown_report(run), _facts(profiles)]
+
+
+def check(target: Target, *, limit: int = 0) -> ShownReport:
+    """Compare what a store holds with the checksums that its imports kept.
+
+    A row per table that is not what was imported, and per profile without checksums (`limit` of them; 0:
+    all). Raises UsageError for what is no store, InputError where too little of it can be read.
+    """
+    open_profile.check_limit(limit)
+    store, selector = split_target(target)
+    if selector is not None or profile_path(store) is not None:
+        info(target)  # raises where the file is damaged: it may have been a store
+        hint = "Name a store without @ and a word: nsysconv info STORE --check"
+        raise UsageError("only stores are checked, each as a whole", where=str(store), hint=hint)
+    found = checksums.check(store)
+    columns = (
+        Column("profile", Unit.TEXT, "Name in the store; null: the store itself.", key=True),
+        Column("table", Unit.TEXT, "The table; null: all.", key=True),
+        Column("result", Unit.TEXT, "differs, not recorded (no checksums were kept), or damaged."),
+        Column("imported_count", Unit.COUNT, "Rows when it was imported."),
+        Column("row_count", Unit.COUNT, "Rows now."),
+    )
+    well = Said("", ("All tables hold what was imported: rows and checksums are the same.",))
+    title = f"Check of {shown_target(target)}"
+    report = _report("check", title, columns, [*map(asdict, found)], said=() if found else [well])
+    texts = {
+        "store-damaged": "the store is not what was imported: import the original files again",
+        "checksums-missing": "no checksums were kept of a profile; the next import into the store does",
+    }
+    missing = sum(each.result == checksums.NOT_RECORDED for each in found)
+    counts = zip(texts.items(), (len(found) - missing, missing), strict=True)
+    notes = [Note(slug, Severity.INFO, text, count) for (slug, text), count in counts if count]
+    return shown_report(replace(report, notes=tuple(notes)).limited(limit))
 
 
 def info_reports(opened: OpenProfile) -> list[ShownReport]:

@@ -353,6 +353,7 @@ app.command(
     epilog=examples(
         ("nsysconv info report1.sqlite", "what is recorded, what is not and how to record it"),
         ("nsysconv info job.db -f json", "the same for programs, of each profile of a run"),
+        ("nsysconv info job.db --check", "whether a store still holds what was imported"),
     ),
 )
 def info(
@@ -363,13 +364,19 @@ def info(
             min=0, help="Profiles of a run to show; 0 for all. Default: 20 in text, else all."
         ),
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Compare a store with the checksums that its imports kept instead."
+        ),
+    ] = False,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
 ) -> int:
     """Say what a profile or a run is, what it can answer, what is missing and how to record it."""
     from nsysconv.cli import commands
 
-    return commands.info(target, format, output, limit)
+    return commands.info(target, format, output, limit, check=check)
 
 
 @app.command(

@@ -23,6 +23,7 @@ from nsysconv.queries import ROWS_FOR_PEOPLE
 from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
+from nsysconv.store.checksums import NOT_RECORDED
 from nsysconv.store.filesystem import follow_links, require_folder, write_atomically
 from nsysconv.store.location import local_path, split_target
 from nsysconv.timeline.slices import Moment, Percent, Slice
@@ -187,11 +188,21 @@ def _status(notes: Sequence[Note], *, strict: bool = False) -> int:
     return InputError.exit_status if UNREAD in doubts else 0
 
 
-def info(target: str, format_name: str | None, output: str | None, limit: int | None) -> int:
+def info(
+    target: str, format_name: str | None, output: str | None, limit: int | None, *, check: bool
+) -> int:
     """Run `nsysconv info`; return the exit status."""
-    destination = parse_destination(format_name, output, ("profile", "facts"))
+    names = ("check",) if check else ("profile", "facts")
+    destination = parse_destination(format_name, output, names)
     begin_work()
     rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
+    if check:
+        found = api.check(target, limit=rows)
+        write([found], destination, target)
+        # What differs comes before what is not recorded.
+        first = next((row["result"] for row in found.rows()), None)
+        damaged = InputError.exit_status if first else 0
+        return NotRecorded.exit_status if first == NOT_RECORDED else damaged
     write(api.info(target, limit=rows, say=say), destination, target)
     return 0
 

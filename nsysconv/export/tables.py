@@ -34,14 +34,14 @@ ROWS_AT_ONCE = 1 << 17
 """Rows that are in memory at a time, and in one row group of a file."""
 
 _RUN, _NOTE, _TAG = schema.run.name, schema.note.name, schema.profile_tag.name
-# Events first: reading them may add notes on rows that are left out. Extents have no meaning outside a
-# store.
+# Events first: reading them may add notes on rows that are left out.
+_OF_STORES = (schema.extent.name, schema.checksum.name)
 _TABLES = (
     *schema.EVENT_TABLES,
     *(
         table.name
         for table in schema.metadata.sorted_tables
-        if table.name not in (*schema.EVENT_TABLES, schema.extent.name, _NOTE)
+        if table.name not in (*schema.EVENT_TABLES, *_OF_STORES, _NOTE)
     ),
     _NOTE,
 )

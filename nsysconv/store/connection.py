@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -117,10 +117,22 @@ class Connection(ABC):
         """Return the condition for a profile's rows with ids from `first_id` to `last_id`."""
 
     @abstractmethod
+    def checksums(self, table: sa.Table, ids: Collection[int]) -> dict[int, tuple[int, int]]:
+        """Return by profile how many rows a table has, and a checksum of them; left out: no rows.
+
+        `ids` are those of the profiles, one at least. Raises InputError where rows cannot be read, and
+        UsageError where the database's checksums cannot be computed at all.
+        """
+
+    @abstractmethod
     def translated(self, error: BaseException) -> NsysconvError:
         """Return the error to raise for what the driver raised, with a place and a hint."""
 
     # -- what is the same
+
+    def integrity(self) -> str:
+        """Return what is damaged in the database's own structures, where it looks for that; else `ok`."""
+        return "ok"
 
     @classmethod
     def compiled(cls, statement: Sql) -> str:
@@ -262,6 +274,16 @@ def _as_stored(sql: Sql, lacking: frozenset[sa.Column[Any]]) -> Sql:
     spelled = sql.with_only_columns(*sql.selected_columns, maintain_column_froms=True)
     select: sa.Select[Any] = visitors.replacement_traverse(spelled, {}, null)  # type: ignore[assignment]
     return select
+
+
+def rows_of_profiles(table: sa.Table, ids: Collection[int]) -> tuple[str, str]:
+    """Return SQL: the number of a row's profile, and FROM … WHERE for profiles' rows `t` of a table."""
+    rows, owner = f'"{table.name}" AS t', "t.profile_id"
+    if table is schema.profile:
+        owner = "t.id"
+    elif table is schema.run:
+        rows, owner = f"{rows} JOIN profile AS p ON p.run_id = t.id", "p.id"
+    return owner, f"FROM {rows} WHERE {owner} IN ({', '.join(map(str, ids))})"
 
 
 def check_version(

@@ -31,7 +31,10 @@ from nsysconv.store.write import Origin, tags_of
 
 _ROWS_AT_ONCE = 100_000
 # Made anew from the recording's summary.
-_MADE_ANEW = (schema.profile_fact, schema.profile_tag, schema.extent, schema.note)
+_MADE_ANEW = (
+    *(schema.profile_fact, schema.profile_tag, schema.extent, schema.note),
+    schema.checksum,
+)
 
 
 @dataclass(frozen=True)

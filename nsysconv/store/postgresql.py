@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
@@ -38,6 +38,7 @@ from nsysconv.store.connection import (
     check_version,
     prefetched,
     reader_of,
+    rows_of_profiles,
     select_columns,
     to_schema_types,
     without_nul,
@@ -55,6 +56,7 @@ _ROW_BYTES, _CELL_BYTES = 2, 12
 _FEW_COLUMNS = 4
 
 _ANSWER_BATCH_ROWS = 1 << 17
+_MODULUS = 1 << 63
 _CANCEL_S = 0.1
 
 _LISTING = (
@@ -113,6 +115,15 @@ class PostgresqlConnection(Connection):
                 waiting = [whole.slice(rows)]
         if any(len(part) for part in waiting):
             yield _concatenated(waiting)
+
+    def checksums(self, table: sa.Table, ids: Collection[int]) -> dict[int, tuple[int, int]]:
+        """Return by profile how many rows a table has, and a sum over them, in whatever order."""
+        owner, rows = rows_of_profiles(table, ids)
+        sums = self.rows(
+            f"SELECT {owner} AS id, count(*) AS count, (sum(hashtextextended(t::text, 0)) % {_MODULUS})"
+            f"::bigint AS checksum {rows} GROUP BY 1"
+        )
+        return {row["id"]: (row["count"], row["checksum"]) for row in sums}
 
     def within(
         self, table: sa.Table, profile_id: int, first_id: int, last_id: int

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -17,9 +17,10 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
-from nsysconv.errors import InputError
+from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
+from nsysconv.store import checksums
 from nsysconv.store.connection import Connection
 from nsysconv.store.read import Extent, Profile
 from nsysconv.store.recording import Batch, Recording, SourceRows, Summary, take_batches
@@ -208,6 +209,15 @@ class Writer(ABC):
             return rollback.imported
         self._runs.keep()
         return imported
+
+    def keep_checksums(self) -> None:
+        """Keep checksums of profiles that have none: those added here, and what a killed import left.
+
+        Call it when all is added. Where others write too long, the next import does it.
+        """
+        if checksums.profiles_without(self._connection):
+            with suppress(UsageError), self._transaction():
+                checksums.keep(self._connection, self._alone)
 
     def _removed(self, profiles: Iterable[int]) -> int | None:
         # The run of the profiles removed; None where it had no others.
@@ -425,6 +435,7 @@ def _rename(connection: Connection, run_id: int, label: str | None) -> None:
     old = connection.value(sa.select(run.c.label).where(run.c.id == run_id))
     if label is not None and labels == [old]:
         new = _free(connection, _storable(label), run)
+        checksums.forget(connection, run_id)
         connection.execute(sa.update(run).where(run.c.id == run_id).values(label=new))
 
 

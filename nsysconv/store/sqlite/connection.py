@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import quote
+from zlib import crc32
 
 import adbc_driver_sqlite
 import numpy as np
@@ -29,10 +31,12 @@ from sqlalchemy.schema import CreateTable
 from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.refusals import open_files_failure, refusal_error
-from nsysconv.report import values_of
+from nsysconv.report import Unit, values_of
 from nsysconv.store.connection import (
     Connection,
+    Row,
     check_version,
+    rows_of_profiles,
     run_with,
     select_columns,
     to_schema_types,
@@ -52,6 +56,8 @@ _BOUND = "?"
 # Rows are appended and read in order; a large page cache would only be memory.
 _CACHE_KIB = 512
 
+_SUMMED_ROWS = 1 << 13
+
 
 def sqlite_uri(path: Path, mode: str) -> str:
     """Return a SQLite URI for a file; `mode` follows `mode=`: ro, rw, rwc, ro&immutable=1."""
@@ -70,6 +76,7 @@ class SqliteConnection(Connection):
     SNAPSHOT = "BEGIN"
     BATCH_OPTION = "adbc.sqlite.query.batch_rows"
     BATCH_ROW = 1
+    SNAPSHOT = "BEGIN"
 
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         """Open the database at `uri`. With `reads_schema` false only the file's header is read."""
@@ -185,6 +192,55 @@ class SqliteConnection(Connection):
                 return
             wanted = [page_reader.ID if name is None else places[name] for name in names]
             yield from page_reader.read(self._descriptor, roots[0]["rootpage"], wanted, first, last)
+
+    def checksums(self, table: sa.Table, ids: Collection[int]) -> dict[int, tuple[int, int]]:
+        """Return by profile how many rows a table has, and a checksum: of events by their pages."""
+        owner, rows = rows_of_profiles(table, ids)
+        if table.name in schema.EVENT_TABLES:
+            of_extents = rows_of_profiles(schema.extent, ids)[1]
+            extents = f"SELECT * {of_extents} AND table_name = '{table.name}' ORDER BY first_id"
+            return self._checksums_of_pages(table.name, self.rows(extents))
+        cells = " || ',' || ".join(
+            # A text is quoted as far as its first character 0 alone.
+            f"typeof(t.{name}) || hex(t.{name})"
+            if c.info["unit"] is Unit.TEXT
+            else f"quote(t.{name})"
+            for name, c in table.c.items()
+        )
+        order = ", ".join(f"t.{key.name}" for key in table.primary_key.columns)
+        sums: dict[int, tuple[int, int]] = {}
+        for batch in self.batches(
+            f"SELECT {owner}, {cells} {rows} ORDER BY {owner}, {order}", _SUMMED_ROWS
+        ):
+            cells_of_rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            for profile, own in groupby(cells_of_rows, itemgetter(0)):
+                texts = [text for _, text in own]
+                count, checksum = sums.get(profile, (0, 0))
+                checksum = crc32("".join(texts).encode(), checksum)
+                sums[profile] = count + len(texts), checksum
+        return sums
+
+    def _checksums_of_pages(self, table: str, extents: Sequence[Row]) -> dict[int, tuple[int, int]]:
+        if not extents:
+            return {}
+        if self._descriptor is None or self.value("PRAGMA journal_mode") == "wal":
+            raise UsageError(
+                "checksums of this store cannot be computed: it has a write-ahead log, or it is one of "
+                "too many",
+                where=self.place,
+                hint="A log is ended by: PRAGMA journal_mode=DELETE",
+            )
+        root = self.value(f"SELECT rootpage FROM sqlite_schema WHERE name = '{table}'")
+        try:
+            spans = [(int(row["first_id"]), int(row["last_id"])) for row in extents]
+            sums = page_reader.checksums(self._descriptor, int(root), spans)
+        except (page_reader.UnreadableError, TypeError, ValueError):
+            raise DamagedError(f"the table {table} cannot be read", where=self.place) from None
+        return dict(zip((row["profile_id"] for row in extents), sums, strict=True))
+
+    def integrity(self) -> str:
+        """Return the first thing that SQLite finds damaged, or `ok`."""
+        return str(self.value("PRAGMA integrity_check(1)"))
 
     def within(
         self, table: sa.Table, profile_id: int, first_id: int, last_id: int
@@ -318,7 +374,13 @@ def open_for_reading(path: Path) -> SqliteConnection:
     finally:
         release_descriptors()
     connection.execute("PRAGMA query_only=ON")
-    connection.lacking = schema.columns_since(connection.number("PRAGMA user_version"))
+    version = connection.number("PRAGMA user_version")
+    connection.lacking = schema.columns_since(version)
+    later = f"SELECT 1 FROM sqlite_schema WHERE name = '{schema.checksum.name}'"
+    if connection.lacking and connection.rows(later):
+        connection.close()
+        what = f"the store is damaged: it has a table that version {version} of the schema has not"
+        raise DamagedError(what, where=str(path), hint="Import the original files again.")
     return connection
 
 

@@ -41,6 +41,7 @@ from nsysconv.store.sqlite.connection import (
     check_store,
     create_schema,
     schema_version,
+    shared_descriptor,
     sqlite_uri,
 )
 from nsysconv.store.write import ProfileRows, Progress, Writer
@@ -209,6 +210,7 @@ def write_file(
     if path.exists():
         check_store(path, to_write=True)
         with lock_for_adding(path), _opened(path) as connection:
+            connection.read_pages(shared_descriptor(path), path)
             yield _Adding(connection, path)
         return
     if path.is_symlink():
@@ -227,6 +229,7 @@ def write_file(
             connection.execute("PRAGMA journal_mode=MEMORY")
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             create_schema(connection)
+            connection.read_pages(shared_descriptor(partial), partial)
             yield SqliteWriter(connection)
         try:
             publish(partial, path)

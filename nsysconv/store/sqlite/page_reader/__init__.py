@@ -5,10 +5,20 @@ sixty million. Nothing is written here, and what is not expected is left to SQLi
 row where this ended. The rest of nsysconv uses what this module names, and nothing below it.
 """
 
-from nsysconv.store.sqlite.page_reader.pages import ID, read
+from nsysconv.store.sqlite.page_reader.checksums import checksums
+from nsysconv.store.sqlite.page_reader.pages import ID, UnreadableError, read
 from nsysconv.store.sqlite.page_reader.selects import columns_read, evaluator
 
-__all__ = ["ID", "WORTH_ROWS", "are_stored_as_read", "columns_read", "evaluator", "read"]
+__all__ = [
+    "ID",
+    "WORTH_ROWS",
+    "UnreadableError",
+    "are_stored_as_read",
+    "checksums",
+    "columns_read",
+    "evaluator",
+    "read",
+]
 
 WORTH_ROWS = 10_000
 """Fewer rows SQLite has read before it is known where they are."""

@@ -61,6 +61,7 @@ _INTERIOR, _LEAF = 5, 13
 _LEAF_HEADER, _INTERIOR_HEADER = 8, 12
 _DEEPEST = 20
 _LONGEST_VARINT = 9
+_LARGEST_ID = (1 << 63) - 1
 # Of eight bytes at a cell's beginning, what is left where its size took two.
 _BYTES_OF_IDS = 6
 # Headers of damaged records may point so far beyond the last page: 127 types of 57 bytes, and eight more.
@@ -116,9 +117,8 @@ class Pages:
         self, root: int, places: Sequence[int], first: int, last: int
     ) -> Iterator[tuple[int, list[Array]]]:
         """Yield as `read`. Raises UnreadableError; the batches before it are right."""
-        leaves = self._leaves(root, first, last)
-        step = max(1, BATCH_BYTES // self._size)
-        room = Room(np.zeros(step * self._size + _SLACK, np.uint8))
+        leaves, _ = self._leaves(root, first, last)
+        step, room = self._room(len(leaves))
         before: int | None = None
         for low in range(0, len(leaves), step):
             records = self._records(leaves[low : low + step], room)
@@ -138,6 +138,11 @@ class Pages:
                 yield row + 1, columns
                 del columns
 
+    def _room(self, count: int) -> tuple[int, Room]:
+        # How many of so many pages are read at a time, and room for them.
+        step = max(1, min(BATCH_BYTES // self._size, count))
+        return step, Room(np.zeros(step * self._size + _SLACK, np.uint8))
+
     def _read(self, size: int, begin: int) -> bytes:
         try:
             data = os.pread(self._descriptor, size, begin)
@@ -153,18 +158,19 @@ class Pages:
         data = self._read(self._size, (number - 1) * self._size)
         return np.frombuffer(data + bytes(_SLACK), np.uint8)
 
-    def _leaves(self, root: int, first: int, last: int) -> Array:
+    def _leaves(self, root: int, first: int, last: int) -> tuple[Array, Array]:
+        # Their numbers, and ids that those on each of them do not exceed, and those on the next do.
         if not 2 <= root <= self._count:
             raise UnreadableError
-        level = np.array([root], np.uint32)
+        level, highs = np.array([root], np.uint32), np.array([_LARGEST_ID])
         met = np.zeros(self._count + 1, bool)  # a page has one place in a tree
         met[root] = True
         for _ in range(_DEEPEST):
             if self._page(int(level[0]))[0] == _LEAF:
-                return level
-            below = list[Array]()
-            for number in level.tolist():
-                children = self._children(number, first, last)
+                return level, highs
+            below, keys = list[Array](), list[Array]()
+            for number, high in zip(level.tolist(), highs, strict=True):
+                children, greatest = self._children(number, first, last, high)
                 if (
                     len(set(children.tolist())) != len(children)
                     or met.take(children, mode="clip").any()
@@ -172,12 +178,13 @@ class Pages:
                     raise UnreadableError
                 met[children[children <= self._count]] = True
                 below.append(children)
-            level = np.concatenate(below)
+                keys.append(greatest)
+            level, highs = np.concatenate(below), np.concatenate(keys)
             if not len(level):
                 raise UnreadableError
         raise UnreadableError
 
-    def _children(self, number: int, first: int, last: int) -> Array:
+    def _children(self, number: int, first: int, last: int, high: int) -> tuple[Array, Array]:
         page = self._page(number)
         count = int(page[3]) << 8 | int(page[4])
         if page[0] != _INTERIOR or _INTERIOR_HEADER + 2 * count > self._usable:
@@ -189,16 +196,16 @@ class Pages:
         for byte in range(4):
             pages = pages << 8 | page[places + byte]
         # A key is the largest id to the left of it; to the right of the last is one more page.
-        keys, _ = _varints(page, places + 4)
+        keys, _ = varints(page, places + 4)
         least = np.concatenate(([MISSING], keys))
         pages = np.append(pages, int.from_bytes(page[8:12].tobytes(), "big"))
         wanted = least < last
         wanted[:-1] &= keys >= first
         # A large file has hundreds of thousands.
-        children: Array = pages[wanted].astype(np.uint32)
-        return children
+        return pages[wanted].astype(np.uint32), np.append(keys, high)[wanted]
 
-    def _records(self, pages: Array, room: Room) -> _Records:
+    def _cells(self, pages: Array, room: Room) -> tuple[Array, Array, Array]:
+        # Where in the room each page begins, how many cells it has, and where on it each of them is.
         if pages.min() < 2 or pages.max() > self._count:
             raise UnreadableError
         edges = [0, *(np.flatnonzero(np.diff(pages) != 1) + 1).tolist(), len(pages)]
@@ -216,11 +223,17 @@ class Pages:
         tops = _LEAF_HEADER + 2 * counts
         if (room.bytes[page] != _LEAF).any() or (tops > self._usable).any():
             raise UnreadableError
-        pointers = (page + _LEAF_HEADER) // 2
-        places = room.pairs[_following(pointers, counts)].astype(np.int64)
-        if (places < np.repeat(tops, counts)).any() or (places >= self._usable).any():
+        pointers = zip(((page + _LEAF_HEADER) // 2).tolist(), counts.tolist(), strict=True)
+        parts = [room.pairs[begin : begin + count] for begin, count in pointers]
+        places = np.concatenate(parts).astype(np.uint16)
+        tops = tops.astype(np.uint16)
+        if (places < np.repeat(tops, counts)).any() or int(places.max(initial=0)) >= self._usable:
             raise UnreadableError
-        places += np.repeat(page, counts)
+        return page, counts, places
+
+    def _records(self, pages: Array, room: Room) -> _Records:
+        page, counts, places = self._cells(pages, room)
+        places = places + np.repeat(page, counts)
         sizes, places, eight = self._sizes(places, room)
         ids, lengths = _ids(places, eight, room)
         begin = places + lengths
@@ -247,7 +260,7 @@ class Pages:
 
 
 def _ids(places: Array, eight: Array, room: Room) -> tuple[Array, Array]:
-    length = int(_varints(room.bytes, places[:1])[1].sum())
+    length = int(varints(room.bytes, places[:1])[1].sum())
     if 0 < length <= _BYTES_OF_IDS:
         # Ids of one batch are nearly always of one length: all bytes but the last have the upper bit.
         upper = np.uint64(int.from_bytes(bytes([128] * length), "little"))
@@ -259,16 +272,11 @@ def _ids(places: Array, eight: Array, room: Room) -> tuple[Array, Array]:
                 ids <<= np.uint64(7)
                 ids |= eight & np.uint64(127)
             return ids.view(np.int64), np.broadcast_to(length, places.shape)
-    return _varints(room.bytes, places)
+    return varints(room.bytes, places)
 
 
-def _following(begin: Array, counts: Array) -> Array:
-    shift = begin - np.concatenate(([0], np.cumsum(counts)[:-1]))
-    result: Array = np.arange(int(counts.sum())) + np.repeat(shift, counts)
-    return result
-
-
-def _varints(data: Array, places: Array) -> tuple[Array, Array]:
+def varints(data: Array, places: Array) -> tuple[Array, Array]:
+    """Return the numbers of variable length at these offsets, and how many bytes each has."""
     values, lengths = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
     more = np.ones(len(places), bool)
     for byte in range(_LONGEST_VARINT):
