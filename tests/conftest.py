@@ -76,7 +76,8 @@ EVENTS = tuple(schema.EVENT_TABLES)
 SMALL_TABLES = tuple(
     table.name
     for table in schema.metadata.sorted_tables
-    if "profile_id" in table.c and table.name not in (*EVENTS, "checksum", "profile_fact", "extent", "note")
+    if "profile_id" in table.c
+    and table.name not in (*EVENTS, "checksum", "profile_fact", "extent", "note")
 )
 
 

@@ -1,4 +1,4 @@
-"""A store that is no longer what was imported is noticed: `info --check`, and imports into it and of it."""
+"""A store that is no longer what was imported is noticed by `info --check` and by imports."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def test_a_store_with_a_write_ahead_log_is_not_checked_and_added_to(store: Path)
     assert checked(store) == [("basic-2021", None, "not recorded")]
 
 
-# -- imports
+# -- imports into a damaged store, and of one
 
 
 @pytest.fixture
@@ -354,8 +354,10 @@ def sum_of(made: Table, first: int, last: int) -> tuple[int, int]:
 
 
 @examples(200)
-@given(rows=rows_of_table, sizes=st.tuples(*[st.sampled_from([512, 1024, 4096, 65_536])] * 2),
-       cut=st.integers(1, 120), change=st.integers(0, 119), deleted=st.sets(st.integers(200, 260)))  # fmt: skip
+@given(
+    rows=rows_of_table, sizes=st.tuples(*[st.sampled_from([512, 1024, 4096, 65_536])] * 2),
+    cut=st.integers(1, 120), change=st.integers(0, 119), deleted=st.sets(st.integers(200, 260)),
+)  # fmt: skip
 def test_a_checksum_is_one_of_rows_and_not_of_pages(
     rows: list[tuple[Any, Any]], sizes: tuple[int, int], cut: int, change: int, deleted: set[int]
 ) -> None:

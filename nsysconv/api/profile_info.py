@@ -109,7 +109,7 @@ def check(target: Target, *, limit: int = 0) -> ShownReport:
         Column("row_count", Unit.COUNT, "Rows now."),
     )
     well = Said("", ("All tables hold what was imported: rows and checksums are the same.",))
-    title = f"Check of {shown_target(target)}"
+    title = f"Check of {redacted_target(target)}"
     report = _report("check", title, columns, [*map(asdict, found)], said=() if found else [well])
     texts = {
         "store-damaged": "the store is not what was imported: import the original files again",

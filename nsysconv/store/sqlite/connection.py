@@ -76,7 +76,6 @@ class SqliteConnection(Connection):
     SNAPSHOT = "BEGIN"
     BATCH_OPTION = "adbc.sqlite.query.batch_rows"
     BATCH_ROW = 1
-    SNAPSHOT = "BEGIN"
 
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         """Open the database at `uri`. With `reads_schema` false only the file's header is read."""

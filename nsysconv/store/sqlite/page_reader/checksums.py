@@ -10,9 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from zlib import crc32
 
 import numpy as np
-from isal.isal_zlib import crc32
 
 from nsysconv.store.sqlite.page_reader.pages import Array, Pages, UnreadableError, varints
 
