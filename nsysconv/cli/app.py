@@ -364,12 +364,7 @@ def info(
             min=0, help="Profiles of a run to show; 0 for all. Default: 20 in text, else all."
         ),
     ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Compare a store with the checksums that its imports kept instead."
-        ),
-    ] = False,
+    check: flags.CheckOption = False,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
 ) -> int:

@@ -143,6 +143,12 @@ IgnoreOption = Annotated[
     list[str] | None,
     what_option(help="Leave this rule of the findings out; may be repeated.", metavar="RULE"),
 ]
+CheckOption = Annotated[
+    bool,
+    typer.Option(
+        "--check", help="Compare a store with the checksums that its imports kept instead."
+    ),
+]
 JobsOption = Annotated[
     int | None,
     run_option(
