@@ -169,7 +169,7 @@ def test_options_stand_in_groups(command: str, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "count"),
-    [("report", 4), ("import", 4), ("diff", 5), ("export", 3), ("info", 2), ("sql", 2), ("runs", 1)],
+    [("report", 4), ("import", 4), ("diff", 5), ("export", 3), ("info", 3), ("sql", 2), ("runs", 1)],
 )
 def test_help_ends_with_examples(command: str, count: int, folder: Path) -> None:
     examples = run(command, "--help", cwd=folder, width=80).out.partition("Examples:\n")[2]

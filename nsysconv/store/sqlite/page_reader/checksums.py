@@ -39,7 +39,11 @@ def checksums(
         count, of_lengths, of_rows = sums[span]
         for some in rows:
             of_rows = crc32(some, of_rows)
-        sums[span] = count + len(lengths), crc32(lengths.astype(_LENGTH), of_lengths), of_rows
+        sums[span] = (
+            count + len(lengths),
+            crc32(lengths.astype(_LENGTH).tobytes(), of_lengths),
+            of_rows,
+        )
     return [(count, of_lengths ^ of_rows) for count, of_lengths, of_rows in sums]
 
 
