@@ -182,19 +182,6 @@ def test_the_report_takes_a_file_of_rules(tmp_path: Path) -> None:
     assert row["category"] == "mine"
 
 
-def test_rules_up_to_a_category_agree_with_all_rules(tmp_path: Path) -> None:
-    text = """
-        [[rule]]
-        category = "first"
-        patterns = ["a"]
-        [[rule]]
-        category = "wanted"
-        patterns = ["b"]
-    """
-    found = rules(written(tmp_path, text)).until("wanted")
-    assert [found.category(name) for name in ("ab", "b", "sgemm")] == ["first", "wanted", OTHER]
-
-
 @pytest.mark.parametrize(
     ("text", "what", "hint"),
     [

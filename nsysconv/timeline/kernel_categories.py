@@ -73,11 +73,6 @@ class Rules:
             rest, texts = rest[left], texts.filter(pa.array(left))
         return list(result)
 
-    def until(self, category: str) -> Rules:
-        """Return as many rules as it takes to separate this category from all others."""
-        last = max((i for i, (each, _) in enumerate(self.ordered) if each == category), default=-1)
-        return Rules(self.ordered[: last + 1])
-
 
 def _holding(texts: pa.Array, patterns: Sequence[re.Pattern[str]]) -> Array:
     # Which texts, of printable ASCII, hold one of the patterns. Arrow looks for all at once, by regular
@@ -174,14 +169,21 @@ def categories(timeline: Timeline, path: str | None = None) -> tuple[Array, list
 
     `path`: a file of rules that go before ours. A kernel whose name is not recorded is `other`.
     """
-    return _categories(timeline, rules(path))
+    place, names = kernel_names(timeline)
+    numbers = {OTHER: 0}
+    each = rules(path).categories([name or "" for name in names])
+    by_number = [
+        0 if name is None else numbers.setdefault(category, len(numbers))
+        for name, category in zip(names, each, strict=True)
+    ]
+    return take(np.array(by_number, np.int16), place), list(numbers)
 
 
 @cached
 def communicates(timeline: Timeline, path: str | None = None) -> Array:
     """Return which GPU operations are kernels that communicate, by their names, as a mask."""
     ops = timeline.ops
-    category, names = _categories_until_communication(timeline, path)
+    category, names = categories(timeline, path)
     result = np.zeros(len(ops), bool)
     if COMMUNICATION in names:
         wanted = names.index(COMMUNICATION)
@@ -189,13 +191,6 @@ def communicates(timeline: Timeline, path: str | None = None) -> Array:
             kernels = np.flatnonzero(ops.kind[block] == OpKind.KERNEL)
             result[block][kernels] = category.take(ops.row[block].take(kernels)) == wanted
     return result
-
-
-@cached_whole
-def _categories_until_communication(
-    timeline: Timeline, path: str | None
-) -> tuple[Array, list[str]]:
-    return _categories(timeline, rules(path).until(COMMUNICATION))
 
 
 @cached_whole
@@ -215,17 +210,6 @@ def kernel_names(timeline: Timeline) -> tuple[Array, list[str | None]]:
     place, ids = kernel_name_ids(timeline)
     texts = timeline.profile.names(ids[ids != MISSING])
     return place, [texts.get(i) for i in ids.tolist()]
-
-
-def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
-    place, names = kernel_names(timeline)
-    numbers = {OTHER: 0}
-    each = found.categories([name or "" for name in names])
-    by_number = [
-        0 if name is None else numbers.setdefault(category, len(numbers))
-        for name, category in zip(names, each, strict=True)
-    ]
-    return take(np.array(by_number, np.int16), place), list(numbers)
 
 
 # -- Tensor Cores
