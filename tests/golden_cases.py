@@ -185,6 +185,10 @@ CASES: dict[str, Case] = {
         _TWO,
     ),
     "info": Case(("info report1.sqlite", "info cpu.sqlite"), {"report1.sqlite": BASIC, **_NO_GPU}),
+    "info-check": Case(
+        ("import report1.sqlite -o job.db", "info job.db --check", "info report1.sqlite --check"),
+        {"report1.sqlite": BASIC},
+    ),
     "summary": Case(
         ("import gpu.csv", "report summary.txt kernels api_vs_kernel overview", "info gpu.csv"),
         {

@@ -207,6 +207,13 @@ def test_a_tree_in_a_circle_ends(large: Path) -> None:
     checksums.require_sound(large)
 
 
+def test_a_label_that_is_no_text_any_more_is_shown(store: Path) -> None:
+    with changing(store) as connection:
+        connection.execute("UPDATE profile SET label = CAST(x'ff61' AS TEXT) WHERE id = 2")
+    assert differing(store) == {("\ufffda", "profile")}
+    assert run("runs", store, cwd=store.parent).status == 0
+
+
 @pytest.mark.parametrize("bit", [1, 2, 4])
 def test_a_version_that_was_flipped_is_no_older_store(store: Path, bit: int) -> None:
     content = bytearray(store.read_bytes())

@@ -98,7 +98,7 @@ def check(target: Target, *, limit: int = 0) -> ShownReport:
     store, selector = split_target(target)
     if selector is not None or profile_path(store) is not None:
         info(target)  # raises where the file is damaged: it may have been a store
-        hint = "Name a store without @ and a word: nsysconv info STORE --check"
+        hint = "Name what `nsysconv import` made, without @: nsysconv info STORE --check"
         raise UsageError("only stores are checked, each as a whole", where=str(store), hint=hint)
     found = checksums.check(store)
     columns = (

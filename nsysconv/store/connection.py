@@ -337,7 +337,8 @@ def _decoded(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if not pa.types.is_string(column.type):
         return list(column.to_pylist())
     # A view, where a cast would load what Arrow computes with.
-    raw = column.view(pa.binary()).to_pylist()
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    raw = (value for chunk in chunks for value in chunk.view(pa.binary()).to_pylist())
     return [None if value is None else _text(value) for value in raw]
 
 

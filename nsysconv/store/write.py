@@ -17,7 +17,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import InputError, NsysconvError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.store import checksums
@@ -213,10 +213,10 @@ class Writer(ABC):
     def keep_checksums(self) -> None:
         """Keep checksums of profiles that have none: those added here, and what a killed import left.
 
-        Call it when all is added. Where others write too long, the next import does it.
+        Call it when all is added. Where it is not possible now, the next import does it.
         """
         if checksums.profiles_without(self._connection):
-            with suppress(UsageError), self._transaction():
+            with suppress(NsysconvError), self._transaction():
                 checksums.keep(self._connection, self._alone)
 
     def _removed(self, profiles: Iterable[int]) -> int | None:

@@ -222,18 +222,17 @@ class SqliteConnection(Connection):
     def _checksums_of_pages(self, table: str, extents: Sequence[Row]) -> dict[int, tuple[int, int]]:
         if not extents:
             return {}
-        if self._descriptor is None or self.value("PRAGMA journal_mode") == "wal":
-            raise UsageError(
-                "checksums of this store cannot be computed: it has a write-ahead log, or it is one of "
-                "too many",
-                where=self.place,
-                hint="A log is ended by: PRAGMA journal_mode=DELETE",
-            )
         root = self.value(f"SELECT rootpage FROM sqlite_schema WHERE name = '{table}'")
         try:
             spans = [(int(row["first_id"]), int(row["last_id"])) for row in extents]
             sums = page_reader.checksums(self._descriptor, int(root), spans)
         except (page_reader.UnreadableError, TypeError, ValueError):
+            if self._descriptor is None or self.value("PRAGMA journal_mode") == "wal":
+                raise UsageError(
+                    "no checksums can be computed: it has a write-ahead log, or is one of many stores",
+                    where=self.place,
+                    hint="A log is ended by: PRAGMA journal_mode=DELETE",
+                ) from None
             raise DamagedError(f"the table {table} cannot be read", where=self.place) from None
         return dict(zip((row["profile_id"] for row in extents), sums, strict=True))
 

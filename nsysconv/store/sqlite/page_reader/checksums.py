@@ -22,7 +22,7 @@ _POINTER_BYTES = 4
 
 
 def checksums(
-    descriptor: int, root: int, spans: Sequence[tuple[int, int]]
+    descriptor: int | None, root: int, spans: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
     """Return for each span of ids how many rows of a table have such ids, and a checksum of these rows.
 
@@ -31,7 +31,9 @@ def checksums(
     whatever pages they are. Raises UnreadableError where the pages are damaged, or not read here.
     """
     starts, ends = ([span[side] for span in spans] for side in (0, 1))
-    if any(last >= first for last, first in zip(ends, starts[1:], strict=False)):
+    if descriptor is None or any(
+        last >= first for last, first in zip(ends, starts[1:], strict=False)
+    ):
         raise UnreadableError
     sums = [(0, 0, 0)] * len(spans)
     for span, lengths, rows in _RowPages(descriptor).rows_of(root, starts, ends):
@@ -55,7 +57,7 @@ class _RowPages(Pages):
         leaves, highs = self._leaves(root, starts[0], ends[-1])
         lows = np.concatenate(([_LOWEST_ID], highs[:-1]))
         step, room = self._room(len(leaves))
-        data = room.bytes
+        data, view = room.bytes, room.bytes.data
         for at in reversed(range(0, len(leaves), step)):
             part = slice(at, at + step)
             page, counts, places = self._cells(leaves[part], room)
@@ -78,7 +80,7 @@ class _RowPages(Pages):
                 if packed[low]:
                     begin = edges[len(page) + low : len(page) + high].tolist()
                     end = (page[low:high] + self._usable).tolist()
-                    rows = [data.data[a:b] for a, b in zip(begin, end, strict=True)]
+                    rows = [view[a:b] for a, b in zip(begin, end, strict=True)]
                     yield int(span[low]), lengths[cells[low] : cells[high]][::-1], rows[::-1]
                 else:
                     yield from self._single_rows(int(leaves[at + low]), starts, ends)
@@ -89,13 +91,12 @@ class _RowPages(Pages):
         lengths = np.empty_like(places)
         np.subtract(places[:-1], places[1:], out=lengths[1:])
         lengths[begin] = (self._usable - places[begin].astype(np.int64)).astype(np.uint16)
-        return lengths, (
-            ((data[page + 1] | data[page + 2] | data[page + 7]) == 0)  # no room given back
-            & ((data[page + 5].astype(np.uint16) << 8 | data[page + 6]) == start)
-            & (np.minimum.reduceat(lengths, begin) > 0)
+        packed = (data[page + 1] | data[page + 2] | data[page + 7]) == 0  # no room given back
+        packed &= (data[page + 5].astype(np.uint16) << 8 | data[page + 6]) == start
+        if lengths.max() >= self._least_here:
             # Rows that go on on other pages have no less here. It is more where places do not descend.
-            & (np.maximum.reduceat(lengths, begin) < self._least_here)
-        )
+            packed &= np.maximum.reduceat(lengths, begin) < self._least_here
+        return lengths, packed
 
     def _single_rows(
         self, number: int, starts: Sequence[int], ends: Sequence[int]
