@@ -282,9 +282,9 @@ def import_input(
     `find` is asked before rows are copied: hashing a file is cheaper than copying rows that are there.
     None: the store is new, and nothing can be there.
     """
+    if item.damage is not None:
+        return FileResult(item.path, error=item.damage)
     try:
-        if item.damage is not None:
-            raise item.damage
         if item.is_store:
             return FileResult(item.path, tuple(_import_store(item, writer, options)))
         threads = options.threads or max(1, cores() - 1)

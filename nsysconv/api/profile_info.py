@@ -113,7 +113,7 @@ def check(target: Target, *, limit: int = 0) -> ShownReport:
     report = _report("check", title, columns, [*map(asdict, found)], said=() if found else [well])
     texts = {
         "store-damaged": "the store is not what was imported: import the original files again",
-        "checksums-missing": "no checksums are kept of a profile; the next import into it keeps them",
+        "checksums-missing": "a profile has no checksums; the next import into the store keeps them",
     }
     missing = sum(each.result == checksums.NOT_RECORDED for each in found)
     counts = zip(texts.items(), (len(found) - missing, missing), strict=True)
