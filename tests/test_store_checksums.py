@@ -347,6 +347,26 @@ def test_who_only_looks_keeps_no_writer_waiting(store: Path, monkeypatch: pytest
     assert checked(store) == []
 
 
+def test_checksums_are_kept_where_many_stores_have_been_open(tmp_path: Path) -> None:
+    """Files of stores stay open as long as one of them is; reports read 64 of them at most."""
+    connecting.hold_descriptors()
+    try:
+        for number in range(64):
+            other = tmp_path / str(number)
+            other.touch()
+            assert connecting.shared_descriptor(other) is not None
+        store = tmp_path / "job.db"
+        assert not api.import_files([BASIC], store).errors
+        assert checked(store) == []
+        assert not api.import_files([NSYS / "graphs-3.24.0.sqlite"], store).errors
+        assert checked(store) == []
+        with changing(store) as connection:
+            connection.execute("UPDATE kernel SET dur_ns = 7 WHERE id = 1")
+        assert checked(store) == [("basic-3.25.0", "kernel", "differs")]
+    finally:
+        connecting.release_descriptors()
+
+
 # -- the checksum of rows on pages
 
 cells = st.one_of(st.none(), st.integers(-(2**40), 2**40), st.text("abc", max_size=40),

@@ -80,6 +80,7 @@ class SqliteConnection(Connection):
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         """Open the database at `uri`. With `reads_schema` false only the file's header is read."""
         self._descriptor: int | None = None
+        self._path: Path | None = None
         self._uri = uri
         hold_descriptors()
         try:
@@ -124,6 +125,7 @@ class SqliteConnection(Connection):
 
         Not where another file has taken that name since.
         """
+        self._path = path
         if descriptor is not None and is_open_on(descriptor, path):
             self._descriptor = descriptor
 
@@ -223,6 +225,9 @@ class SqliteConnection(Connection):
         if not extents:
             return {}
         root = self.value(f"SELECT rootpage FROM sqlite_schema WHERE name = '{table}'")
+        if self._descriptor is None and self._path is not None:
+            # Unlike a report it cannot go on without.
+            self._descriptor = shared_descriptor(self._path, _MOST_FILES_OF_CHECKSUMS)
         try:
             spans = [(int(row["first_id"]), int(row["last_id"])) for row in extents]
             sums = page_reader.checksums(self._descriptor, int(root), spans)
@@ -389,8 +394,9 @@ def _opened(path: Path, modes: Sequence[str]) -> SqliteConnection:
     return SqliteConnection(sqlite_uri(path, modes[-1]), str(path))
 
 
-# Enough for the stores of a command; further ones SQLite alone reads.
+# Enough for the stores of a command; further ones SQLite alone reads. Most systems allow a process 1,024.
 _MOST_SHARED_FILES = 64
+_MOST_FILES_OF_CHECKSUMS = 512
 
 _descriptor_lock = Lock()
 _descriptor_holders = 0
@@ -415,12 +421,16 @@ def release_descriptors() -> None:
             _shared_descriptors.clear()
 
 
-def shared_descriptor(path: Path) -> int | None:
-    """Return the shared descriptor for `path` or None; hold them before, and do not close it."""
+def shared_descriptor(path: Path, most: int | None = None) -> int | None:
+    """Return the shared descriptor for `path`; None where `most` others are open.
+
+    Hold them before, and do not close it.
+    """
+    most = _MOST_SHARED_FILES if most is None else most
     with _descriptor_lock, suppress(OSError):
         status = path.stat()
         descriptors = _shared_descriptors.get((status.st_dev, status.st_ino))
-        if descriptors is None and len(_shared_descriptors) < _MOST_SHARED_FILES:
+        if descriptors is None and len(_shared_descriptors) < most:
             number = os.open(path, os.O_RDONLY)
             opened = os.fstat(number)
             # Another file may have taken the name meanwhile, one that is known.
