@@ -210,8 +210,15 @@ def _import_all(
             options.done(len(results), len(inputs))
         if not any(result.imported for result in results):
             raise _NothingImported
-        writer.keep_checksums()
+        _keep_checksums(writer, target, options.say)
     return results
+
+
+def _keep_checksums(writer: Writer, target: Location, say: Say) -> None:
+    if reason := writer.keep_checksums():
+        say(
+            f"{target}: no checksums were kept of what was imported; the next import does: {reason}"
+        )
 
 
 def _require_sound(store: Location) -> None:
@@ -263,7 +270,7 @@ def _add_complete_store(
         try:
             with writing(target) as writer:
                 profile_file.add_store(complete, writer, options, added, target)
-                writer.keep_checksums()
+                _keep_checksums(writer, target, options.say)
             break
         except InUseError:
             # Others add theirs.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -210,14 +210,18 @@ class Writer(ABC):
         self._runs.keep()
         return imported
 
-    def keep_checksums(self) -> None:
+    def keep_checksums(self) -> str:
         """Keep checksums of profiles that have none: those added here, and what a killed import left.
 
-        Call it when all is added. Where it is not possible now, the next import does it.
+        Call it when all is added. Returns why that was not possible, or "": the next import tries again.
         """
-        if checksums.profiles_without(self._connection):
-            with suppress(NsysconvError), self._transaction():
-                checksums.keep(self._connection, self._alone)
+        try:
+            if checksums.profiles_without(self._connection):
+                with self._transaction():
+                    checksums.keep(self._connection, self._alone)
+        except NsysconvError as error:
+            return error.what
+        return ""
 
     def _removed(self, profiles: Iterable[int]) -> int | None:
         # The run of the profiles removed; None where it had no others.

@@ -234,7 +234,7 @@ class SqliteConnection(Connection):
         except (page_reader.UnreadableError, TypeError, ValueError):
             if self._descriptor is None or self.value("PRAGMA journal_mode") == "wal":
                 raise UsageError(
-                    "no checksums can be computed: it has a write-ahead log, or is one of many stores",
+                    "its pages cannot be read: it has a write-ahead log, or too many stores have been open",
                     where=self.place,
                     hint="A log is ended by: PRAGMA journal_mode=DELETE",
                 ) from None
