@@ -216,9 +216,7 @@ def _import_all(
 
 def _keep_checksums(writer: Writer, target: Location, say: Say) -> None:
     if reason := writer.keep_checksums():
-        say(
-            f"{target}: no checksums were kept of what was imported; the next import does: {reason}"
-        )
+        say(f"{target}: no checksums were kept ({reason}); the next import into it tries again.")
 
 
 def _require_sound(store: Location) -> None:
