@@ -234,7 +234,7 @@ class SqliteConnection(Connection):
         except (page_reader.UnreadableError, TypeError, ValueError):
             if self._descriptor is None or self.value("PRAGMA journal_mode") == "wal":
                 raise UsageError(
-                    "its pages cannot be read: it has a write-ahead log, or too many stores have been open",
+                    "its pages cannot be read: it has a write-ahead log, or too many stores are open",
                     where=self.place,
                     hint="A log is ended by: PRAGMA journal_mode=DELETE",
                 ) from None
