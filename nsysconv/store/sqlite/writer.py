@@ -229,8 +229,10 @@ def write_file(
             connection.execute("PRAGMA journal_mode=MEMORY")
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             create_schema(connection)
-            connection.read_pages(shared_descriptor(partial), partial)
-            yield SqliteWriter(connection)
+            # Closing it drops no lock: there is none.
+            with partial.open("rb") as file:
+                connection.read_pages(file.fileno(), partial)
+                yield SqliteWriter(connection)
         try:
             publish(partial, path)
         except InUseError:
