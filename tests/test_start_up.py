@@ -15,13 +15,14 @@ from loading import loaded
 # What users type is read, completed and helped with; annotated_doc and shellingham come with typer.
 COMMAND_LINE = {"typer", "annotated_doc", "shellingham"}
 # A store is opened: sqlalchemy states and compiles, ADBC carries, Arrow holds, numpy computes. nvtx marks
-# phases; cloudpickle comes with pyarrow, typing_extensions with sqlalchemy.
+# phases; cloudpickle comes with pyarrow, typing_extensions with sqlalchemy. isal sums the rows that an
+# import wrote; imports come first here, and what they load the others have.
 STORE = COMMAND_LINE | {
     "sqlalchemy", "typing_extensions", "adbc_driver_manager", "adbc_driver_sqlite", "pyarrow",
-    "cloudpickle", "numpy", "nvtx",
+    "cloudpickle", "numpy", "nvtx", "isal",
 }  # fmt: skip
 TERMINAL = {"rich"}  # widths of what is printed as a table
-JSON = {"msgspec", "isal"}  # looking into, and reading, a file that may be a (gzipped) JSON trace
+JSON = {"msgspec"}  # looking into, and reading, a file that may be a (gzipped) JSON trace
 SYMBOLS = {"cxxfilt"}  # names of kernels, where a log has symbols only
 
 ALLOWED = {
@@ -50,7 +51,7 @@ ALLOWED = {
     "runs": STORE | TERMINAL,
     "sql": STORE | TERMINAL,
     "export --to parquet": STORE,
-    "export --to chrome": STORE | {"isal"},  # it is gzipped where the name says so
+    "export --to chrome": STORE,
     # The program begins in place of this process: every rank of a job waits for what is loaded here.
     "profile of a rank not chosen": COMMAND_LINE,
 }

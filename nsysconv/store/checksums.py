@@ -11,13 +11,12 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.errors import InputError
+from nsysconv.report import array_of
 from nsysconv.store.connection import Connection
 from nsysconv.store.location import Location, reading
-from nsysconv.store.recording import cells_of
 
 _ROWS_AT_ONCE = 1 << 14
 _SHOWN = 3
-_NOTHING = (0, 0)
 
 _CHECKED = [table for table in schema.metadata.sorted_tables if table is not schema.checksum]
 _EVENTS = [table for table in _CHECKED if table.name in schema.EVENT_TABLES]
@@ -89,10 +88,10 @@ def keep(connection: Connection, wait: Callable[[], None]) -> None:
     sums |= _sums(connection, _SMALL, ids)
     kept = [(*key, *of_rows) for key, of_rows in sums.items() if key[0] in ids]
     if kept:
-        names = schema.checksum.c.keys()
-        rows = [dict(zip(names, row, strict=True)) for row in kept]
-        cells = [cells_of(column, rows) for column in schema.checksum.c]
-        connection.ingest(schema.checksum.name, pa.Table.from_arrays(cells, names=names))
+        columns = zip(*kept, strict=True)
+        cells = [array_of(some, "text" if isinstance(some[0], str) else "int") for some in columns]
+        rows = pa.Table.from_arrays(cells, names=schema.checksum.c.keys())
+        connection.ingest(schema.checksum.name, rows)
 
 
 def forget(connection: Connection, run_id: int) -> None:
@@ -127,7 +126,7 @@ def _compared(connection: Connection) -> list[Difference]:
                     found |= _sums(connection, [table], {one})
     differences = []
     for key in sorted(kept.keys() | found.keys()):
-        before, now = kept.get(key, _NOTHING), found.get(key, _NOTHING)
+        before, now = kept.get(key, (0, 0)), found.get(key, (0, 0))
         if before != now:
             label = labels.get(key[0], f"profile {key[0]}")
             differences.append(Difference(label, key[1], DIFFERS, before[0], now[0]))

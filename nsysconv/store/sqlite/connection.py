@@ -13,8 +13,7 @@ import os
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -55,8 +54,6 @@ _BOUND = "?"
 
 # Rows are appended and read in order; a large page cache would only be memory.
 _CACHE_KIB = 512
-
-_SUMMED_ROWS = 1 << 13
 
 
 def sqlite_uri(path: Path, mode: str) -> str:
@@ -211,14 +208,11 @@ class SqliteConnection(Connection):
         order = ", ".join(f"t.{key.name}" for key in table.primary_key.columns)
         sums: dict[int, tuple[int, int]] = {}
         for batch in self.batches(
-            f"SELECT {owner}, {cells} {rows} ORDER BY {owner}, {order}", _SUMMED_ROWS
+            f"SELECT {owner}, {cells} {rows} ORDER BY {owner}, {order}", 1 << 13
         ):
-            cells_of_rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            for profile, own in groupby(cells_of_rows, itemgetter(0)):
-                texts = [text for _, text in own]
+            for profile, text in zip(*map(pa.Array.to_pylist, batch.columns), strict=True):
                 count, checksum = sums.get(profile, (0, 0))
-                checksum = crc32("".join(texts).encode(), checksum)
-                sums[profile] = count + len(texts), checksum
+                sums[profile] = count + 1, crc32(text.encode(), checksum)
         return sums
 
     def _checksums_of_pages(self, table: str, extents: Sequence[Row]) -> dict[int, tuple[int, int]]:

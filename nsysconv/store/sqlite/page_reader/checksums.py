@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from zlib import crc32
 
 import numpy as np
 
@@ -30,22 +29,20 @@ def checksums(
     ascend and have no id in common. The checksum is one of ids and records: the same rows have it on
     whatever pages they are. Raises UnreadableError where the pages are damaged, or not read here.
     """
-    starts, ends = ([span[side] for span in spans] for side in (0, 1))
-    if descriptor is None or any(
-        last >= first for last, first in zip(ends, starts[1:], strict=False)
-    ):
+    # Three times as fast as zlib's.
+    from isal.isal_zlib import crc32
+
+    if descriptor is None or any(low[1] >= high[0] for low, high in pairwise(spans)):
         raise UnreadableError
+    starts, ends = ([span[side] for span in spans] for side in (0, 1))
     sums = [(0, 0, 0)] * len(spans)
     for span, lengths, rows in _RowPages(descriptor).rows_of(root, starts, ends):
         # Lengths say where rows begin, which nothing else of a page's head is needed for.
         count, of_lengths, of_rows = sums[span]
+        of_lengths = crc32(lengths.astype(_LENGTH).tobytes(), of_lengths)
         for some in rows:
             of_rows = crc32(some, of_rows)
-        sums[span] = (
-            count + len(lengths),
-            crc32(lengths.astype(_LENGTH).tobytes(), of_lengths),
-            of_rows,
-        )
+        sums[span] = count + len(lengths), of_lengths, of_rows
     return [(count, of_lengths ^ of_rows) for count, of_lengths, of_rows in sums]
 
 
