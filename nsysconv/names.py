@@ -1,4 +1,4 @@
-"""Names for people: an API symbol's documented name, a kernel's short or demangled form, escaped text."""
+"""Names: API symbols' documented names and what such functions do, kernels' short forms, escaped text."""
 
 from __future__ import annotations
 
@@ -35,6 +35,33 @@ def plain_api_name(symbol: str) -> str:
     """
     suffix = _DRIVER_SUFFIX if symbol[2:3].isupper() else _RUNTIME_SUFFIX
     return suffix.sub("", symbol) or symbol
+
+
+LAUNCHES = ("kernel_launch", "graph_launch", "host_launch")
+"""The roles of API functions that launch something."""
+
+WAITS = ("wait", "wait_event")
+"""The roles of API functions that do nothing but wait."""
+
+WORK = ("kernel_launch", "graph_launch", "copy", "set")
+"""The roles of API functions that put work on a GPU."""
+
+
+@cache
+def called(*roles: str) -> Callable[[str], re.Match[str] | None]:
+    """Return a function that says whether an API function's documented name has one of these roles.
+
+    They are in api_roles.toml. Raises KeyError for what is no role.
+    """
+    table = api_roles()
+    return re.compile("|".join(pattern for role in roles for pattern in table[role])).match
+
+
+@cache
+def api_roles() -> Mapping[str, Sequence[str]]:
+    """Return by role of API functions the patterns of the beginnings of their documented names."""
+    text = Path(__file__).with_name("api_roles.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 WHOLE = 4000

@@ -187,6 +187,22 @@ def test_clocks_that_disagree_leave_the_window_alone() -> None:
         assert accounts(profile.timeline).of_steps is None
 
 
+@pytest.mark.parametrize(
+    ("name", "disagree"),
+    [
+        ("cudaMemcpy", True), ("cudaMemcpy2D", True), ("cuMemcpyDtoH_v2", True), ("hipMemcpy", True),
+        ("hipMemcpyDtoH", True), ("hsa_memory_copy", True), ("cudaMemcpyAsync", False),
+        ("hipMemcpyDtoHAsync", False),
+    ],
+)  # fmt: skip
+def test_a_copy_ends_within_the_call_that_waits_for_it(name: str, disagree: bool) -> None:
+    copy = Memcpy(4, 1_000_007, 1, direction="DtoH")
+    with opened(Call(0, 6, 1, name=name), copy) as profile:
+        assert profile.timeline.clocks_disagree is disagree
+    with opened(Call(0, 7, 1, name=name), copy) as profile:
+        assert not profile.timeline.clocks_disagree
+
+
 def test_a_device_without_a_window_is_before_its_first_operation() -> None:
     with opened(Migration(5, 10), Kernel(0, 20, device=1)) as profile:
         assert times_on(profile.timeline, 0, TimeSpan(0, 20)) == {"before": 20}

@@ -30,12 +30,9 @@ from nsysconv.importers.sqlite_columns import (
     has_rows,
     whole_number_sql,
 )
+from nsysconv.names import WORK, called
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import SourceRows
-
-# Calls that put work on a GPU: if one succeeded and there are no GPU rows, the work was not recorded.
-_WORKING_CALLS = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cuMemcpy", "cudaMemset", "cuMemset",
-                  "cudaGraphLaunch", "cuGraphLaunch")  # fmt: skip
 
 CUPTI_DEVICE_COLUMNS = {
     "sm_count": "numMultiprocessors",
@@ -208,7 +205,8 @@ def unrecorded_gpu_work(
 
     `call_names`: what the numbers in this column of a table of API calls stand for.
     """
-    working = {n: name for n, name in call_names.items() if name.startswith(_WORKING_CALLS)}
+    gives_work = called(*WORK)
+    working = {n: name for n, name in call_names.items() if gives_work(name)}
     if not working or source not in probe.tables:
         return None
     succeeded = "returnValue = 0" if has_columns(probe, source, "returnValue") else "1"

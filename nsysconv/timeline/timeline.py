@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
+from nsysconv.names import called
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING
@@ -42,7 +43,6 @@ from nsysconv.timeline.intervals import Union, union
 _LATEST_START_NS = 1_000_000_000
 # A copy that its call waits for cannot end later than this after it.
 _LATEST_END_NS = 1_000_000
-_SYNCHRONOUS_COPIES = ("cudaMemcpy", "cuMemcpyDtoH")
 _DTOH = 2
 _NOWHERE = np.empty(0, np.int32)
 _LINKS = frozenset({Fact.API_LINKS})
@@ -265,7 +265,8 @@ class Timeline:
         if lowest > _LATEST_START_NS or highest < -_LATEST_START_NS:
             return True
         ops, owner, calls = self.ops, self.owner, self.calls
-        waiting = [i for i, name in self.call_names.items() if name in _SYNCHRONOUS_COPIES]
+        blocks_host = called("blocking_copy")
+        waiting = [i for i, name in self.call_names.items() if blocks_host(name)]
         copies = np.flatnonzero((ops.kind == OpKind.MEMCPY) & (owner >= 0) & ops.timed)
         direction = self.profile.columns("memcpy", ("direction",))["direction"]
         copies = copies[direction[ops.row[copies]] == _DTOH]

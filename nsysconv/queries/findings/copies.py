@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from nsysconv.codes import MEMORY_KINDS
+from nsysconv.names import called
 from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
-from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, gaps_after
+from nsysconv.queries.findings.waits import gaps_after
 from nsysconv.report import Unit, human
 from nsysconv.timeline.arrays import Array, distinct, places_of
 from nsysconv.timeline.events import GpuOps, OpKind
@@ -64,7 +65,7 @@ def pageable_copies(scene: Scene) -> Found | None:
 
 def synchronous_copies(scene: Scene) -> Found | None:
     """Measure copies by calls that wait for them, without a kernel, and the gaps that began in these."""
-    which = scene.calls_named(SYNCHRONOUS_COPIES.match)
+    which = scene.calls_named(called("blocking_copy"))
     if not len(which):
         return None
     # Whether a call is one of them; the last place is that of operations without a call.

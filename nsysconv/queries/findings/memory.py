@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from nsysconv.errors import NotRecorded
+from nsysconv.names import called
 from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.report import MISSING, Unit, human
@@ -18,15 +18,6 @@ from nsysconv.timeline.intervals import measure
 from nsysconv.timeline.memory import Pool, parts
 from nsysconv.timeline.steps import annotated
 
-_ALLOCATION = re.compile(
-    r"cuda(?:Malloc|Free|HostAlloc|HostRegister|HostUnregister)"
-    r"|cuMem(?:Alloc|Free|HostAlloc|HostRegister|HostUnregister|Create|Map|Unmap|Release|AddressReserve)"
-    r"|hip(?:Malloc|Free|ExtMalloc|Host(?:Malloc|Free|Alloc|Register|Unregister))"
-)
-# Calls that only ask or load do not make a context.
-_QUERY = re.compile(r"Get|Query|Version|Attribute|Load|Register(?:Fat|Function|Var)|cuInit")
-_GIVES_BACK = re.compile(r"Free")
-
 
 def allocation(scene: Scene) -> Found | None:
     """Measure the idle time, also before and after the window, in calls that take or give back memory.
@@ -34,7 +25,7 @@ def allocation(scene: Scene) -> Found | None:
     What makes a context counts for start-up: a process's first call that does something, and what gives
     memory back before any was taken.
     """
-    which = scene.calls_named(_ALLOCATION.match)
+    which = scene.calls_named(called("allocation"))
     which = which[~np.isin(which, _makes_context(scene))]
     low, high = scene.span.start, scene.span.end
     time = uncovered(scene.calls_at(which), scene.busy, low, high)
@@ -47,15 +38,15 @@ def allocation(scene: Scene) -> Found | None:
 
 def _makes_context(scene: Scene) -> list[int]:
     calls, names = scene.timeline.calls, scene.timeline.call_names
-    found = []
+    found, gives_back, only_asks = [], called("free"), called("query")
     for pid in scene.timeline.pids_on(scene.device).tolist():
         is_first = True
         # The first ones are enough: calls are in the order of their starts.
         for i in _in_order(calls, pid):
             name = names[int(calls.name_id[i])]
-            if _QUERY.search(name):
+            if only_asks(name):
                 continue
-            if not (is_first or _GIVES_BACK.search(name)):
+            if not (is_first or gives_back(name)):
                 break
             found.append(i)
             is_first = False

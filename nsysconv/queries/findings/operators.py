@@ -13,9 +13,9 @@ import numpy as np
 from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.names import shorten_kernel
+from nsysconv.names import WAITS, called, shorten_kernel
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, frameworks, uncovered
-from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, WAITS, gap_at, gaps_after
+from nsysconv.queries.findings.waits import gap_at, gaps_after
 from nsysconv.report import MISSING
 from nsysconv.threads import cached_in
 from nsysconv.timeline.annotations import operators, ranges, which_named
@@ -249,7 +249,7 @@ def host_sync(scene: Scene) -> Found | None:
     """Measure the gaps that began while an operator waited for a value that the host reads."""
     if not (_has_operators(scene) and _has_named(scene, _READS | _COPIES)):
         return None
-    waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
+    waits = scene.calls_named(called(*WAITS, "blocking_copy"))
     if scene.gaps is None or not len(waits):
         return None
     most = gaps_after(scene, waits).time

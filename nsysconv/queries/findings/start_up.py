@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
 
 from nsysconv.facts import Fact
+from nsysconv.names import LAUNCHES, called
 from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.findings.contract import Found, Measure, Scene, uncovered
 from nsysconv.report import Unit, human
@@ -17,11 +17,6 @@ from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import Union, union_with
 from nsysconv.timeline.steps import annotated, steps
 
-_LOADING = re.compile(
-    r"cu(?:da)?(?:Module|Library)(?:Load|GetFunction|GetKernel)|cudaGetFuncBySymbol|cudaFuncGetAttributes"
-    r"|cuInit$|cuDevicePrimaryCtx|cuCtxCreate|hipModuleLoad|hipInit$|hipCtxCreate|__hipRegister"
-)
-_LAUNCH = re.compile(r"(?:cuda|cu|hip)(?:\w*Launch\w*)")
 # No launch takes as long; what does loads code first.
 _LONG_LAUNCH_NS = 1_000_000
 _FEWEST_STEPS = 4
@@ -85,8 +80,8 @@ def _during(scene: Scene, which: Array, low: int, high: int) -> dict[str, str]:
 
 def module_loading(scene: Scene) -> Found | None:
     """Measure the idle time in the window in which code was loaded or a launch took very long."""
-    loading = scene.calls_named(_LOADING.match)
-    long = scene.calls_named(_LAUNCH.match, _LONG_LAUNCH_NS)
+    loading = scene.calls_named(called("initialisation"))
+    long = scene.calls_named(called(*LAUNCHES), _LONG_LAUNCH_NS)
     which = distinct(np.concatenate((loading, long)))
     low, high = scene.window.start, scene.window.end
     time = uncovered(scene.calls_at(which), scene.busy, low, high)

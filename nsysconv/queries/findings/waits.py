@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from nsysconv.names import WAITS, called
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
 from nsysconv.report import MISSING
 from nsysconv.threads import cached_in
@@ -16,11 +16,6 @@ from nsysconv.timeline.arrays import Array, blocks, places_of, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, parts
 
-WAITS = re.compile(
-    r"cuda(?:Device|Stream|Thread|Event)Synchronize|cu(?:Ctx|Stream|Event)Synchronize"
-    r"|hip(?:Device|Stream|Ctx|Event)Synchronize"
-)
-SYNCHRONOUS_COPIES = re.compile(r"(?:cuda|cu|hip)Memcpy(?!.*Async)(?!Batch)")
 _QUEUE = PARTS.index("queue")
 _SMALL_COPY_BYTES = 65_536
 _DTOH = 2
@@ -105,7 +100,7 @@ def gaps_after(
 @cached_in("measured")
 def sync_each_kernel(scene: Scene) -> Found | None:
     """Measure the gaps that began while the host waited for the device, and outlasted it, by kernel."""
-    waits = scene.calls_named(WAITS.match)
+    waits = scene.calls_named(called(*WAITS))
     after = gaps_after(scene, waits, outlasting=True)
     kernels = int(np.count_nonzero(scene.ops.kind == OpKind.KERNEL))
     if not kernels or scene.gaps is None:
@@ -135,7 +130,7 @@ def sync_small_copies(scene: Scene) -> Found | None:
     # All of these gaps at most.
     if not scene.speaks("sync_small_copies", at_most := Found(scene.of_window(most), most)):
         return at_most
-    waits = scene.calls_named(lambda name: WAITS.match(name) or SYNCHRONOUS_COPIES.match(name))
+    waits = scene.calls_named(called(*WAITS, "blocking_copy"))
     after = gaps_after(scene, waits, which=begun)
     details = {"count": counted(after.count, "time", "times")}
     where = gap_at(scene, scene.gaps, after.costliest)

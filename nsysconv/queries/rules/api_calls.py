@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
+from nsysconv.names import called
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
     DEVICE,
@@ -41,10 +41,6 @@ _WAIT_COLUMNS = (
     _FUNCTION,
 )
 
-# A thread is what CUDA called a context's device before there were others.
-_WAITS = re.compile(r"cuda(?:Device|Stream|Thread)Synchronize|cu(?:Ctx|Stream)Synchronize"
-                    r"|hip(?:Device|Stream|Ctx)Synchronize")  # fmt: skip
-
 
 def _call_ids(timeline: Timeline, which: Array) -> Array:
     ids: Array = timeline.calls.row[which] + timeline.whole.profile.first_id("api_call")
@@ -53,7 +49,8 @@ def _call_ids(timeline: Timeline, which: Array) -> Array:
 
 def _waiting_calls(timeline: Timeline, request: Request) -> Result:
     calls = timeline.calls
-    functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
+    is_wait = called("wait")
+    functions = [i for i, name in timeline.call_names.items() if is_wait(name)]
     waits = timeline.calls_in_slice & calls.outermost & np.isin(calls.name_id, functions)
     waiting = np.flatnonzero(waits)
     dur, ids = (calls.end - calls.start)[waiting], _call_ids(timeline, waiting)
@@ -95,8 +92,6 @@ CUDA_API_SYNC = Query(
 # -- copies and sets
 
 _TABLES = {OpKind.MEMCPY: "memcpy", OpKind.MEMSET: "memset"}
-_COPY_FUNCTION = re.compile(r"(?:cuda|cu|hip)Memcpy")
-_SET_FUNCTION = re.compile(r"(?:cuda|cu|hip)Memset")
 _UNKNOWN, _PAGEABLE = (codes.MEMORY_KINDS.index(name) for name in ("Unknown", "Pageable"))
 _PINNED_OR_MANAGED = [
     codes.MEMORY_KINDS.index(name) for name in ("Pinned", "Managed", "Managed Static")
@@ -126,14 +121,15 @@ class _LaunchedOps:
 
 
 def _launched_by(
-    timeline: Timeline, kind: OpKind, function: re.Pattern[str], *, asynchronous: bool
+    timeline: Timeline, kind: OpKind, role: str, *, asynchronous: bool
 ) -> _LaunchedOps:
-    """Return the operations of a kind that such functions launched, with or without `Async`."""
+    """Return the operations of a kind that functions of a role launched, with or without `Async`."""
     ops, calls, owner = timeline.ops, timeline.calls, timeline.owner
+    fits = called(role)
     functions = [
         i
         for i, name in timeline.call_names.items()
-        if function.match(name) and ("Async" in name) == asynchronous
+        if fits(name) and ("async" in name.lower()) == asynchronous
     ]
     linked = np.flatnonzero((ops.kind == kind) & (owner >= 0))
     linked = linked[np.isin(calls.name_id[owner[linked]], functions)]
@@ -242,7 +238,7 @@ _ASYNC_COLUMNS = (*_COPY, *_KINDS, *_CALL)
 
 
 def _async_copies(timeline: Timeline, request: Request) -> Result:
-    copies = _launched_by(timeline, OpKind.MEMCPY, _COPY_FUNCTION, asynchronous=True)
+    copies = _launched_by(timeline, OpKind.MEMCPY, "copy", asynchronous=True)
     pageable = np.zeros(len(copies), bool)
     for kind in _COPY_KINDS:
         pageable |= copies.column(kind) == _PAGEABLE
@@ -277,7 +273,7 @@ _SYNC_COLUMNS = (
 
 
 def _sync_copies(timeline: Timeline, request: Request) -> Result:
-    copies = _launched_by(timeline, OpKind.MEMCPY, _COPY_FUNCTION, asynchronous=False)
+    copies = _launched_by(timeline, OpKind.MEMCPY, "copy", asynchronous=False)
     size = copies.column("bytes")
     small = (size != MISSING) & (size < request.options["min_bytes"])
     waiting = ~(small & (copies.column("direction") == _TO_DEVICE))
@@ -336,7 +332,7 @@ _SET_COLUMNS = (
 
 
 def _sync_sets(timeline: Timeline, request: Request) -> Result:
-    sets = _launched_by(timeline, OpKind.MEMSET, _SET_FUNCTION, asynchronous=False)
+    sets = _launched_by(timeline, OpKind.MEMSET, "set", asynchronous=False)
     waited_for = np.isin(sets.column("memory_kind"), _PINNED_OR_MANAGED)
     notes = _unknown_kind_notes("cuda_memset_sync", sets, ("memory_kind",), waited_for)
     return _findings(

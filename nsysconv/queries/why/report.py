@@ -12,6 +12,7 @@ from nsysconv import schema
 from nsysconv.codes import OPERATOR_KINDS, RANGE_KINDS
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact, in_order
+from nsysconv.names import WAITS, called
 from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.contract import Request
 from nsysconv.queries.event_lanes import (
@@ -21,7 +22,6 @@ from nsysconv.queries.event_lanes import (
     directions_of,
     kernel_ids_of,
 )
-from nsysconv.queries.findings.waits import SYNCHRONOUS_COPIES, WAITS
 from nsysconv.queries.idle_gaps import longest_activity
 from nsysconv.queries.why.columns import COLUMNS, PARTS
 from nsysconv.queries.why.sentences import say
@@ -496,8 +496,8 @@ class _Asked:
 
     def _waits(self) -> Array:
         # Which calls wait for the GPU, as a mask: outermost ones, by their names.
-        names = self.timeline.call_names
-        fitting = [i for i, t in names.items() if WAITS.match(t) or SYNCHRONOUS_COPIES.match(t)]
+        names, waits = self.timeline.call_names, called(*WAITS, "blocking_copy")
+        fitting = [i for i, t in names.items() if waits(t)]
         calls = self.timeline.calls
         mask: Array = among(calls.name_id, np.array(sorted(fitting), np.int64)) & calls.outermost
         return mask
