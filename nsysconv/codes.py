@@ -81,3 +81,6 @@ TIME_CLASS_COLUMNS = {
 
 COMMUNICATION = "communication"
 """The kind of kernels that communicate; all others are computation."""
+
+DOUBTS = ("time", "work")
+"""What of a row is not believed, or not there: its times, or the work that a call launched."""

@@ -19,7 +19,7 @@ from nsysconv.report import Unit
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """Raised by every change that an older reader would misread."""
 
 OLDEST_READ = 2
@@ -34,6 +34,7 @@ VERSIONS: dict[int, str] = {
     "memory events; peers of collectives. Stores of version 2 and later can be read.",
     6: "Collectives: sizes in bytes.",
     7: "Checksums: the table `checksum`.",
+    8: "What is not believed: the table `implausible`, `profile.examined`, `note.of`.",
 }
 """One line per version: what changed."""
 
@@ -205,6 +206,12 @@ profile = sa.Table(
     _text("driver_version", "Version of the GPU driver."),
     _text("host", "Name of the machine, where an allow-listed fact tells it."),
     _text("graph_mode", "How CUDA graphs were recorded: graph or node."),
+    _column(
+        "examined",
+        "1: what cannot be believed was looked for at the import (`implausible`, `note`); null: it is "
+        "looked for at each reading.",
+        since=8,
+    ),
     sa.UniqueConstraint("identity"),
     sa.UniqueConstraint("label"),
     comment="One recording: what was read from one file, or from one part of it.",
@@ -248,6 +255,23 @@ checksum = _profile_table(
     _column("checksum", "Of all of them; `info STORE --check` compares.", required=True, since=7),
 )
 
+implausible = _profile_table(
+    "implausible",
+    "One row of an event table that cannot be what it says, or that lacks what belongs to it.",
+    _text("table_name", "An event table.", key=True, since=8),
+    _column(
+        "position", "Its place among the profile's rows of that table, from 1.", key=True, since=8
+    ),
+    _column(
+        "reason",
+        "time: its times are not believed, reports take it for a row without; work: what this call "
+        "launched was not recorded, or is not believed.",
+        key=True,
+        codes=codes.DOUBTS,
+        since=8,
+    ),
+)
+
 note = sa.Table(
     "note",
     metadata,
@@ -256,6 +280,7 @@ note = sa.Table(
     _text("slug", "What kind of caveat; docs/messages.md explains each.", required=True),
     _text("severity", "info, approximated or dropped.", required=True),
     _column("count", "How many rows or times.", Unit.COUNT, required=True),
+    _column("of", "Out of how many; null: not told.", Unit.COUNT, since=8),
     _text("place", "The first place in the source.", required=True),
     _text("text", "The caveat in a sentence.", required=True),
     _text("facts", "The facts it touches, separated by spaces; empty: all.", required=True),

@@ -36,6 +36,7 @@ from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filte
 from nsysconv.store.runs import RunMembership
 from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer
+from nsysconv.timeline.plausibility import examine
 
 Row = dict[str, Any]
 Failure = TypeVar("Failure", bound=NsysconvError)
@@ -427,6 +428,8 @@ def _import_files(
         replacing = [profile.profile_id for profile in existing]
     joined = len(item.paths) > 1
     claims = [] if joined else rank_claims(item.path, options.rank_pattern, item.named)
+    if options.strict and not joined:
+        _require_believed(item.path, options)
     try:
         with closing(importer.read(probes, options.reader)) as reading_importer:
             return writer.add(
@@ -443,6 +446,14 @@ def _import_files(
             error.where,
         )
         raise
+
+
+def _require_believed(path: Path, options: ImportOptions) -> None:
+    # Before anything is written, which later could not be taken back: what it replaces would be gone.
+    with ProfileFile(path, silent, options.include) as file:
+        for profile in file.store().profiles():
+            profile.examine = examine
+            options.accept(profile.examination.notes)
 
 
 def _detect(probes: Sequence[Probe]) -> Importer:

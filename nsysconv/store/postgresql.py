@@ -402,9 +402,9 @@ class PostgresqlWriter(Writer):
 
     _connection: PostgresqlConnection
 
-    def __init__(self, connection: PostgresqlConnection) -> None:
+    def __init__(self, connection: PostgresqlConnection, url: Url) -> None:
         """Write to the store behind this connection."""
-        super().__init__(connection)
+        super().__init__(connection, partial(open_for_reading, url))
         self._source: ViewsConnection | None = None
 
     @contextmanager
@@ -490,4 +490,4 @@ def write_database(url: Url) -> Iterator[PostgresqlWriter]:
     """Open a writer on the store at an address, whose tables are made if there are none."""
     with PostgresqlConnection(url) as connection:
         make_or_check(connection, url)
-        yield PostgresqlWriter(connection)
+        yield PostgresqlWriter(connection, url)

@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
-from nsysconv import schema
+from nsysconv import codes, schema
 from nsysconv.errors import InputError, InUseError, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.launch import cores
@@ -36,6 +37,7 @@ _MAX_THREADS = 8
 _MANY_NAMES = 5_000
 # Read as int64 even where all values are small.
 _WIDE = frozenset({"start_ns"})
+_TIMES = ("start_ns", "dur_ns")
 
 Columns = dict[str, np.ndarray]
 Part = TypeVar("Part")
@@ -57,6 +59,23 @@ class Extent:
 
 
 _NO_ROWS = Extent(1, 0)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What is not believed of a profile: rows by event table whose times are none, and `lost`, the API
+    calls whose work was not recorded, or is not believed; `notes` on all that.
+
+    Rows are in order, and numbered from 0 by their places among the profile's rows of the table.
+    """
+
+    rows: Mapping[str, np.ndarray] = field(default_factory=dict)
+    lost: np.ndarray = field(default_factory=partial(np.empty, 0, np.int64))
+    notes: tuple[Note, ...] = ()
+
+
+_NOTHING_FOUND = Examination()
+TIME, WORK = range(len(codes.DOUBTS))
 
 
 class Profile:
@@ -93,11 +112,16 @@ class Profile:
                 row["count"],
                 row["place"],
                 frozenset(map(Fact, row["facts"].split())),
+                row["of"] or 0,
             )
             for row in sorted(self.rows(schema.note.name), key=itemgetter("id"))
         )
         self.extents: Mapping[str, Extent] = self.current_extents()
         self.late_notes: list[Note] = []
+        self.examine: Callable[[Profile], Examination] | None = None
+        """Looks for what cannot be believed, where no import has done so; called with the profile."""
+        self._examination: Examination | None = None
+        self._examining = RLock()
         self._columns: dict[str, Columns] = {}
         self._names: dict[bool, dict[int, str]] = {}
         # Of two threads that ask for columns of a table the second finds what the first has read.
@@ -121,7 +145,38 @@ class Profile:
     @property
     def notes(self) -> tuple[Note, ...]:
         """Return the notes of the import, and those that reading has added since."""
-        return (*self._notes, *self.late_notes)
+        return (*self._notes, *self.late_notes, *self.examination.notes)
+
+    @property
+    def examination(self) -> Examination:
+        """Return what is not believed of the profile, as found at its import, or else now, once."""
+        with self._examining:
+            if self._examination is None:
+                self._examination = _NOTHING_FOUND  # it sees what was recorded
+                try:
+                    found = self._found_at_import() if self.is_examined else _NOTHING_FOUND
+                    if not self.is_examined and self.examine is not None:
+                        found = self.examine(self)
+                except BaseException:
+                    self._examination = None
+                    raise
+                for table in found.rows:
+                    self.release(table, _TIMES)
+                self._examination = found
+            return self._examination
+
+    @property
+    def is_examined(self) -> bool:
+        """Return whether its import has looked for what cannot be believed."""
+        return bool(self.attributes["examined"])
+
+    def _found_at_import(self) -> Examination:
+        found: dict[tuple[str, int], list[int]] = {}
+        for row in self.rows(schema.implausible.name):
+            found.setdefault((row["table_name"], row["reason"]), []).append(row["position"] - 1)
+        rows = {key: np.sort(np.array(places, np.int64)) for key, places in found.items()}
+        lost = rows.pop(("api_call", WORK), np.empty(0, np.int64))
+        return Examination({table: places for (table, _), places in rows.items()}, lost)
 
     def current_extents(self) -> dict[str, Extent]:
         """Return the extents by table as the database has them now."""
@@ -173,6 +228,7 @@ class Profile:
         An array is int64 where a value needs it, and int32 where none does; `start_ns` is always int64,
         so that adding to it cannot overflow. Null is MISSING. Rows come in the order of their ids.
         """
+        unbelieved = self.examination.rows.get(table)
         with self._locks[table]:
             cached = self._columns.setdefault(table, {})
             uncached = [name for name in names if name not in cached]
@@ -183,6 +239,10 @@ class Profile:
             if stored:
                 with phase(f"read {table}"):
                     cached.update(self._read_columns(table, stored))
+                for name in _TIMES if unbelieved is not None else ():
+                    if name in stored:
+                        cached[name] = cached[name].astype(np.int64)
+                        cached[name][unbelieved] = MISSING
             length = len(next(iter(cached.values())))
             for name in uncached:
                 if name not in cached:

@@ -92,6 +92,8 @@ class ProfileAttributes:
     driver_version: str | None = None
     host: str | None = None
     graph_mode: str | None = None
+    examined: int | None = None
+    """1: what cannot be believed of it is known, and among its rows."""
 
 
 @dataclass(frozen=True)

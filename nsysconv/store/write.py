@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
@@ -20,9 +21,10 @@ from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
+from nsysconv.report import array_of
 from nsysconv.store import checksums
 from nsysconv.store.connection import Connection
-from nsysconv.store.read import Extent, Profile
+from nsysconv.store.read import TIME, WORK, Examination, Extent, Profile, Store
 from nsysconv.store.recording import Batch, Recording, SourceRows, Summary, take_batches
 from nsysconv.store.runs import RunAssignment, RunMembership, Runs, collect_rank_info
 
@@ -114,9 +116,10 @@ class ProfileRows(ABC):
 class Writer(ABC):
     """Adds files' recordings to an open store, those of a file in one transaction. Made by `writing`."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Write through this connection."""
+    def __init__(self, connection: Connection, connect: Callable[[], Connection]) -> None:
+        """Write through this connection; `connect` opens others, to read what is written."""
         self._connection = connection
+        self._connect = connect
         self._runs = Runs(connection)
 
     # -- what differs
@@ -209,6 +212,31 @@ class Writer(ABC):
             return rollback.imported
         self._runs.keep()
         return imported
+
+    def examine(self, look: Callable[[Profile], Examination]) -> dict[int, tuple[Note, ...]]:
+        """Keep what cannot be believed of the profiles of which nobody has looked for it.
+
+        Call it when all is added, and before checksums are kept. Returns the notes on it by profile.
+        """
+        notes: dict[int, tuple[Note, ...]] = {}
+        if not self._unexamined():
+            return notes
+        with Store(self._connect) as store:
+            for profile in store.profiles():
+                if not profile.is_examined:
+                    found = look(profile)
+                    profile.forget()
+                    with self._transaction():
+                        self._alone()
+                        if profile.id in self._unexamined():
+                            add_examination(self._connection, profile.id, found)
+                            notes[profile.id] = found.notes
+        return notes
+
+    def _unexamined(self) -> set[int]:
+        profile = schema.profile.c
+        rows = self._connection.rows(sa.select(profile.id).where(profile.examined.is_(None)))
+        return {row["id"] for row in rows}
 
     def keep_checksums(self) -> str:
         """Keep checksums of profiles that have none: those added here, and what a killed import left.
@@ -357,6 +385,27 @@ def add_extents(
         )
 
 
+def add_examination(connection: Connection, profile_id: int, found: Examination) -> None:
+    """Write what is not believed of a profile."""
+    doubts = [(table, TIME, rows) for table, rows in found.rows.items()]
+    for table, reason, rows in (*doubts, ("api_call", WORK, found.lost)):
+        if not len(rows):
+            continue
+        numbers = {
+            "profile_id": np.full(len(rows), profile_id),
+            "position": rows + 1,
+            "reason": np.full(len(rows), reason),
+        }
+        cells = [array_of([table] * len(rows), "text")]
+        cells += [array_of(values, "int") for values in numbers.values()]
+        names = ["table_name", *numbers]
+        connection.ingest(schema.implausible.name, pa.Table.from_arrays(cells, names=names))
+    for note in found.notes:
+        connection.insert(schema.note, profile_id=profile_id, **note_row(note))
+    own = schema.profile.c.id == profile_id
+    connection.execute(sa.update(schema.profile).where(own).values(examined=1))
+
+
 def tags_of(profile: Profile) -> dict[str, str]:
     """Return a profile's tags, ordered by key."""
     rows = profile.rows(schema.profile_tag.name)
@@ -455,6 +504,7 @@ def note_row(note: Note) -> dict[str, object]:
         "slug": note.slug,
         "severity": note.severity.value,
         "count": note.count,
+        "of": note.of or None,
         "place": note.where,
         "text": note.text,
         "facts": " ".join(f.value for f in in_order(note.facts)),

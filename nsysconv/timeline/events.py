@@ -330,10 +330,10 @@ def owners(ops: GpuOps, calls: ApiCalls) -> Array:
         wanted = launched & (ops.pid == pid)
         if own.any() and wanted.any():
             mine = indices(own)
-            table = _Lookup(take(calls.correlation, own), mine)
+            table = Lookup(take(calls.correlation, own), mine)
             if table.ambiguous:
                 mine = mine[_by_entitlement(calls, mine)]
-                table = _Lookup(take(calls.correlation, mine), mine)
+                table = Lookup(take(calls.correlation, mine), mine)
             for block in blocks(len(ops)):
                 here = wanted[block]
                 owner[block][here] = table.of(take(ops.correlation[block], here))
@@ -364,10 +364,11 @@ def _by_entitlement(calls: ApiCalls, mine: Array) -> Array:
     return np.lexsort((-calls.start[mine], calls.layer[mine] != DRIVER, ~enclosed))
 
 
-class _Lookup:
-    # Values by integer key; of equal keys the last counts. `ambiguous`: there are equal keys.
+class Lookup:
+    """Values by integer key; of equal keys the last counts. `ambiguous`: there are equal keys."""
 
     def __init__(self, keys: Array, values: Array) -> None:
+        """Take the keys, one at least, and the value of each, a number from 0 below 2^31."""
         self._low, self._high = int(keys.min()), int(keys.max())
         self._dense: Array | None = None
         # Correlation ids are nearly consecutive: a table by id is ten times faster than sorting.
@@ -382,6 +383,7 @@ class _Lookup:
             self.ambiguous = bool((self._keys[1:] == self._keys[:-1]).any())
 
     def of(self, wanted: Array) -> Array:
+        """Return the value of each of these keys, -1 for none."""
         wanted = wanted.astype(np.int64)  # the least key may not fit in what they are
         if self._dense is not None:
             inside = (wanted >= self._low) & (wanted <= self._high)

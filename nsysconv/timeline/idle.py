@@ -220,9 +220,25 @@ def _host_ends(timeline: Timeline, calls: ApiCalls, found: Gaps) -> Array:
     for block in blocks(len(found)):
         call, _ = _launched(timeline, found.ended_by[block])
         linked = np.flatnonzero(call >= 0)
-        low, high = found.start[block][linked], found.end[block][linked]
-        host_end[block][linked] = np.clip(calls.start.take(call[linked]), low, high)
+        mine = found.take(block).take(linked)
+        until = _known_until(timeline, mine, call[linked])
+        host_end[block][linked] = np.clip(calls.start.take(call[linked]), mine.start, until)
     return host_end
+
+
+def _known_until(timeline: Timeline, found: Gaps, call: Array) -> Array:
+    # When of each gap, ended by what this call launched, no more is known: from the first launch on whose
+    # work is missing between those of the operations around it; else its end.
+    lost, calls = timeline.whole.lost_launches, timeline.calls
+    if not len(lost):
+        return found.end
+    lost = np.sort(calls.start[lost[np.isin(calls.pid[lost], timeline.pids_on(found.device))]])
+    places = timeline.places_on(found.device)
+    before = places[np.maximum(np.searchsorted(places, found.ended_by) - 1, 0)]
+    caller = timeline.owner[before]
+    since = np.where(caller >= 0, calls.start[np.maximum(caller, 0)], found.start)
+    first = np.append(lost, np.iinfo(np.int64).max)[np.searchsorted(lost, since, side="right")]
+    return np.where(first < calls.start[call], np.clip(first, found.start, found.end), found.end)
 
 
 def _launched(timeline: Timeline, ended_by: Array) -> tuple[Array, Array]:
@@ -247,12 +263,14 @@ def parts(timeline: Timeline, found: Gaps) -> Array:
         for part, which in ((_END, ~ended), (_MIGRATION, migrated), (_UNKNOWN, unknown)):
             result[part, which] = dur[which]
     low, high, began, call = (v[mine] for v in (found.start, found.end, found.host_end, call))
-    returned = np.clip(calls.end.take(call), low, high)
+    until = _known_until(timeline, found.take(mine), call)
+    returned = np.clip(calls.end.take(call), low, until)
     profiler = _profiler(timeline, take(calls.pid, call), low, began)
     result[_HOST, mine] = began - low - profiler
     result[_PROFILER, mine] = profiler
     result[_LAUNCH, mine] = returned - began
-    result[_QUEUE, mine] = high - returned
+    result[_QUEUE, mine] = until - returned
+    result[_UNKNOWN, mine] += high - until
     return result
 
 

@@ -14,11 +14,13 @@ from nsysconv.names import called
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING
+from nsysconv.schema import GPU_OP_TABLES
 from nsysconv.store.read import Profile
 from nsysconv.threads import Threads, ThreadSafeCache, cached_in, cached_property
 from nsysconv.timeline.arrays import (
     Array,
     Columns,
+    among,
     blocks,
     by_group,
     distinct,
@@ -38,6 +40,7 @@ from nsysconv.timeline.events import (
     streams_of,
 )
 from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.plausibility import examine
 
 # Later than this after its call no operation starts, unless the clocks disagree.
 _LATEST_START_NS = 1_000_000_000
@@ -74,6 +77,7 @@ class Timeline:
     def __init__(self, profile: Profile) -> None:
         """Take the profile whose events these are."""
         self.profile = profile
+        profile.examine = examine
         self.whole = self
         self._several = False
         self.cache = ThreadSafeCache()
@@ -111,6 +115,13 @@ class Timeline:
         """Return per operation of `ops` the index in `calls` of its launching call, -1 for none."""
         with phase("compute links"):
             return owners(self.ops, self.calls)
+
+    @property
+    @cached
+    def lost_launches(self) -> Array:
+        """Return the indices in `calls` of those whose work was not recorded, or is not believed."""
+        rows = self.profile.examination.lost
+        return np.flatnonzero(among(self.calls.row, rows)) if len(rows) else rows
 
     @property
     @cached
@@ -299,8 +310,11 @@ class Timeline:
     def op_notes(self) -> tuple[Note, ...]:
         """Return the notes on the operations alone."""
         ops, notes = self.ops, []
-        untimed, of = int((~ops.timed).sum()), len(ops)
-        if untimed:
+        # Those that are not believed have notes of their own.
+        hidden = self.profile.examination.rows
+        untimed = int((~ops.timed).sum()) - sum(len(hidden.get(t, ())) for t in GPU_OP_TABLES)
+        of = len(ops)
+        if untimed > 0:
             text, facts = "GPU operations without a time", frozenset({Fact.KERNELS})
             notes.append(Note("no-time", Severity.APPROXIMATED, text, untimed, facts=facts, of=of))
         graphs = int((ops.kind == OpKind.GRAPH).sum())

@@ -125,6 +125,8 @@ def _loading_time(scene: Scene, found: Gaps) -> int:
 
 def idle_unknown(scene: Scene) -> Found | None:
     """Measure the idle time of which no cause is recorded."""
+    if len(scene.timeline.whole.lost_launches):
+        return None  # its advice would be wrong: a note says what is missing
     time = scene.times["idle_unknown"]
     measured = Found(scene.of_window(time), time)
     if scene.gaps is None or not scene.speaks("idle_unknown", measured):

@@ -30,6 +30,8 @@ def start_up(scene: Scene) -> Found | None:
     before = int(np.searchsorted(calls.start, high))
     early = np.flatnonzero(scene.outermost[:before])
     part = f"--time :{scene.window.start}ns"
+    if _loses_work(scene, slice(0, before)):
+        return None
     first = np.flatnonzero(scene.ops.kind != OpKind.MIGRATION)[:1].tolist()
     event = scene.ops.event_id(first[0]) if first else None
     details = {**_during(scene, early, low, high), "profiler": profiler}
@@ -44,6 +46,9 @@ def tear_down(scene: Scene) -> Found | None:
     ends += [each(scene.timeline).end.max(initial=low) for each in (ranges, operators)]
     high = min(int(max(ends)), scene.span.end)
     late = np.flatnonzero(scene.outermost & (calls.end > low))
+    last = scene.owner.max(initial=-1)
+    if _loses_work(scene, slice(last + 1, None)):
+        return None
     time, profiler = _of_the_program(scene, low, max(high, low))
     part = f"--time {low}ns:"
     details = {**_during(scene, late, low, high), "profiler": profiler}
@@ -51,6 +56,14 @@ def tear_down(scene: Scene) -> Found | None:
     if not scene.speaks("tear_down", measured):
         return measured
     return replace(measured, event=scene.longest_call(late))
+
+
+def _loses_work(scene: Scene, calls: slice) -> bool:
+    # Whether the work of some of these calls was not recorded: the GPU may have been busy then.
+    lost = scene.timeline.whole.lost_launches
+    some = np.zeros(len(scene.timeline.calls), bool)
+    some[lost] = True
+    return bool((some & scene.outermost)[calls].any())
 
 
 def _of_the_program(scene: Scene, low: int, high: int) -> tuple[int, str]:

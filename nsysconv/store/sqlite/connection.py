@@ -204,6 +204,7 @@ class SqliteConnection(Connection):
             if c.info["unit"] is Unit.TEXT
             else f"quote(t.{name})"
             for name, c in table.c.items()
+            if c not in self.lacking
         )
         order = ", ".join(f"t.{key.name}" for key in table.primary_key.columns)
         sums: dict[int, tuple[int, int]] = {}
@@ -373,8 +374,9 @@ def open_for_reading(path: Path) -> SqliteConnection:
     connection.execute("PRAGMA query_only=ON")
     version = connection.number("PRAGMA user_version")
     connection.lacking = schema.columns_since(version)
-    later = f"SELECT 1 FROM sqlite_schema WHERE name = '{schema.checksum.name}'"
-    if connection.lacking and connection.rows(later):
+    later = {f"'{column.table.name}'" for column in connection.lacking if column.primary_key}
+    named = f"SELECT 1 FROM sqlite_schema WHERE name IN ({', '.join(later)})"
+    if later and connection.rows(named):
         connection.close()
         what = f"the store is damaged: it has a table that version {version} of the schema has not"
         raise DamagedError(what, where=str(path), hint="Import the original files again.")

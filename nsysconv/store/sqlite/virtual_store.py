@@ -214,10 +214,11 @@ class _VirtualProfile(Profile):
     ) -> Iterator[pa.RecordBatch]:
         self._check_all_rows(table)
         yield from super().batches(table, rows, names)
-        if table == schema.note.name and self.late_notes:
+        notes = self.notes[len(self._notes) :] if table == schema.note.name else ()
+        if notes:
             late = [
                 {"id": number, "profile_id": _PROFILE_ID, **note_row(note)}
-                for number, note in enumerate(self.late_notes, len(self._notes) + 1)
+                for number, note in enumerate(notes, len(self._notes) + 1)
             ]
             cells = [cells_of(column, late) for column in schema.note.columns]
             yield pa.RecordBatch.from_arrays(cells, names=schema.note.columns.keys())

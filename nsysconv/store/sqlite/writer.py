@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 
@@ -40,6 +40,7 @@ from nsysconv.store.sqlite.connection import (
     SqliteConnection,
     check_store,
     create_schema,
+    open_for_reading,
     schema_version,
     shared_descriptor,
     sqlite_uri,
@@ -94,6 +95,11 @@ class SqliteWriter(Writer):
     """Writes to a SQLite store; nobody else can meanwhile."""
 
     _connection: SqliteConnection
+
+    def __init__(self, connection: SqliteConnection, path: Path) -> None:
+        """Write to the store at `path`, through a connection to it."""
+        super().__init__(connection, partial(open_for_reading, path))
+        self._path = path
 
     @contextmanager
     def _attached(self, source: Path) -> Iterator[None]:
@@ -151,10 +157,6 @@ class SqliteWriter(Writer):
 
 class _Adding(SqliteWriter):
     """Writes to a store that was there before: what a failed transaction has written is taken back."""
-
-    def __init__(self, connection: SqliteConnection, path: Path) -> None:
-        super().__init__(connection)
-        self._path = path
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -220,9 +222,9 @@ def write_file(
             hint="Remove it, or name the file that is to be made.",
         )
     require_folder(path)
-    with building(path) as partial:
+    with building(path) as new_file:
         # Nobody else knows the name: no locks, which some network file systems do not have.
-        with _Changing(partial, "rwc&nolock=1", path) as connection:
+        with _Changing(new_file, "rwc&nolock=1", path) as connection:
             # What a crash leaves is not a store, so nothing need be flushed on the way. It is, once,
             # before it gets its name.
             connection.execute("PRAGMA synchronous=OFF")
@@ -230,15 +232,15 @@ def write_file(
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             create_schema(connection)
             # Closing it drops no lock: there is none.
-            with partial.open("rb") as file:
-                connection.read_pages(file.fileno(), partial)
-                yield SqliteWriter(connection)
+            with new_file.open("rb") as file:
+                connection.read_pages(file.fileno(), new_file)
+                yield SqliteWriter(connection, new_file)
         try:
-            publish(partial, path)
+            publish(new_file, path)
         except InUseError:
             if on_name_taken is None or schema_version(path) is None:
                 raise
-            on_name_taken(partial, path)
+            on_name_taken(new_file, path)
         except OSError as error:
             raise refusal_error(error, str(path)) from error
 

@@ -1,0 +1,501 @@
+"""Records that cannot be, and work that is not recorded (docs/definitions.md, what is not believed).
+
+Profilers write records that are well spelled and impossible: a completion stamp that stalled, a time of
+another clock. They drop others. Each is looked for once per profile, and nothing here speaks on a healthy
+one: the thresholds are far beyond what real recordings hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.facts import Fact
+from nsysconv.names import called
+from nsysconv.notes import Note, Severity
+from nsysconv.report import MISSING, Unit, human
+from nsysconv.store.read import Examination, Profile
+from nsysconv.threads import ThreadSafeCache, cached_in
+from nsysconv.timeline.arrays import Array, among, by_group, distinct, factorize, indices, take
+from nsysconv.timeline.events import EVENT_KINDS, Lookup, event_id, has_correlation
+
+# An operation runs over the next start on its stream by more than this, and by so many times the median
+# of its name. In healthy recordings it is 13 µs at most.
+_OVERRUN_NS, _OVERRUN_MEDIANS = 1_000_000, 10
+# Fewer of one name have no median; the stream's has to do.
+_FEWEST_OF_A_NAME = 3
+# So long before the call that launched it nothing runs.
+_EARLY_NS = 1_000_000_000
+# An event is outside of a session that ended earlier than this, and than a tenth of itself, before it.
+_OUTSIDE_NS, _OUTSIDE_PARTS = 1_000_000, 10
+# Without a session: an event so long from all others, and so many times their span.
+_APART_NS, _APART_SPANS = 1_000_000_000, 100
+# Operations before the first event of the host, from which it is that far, and this part of the rest.
+_LEFT_NS, _LEFT_PARTS = 1_000_000, 10
+# Functions named in a note.
+_SHOWN = 3
+
+_READ = ("start_ns", "dur_ns", "correlation_id", "pid")
+_OF_CALLS = (*_READ, "name_id")
+_GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
+_HOST_TABLES = ("api_call", "operator")
+# What says of operations, and of what ran for whom, is wrong without them.
+_WORK = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS, Fact.RANGES, Fact.OPERATORS})
+_KIND_OF_TABLE = {table: kind for kind, table in EVENT_KINDS.items()}
+
+
+def examine(profile: Profile) -> Examination:
+    """Return what is not believed of a profile, and what was not recorded, with a note on each.
+
+    Raises what reading its columns raises.
+    """
+    look = _Look(profile)
+    notes = [
+        *look.outside(),
+        *look.early(),
+        *look.left_over(),
+        *look.overrunning(),
+        *look.without_work(),
+        *look.unequal_replays(),
+    ]
+    rows = {table: distinct(np.concatenate(found)) for table, found in look.places.items()}
+    return Examination(rows, look.lost(rows), tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Times:
+    # Of the rows of a table that have a time and are believed: which they are, when they start and end.
+    row: Array
+    start: Array
+    end: Array
+
+
+class _Look:
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self.places: dict[str, list[Array]] = {}
+        self._tables = [
+            name
+            for name in schema.EVENT_TABLES
+            if name in profile.extents and "start_ns" in schema.metadata.tables[name].c
+        ]
+        self._gpu_tables = [name for name in _GPU_TABLES if name in self._tables]
+        self._cache, self._owner_cache = ThreadSafeCache(), ThreadSafeCache()
+        self._lookups: dict[int, Lookup] = {}
+        self._lost = np.empty(0, np.int64)
+        for table in self._tables:
+            # What is asked for together is read in one pass.
+            known = schema.metadata.tables[table].c
+            names = _OF_CALLS if table == "api_call" else _READ
+            profile.columns(table, [name for name in names if name in known])
+
+    @property
+    def _calls(self) -> Mapping[str, Array] | None:
+        # None where calls and operations are not linked.
+        linked = {Fact.API_CALLS, Fact.API_LINKS, Fact.KERNELS} <= self._profile.facts
+        if not linked or "api_call" not in self._tables:
+            return None
+        return self._profile.columns("api_call", _OF_CALLS)
+
+    @cached_in("_owner_cache")
+    def _owners(self, table: str) -> Array:
+        # Per row the row of the call that launched it, -1 for none.
+        column = self._profile.columns(table, ("correlation_id", "pid"))
+        calls, correlation = self._calls, column["correlation_id"]
+        result = np.full(len(correlation), -1, np.int32)
+        if calls is None:
+            return result
+        for pid in distinct(column["pid"]).tolist():
+            if pid not in self._lookups:
+                mine = np.flatnonzero(
+                    (calls["pid"] == pid) & has_correlation(calls["correlation_id"])
+                )
+                if not len(mine):
+                    continue
+                self._lookups[pid] = Lookup(calls["correlation_id"][mine], mine)
+            own = np.flatnonzero((column["pid"] == pid) & has_correlation(correlation))
+            result[own] = self._lookups[pid].of(correlation[own])
+        return result
+
+    # -- times
+
+    @cached_in("_cache")
+    def _times(self, table: str) -> _Times:
+        names = [n for n in ("start_ns", "dur_ns") if n in schema.metadata.tables[table].c]
+        column = self._profile.columns(table, names)
+        start, dur = column["start_ns"], column.get("dur_ns")
+        believed = start != MISSING
+        if table in schema.GPU_OP_TABLES and dur is not None:
+            believed &= dur != MISSING
+        for places in self.places.get(table, ()):
+            believed[places] = False
+        row = indices(believed)
+        start = take(start, believed)
+        return _Times(
+            row, start, start if dur is None else start + np.maximum(take(dur, believed), 0)
+        )
+
+    def _leave_out(self, table: str, rows: Array) -> None:
+        if len(rows):
+            self.places.setdefault(table, []).append(rows)
+            self._cache.clear()
+
+    def _where(self, table: str, row: int) -> str:
+        kind = _KIND_OF_TABLE.get(table)
+        return event_id(kind, row) if kind else f"{table} {row + 1}"
+
+    def _note(
+        self, slug: str, text: str, found: Mapping[str, Array], facts: frozenset[Fact]
+    ) -> Note:
+        count = sum(map(len, found.values()))
+        of = sum(self._profile.row_count(table) for table in found)
+        table, rows = next((t, rows) for t, rows in found.items() if len(rows))
+        where = self._where(table, int(rows.min()))
+        for each, rows in found.items():
+            self._leave_out(each, rows)
+        return Note(slug, Severity.DROPPED, text, count, where, facts, of)
+
+    # -- events where none can be
+
+    def outside(self) -> Iterator[Note]:
+        """Yield a note on events outside of the session; of none known, far from all other events."""
+        every = {table: self._times(table) for table in self._tables}
+        every = {table: times for table, times in every.items() if len(times.row)}
+        if not every:
+            return
+        low = min(int(times.start.min()) for times in every.values())
+        high = max(int(times.end.max()) for times in every.values())
+        begin, end = (self._profile.attributes[n] for n in ("recording_start_ns", "recording_ns"))
+        has_session = begin is not None and end is not None and end > begin
+        if has_session:
+            slack = max(_OUTSIDE_NS, (end - begin) // _OUTSIDE_PARTS)
+            low_edge, high_edge = begin - slack, end + slack
+            text = "events outside of the session, which took " + human(end - begin, Unit.NS)
+        else:
+            low_edge, high_edge = _main_part([times.start for times in every.values()], low, high)
+            text = (
+                f"events far from all others, by {_APART_SPANS} times the time of those, and more"
+            )
+        if low >= low_edge and high <= high_edge:
+            return
+        found = {
+            table: times.row[
+                (times.start < low_edge) | ((times.end if has_session else times.start) > high_edge)
+            ]
+            for table, times in every.items()
+        }
+        for tables in (schema.GPU_OP_TABLES, [t for t in every if t not in schema.GPU_OP_TABLES]):
+            # Most of them: it is another clock, or the session is told wrong.
+            here = [table for table in tables if table in every]
+            outside = sum(len(found[table]) for table in here)
+            if 2 * outside > sum(len(every[table].row) for table in here) > _FEWEST_OF_A_NAME:
+                for table in here:
+                    del found[table]
+        if any(map(len, found.values())):
+            # What a recording is, all reports on it say.
+            yield self._note("events-outside", text, found, frozenset())
+
+    def early(self) -> Iterator[Note]:
+        """Yield a note on operations long before the calls that launched them."""
+        call = self._calls
+        if call is None or not self._gpu_tables:
+            return
+        found, late = {}, 0
+        for table in self._gpu_tables:
+            times, owner = self._times(table), self._owners(table)
+            mine = take(owner, times.row)
+            called_at = np.where(mine >= 0, call["start_ns"].take(mine), MISSING)
+            early = (times.start < called_at - _EARLY_NS) & (called_at != MISSING)
+            late += int(np.count_nonzero(called_at != MISSING)) - int(np.count_nonzero(early))
+            found[table] = times.row[early]
+        count = sum(map(len, found.values()))
+        if not count or count > late:
+            return  # most of them: it is the clocks
+        text = "GPU operations more than a second before the calls that launched them"
+        yield self._note("ops-before-launch", text, found, _WORK)
+
+    def left_over(self) -> Iterator[Note]:
+        """Yield a note on operations that ended long before the host's first event."""
+        host = [
+            times for t in _HOST_TABLES if t in self._tables and len((times := self._times(t)).row)
+        ]
+        if not host:
+            return
+        first = min(int(times.start.min()) for times in host)
+        ops = {table: self._times(table) for table in self._gpu_tables}
+        rest = (
+            max(int(times.end.max()) for times in (*host, *ops.values()) if len(times.row)) - first
+        )
+        longest = max(_LEFT_NS, rest // _LEFT_PARTS)
+        early = [
+            times for times in ops.values() if len(times.row) and int(times.start.min()) < first
+        ]
+        if not early:
+            return
+        start = np.concatenate([t.start[t.start < first] for t in early])
+        end = np.concatenate([t.end[t.start < first] for t in early])
+        order = np.argsort(start, kind="stable")
+        reach = np.maximum.accumulate(end[order])
+        gaps = np.append(start[order][1:], first) - reach
+        last = np.flatnonzero(gaps > longest)
+        if not len(last):
+            return
+        until = int(reach[last[-1]])
+        found = {t: times.row[times.end <= until] for t, times in ops.items()}
+        found = {t: rows[self._owners(t)[rows] < 0] for t, rows in found.items()}
+        if any(map(len, found.values())):
+            text = "GPU operations left over from before the recording, without calls"
+            yield self._note("leftover-ops", text, found, _WORK)
+
+    def overrunning(self) -> Iterator[Note]:
+        """Yield a note on operations that end long after the next one on their stream has begun."""
+        tables = self._gpu_tables
+        times = [self._times(table) for table in tables]
+        if not tables or not any((t.end - t.start > _OVERRUN_NS).any() for t in times):
+            return
+        kind = np.repeat(np.arange(len(tables)), [len(t.row) for t in times])
+        row, start, end = (
+            np.concatenate([getattr(t, n) for t in times]) for n in ("row", "start", "end")
+        )
+        device, pid, stream = (
+            np.concatenate(
+                [
+                    self._profile.columns(t, (n,))[n][each.row]
+                    for t, each in zip(tables, times, strict=True)
+                ]
+            )
+            for n in ("device_id", "pid", "stream_id")
+        )
+        group, keys = factorize(device, pid, stream)
+        suspects: list[Array] = []
+        for number, members in enumerate(by_group(group, len(keys[0]))):
+            if (
+                keys[2][number] == MISSING
+                or not (end[members] - start[members] > _OVERRUN_NS).any()
+            ):
+                continue
+            members = members[np.argsort(start[members], kind="stable")]
+            over = end[members[:-1]] - start[members[1:]]
+            suspects.append(self._stalled(tables, kind, row, end - start, members, over))
+        found = {
+            table: row[mine[kind[mine] == number]]
+            for mine in [np.concatenate([*suspects, np.empty(0, np.int64)]).astype(np.int64)]
+            for number, table in enumerate(tables)
+        }
+        if any(map(len, found.values())):
+            text = (
+                "GPU operations that seem to end long after the next one on their stream has begun"
+            )
+            yield self._note("overrunning-ops", text, found, _WORK)
+
+    def _stalled(
+        self,
+        tables: Sequence[str],
+        kind: Array,
+        row: Array,
+        dur: Array,
+        members: Array,
+        over: Array,
+    ) -> Array:
+        # Of the operations of a stream those that overrun by more than is usual for their names.
+        suspects, over = members[:-1][over > _OVERRUN_NS], over[over > _OVERRUN_NS]
+        usual = np.full(len(suspects), np.median(dur[members]))
+        if "kernel" in tables:
+            names = self._profile.columns("kernel", ("name_id",))["name_id"]
+            kernels = np.flatnonzero(kind == tables.index("kernel"))
+            mine = np.flatnonzero(kind[suspects] == tables.index("kernel"))
+            for name in distinct(names[row[suspects[mine]]]).tolist():
+                alike = dur[kernels[names[row[kernels]] == name]]
+                if len(alike) >= _FEWEST_OF_A_NAME:
+                    usual[mine[names[row[suspects[mine]]] == name]] = np.median(alike)
+        result: Array = suspects[over > _OVERRUN_MEDIANS * usual]
+        return result
+
+    # -- work that is not there
+
+    def without_work(self) -> Iterator[Note]:
+        """Yield notes on launches of kernels and graphs without an operation: those lost, those failed.
+
+        Where a stream is captured a launch becomes a node of a graph, and has none.
+        """
+        calls = self._calls
+        if calls is None or not self._gpu_tables:
+            return
+        names = self._profile.names(distinct(calls["name_id"]), plain=True)
+        launches = np.flatnonzero(self._named(calls, names, "kernel_launch", "graph_launch"))
+        without = launches[~self._worked(calls, launches)[launches]]
+        if not len(without):
+            return
+        column = self._profile.columns("api_call", ("dur_ns", "tid", "result"))
+        result = column["result"][without]
+        failed = (result != 0) & (result != MISSING)
+        captured = self._captured(calls, names, column["tid"], without) & ~failed
+        lost = without[~failed & ~captured]
+        lost = lost[~self._beside_others(calls, column, launches, lost)]
+        self._lost = lost
+        missing, wrong = "launches whose work was not recorded", "launches that failed"
+        for slug, severity, text, rows in (
+            ("launches-without-work", Severity.DROPPED, missing, lost),
+            ("launches-failed", Severity.INFO, wrong, without[failed]),
+        ):
+            if len(rows):
+                where = self._where("api_call", int(rows[0]))
+                text += f": {self._by_function(calls, names, launches, rows)}"
+                yield Note(slug, severity, text, len(rows), where, _WORK, len(launches))
+
+    def lost(self, rows: Mapping[str, Array]) -> Array:
+        """Return the calls without work, and those whose work is in these rows by table."""
+        owners = [self._owners(t)[rows[t]] for t in self._gpu_tables if t in rows]
+        every = distinct(np.concatenate((self._lost, *owners)))
+        return every[every >= 0]
+
+    def _named(self, calls: Mapping[str, Array], names: Mapping[int, str], *roles: str) -> Array:
+        fits = called(*roles)
+        ids = np.array(sorted(i for i, name in names.items() if fits(name)), np.int64)
+        mask: Array = among(calls["name_id"], ids) & (calls["start_ns"] != MISSING)
+        return mask
+
+    def _worked(self, calls: Mapping[str, Array], launches: Array) -> Array:
+        # Which calls launched an operation, as a mask. Calls may share their correlation.
+        worked = np.zeros(len(calls["pid"]) + 1, bool)
+        for table in self._gpu_tables:
+            worked[self._owners(table)] = True
+        worked[-1] = False  # where operations without a call wrote
+        rest = launches[~worked[launches]]
+        if len(rest):
+            pid, correlation = calls["pid"], calls["correlation_id"]
+            both = np.concatenate((np.flatnonzero(worked), rest))
+            group, keys = factorize(pid[both], correlation[both])
+            shared = np.zeros(len(keys[0]), bool)
+            shared[group[: len(both) - len(rest)]] = True
+            worked[rest] = shared[group[len(both) - len(rest) :]]
+        return worked[:-1]
+
+    def _captured(
+        self, calls: Mapping[str, Array], names: Mapping[int, str], tid: Array, which: Array
+    ) -> Array:
+        # Which of these calls lie between the begin and the end of a capture on their thread, as a mask.
+        begin = np.flatnonzero(self._named(calls, names, "begin_capture"))
+        end = np.flatnonzero(self._named(calls, names, "end_capture"))
+        result = np.zeros(len(which), bool)
+        start, pid = calls["start_ns"], calls["pid"]
+        for thread in {(int(pid[i]), int(tid[i])) for i in begin.tolist()}:
+            begun, ended = (
+                np.sort(start[each[(pid[each] == thread[0]) & (tid[each] == thread[1])]])
+                for each in (begin, end)
+            )
+            mine = np.flatnonzero((pid[which] == thread[0]) & (tid[which] == thread[1]))
+            moment = start[which[mine]]
+            result[mine] = np.searchsorted(begun, moment) > np.searchsorted(ended, moment)
+        return result
+
+    def _beside_others(
+        self, calls: Mapping[str, Array], column: Mapping[str, Array], launches: Array, lost: Array
+    ) -> Array:
+        # Which of these lie in another launch on their thread, or around one, that has the operation; of
+        # several without, the outer one counts.
+        beside = np.zeros(len(calls["pid"]), bool)
+        is_lost = np.zeros(len(calls["pid"]), bool)
+        is_lost[lost] = True
+        group, threads = factorize(calls["pid"][launches], column["tid"][launches])
+        for members in by_group(group, len(threads[0]), launches):
+            if not is_lost[members].any():
+                continue
+            start, dur = calls["start_ns"][members], column["dur_ns"][members]
+            order = np.lexsort((-dur, start))
+            members, start = members[order], start[order]
+            end = start + np.maximum(dur[order], 0)
+            reach = np.maximum.accumulate(np.append(MISSING, end[:-1]))
+            nest = np.cumsum(start >= reach) - 1
+            worked = np.bincount(nest, ~is_lost[members]) > 0
+            beside[members] = worked[nest] | (start < reach)
+        result: Array = beside[lost]
+        return result
+
+    def _by_function(
+        self, calls: Mapping[str, Array], names: Mapping[int, str], launches: Array, rows: Array
+    ) -> str:
+        every, (pid, name) = factorize(calls["pid"][launches], calls["name_id"][launches])
+        of = np.bincount(every, minlength=len(pid))
+        mine = np.bincount(every[np.searchsorted(launches, rows)], minlength=len(pid))
+        most = np.argsort(-mine, kind="stable")[:_SHOWN].tolist()
+        if len(pid) == 1:
+            return names[int(name[0])]
+        one = len(distinct(pid)) == 1
+        parts = [
+            f"{names[int(name[i])]}{'' if one else f' of process {pid[i]}'}: {mine[i]:,} of {of[i]:,}"
+            for i in most
+            if mine[i]
+        ]
+        return "; ".join([*parts, *(["…"] if np.count_nonzero(mine) > _SHOWN else [])])
+
+    def unequal_replays(self) -> Iterator[Note]:
+        """Yield a note on nodes of graphs that were not recorded in each replay of their graph."""
+        calls = self._calls
+        if calls is None:
+            return
+        names = self._profile.names(distinct(calls["name_id"]), plain=True)
+        if not any(map(called("graph_launch"), names.values())):
+            return
+        node, pid, call = ([np.empty(0, np.int64)] for _ in range(3))
+        for table in self._gpu_tables:
+            if "graph_node_id" in schema.metadata.tables[table].c:
+                column = self._profile.columns(table, ("graph_node_id", "pid"))
+                owner, own = self._owners(table), has_correlation(column["graph_node_id"])
+                mine = np.flatnonzero(own & (owner >= 0))
+                node.append(column["graph_node_id"][mine])
+                pid.append(column["pid"][mine])
+                call.append(owner[mine])
+        replay, (calls_of, of_pid, of_node) = factorize(*map(np.concatenate, (call, pid, node)))
+        if not len(replay):
+            return
+        # A node that a loop of the graph repeats is one in each replay.
+        node_number, keys = factorize(of_pid, of_node)
+        seen = np.bincount(node_number)
+        each_call, _ = factorize(calls_of)
+        replays = np.zeros(int(each_call.max()) + 1, np.int64)
+        np.maximum.at(replays, each_call, seen[node_number])
+        expected = np.zeros(len(keys[0]), np.int64)
+        np.maximum.at(expected, node_number, replays[each_call])
+        if missing := int((expected - seen).sum()):
+            text = "nodes of graphs that were not recorded in every replay of their graph"
+            first = calls_of[np.flatnonzero((expected > seen)[node_number])].min()
+            where = self._where("api_call", int(first))
+            yield Note(
+                "graph-replays-unequal",
+                Severity.DROPPED,
+                text,
+                missing,
+                where,
+                _WORK,
+                int(expected.sum()),
+            )
+
+
+def _main_part(starts: Sequence[Array], low: int, high: int) -> tuple[int, int]:
+    # The first and last moment of the events that are not far apart from most of them, by their starts.
+    sample = np.sort(np.concatenate([each[:: max(1, len(each) // 1000)] for each in starts]))
+    middle = int(sample[3 * len(sample) // 4] - sample[len(sample) // 4])
+    if high - low <= max(_APART_NS, _APART_SPANS * middle):
+        return low, high
+    every = np.sort(np.concatenate(starts))
+    first, last = len(every) // 4, 3 * len(every) // 4
+    gaps = np.diff(every)
+    far = np.flatnonzero(gaps > max(_APART_NS, _APART_SPANS * int(every[last] - every[first])))
+    while True:
+        before, after = far[far < first], far[far >= last]
+        # From one such gap to the next, as long as it is none by what has been met so far.
+        span = int(
+            every[after[0] if len(after) else -1] - every[before[-1] + 1 if len(before) else 0]
+        )
+        limit = max(_APART_NS, _APART_SPANS * span)
+        met = far[gaps[far] > limit]
+        if len(met) == len(far):
+            return (
+                int(every[before[-1] + 1]) if len(before) else low,
+                int(every[after[0]]) if len(after) else high,
+            )
+        far = met

@@ -1,0 +1,340 @@
+"""What is not believed of a profile: each rule on both sides of its threshold; faults in random runs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REAL, few, real
+from diff_workloads import SOURCES, training
+from small_store import Call, Kernel, Range, opened
+from workload import Events
+
+from nsysconv import api
+from nsysconv.timeline.timeline import Timeline
+
+MS, S = 1_000_000, 1_000_000_000
+NEW = {
+    "events-outside", "ops-before-launch", "leftover-ops", "overrunning-ops", "launches-without-work",
+    "launches-failed", "graph-replays-unequal",
+}  # fmt: skip
+
+Found = dict[str, tuple[int, int, str]]
+
+
+def found_in(timeline: Timeline) -> Found:
+    """The notes on what is not believed: how many, of how many, and the first place."""
+    notes = timeline.profile.notes
+    return {note.slug: (note.count, note.of, note.where) for note in notes if note.slug in NEW}
+
+
+def found(*rows: Any, **options: Any) -> Found:
+    with opened(*rows, **options) as profile:
+        return found_in(profile.timeline)
+
+
+def launched(*kernels: tuple[int, int], **options: Any) -> list[Any]:
+    """Kernels, each launched 10 ns before it starts by a call of 5 ns."""
+    rows: list[Any] = []
+    for number, (start, end) in enumerate(kernels, 1):
+        rows += [Call(start - 10, start - 5, number), Kernel(start, end, number, **options)]
+    return rows
+
+
+# -- one operation on a stream at a time
+
+
+def test_an_operation_that_overruns_the_next_start_by_far() -> None:
+    """Stream: 40 us each 50 us, the third's end is 2 ms late. The median of its name is 40 us."""
+    times = [(at, at + 40_000) for at in range(100_000, 350_000, 50_000)]
+    healthy = launched(*times)
+    assert found(*healthy) == {}
+    times[2] = (200_000, 250_000 + MS + 1)
+    assert found(*launched(*times)) == {"overrunning-ops": (1, 5, "kernel:3")}
+    times[2] = (200_000, 250_000 + MS)
+    assert found(*launched(*times)) == {}
+
+
+def test_the_median_is_that_of_the_name_and_of_the_stream_where_it_is_rare() -> None:
+    """Kernels of 2 ms overrun by 15 ms: 7.5 times their median is no fault, 10.5 times is one."""
+    times = [(at * MS, at * MS + 2 * MS) for at in range(1, 11, 2)]
+    for over, faults in ((15 * MS, 0), (21 * MS, 1)):
+        times[1] = (3 * MS, 5 * MS + over)
+        assert len(found(*launched(*times))) == faults, over
+    short = [(at * MS + 10, at * MS + 500_000) for at in range(20, 30)]
+    rare = [Call(90, 95, 99), Kernel(100, 40 * MS, 99, name="rare")]
+    # 20 ms beyond the next start: more than ten times the stream's 0.5 ms.
+    assert found(*launched(*short), *rare) == {"overrunning-ops": (1, 11, "kernel:11")}
+    # On a stream of its own it may.
+    alone = [Call(90, 95, 99), Kernel(100, 40 * MS, 99, name="rare", stream=8)]
+    assert found(*launched(*short), *alone) == {}
+
+
+def test_what_overruns_is_in_no_time_and_still_counted_as_a_row() -> None:
+    times = [(at, at + 40_000) for at in range(100_000, 400_000, 50_000)]
+    times[1] = (150_000, 5 * S)
+    with opened(*launched(*times)) as profile:
+        (row,) = profile.report("overview").rows()
+        assert (row["busy_ns"], row["window_ns"], row["kernel_count"]) == (200_000, 290_000, 6)
+        # Nobody knows what the GPU did from the second one's launch at 149,990 on.
+        gaps = profile.report("idle_gaps").rows()
+        by_start = {gap["start_ns"]: gap for gap in gaps}
+        assert (by_start[140_000]["unknown_ns"], by_start[140_000]["dur_ns"]) == (50_010, 60_000)
+        assert sum(gap["unknown_ns"] for gap in gaps) == 50_010
+        assert profile.events("kernel").num_rows == 6
+
+
+# -- before the call
+
+
+def test_an_operation_long_before_its_call() -> None:
+    rows = [*launched((3 * S, 3 * S + 5), (3 * S + 20, 3 * S + 30)), Call(4 * S, 4 * S + 5, 9)]
+    assert found(*rows, Kernel(3 * S, 3 * S + 1, 9, stream=8)) == {}
+    early = Kernel(3 * S - 1, 3 * S, 9, stream=8)
+    assert found(*rows, early) == {"ops-before-launch": (1, 3, "kernel:3")}
+
+
+def test_where_all_are_early_it_is_the_clocks() -> None:
+    calls = Call(9 * S, 9 * S + 5, 1), Call(9 * S + 9, 9 * S + 12, 2)
+    rows = (*calls, Kernel(10, 20, 1), Kernel(30, 40, 2))
+    with opened(*rows) as profile:
+        assert profile.timeline.clocks_disagree
+        assert "ops-before-launch" not in found_in(profile.timeline)
+
+
+# -- outside of the recording
+
+
+def test_an_event_outside_of_the_session() -> None:
+    rows = launched((MS, MS + 100), (MS + 200, MS + 300))
+    session = {"recording_start_ns": 0, "recording_ns": 20 * MS}
+    # A tenth of it more is no fault.
+    assert found(*rows, Range(22 * MS - 10, 22 * MS, "a"), **session) == {}
+    late = Range(68_400 * S, 68_400 * S + 5, "a")
+    assert found(*rows, late, **session) == {"events-outside": (1, 5, "range:1")}
+    assert found(*rows, Range(MS, 30 * MS, "a"), **session) == {"events-outside": (1, 5, "range:1")}
+    assert found(*rows, Range(MS, MS + 9, "b"), late, **session) == {"events-outside": (1, 6, "range:2")}
+
+
+def test_an_event_far_from_all_others_where_no_session_is_told() -> None:
+    """From the first to the last of the others it is 19 ms: 100 times that is 1.9 s."""
+    rows = launched(*((at * MS, at * MS + 100) for at in range(1, 21)))
+    assert found(*rows, Range(1_900 * MS, 2 * S + 5, "a")) == {}
+    assert found(*rows, Range(3 * S, 3 * S + 5, "a")) == {"events-outside": (1, 41, "range:1")}
+    assert found(*rows, Range(-3 * S, 5, "a")) == {"events-outside": (1, 41, "range:1")}
+    # Both at once; and two halves are two parts of a program.
+    both = (Range(-9 * S, -9 * S + 5, "a"), Range(9 * S, 9 * S + 5, "a"))
+    assert found(*rows, *both) == {"events-outside": (2, 42, "range:1")}
+    halves = launched(*((at * MS, at * MS + 100) for at in (*range(1, 21), *range(90_000, 90_020))))
+    assert found(*halves) == {}
+
+
+def test_what_lies_outside_makes_no_time() -> None:
+    rows = launched((MS, MS + 100_000), (2 * MS, 2 * MS + 100_000))
+    session = {"recording_start_ns": 0, "recording_ns": 3 * MS}
+    with opened(*rows, Range(68_400 * S, 68_400 * S + 5, "a"), **session) as profile:
+        (row,) = profile.report("summary").rows()
+        assert row["after_ns"] == 3 * MS - 2 * MS - 100_000
+
+
+# -- left over
+
+
+def test_operations_that_were_left_over_from_before_the_recording() -> None:
+    rest = launched((101 * MS, 102 * MS), (105 * MS, 111 * MS))  # 10 ms from the first call on
+    left = [Kernel(MS, 2 * MS, 77), Kernel(3 * MS, 4 * MS, None)]
+    assert found(*left, *rest) == {"leftover-ops": (2, 4, "kernel:1")}
+    near = [Kernel(100 * MS + 999_980, 100 * MS + 999_985, 77)]
+    # 5 ns before the first call: some ran when the recording began.
+    assert found(*near, *rest) == {}
+    assert found(*left, *near, *rest) == {"leftover-ops": (2, 5, "kernel:1")}
+    # Where nothing is recorded of the host, nothing is known to be left over.
+    assert found(Kernel(MS, 2 * MS), Kernel(101 * MS, 102 * MS)) == {}
+
+
+# -- launches without work
+
+
+def test_launches_whose_work_is_missing_and_those_that_failed() -> None:
+    rows = launched((100, 200), (300, 400))
+    lost, failed = Call(500, 505, 8), Call(600, 605, 9, result=700)
+    assert found(*rows, lost, failed) == {
+        "launches-without-work": (1, 4, "api_call:3"),
+        "launches-failed": (1, 4, "api_call:4"),
+    }
+    assert found(*rows, Call(500, 505, 8, name="cudaMemcpyAsync")) == {}  # it may copy nothing
+    graph = Call(500, 505, 8, name="cudaGraphLaunch")
+    assert found(*rows, graph)["launches-without-work"] == (1, 3, "api_call:3")
+    for name in ("hipModuleLaunchKernel", "cuLaunchKernelEx_ptsz"):
+        assert found(*rows, Call(500, 505, 8, name=name))["launches-without-work"][0] == 1
+
+
+def test_a_launch_in_another_has_the_work_of_that() -> None:
+    rows = launched((100, 200), (300, 400))
+    inner = Call(287, 294, 55, name="cuLaunchKernel", layer="driver")
+    assert found(*rows, inner) == {}
+    assert found(*rows, Call(291, 293, 55, name="cuLaunchKernel", layer="driver")) == {}
+    other_thread = Call(291, 293, 55, name="cuLaunchKernel", layer="driver", tid=12)
+    assert found(*rows, other_thread)["launches-without-work"][0] == 1
+    # A pair without work is one launch that is lost, the outer one.
+    lost = found(*rows, Call(500, 510, 8), Call(501, 509, 9, name="cuLaunchKernel"))
+    assert lost == {"launches-without-work": (1, 4, "api_call:3")}
+
+
+def test_launches_while_a_stream_is_captured_have_no_work() -> None:
+    rows = launched((100, 200), (300, 400))
+    begin = Call(500, 502, 10, name="cudaStreamBeginCapture")
+    end = Call(520, 522, 12, name="cudaStreamEndCapture")
+    assert found(*rows, begin, Call(510, 512, 11), end) == {}
+    assert found(*rows, begin, end, Call(530, 532, 11))["launches-without-work"][0] == 1
+    assert found(*rows, begin, Call(510, 512, 11, tid=12), end)["launches-without-work"][0] == 1
+
+
+def test_idle_time_behind_a_launch_without_work_has_no_cause() -> None:
+    """Gaps [200, 300) and [400, 600); the lost launch at 450 is between the calls of the last two."""
+    rows = [*launched((100, 200), (300, 400), (600, 700)), Call(450, 455, 8)]
+    with opened(*rows) as profile:
+        gaps = {gap["start_ns"]: gap for gap in profile.report("idle_gaps").rows()}
+        assert (gaps[200]["host_ns"], gaps[200]["unknown_ns"]) == (90, 0)
+        assert (gaps[400]["host_ns"], gaps[400]["unknown_ns"]) == (50, 150)
+        rules = {row["rule"] for row in profile.report("findings").rows()}
+        assert "idle_unknown" not in rules
+    # After the last operation: no tear-down.
+    rows = [*launched((100, 200), (300, 400)), Call(450, 455, 8), Call(500, 9_000, 9, name="cudaFree")]
+    with opened(*rows) as profile:
+        rules = {row["rule"] for row in profile.report("findings").rows() if row["value"]}
+        assert "tear_down" not in rules
+
+
+# -- in a store
+
+
+FILES = {
+    "b01n.sqlite": "overrunning-ops", "b04.json": "events-outside", "b112.sqlite": "events-outside",
+    "b76_other.json": "launches-without-work",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+@real
+def test_a_public_report_is_answered_alike_in_place_and_stored(name: str, tmp_path: Path) -> None:
+    path, store = REAL / "bug_reports" / name, tmp_path / "job.db"
+    result = api.import_files([path], store)
+    (imported,) = result.files[0].imported
+    assert FILES[name] in {note.slug for note in imported.notes}
+    answers = []
+    for target in (path, store):
+        with api.open(target) as profile:
+            answers.append((
+                found_in(profile.timeline),
+                [r.rows() for r in profile.reports(["overview", "kernels", "idle_summary", "summary"])
+                 if r.table],
+            ))  # fmt: skip
+    assert answers[0] == answers[1]
+    assert FILES[name] in answers[0][0]
+    again = api.import_files([store], tmp_path / "copy.db")
+    with api.open(tmp_path / "copy.db") as profile:
+        assert profile.profile.is_examined
+        assert found_in(profile.timeline) == answers[0][0]
+        assert [note.slug for note in again.files[0].imported[0].notes].count(FILES[name]) == 1
+    assert not api.check(store).rows()
+
+
+def test_strict_refuses_what_is_not_believed(tmp_path: Path) -> None:
+    path = SOURCES["kineto"](training(dropped), tmp_path)
+    result = api.import_files([path], tmp_path / "job.db", strict=True)
+    assert len(result.errors) == 1
+    assert "launches-without-work" in result.errors[0].hint
+    assert not (tmp_path / "job.db").exists()
+    assert not api.import_files([path], tmp_path / "job.db").errors
+
+
+# -- faults in random runs
+
+
+def _of(events: Events, kind: str, chosen: random.Random) -> int:
+    return chosen.randrange(len(getattr(events, kind)))
+
+
+def _with(events: Events, kind: str, place: int, **changes: int) -> Events:
+    rows = list(getattr(events, kind))
+    rows[place] = replace(rows[place], **changes)
+    return replace(events, **{kind: tuple(rows)})
+
+
+def healthy(chosen: random.Random) -> Callable[[Events], Events]:
+    """Kernels of random lengths, none longer than it is until the next begins."""
+
+    def change(events: Events) -> Events:
+        kernels = [
+            replace(k, end_ns=k.start_ns + max(1, int((k.end_ns - k.start_ns) * chosen.random())))
+            for k in events.kernels
+        ]
+        return replace(events, kernels=tuple(kernels))
+
+    return change
+
+
+def dropped(events: Events) -> Events:
+    """Every seventh kernel is missing."""
+    return replace(events, kernels=tuple(k for i, k in enumerate(events.kernels) if i % 7))
+
+
+def stalled(events: Events, chosen: random.Random) -> Events:
+    place = chosen.randrange(1, len(events.kernels) - 1)
+    late = events.kernels[place + 1].start_ns + chosen.choice((2, 50, 3_000, 100_000)) * MS
+    return _with(events, "kernels", place, end_ns=late)
+
+
+def lost(events: Events, chosen: random.Random) -> Events:
+    gone = set(chosen.sample(range(len(events.kernels)), chosen.randrange(1, 100)))
+    return replace(events, kernels=tuple(k for i, k in enumerate(events.kernels) if i not in gone))
+
+
+def early(events: Events, chosen: random.Random) -> Events:
+    place, by = _of(events, "kernels", chosen), chosen.choice((2, 90, 3_600, 68_400)) * S
+    start = events.kernels[place].start_ns - by
+    return _with(events, "kernels", place, start_ns=start, end_ns=start + 5_000)
+
+
+def far(events: Events, chosen: random.Random) -> Events:
+    kind = chosen.choice(("kernels", "ranges", "calls", "memcpys"))
+    start = chosen.choice((1_100, 3_600, 68_400)) * S
+    return _with(events, kind, _of(events, kind, chosen), start_ns=start, end_ns=start + 5_000)
+
+
+WITH_CALLS = {"nsys", "kineto", "nvprof database", "nvprof log"}
+ONE_CLOCK = WITH_CALLS - {"nvprof log"}  # whose times begin with its first event, in rounded units
+FAULTS: dict[str, tuple[Callable[[Events, random.Random], Events], set[str], set[str]]] = {
+    "stalled": (stalled, {"overrunning-ops", "events-outside"}, WITH_CALLS),
+    "lost": (lost, {"launches-without-work"}, WITH_CALLS),
+    "early": (early, {"ops-before-launch", "events-outside"}, ONE_CLOCK),
+    "far": (far, {"events-outside"}, ONE_CLOCK),
+}  # fmt: skip
+CASES = [
+    (fault, source, seed)
+    for fault, (_, _, sources) in FAULTS.items()
+    for source in sorted(sources)
+    for seed in range(40)
+]
+
+
+@pytest.mark.parametrize(("fault", "source", "seed"), few(CASES, 45))
+def test_a_planted_fault_is_found(fault: str, source: str, seed: int, tmp_path: Path) -> None:
+    chosen = random.Random(f"{fault} {source} {seed}")
+    plant, slugs, _ = FAULTS[fault]
+    change = healthy(chosen)
+    path = SOURCES[source](training(lambda events: plant(change(events), chosen)), tmp_path)
+    with api.open(path) as profile:
+        assert slugs & found_in(profile.timeline).keys()
+
+
+@pytest.mark.parametrize(("source", "seed"), few([(s, n) for s in SOURCES for n in range(25)], 12))
+def test_a_healthy_run_is_believed(source: str, seed: int, tmp_path: Path) -> None:
+    path = SOURCES[source](training(healthy(random.Random(seed))), tmp_path)
+    with api.open(path) as profile:
+        assert found_in(profile.timeline) == {}
