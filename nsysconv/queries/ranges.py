@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nsysconv.facts import Fact
@@ -51,7 +53,7 @@ COLUMNS = (
     Column("level", Unit.ID, "How many ranges it lies in.", brief=False),
     count_column("range_count", "Ranges of this path."),
     sum_column("range_sum_ns", "Sum of their durations.", "range_count"),
-    duration_column("self_sum_ns", "The same without the ranges directly inside.", adds=True),
+    duration_column("self_sum_ns", "The same without the ranges inside.", adds=True),
     *statistics_columns(_STATISTICS, brief=()),
     count_column("launch_count", "API calls in it that launched GPU operations.", brief=False),
     count_column("gpu_op_count", f"Count of {_LAUNCHED}.", brief=False),
@@ -59,7 +61,7 @@ COLUMNS = (
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column(
         "self_kernel_sum_ns",
-        "The same without what was launched in the ranges directly inside.",
+        "The same without what was launched in the ranges inside.",
         brief=False,
         adds=True,
     ),
@@ -95,7 +97,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         "level": paths.level,
         "range_count": statistics.count,
         "range_sum_ns": statistics.total,
-        "self_sum_ns": sums(group, (dur - tree.child_ns)[shown], count),
+        "self_sum_ns": sums(group, tree.self_ns[shown], count),
         **statistics_values(statistics),
     }
     if Fact.API_LINKS in timeline.profile.facts:
@@ -173,7 +175,12 @@ def _on_gpu(
 ) -> dict[str, Array]:
     projected = projection(timeline, tree.spans, any_thread)
     inside = np.flatnonzero(tree.parent >= 0)
-    in_children = sums(tree.parent[inside], projected.kernel_sum_ns[inside], len(tree))
+    taken = projected.kernel_sum_ns.copy()
+    # One that crosses the end of its parent, or holds what does so, takes other launches from that.
+    other = np.flatnonzero(tree.end_in_parent != tree.spans.end)
+    cut = replace(tree.spans, end=tree.end_in_parent).take(other)
+    taken[other] = projection(timeline, cut, any_thread[other]).kernel_sum_ns
+    in_children = sums(tree.parent[inside], taken[inside], len(tree))
     launching = projected.start != MISSING
     length = np.where(launching, projected.end - projected.start, 0)
     columns = {
