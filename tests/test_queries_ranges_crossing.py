@@ -88,6 +88,28 @@ def test_self_times_are_those_of_each_moment(spec: str, drawn: Any, launches: An
         assert spent == len(instants([(ranges[i].start, ranges[i].end or 0) for i in mine]))
 
 
+@given(drawn=drawn_ranges, launches=st.lists(st.tuples(moment, st.integers(1, 3)), max_size=8))
+@examples(200)
+def test_launches_of_other_threads_are_those_of_the_definition(drawn: Any, launches: Any) -> None:
+    ranges = [Range(min(a, b), max(a, b), f"r{i}", domain=domain, tid=tid)
+              for i, (a, b, domain, tid) in enumerate(drawn)]  # fmt: skip
+    events = [each for i, (start, tid) in enumerate(launches)
+              for each in (Call(start, start + 1, i + 1, tid=tid),
+                           Kernel(1000 * i + 50, 1000 * i + 50 + (1 << i), i + 1))]  # fmt: skip
+    open_at = [{each.tid for each in ranges if each.start <= start < (each.end or 0)}
+               for start, _ in launches]  # fmt: skip
+    outside = any(inside and tid not in inside
+                  for (_, tid), inside in zip(launches, open_at, strict=True))  # fmt: skip
+    expected = {i: [1 << place for place, (start, tid) in enumerate(launches)
+                    if tid != each.tid and each.start <= start < (each.end or 0)]
+                for i, each in enumerate(ranges)}  # fmt: skip
+    found = {int(row["tree"].split("r")[-1]): [row[f"other_thread_{name}"] for name in
+                                               ("launch_count", "kernel_sum_ns")]
+             for row in answers("ranges", *ranges, *events)}  # fmt: skip
+    assert found == {i: [len(mine), sum(mine)] if outside else [None, None]
+                     for i, mine in expected.items()}  # fmt: skip
+
+
 def test_time_in_two_children_is_taken_off_once() -> None:
     # a [10, 70) and b [30, 90), which crosses it, lie in outer [0, 100), of which 20 are left.
     ranges = [Range(0, 100, "outer"), Range(10, 70, "a"), Range(30, 90, "b", domain=1)]
