@@ -48,18 +48,10 @@ def runs(held: set[int]) -> list[Interval]:
 
 
 def innermost(intervals: Sequence[tuple[int, int, int]]) -> dict[int, int]:
-    """Per instant the label of the innermost interval; what crosses an end is cut there."""
+    """Per instant the label of the innermost interval: the last to begin, of two the shorter."""
     inside: dict[int, int] = {}
-    stack: list[Interval] = []
     for start, end, label in sorted(intervals, key=lambda one: (one[0], -one[1])):
-        if end <= start:
-            continue
-        while stack and stack[-1][1] <= start:
-            stack.pop()
-        cut = min(end, stack[-1][1]) if stack else end
-        stack.append((start, cut))
-        # Whoever begins later and is not cut away lies further inside.
-        inside.update(dict.fromkeys(range(start, cut), label))
+        inside.update(dict.fromkeys(range(start, end), label))
     return inside
 
 

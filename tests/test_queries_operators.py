@@ -734,7 +734,11 @@ def test_rows_of_pytorch_itself_by_stack() -> None:
         for figure, value in zip(("count", "host", "self"), values, strict=True):
             found[row["name"], row["stack"] or "", figure] += value
     assert len(expected) > 600
-    assert found == expected
+    assert found.keys() == expected.keys()
+    # Where calls inside a call cross, the table takes their time off twice: less than none is left.
+    otherwise = {key for key in expected if found[key] != expected[key]}
+    assert otherwise == {key for key in expected if expected[key] < 0}
+    assert all(key[-1] == "self" and found[key] >= 0 for key in otherwise)
 
 
 @real
@@ -746,7 +750,9 @@ def test_annotations_of_pytorch_itself_where_functions_take_their_time(functions
     for name in _OTHERWISE["mlp_train"]:
         mine = found[name, "[]"]["host_self_sum_ns"]
         theirs = round(expected[name, "[]"]["self_cpu_time_total_us"] * 1000)
-        assert (mine == theirs) == bool(functions)
+        # Functions that cross there take their time twice, and leave less than none.
+        assert (mine == theirs) == (bool(functions) and theirs >= 0)
+        assert mine >= 0
 
 
 @real

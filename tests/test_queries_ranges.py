@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from small_store import Call, Kernel, Memcpy, Operator, Range, answers
+from conftest import FIXTURES, REAL, name_of, real
+from small_store import Call, Kernel, Memcpy, Operator, Range, answers, opened
 
+import nsysconv
 from nsysconv import Slice
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
+
+RECORDED = Path(__file__).parent / "recorded"
 
 # docs/definitions.md, Projection: A1 at 150 and A2 at 380 start in forward [100, 400), A3 not.
 EXAMPLE = (
@@ -92,6 +97,131 @@ def test_launches_of_other_threads_count_for_start_end_ranges_and_with_any_threa
     assert (found["pushed"]["kernel_count"], found["started"]["kernel_count"]) == (0, 1)
     found = by_path(*rows, report="ranges:any-thread")
     assert (found["pushed"]["kernel_count"], found["started"]["kernel_count"]) == (1, 1)
+
+
+# docs/definitions.md, Projection: threads 11 and 12 are its 1 and 2.
+OTHERS = (
+    Range(0, 400, "step"), Range(120, 320, "backward"), Range(220, 300, "hook", tid=12),
+    Call(50, 51, 1), Kernel(500, 550, 1), Call(250, 251, 4, tid=12), Kernel(600, 607, 4),
+    Call(160, 161, 2, tid=12), Kernel(550, 580, 2), Call(340, 341, 3, tid=12), Kernel(580, 600, 3),
+)  # fmt: skip
+OWN_AND_OTHERS = ("launch_count", "kernel_sum_ns",
+                  "other_thread_launch_count", "other_thread_kernel_sum_ns")  # fmt: skip
+
+
+def test_what_other_threads_launch_is_beside_a_range() -> None:
+    found = by_path(*OTHERS)
+    assert {path: picked(row, *OWN_AND_OTHERS) for path, row in found.items()} == {
+        "step": [1, 50, 3, 57], "step/backward": [0, 0, 2, 37], "hook": [1, 7, 0, 0]}  # fmt: skip
+    found = by_path(*OTHERS, report="ranges:any-thread")
+    assert {path: picked(row, *OWN_AND_OTHERS) for path, row in found.items()} == {
+        "step": [4, 107, None, None], "step/backward": [2, 37, None, None],
+        "hook": [1, 7, None, None]}  # fmt: skip
+
+
+def test_where_all_threads_launch_in_ranges_of_their_own_nothing_is_said() -> None:
+    with opened(*OTHERS[:7], Call(450, 451, 2, tid=12), Kernel(500, 510, 2)) as profile:
+        report = profile.report("ranges")
+    assert {row["path"]: picked(row, *OWN_AND_OTHERS) for row in report.rows()} == {
+        "step": [1, 50, None, None], "step/backward": [0, 0, None, None],
+        "hook": [1, 7, None, None]}  # fmt: skip
+    assert report.said == ()
+
+
+def test_words_name_the_path_with_most_of_it() -> None:
+    # Of two with as much the first, and the inner one before the outer one.
+    rows = (Range(10, 410, "copy", tid=13), Call(20, 21, 5, tid=13), Kernel(700, 750, 5))
+    with opened(*OTHERS, *rows) as profile:
+        (said,) = profile.report("ranges").said
+        assert said.lines == (
+            "step: while it was open, other threads, and not all in ranges of their own, launched GPU "
+            "operations with 4 calls (kernels: 107 ns). The columns other_thread_… have them; with "
+            "ranges:any-thread they belong to the range.",)  # fmt: skip
+        assert profile.report("ranges:any-thread").said == ()
+    rows = (Range(0, 100, "outer"), Range(10, 90, "inner"), Call(20, 21, 1, tid=12), Kernel(50, 60, 1))
+    with opened(*rows) as profile:
+        (said,) = profile.report("ranges").said
+    assert said.lines[0].startswith("outer/inner: ")
+
+
+@pytest.mark.parametrize("other", [
+    Call(20, 21, 1, tid=None),  # of no known thread
+    Call(20, 21, 1, tid=11, pid=2),
+    Call(100, 101, 1, tid=12),  # behind the range
+    Call(20, 21, 2, tid=12),  # launched nothing
+])  # fmt: skip
+def test_what_is_no_launch_of_another_thread_meanwhile(other: Call) -> None:
+    (row,) = answers("ranges", Range(0, 100, "a"), other, Kernel(50, 60, 1, pid=other.pid))
+    assert picked(row, *OWN_AND_OTHERS[2:]) == [None, None]
+
+
+def test_ranges_of_operators_are_no_ranges_of_a_thread_and_operators_have_no_other_threads() -> None:
+    rows = (Range(0, 100, "step"), Range(10, 90, "aten::mm, seq = 1"), Operator(5, 95, "aten::add"),
+            Range(20, 30, "aten::t, seq = 2", tid=12), Call(22, 23, 1, tid=12), Kernel(50, 60, 1),
+            Range(0, 100, "started", "start_end", tid=13))  # fmt: skip
+    for spec in ("ranges", "ranges:operators"):
+        found = {row["tree"].strip(): row["other_thread_launch_count"] for row in answers(spec, *rows)}
+        assert found.pop("step") == 1
+        assert set(found.values()) == {0}
+
+
+def test_other_threads_of_a_slice_are_those_of_its_operations() -> None:
+    found = by_path(*OTHERS, part=Slice((0, 560)))
+    assert picked(found["step"], *OWN_AND_OTHERS) == [1, 50, 1, 30]
+
+
+@real
+def test_the_backward_pass_of_another_thread() -> None:
+    (report,) = nsysconv.report_on(REAL / "bug_reports" / "b71.sqlite", "ranges")
+    found = {row["path"]: picked(row, *OWN_AND_OTHERS) for row in report.rows()}
+    assert found == {"train_step": [2, 5_000_000, 2, 7_000_000],
+                     "train_step/backward": [0, 0, 2, 7_000_000]}  # fmt: skip
+    (line,) = report.said[0].lines
+    assert line.startswith("train_step/backward: ")
+    assert "with 2 calls (kernels: 7.00 ms)" in line
+
+
+TWINS = [
+    (["nsys/operators-3.0.0.sqlite", "nsys/operators-3.28.1.sqlite",
+      "kineto/operators-2.5.json.gz", "kineto/operators-2.13.json"], "iteration 1", (5, 3)),
+    (["kineto/training-2.5.json.gz", "kineto/training-2.13.json"],
+     "ProfilerStep*", (4, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("paths", "step", "launches"), TWINS, ids=["operators", "training"])
+def test_twins_of_one_workload_agree(paths: list[str], step: str, launches: tuple[int, int]) -> None:
+    for path in paths:
+        (report,) = nsysconv.report_on(FIXTURES / path, "ranges")
+        row = next(row for row in report.rows() if row["path"] == step)
+        assert (row["launch_count"], row["other_thread_launch_count"]) == launches
+
+
+@pytest.mark.parametrize("path", [
+    FIXTURES / "nsys" / "operators-3.28.1.sqlite", FIXTURES / "kineto" / "operators-2.13.json",
+    FIXTURES / "kineto" / "training-2.13.json", RECORDED / "training_plain.json.gz",
+    RECORDED / "training_all.json.gz", RECORDED / "compiled.json.gz", RECORDED / "shards-rank0.json.gz",
+    RECORDED / "two_ranks_gloo-rank0.json.gz",
+    FIXTURES / "nsys" / "ranges-3.28.1.sqlite",
+], ids=name_of)  # fmt: skip
+def test_both_together_are_what_steps_have(path: Path) -> None:
+    """To a step belongs what any thread of the process launched in it."""
+    with nsysconv.open(path) as profile:
+        own, of_any = ({row["path"]: row for row in profile.report(spec, range_names="exact").rows()}
+                       for spec in ("ranges", "ranges:any-thread"))  # fmt: skip
+        steps = profile.report("steps").rows()
+    names = [row["step"] for row in steps if row["step"] in own] or ["iteration 1"]
+    for name in names:
+        launches, kernels, *others = picked(own[name], *OWN_AND_OTHERS)
+        assert [launches + others[0], kernels + others[1]] == picked(
+            of_any[name], "launch_count", "kernel_sum_ns")  # fmt: skip
+        assert others[0] > 0
+    if path.name in ("training-2.13.json", "training_all.json.gz", "ranges-3.28.1.sqlite"):
+        # Kernels that do not overlap: their union is as long as their sum.
+        for row in (row for row in steps if row["step"] in own):
+            mine = own[row["step"]]
+            assert row["kernel_ns"] + row["communication_ns"] == (
+                mine["kernel_sum_ns"] + mine["other_thread_kernel_sum_ns"])  # fmt: skip
 
 
 def test_start_end_ranges_have_no_parent() -> None:

@@ -17,7 +17,7 @@ from nsysconv.timeline import arrays
 from nsysconv.timeline import projection as module
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, number_threads
 from nsysconv.timeline.intervals import grouped_measure
-from nsysconv.timeline.nesting import Paths, build_tree, path_texts
+from nsysconv.timeline.nesting import Paths, Tree, build_tree, path_texts
 from nsysconv.timeline.projection import projection
 
 PID, OTHER = 1, 2
@@ -152,21 +152,32 @@ def test_a_call_that_starts_where_the_range_ends_is_outside() -> None:
 def test_nesting_is_what_the_definition_says(found: Any) -> None:
     tree = build_tree(spans_of(found))
     spans = tree.spans
-    ends: list[int] = []
+    own = [set(range(int(spans.start[i]), int(spans.end[i]))) for i in range(len(tree))]
     for i in range(len(tree)):
         # The innermost: the last before it, of its thread, that has begun and is not yet over.
         held = [
             j for j in range(i)
-            if spans.tid[j] == spans.tid[i] and spans.start[j] <= spans.start[i] < ends[j]
+            if spans.tid[j] == spans.tid[i] and spans.start[j] <= spans.start[i] < spans.end[j]
         ]  # fmt: skip
         parent = held[-1] if held else -1
-        ends.append(int(min(spans.end[i], ends[parent])) if held else int(spans.end[i]))
         assert tree.parent[i] == parent
         assert tree.level[i] == (tree.level[parent] + 1 if held else 0)
     for i in range(len(tree)):
         mine = [j for j in range(len(tree)) if tree.parent[j] == i]
         assert tree.child_count[i] == len(mine)
         assert tree.child_ns[i] == sum(int(spans.end[j] - spans.start[j]) for j in mine)
+        below = {j for j in range(len(tree)) if i in _around(tree, j)}
+        assert tree.self_ns[i] == len(own[i].difference(*(own[j] for j in below)))
+    for tid in set(spans.tid.tolist()):
+        mine = np.flatnonzero(spans.tid == tid).tolist()
+        assert sum(tree.self_ns[mine]) == len(set().union(*(own[i] for i in mine)))
+
+
+def _around(tree: Tree, place: int) -> list[int]:
+    found = []
+    while (place := int(tree.parent[place])) >= 0:
+        found.append(place)
+    return found
 
 
 def test_paths_are_names_from_outside_to_inside() -> None:

@@ -202,7 +202,7 @@ def test_intervals_nested_deeper_than_any_program_does() -> None:
 
 @given(some_intervals)
 def test_innermost(pairs: list[tuple[int, int]]) -> None:
-    """Crossing intervals included: they are cut."""
+    """Crossing intervals included."""
     labels = np.arange(len(pairs))
     found = intervals.innermost(*columns_of(pairs), labels)
     by_instant = {t: label for (start, end), label in

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from nsysconv.facts import Fact
+from nsysconv.names import shorten
 from nsysconv.queries.columns import (
     PROFILE,
     RANK,
@@ -17,12 +22,20 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Picture, Said, Unit, human
 from nsysconv.timeline import nesting
-from nsysconv.timeline.annotations import OPERATOR, START_END, shown_operators, shown_ranges
+from nsysconv.timeline.annotations import (
+    OPERATOR,
+    PUSH_POP,
+    START_END,
+    ranges,
+    shown_operators,
+    shown_ranges,
+)
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
 from nsysconv.timeline.events import Spans
-from nsysconv.timeline.projection import projection
+from nsysconv.timeline.projection import Projection, launches_outside, projection
+from nsysconv.timeline.range_names import split_name
 from nsysconv.timeline.timeline import Timeline
 
 _STATISTICS = {
@@ -32,6 +45,10 @@ _STATISTICS = {
     "max": "Longest.",
 }
 _LAUNCHED = "the GPU operations that were launched in it"
+_ELSEWHERE = (
+    "on other threads of its process; null: all of these are in ranges of their own threads, or with "
+    "`any-thread` they are in the other columns"
+)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -51,7 +68,7 @@ COLUMNS = (
     Column("level", Unit.ID, "How many ranges it lies in.", brief=False),
     count_column("range_count", "Ranges of this path."),
     sum_column("range_sum_ns", "Sum of their durations.", "range_count"),
-    duration_column("self_sum_ns", "The same without the ranges directly inside.", adds=True),
+    duration_column("self_sum_ns", "The same without the ranges inside.", adds=True),
     *statistics_columns(_STATISTICS, brief=()),
     count_column("launch_count", "API calls in it that launched GPU operations.", brief=False),
     count_column("gpu_op_count", f"Count of {_LAUNCHED}.", brief=False),
@@ -59,9 +76,24 @@ COLUMNS = (
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column(
         "self_kernel_sum_ns",
-        "The same without what was launched in the ranges directly inside.",
+        "The same without what was launched in the ranges inside.",
         brief=False,
         adds=True,
+    ),
+    Column(
+        "other_thread_launch_count",
+        Unit.COUNT,
+        f"Calls that launched GPU operations while it was open, {_ELSEWHERE}.",
+        brief=False,
+        optional=True,
+    ),
+    Column(
+        "other_thread_kernel_sum_ns",
+        Unit.NS,
+        "Sum of the durations of the kernels that these launched.",
+        better="less",
+        adds=True,
+        optional=True,
     ),
     count_column("projected_count", "Ranges in which something was launched.", brief=False),
     sum_column(
@@ -74,7 +106,11 @@ COLUMNS = (
     ),
 )
 _ON_GPU = tuple(column.name for column in COLUMNS[12:])
+_ON_OTHER_THREADS = ("other_thread_launch_count", "other_thread_kernel_sum_ns")
 _INDENT = "  "
+# Ranges that are operators: no range of the program.
+_CALLED = -1
+_LONGEST = 80
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
@@ -90,23 +126,30 @@ def compute(timeline: Timeline, request: Request) -> Result:
     group, count = paths.of[shown], len(paths)
     dur = tree.spans.end - tree.spans.start
     statistics = grouped_statistics(group, dur[shown], count)
-    values = {
+    values: dict[str, Any] = {
         "rank": ranks_by_group(timeline, tree.spans.pid[shown], group, count),
         "level": paths.level,
         "range_count": statistics.count,
         "range_sum_ns": statistics.total,
-        "self_sum_ns": sums(group, (dur - tree.child_ns)[shown], count),
+        "self_sum_ns": sums(group, tree.self_ns[shown], count),
         **statistics_values(statistics),
+        **dict.fromkeys(_ON_GPU, np.full(count, MISSING)),
     }
     if Fact.API_LINKS in timeline.profile.facts:
-        values |= _on_gpu(timeline, tree, any_thread, shown, group, count)
-    else:
-        values |= {name: np.full(count, MISSING) for name in _ON_GPU}
+        projected = projection(timeline, tree.spans, any_thread)
+        values |= _on_gpu(timeline, tree, projected, any_thread, shown, count)
+        if not options["any-thread"]:
+            values |= _on_other_threads(timeline, tree, projected, shown, count)
     at = paths.depth_first(statistics.total)
     at = at[statistics.count[at] > 0]
     row_count = len(at)
+
+    def path_texts(which: Array) -> list[str]:
+        return nesting.path_texts(paths.parent, lambda path: names[paths.name[path]], which)
+
+    said = _in_words(values, at, path_texts)
     at = at[: request.limit or None]
-    texts = nesting.path_texts(paths.parent, lambda path: names[paths.name[path]], at)
+    texts = path_texts(at)
     level = paths.level[at]
     return Result(
         {
@@ -118,6 +161,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         },
         row_count,
         nesting.deep_path_notes(texts, level),
+        said=said,
     )
 
 
@@ -128,7 +172,9 @@ RANGES = Query(
     options=(
         Option("operators", False, "With the operators of the framework, in one tree."),
         Option(
-            "any-thread", False, "What any thread of the process launched meanwhile belongs to it."
+            "any-thread",
+            False,
+            "What any thread of the process launched meanwhile belongs to it, as to a step.",
         ),
         Option("depth", 0, "Show no deeper levels than this; 0: all."),
     ),
@@ -142,7 +188,9 @@ RANGES = Query(
 
 def _spans(timeline: Timeline, range_names: str, *, operators_too: bool) -> Spans:
     """Return the ranges, named with their domains, and on request the operators as ranges."""
-    spans = shown_ranges(timeline, range_names)
+    spans, recorded = shown_ranges(timeline, range_names), ranges(timeline)
+    called = np.array([split_name(text).has_arguments for text in recorded.names], bool)
+    spans = replace(spans, kind=np.where(called[recorded.name], _CALLED, spans.kind))
     if not operators_too:
         return spans
     operator_spans = shown_operators(timeline, range_names)
@@ -155,7 +203,7 @@ def _spans(timeline: Timeline, range_names: str, *, operators_too: bool) -> Span
         end=np.concatenate((spans.end, operator_spans.end)),
         pid=np.concatenate((spans.pid, operator_spans.pid)),
         tid=np.concatenate((spans.tid, operator_spans.tid)),
-        kind=np.concatenate((spans.kind, np.zeros(len(operator_spans), np.int32))),
+        kind=np.concatenate((spans.kind, np.full(len(operator_spans), _CALLED))),
         domain=np.concatenate((spans.domain, operator_spans.domain)),
         row=np.concatenate((spans.row, operator_spans.row)),
         name=np.concatenate((spans.name, np.array(number, np.int64)[operator_spans.name])),
@@ -166,14 +214,19 @@ def _spans(timeline: Timeline, range_names: str, *, operators_too: bool) -> Span
 def _on_gpu(
     timeline: Timeline,
     tree: nesting.Tree,
+    projected: Projection,
     any_thread: Array,
     shown: Array,
-    group: Array,
     count: int,
 ) -> dict[str, Array]:
-    projected = projection(timeline, tree.spans, any_thread)
+    group = tree.paths.of[shown]
     inside = np.flatnonzero(tree.parent >= 0)
-    in_children = sums(tree.parent[inside], projected.kernel_sum_ns[inside], len(tree))
+    taken = projected.kernel_sum_ns.copy()
+    # One that crosses the end of its parent, or holds what does so, takes other launches from that.
+    other = np.flatnonzero(tree.end_in_parent != tree.spans.end)
+    cut = replace(tree.spans, end=tree.end_in_parent).take(other)
+    taken[other] = projection(timeline, cut, any_thread[other]).kernel_sum_ns
+    in_children = sums(tree.parent[inside], taken[inside], len(tree))
     launching = projected.start != MISSING
     length = np.where(launching, projected.end - projected.start, 0)
     columns = {
@@ -189,3 +242,40 @@ def _on_gpu(
         "projected_count": counts(group[launching[shown]], count),
         **{name: sums(group, values[shown], count) for name, values in columns.items()},
     }
+
+
+def _on_other_threads(
+    timeline: Timeline, tree: nesting.Tree, projected: Projection, shown: Array, count: int
+) -> dict[str, Array]:
+    # Of ranges of the program alone; nothing where all threads launch in ranges of their own.
+    own = tree.spans.kind == PUSH_POP
+    if not launches_outside(timeline, tree.spans.take(own)):
+        return {}
+    shown = shown[own[shown]]
+    meanwhile = projection(timeline, tree.spans.take(shown), any_thread=True)
+    others = (
+        meanwhile.launch_count - projected.launch_count[shown],
+        meanwhile.kernel_sum_ns - projected.kernel_sum_ns[shown],
+    )
+    return {
+        name: sums(tree.paths.of[shown], each, count)
+        for name, each in zip(_ON_OTHER_THREADS, others, strict=True)
+    }
+
+
+def _in_words(
+    values: Mapping[str, Array], at: Array, path_texts: Callable[[Array], list[str]]
+) -> tuple[Said, ...]:
+    # Of the path with most of that work; of several the innermost, of these the first.
+    launches, spent = (values[name][at] for name in _ON_OTHER_THREADS)
+    if launches.max(initial=0) <= 0:
+        return ()
+    most = np.lexsort((-np.arange(len(at)), values["level"][at], launches, spent))[-1:]
+    (path,) = path_texts(at[most])
+    line = (
+        f"{shorten(path, _LONGEST)}: while it was open, other threads, and not all in ranges of their "
+        f"own, launched GPU operations with {int(launches[most[0]]):,} calls (kernels: "
+        f"{human(int(spent[most[0]]), Unit.NS)}). The columns other_thread_… have them; with "
+        "ranges:any-thread they belong to the range."
+    )
+    return (Said("", (line,)),)

@@ -316,17 +316,18 @@ EMPTY = Segments(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.in
 def innermost(starts: Array, ends: Array, labels: Array) -> Segments:
     """Return per moment the label of the innermost interval that holds it; one without length holds none.
 
-    An interval that crosses the end of the one it began in is cut there.
+    Of intervals that cross each other the innermost is the one that began last.
     """
     keep = ends > starts
     starts, ends, labels = starts[keep], ends[keep], labels[keep]
     order = np.lexsort((-ends, starts))
     starts, ends, labels = starts[order], ends[order], labels[order]
-    parent, ends = parents(starts, ends)
-    # The innermost interval changes where one begins (to it) and where one ends (to its parent); of
-    # events at one moment the last in this order decides: ends from the inside out, then begins.
+    parent, reach = parents(starts, ends)
+    # The innermost interval changes where one begins (to it) and where one and all in it are over (to
+    # its parent); of events at one moment the last in this order decides: ends from the inside out, then
+    # begins.
     count = len(starts)
-    moments = np.concatenate((ends, starts))
+    moments = np.concatenate((reach, starts))
     holders = np.concatenate((parent, np.arange(count)))
     inside_out = np.concatenate((-np.arange(count) - 1, np.arange(count)))
     is_start = np.repeat([0, 1], count)
@@ -338,57 +339,49 @@ def innermost(starts: Array, ends: Array, labels: Array) -> Segments:
 
 
 def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
-    """Return per interval (sorted by start, longest first) the one it lies in, -1 for none; ends, cut.
+    """Return per interval (sorted by start, longest first) the one it lies in, and its reach.
+
+    It lies in the last to begin of those under way when it begins, -1 for none. Its reach is when it and
+    all that lies in it are over: later than its end where one of these crosses that. Up to their reach,
+    those that lie directly in one are disjoint.
 
     Level by level: the outermost are those that begin after all before them have ended. What remains
     lies in the last of them that began before it; then the same again one level down. Where the
     levels are very many, which no program makes, one by one.
     """
-    given_ends = ends
-    ends = ends.copy()
-    parent = np.full(len(starts), -1, np.int64)
+    parent, reach = np.full(len(starts), -1, np.int64), ends.copy()
     rest = np.arange(len(starts))
     level = 0
     while len(rest):
         level += 1
         if level > MAX_LEVELS:
-            return _parents_one_by_one(starts.tolist(), given_ends.tolist())
-        outer = _outermost(starts[rest], ends[rest], parent[rest])
+            return _parents_one_by_one(starts.tolist(), ends.tolist())
+        # What lies in different intervals is disjoint and sorted, so one running maximum serves all.
+        latest = np.maximum.accumulate(ends[rest])[:-1]
+        is_outer = np.concatenate(([True], starts[rest[1:]] >= latest))
+        outer = np.flatnonzero(is_outer)
         holders = rest[outer]
-        rest = rest[~outer]
+        reach[holders] = np.maximum.reduceat(ends[rest], outer)
+        rest = rest[~is_outer]
         parent[rest] = holders[np.searchsorted(holders, rest) - 1]
-        ends[rest] = np.minimum(ends[rest], ends[parent[rest]])
-    return parent, ends
+    return parent, reach
 
 
 def _parents_one_by_one(starts: list[int], ends: list[int]) -> tuple[Array, Array]:
     # As `parents`; its time does not depend on how deep they nest.
     parent: list[int] = []
-    cut: list[int] = []
     open_: list[int] = []
-    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        while open_ and cut[open_[-1]] <= start:
+    for number, start in enumerate(starts):
+        while open_ and ends[open_[-1]] <= start:
             open_.pop()
         parent.append(open_[-1] if open_ else -1)
-        cut.append(min(end, cut[open_[-1]]) if open_ else end)
         open_.append(number)
-    return np.array(parent, np.int64), np.array(cut, np.int64)
-
-
-def _outermost(starts: Array, ends: Array, parent: Array) -> Array:
-    # Intervals of different parents are disjoint and sorted, so one running maximum serves all,
-    # unless a cut one reaches beyond its sibling: then those are looked at one by one.
-    reach = np.maximum.accumulate(ends)[:-1]
-    inside = starts[1:] < reach
-    if not (inside & (ends[1:] > reach)).any():
-        return np.concatenate(([True], ~inside))
-    mask, last = [], None
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        fresh = last is None or start >= last
-        mask.append(fresh)
-        if fresh:
-            last = end
-    return np.array(mask, bool)
+    reach = ends.copy()
+    for number in reversed(range(len(parent))):
+        above = parent[number]
+        if above >= 0:
+            reach[above] = max(reach[above], reach[number])
+    return np.array(parent, np.int64), np.array(reach, np.int64)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,17 @@ import numpy as np
 
 from nsysconv.threads import cached_property
 from nsysconv.timeline.annotations import PYTHON_FUNCTION, operators
-from nsysconv.timeline.arrays import Array, counts, sums
+from nsysconv.timeline.arrays import Array, counts
 from nsysconv.timeline.events import Spans
 from nsysconv.timeline.forward_links import is_backward
-from nsysconv.timeline.nesting import Tree, build_tree, innermost_of, levels, without_crossing
+from nsysconv.timeline.nesting import (
+    Tree,
+    build_tree,
+    covered,
+    innermost_of,
+    levels,
+    without_crossing,
+)
 from nsysconv.timeline.operator_calls import API_CALL, OperatorCalls
 from nsysconv.timeline.timeline import Timeline
 
@@ -26,21 +33,22 @@ class ModuleCalls:
 
     `tree` has the modules alone. Its `paths` lead through modules only: one that is used in two places
     has two paths. `of_node` is per node of the operators the innermost module around it, -1 for none.
-    Of the operators and modules that are directly in a module, `above` is that module, `dur` their
-    durations, and `is_operator` says which are operators.
+    Of the operators and modules that are directly in a module, by start, `above` is that module, `start`
+    and `end` their times, and `is_operator` says which are operators.
     """
 
     tree: Tree
     of_node: Array
     above: Array
-    dur: Array
+    start: Array
+    end: Array
     is_operator: Array
 
     @cached_property
     def self_ns(self) -> Array:
-        """Return the durations of the calls without the operators and modules directly inside."""
+        """Return the durations of the calls without the time of operators and modules directly inside."""
         own = self.tree.spans.end - self.tree.spans.start
-        result: Array = own - sums(self.above, self.dur, len(self.tree))
+        result: Array = own - covered(self.above, self.start, self.end, len(self.tree))
         return result
 
     @cached_property
@@ -100,9 +108,8 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     around = np.append(innermost_of(combined.parent, is_around), -1)[combined.parent]
     direct = np.flatnonzero((around >= 0) & (is_module | is_row))
     direct = direct[is_module[around[direct]]]
-    dur = (combined.spans.end - combined.spans.start)[direct]
-    above = number[around[direct]]
-    return ModuleCalls(tree, of_node, above, dur, ~is_module[direct])
+    both, above = combined.spans.take(direct), number[around[direct]]
+    return ModuleCalls(tree, of_node, above, both.start, both.end, ~is_module[direct])
 
 
 def _marked(modules: Spans, again: Array) -> Spans:

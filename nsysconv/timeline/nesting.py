@@ -13,7 +13,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.threads import cached_property
 from nsysconv.timeline.arrays import Array, batches, by_group, counts, factorize, sums
 from nsysconv.timeline.events import Spans, number_threads
-from nsysconv.timeline.intervals import MAX_LEVELS, expand_ranges, parents, union
+from nsysconv.timeline.intervals import MAX_LEVELS, expand_ranges, grouped_measure, parents, union
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Tree:
     """Spans thread by thread, each thread's by start, the longest first: a parent is before its children.
 
     `parent` is the place in `spans` of the innermost one of its thread that holds a span's start, -1
-    for none; `level` counts them all, 0 for the outermost. A span that crosses the end of its parent
-    counts as inside it.
+    for none; `level` counts them all, 0 for the outermost. A span that crosses the end of its parent, as
+    those of two domains may, counts as inside it.
     """
 
     spans: Spans
@@ -44,6 +44,28 @@ class Tree:
         inside = self.parent >= 0
         dur = (self.spans.end - self.spans.start)[inside]
         return sums(self.parent[inside], dur, len(self))
+
+    @cached_property
+    def end_in_parent(self) -> Array:
+        """Return when each and all that lies in it are over; at its parent's end, if that is earlier."""
+        reach, end = self.spans.end.copy(), self.spans.end
+        inside = np.flatnonzero(self.parent >= 0)
+        if (end[inside] > end[self.parent[inside]]).any():
+            depth = int(self.level.max(initial=0)) + 1
+            for here in reversed(by_group(self.level, depth)[1:]):
+                np.maximum.at(reach, self.parent[here], reach[here])
+        reach[inside] = np.minimum(reach[inside], end[self.parent[inside]])
+        return reach
+
+    @cached_property
+    def self_ns(self) -> Array:
+        """Return how long each was under way and nothing in it was."""
+        spans, inside = self.spans, np.flatnonzero(self.parent >= 0)
+        result: Array = spans.end - spans.start
+        result -= covered(
+            self.parent[inside], spans.start[inside], self.end_in_parent[inside], len(self)
+        )
+        return result
 
     @cached_property
     def paths(self) -> Paths:
@@ -164,6 +186,15 @@ def _open_ones(places: list[int], ends: list[int], starts: list[int]) -> list[in
         result.append(around[-1][0] if around else -1)
         around.append((place, end))
     return result
+
+
+def covered(parent: Array, start: Array, end: Array, count: int) -> Array:
+    """Return per place 0..count-1 the measure of the union of those that have it as parent, by start."""
+    order = np.argsort(parent, kind="stable")
+    parent, start, end = parent[order], start[order], end[order]
+    if ((start[1:] < end[:-1]) & (parent[1:] == parent[:-1])).any():
+        return grouped_measure(start, end, parent, count)
+    return sums(parent, end - start, count)
 
 
 def levels(parent: Array) -> Array:

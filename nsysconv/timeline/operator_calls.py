@@ -21,7 +21,14 @@ from nsysconv.timeline.arrays import Array, by_group, counts, factorize, sums, t
 from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.intervals import innermost
 from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
-from nsysconv.timeline.nesting import Tree, build_tree, innermost_of, levels, without_crossing
+from nsysconv.timeline.nesting import (
+    Tree,
+    build_tree,
+    covered,
+    innermost_of,
+    levels,
+    without_crossing,
+)
 from nsysconv.timeline.range_names import group_name, split_name
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
@@ -79,9 +86,10 @@ class OperatorCalls:
 
     @cached_property
     def self_ns(self) -> Array:
-        """Return the durations without those of the nodes directly inside, API calls among them."""
+        """Return the durations without the time of the nodes directly inside, API calls among them."""
         inside = np.flatnonzero(self.kept & (self.holder >= 0))
-        result: Array = self.dur - sums(self.holder[inside], self.dur[inside], len(self.parent))
+        start, end = self.spans.start[inside], self.spans.end[inside]
+        result: Array = self.dur - covered(self.holder[inside], start, end, len(self.parent))
         return result
 
     @cached_property

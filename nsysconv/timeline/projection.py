@@ -12,7 +12,7 @@ from nsysconv.report import MISSING
 from nsysconv.threads import Threads
 from nsysconv.timeline.arrays import Array, batches, blocks, by_group, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, Spans, number_threads
-from nsysconv.timeline.intervals import expand_ranges, grouped_measure
+from nsysconv.timeline.intervals import expand_ranges, grouped_measure, union
 from nsysconv.timeline.timeline import Timeline
 
 # Intervals that are looked at one by one are gathered so many at a time.
@@ -57,6 +57,28 @@ def projection(timeline: Timeline, spans: Spans, any_thread: bool | Array = Fals
     with Threads(_AT_THE_SAME_TIME) as pool:
         list(pool.map(lambda part: _fill(found, timeline, spans, *part), parts))
     return found
+
+
+def launches_outside(timeline: Timeline, spans: Spans) -> bool:
+    """Return whether a thread launched something in none of its spans while another of its process was in
+    one.
+    """
+    calls, owner = timeline.calls, timeline.owner
+    call = take(owner, indices(owner >= 0))
+    thread, threads = number_threads(spans.pid, spans.tid)
+    spans_of = dict(zip(threads, by_group(thread, len(threads)), strict=True))
+    of_process = {
+        pid: union(spans.start, spans.end, spans.pid == pid)
+        for pid in np.unique(spans.pid).tolist()
+    }
+    members = by_group(take(calls.thread, call), len(calls.threads), call)
+    for key, mine in zip(calls.threads, members, strict=True):
+        if key[0] in of_process and key[1] != MISSING:
+            own, moments = spans_of.get(key, slice(0)), take(calls.start, mine)
+            inside = union(spans.start[own], spans.end[own]).meets(moments, moments)
+            if (of_process[key[0]].meets(moments, moments) & ~inside).any():
+                return True
+    return False
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,11 @@ _TRACE_COLUMNS = printed(
         "DurChild (ns)": Column(
             "child_sum_ns", Unit.NS, "Sum of the durations of the ranges directly inside it."
         ),
-        "DurNonChild (ns)": Column("self_ns", Unit.NS, "Its duration less that sum."),
+        "DurNonChild (ns)": Column(
+            "self_ns",
+            Unit.NS,
+            "Its duration less that sum; time in two of these at once counts once.",
+        ),
         "Name": nvtx_ranges.NAME,
         "PID": PID,
         "TID": TID,
@@ -177,7 +181,7 @@ def _trace(timeline: Timeline, request: Request) -> Result:
             "end_ns": spans.end[rows],
             "dur_ns": dur[rows],
             "child_sum_ns": tree.child_ns[rows],
-            "self_ns": dur[rows] - tree.child_ns[rows],
+            "self_ns": tree.self_ns[rows],
             "child_count": tree.child_count[rows],
             "name_tree": nesting.indent_names("--", level, in_tree["name"]),
         },
