@@ -349,8 +349,10 @@ class _Comparer:
             replace(note, text=f"{name}: {note.text}")
             for side, name in zip(sides, ("base", "other"), strict=True)
             for profile in side.profiles
-            for note in profile.profile.notes
-            if note.severity is not Severity.INFO
+            for note in (
+                *profile.timeline.slice_notes,
+                *(note for note in profile.profile.notes if note.severity is not Severity.INFO),
+            )
         ]
         self._unlike = self._work_differences()
 
