@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, TypeGuard
 from isal import isal_zlib
 
 from nsysconv.errors import InputError
+from nsysconv.importers.kineto import ADVICE_WHERE_SET
 
 GZIP = b"\x1f\x8b"
 
@@ -377,7 +378,10 @@ def _object_length(text: bytes) -> int | None:
     return None
 
 
-_NUMBERS = ("schemaVersion", "baseTimeNanoseconds", "cupti_version", "cuda_driver_version")
+_NUMBERS = (
+    *("schemaVersion", "baseTimeNanoseconds", "cupti_version", "cuda_driver_version"),
+    *ADVICE_WHERE_SET,
+)
 _OTHER_KEYS = ("roctracer_version", "host_name", "distributedInfo", "deviceProperties")
 # Property of a device -> column of ours. AMD spells one of them otherwise.
 _DEVICE_NUMBERS = {
