@@ -19,7 +19,13 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture, Unit
 from nsysconv.timeline import nesting
-from nsysconv.timeline.annotations import OPERATOR, START_END, shown_operators, shown_ranges
+from nsysconv.timeline.annotations import (
+    OPERATOR,
+    START_END,
+    shown_operators,
+    shown_ranges,
+    unclosed_apart,
+)
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
 from nsysconv.timeline.events import Spans
 from nsysconv.timeline.projection import projection
@@ -142,7 +148,7 @@ RANGES = Query(
 
 def _spans(timeline: Timeline, range_names: str, *, operators_too: bool) -> Spans:
     """Return the ranges, named with their domains, and on request the operators as ranges."""
-    spans = shown_ranges(timeline, range_names)
+    spans = unclosed_apart(timeline, shown_ranges(timeline, range_names))
     if not operators_too:
         return spans
     operator_spans = shown_operators(timeline, range_names)
