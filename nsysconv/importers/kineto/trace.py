@@ -28,7 +28,7 @@ GZIP = b"\x1f\x8b"
 # Between two events: libkineto begins one with "ph" or "name", other writers with what they like.
 EVENT_BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*\"(?:ph|name|cat|args|pid|tid|ts|dur|id|s|bp)\"\s*:)")
 # What C++ prints where JSON has no number.
-_NON_NUMBERS = re.compile(
+NON_NUMBERS = re.compile(
     rb"(\"\s*:\s*)(?:-?inf(?:inity)?|-?nan(?:\(\w*\))?|N/A)(?=\s*[,}\]\n])", re.IGNORECASE
 )
 # JSON lets any character be spelled by its number.
@@ -284,7 +284,7 @@ def read_beginning(path: Path, size: int) -> bytes:
 
 def replace_non_numbers(text: bytes) -> tuple[bytes, int]:
     """Return the text with null in place of `inf`, `nan` and `N/A`, and the number of replacements."""
-    return _NON_NUMBERS.subn(rb"\1null", text)
+    return NON_NUMBERS.subn(rb"\1null", text)
 
 
 def parse_object(text: str, parse_float: Any = float) -> dict[str, Any] | None:
