@@ -42,7 +42,10 @@ class UsageError(NsysconvError):
 
 
 class AbsentError(UsageError):
-    """A profile has no device, stream, process or thread of that number; another of its run may have."""
+    """A profile has no device, stream, process or thread of that number, or ended before that time.
+
+    Another profile of its run may have it.
+    """
 
 
 class InUseError(UsageError):

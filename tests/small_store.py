@@ -481,9 +481,10 @@ def answers(
     split: str | None = None,
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """The rows of a report on these rows."""
+    """The rows of a report on these rows; all of `time` was recorded."""
     if time is not None:
         part = api.Slice(time)
+        rows = (*rows, Overhead(*time, "driver"))  # work that no report counts
     with opened(*rows, **options) as profile:
         found = profile.report(report, slice=part, idle=idle, by=by, step_range=step_range,
                                range_names=range_names, split=split)  # fmt: skip

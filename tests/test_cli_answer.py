@@ -152,9 +152,9 @@ def test_what_is_missing_is_said_where_there_is_no_work(tmp_path: Path) -> None:
     assert lines[1] == "cut.json holds no GPU work that has a time, and no totals of it."
 
 
-@pytest.mark.parametrize("part", [("--name", "zzz"), ("--time", "5ms:6ms")])
+@pytest.mark.parametrize("part", [("--name", "zzz"), ("--time", "30us:40us")])
 def test_a_part_without_gpu_work(part: tuple[str, ...], tmp_path: Path) -> None:
-    write(tmp_path / "job.db", Call(0, 10_000), Kernel(10_000, 20_000))
+    write(tmp_path / "job.db", Call(0, 10_000), Kernel(10_000, 20_000), Call(40_000, 50_000))
     assert check_size(run("job.db", *part, cwd=tmp_path)) == [
         "No GPU work is in the part of job.db that was asked for.",
         "Without the flags that choose a part: nsysconv job.db",

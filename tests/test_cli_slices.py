@@ -22,6 +22,12 @@ from nsysconv.errors import UsageError
 from nsysconv.queries import CORE, REPORTS, parse_spec
 
 RANGES = NSYS / "ranges-3.28.1.sqlite"
+# A file of each source that has times.
+BEYOND = [
+    NSYS / "basic-3.20.3.sqlite", FIXTURES / "kineto/basic-2.13.json",
+    FIXTURES / "nvprof_database/basic-9.nvprof", FIXTURES / "nvprof_log/basic-both-traces.csv",
+    FIXTURES / "nsys_stats/basic-2022-traces.txt",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -129,7 +135,8 @@ def test_an_open_time_and_a_share_are_stated_as_they_were_said(folder: Path) -> 
 
 
 @pytest.mark.parametrize(("flags", "heading"), [
-    (["--time", "20us/0.1ms"], "slice 20 µs to 100 µs"),
+    (["--time", "20us/0.05ms"], "slice 20 µs to 50 µs"),
+    (["--time", "20us/0.1ms"], "slice 20 µs to 60 µs, time 20000ns:100000ns"),
     (["--range", "ProfilerStep#2"], "slice 20 µs to 40 µs, range ProfilerStep#2"),
     (["--step", "1"], "slice 2 µs to 20 µs, step 1"),
     (["--device", "0", "--stream", "7", "--thread", "4300"], "slice device 0, stream 7, thread 4300"),
@@ -153,6 +160,41 @@ def test_where_there_is_no_heading_stderr_states_the_slice(
     assert outcome.status == 0
     assert outcome.err.splitlines()[0] == f"{report}: slice 20 µs to 100 µs, device 0"
     assert "slice" not in run("report", "report1.sqlite", report, "-f", kind, cwd=folder).err
+
+
+@pytest.mark.parametrize("path", BEYOND, ids=lambda path: path.stem)
+def test_a_time_beyond_the_recording(path: Path, tmp_path: Path) -> None:
+    """Of every source, in place and stored: cut to the recording with a note, and outside refused."""
+    run("import", str(path), "-o", "job.db", cwd=tmp_path)
+    for target in (str(path), "job.db"):
+        def asked(command: str, *more: str, target: str = target) -> Outcome:
+            return run(*command.split(), target, *more, cwd=tmp_path)
+
+        answered = asked("report", "overview", "--time", "0:100000s")
+        assert answered.status == 0 and "slice-beyond-recording" in answered.out, answered
+        assert "time 0ns:100000000000000ns" in asked("", "--time", "0:100000s").out
+        to = ("--to", "chrome", "-o", f"{Path(target).suffix}.json")
+        assert "slice-beyond-recording" in asked("export", *to, "--time", "0:100000s").err
+        assert "slice-beyond-recording" not in asked("report", "overview", "--time", "10%:90%").out
+        for command in ("report", "", f"diff {target}", "export --to chrome"):
+            outcome = asked(command, "--time", "100000s:200000s")
+            assert outcome.status == 2 and "The profile is from" in outcome.err, outcome
+
+
+def test_the_sides_of_a_diff_are_cut_to_their_recordings(two: Path) -> None:
+    found = told(run("diff", "base.db", "other.db", "overview", "--time", "0:2us", "-f", "json", cwd=two))
+    slugs = [note["slug"] for note in found["notes"]]
+    assert slugs.count("slice-beyond-recording") == 2
+
+
+def test_of_many_profiles_those_that_have_ended_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    write(tmp_path / "run/a.db", Kernel(0, 100), ranks={1: 0}, label="a")
+    write(tmp_path / "run/b.db", Kernel(0, 1000), ranks={1: 1}, label="b")
+    found = told(run("report", "run", "overview", "--time", "500:600", "-f", "json", cwd=tmp_path))
+    assert [row["profile"] for row in found["rows"]] == ["b"]
+    outside = run("report", "run", "overview", "--time", "5000:6000", cwd=tmp_path)
+    failed(outside, "is from 0 ns to 100 ns")
 
 
 def test_the_spelling_of_nsys_is_understood(folder: Path) -> None:
@@ -392,7 +434,10 @@ def test_diff_states_the_slice(two: Path) -> None:
     assert stated() is None
     assert stated("--step", "2") == {"step": "2"}
     assert stated("--time", "50%:") == {"time": "50%:"}
-    assert stated("--time", "0:2us") == {"start_ns": 0, "end_ns": 2_000}
+    assert stated("--time", "0:2us") == {"time": "0ns:2000ns"}
+    (two / "other.db").unlink()
+    write(two / "other.db", *steps(150, 50, 90, 70))
+    assert stated("--time", "160:200") == {"start_ns": 160, "end_ns": 200}
     lines = run("diff", "base.db", "other.db", "overview", "--step", "2", cwd=two).out.splitlines()
     (heading,) = [line for line in lines if line.startswith("What changed")]
     assert heading.endswith("slice step 2")

@@ -576,7 +576,7 @@ def test_the_report_of_verdicts() -> None:
     report = shown()
     assert (report.name, report.row_count) == ("limits", 6)
     assert [column.name for column in report.columns] == [
-        "limit", "where", "state", "row", "base", "other", "change", "interval", "reason",
+        "limit", "where", "state", "row", "base", "other", "change", "interval", "renamed", "reason",
     ]  # fmt: skip
     cells = [
         tuple(found[name] for name in ("limit", "state", "row", "base", "other", "change"))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv import api
-from nsysconv.diff.gate import LimitsFile, read_limits_file
+from nsysconv.diff.limits_file import LimitsFile, read_limits_file
 from nsysconv.errors import InputError, UsageError
 
 GEMM = "kernels[/gemm/].avg_ns:2%"

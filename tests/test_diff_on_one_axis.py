@@ -225,7 +225,8 @@ def test_devices_that_are_not_recorded_are_not_matched_with_numbers(tmp_path: Pa
 
 
 def test_without_steps_slices_are_aligned_by_their_start(tmp_path: Path) -> None:
-    base, other = (Kernel(100, 120), Kernel(130, 140)), (Kernel(125, 150),)
+    base = (Kernel(100, 120), Kernel(130, 140))
+    other = (Kernel(125, 150), Call(100, 105))
     part = api.Slice(time=(110, 135))
     report = compared(tmp_path, base, other, "step_timelines", slice=part)
     rows = [row for row in report.rows() if row["kind"] != "alone"]

@@ -18,7 +18,7 @@ from docs_ci import LIMITS
 from machine import REDUCE, SAXPY
 from write_nsys import write_nsys
 
-from nsysconv.diff.gate import read_limits_file
+from nsysconv.diff.limits_file import read_limits_file
 
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.M | re.S)

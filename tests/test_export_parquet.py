@@ -384,7 +384,11 @@ def test_a_slice_over_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_rows_without_place_in_a_slice_are_noted(tmp_path: Path) -> None:
     write(tmp_path / "s.db", Kernel(None, None, 1), Kernel(10, 20, 2))
     made = export_profiles(
-        tmp_path / "s.db", "parquet", tmp_path / "out", slice=Slice(time=(0, 50))
+        tmp_path / "s.db", "parquet", tmp_path / "out", slice=Slice(time=(0, 15))
+    )
+    assert [note.slug for note in made.written.notes] == ["slice-beyond-recording", "no-time"]
+    made = export_profiles(
+        tmp_path / "s.db", "parquet", tmp_path / "within", slice=Slice(time=(10, 20))
     )
     assert [(note.slug, note.count) for note in made.written.notes] == [("no-time", 1)]
     assert made.written.counts["kernel"] == 1

@@ -23,11 +23,12 @@ from conftest import (
 )
 from findings_cases import Case, parse, stored
 from one_answer import EXAMPLES as SOURCES
-from small_store import Call, Kernel, Memcpy, Range, opened, write
+from small_store import Call, Kernel, Memcpy, Range, Total, opened, write
 from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS, RECORDED
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
 from nsysconv.queries.findings import report as findings
 from nsysconv.queries.findings.contract import COST, RISK, SAVING, words
 from nsysconv.render.display import heading
@@ -349,6 +350,28 @@ def test_findings_of_several_devices_are_no_sums() -> None:
     row = row_of(report, "one_kernel")
     assert row is not None and row["device_count"] == 2
     assert heading(report) == "What holds it back - small"
+
+
+def test_one_kernel_is_a_share_of_all_kernel_time() -> None:
+    """1.40 ms of 2.00 ms, of which 0.60 ms is communication."""
+    nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+    rows = (Kernel(0, 1_400_000, name="gemm"), Kernel(1_400_000, 2_000_000, name=nccl))
+    of_totals = (Total("kernel", 2, 1_400_000, name="gemm"), Total("kernel", 1, 600_000, name=nccl))
+    for profile in (opened(*rows), opened(*of_totals, holds=[Fact.KERNEL_TOTALS])):
+        with profile as each:
+            row = row_of(each.report("findings"), "one_kernel")
+        assert row is not None
+        assert row["value"] == 70
+        assert row["finding"].startswith("One kernel takes 70 % of all kernel time: gemm, 1.40 ms in ")
+
+
+def test_where_all_kernels_communicate_none_takes_most() -> None:
+    nccl = ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclDevKernel_AllGather_RING_LL"]
+    with opened(*(Kernel(0, 1_400_000, name=name) for name in nccl)) as profile:
+        assert row_of(profile.report("findings"), "one_kernel") is None
+    totals = (Total("kernel", 2, 1_400_000, name=name) for name in nccl)
+    with opened(*totals, holds=[Fact.KERNEL_TOTALS]) as profile:
+        assert row_of(profile.report("findings"), "one_kernel") is None
 
 
 # -- real files

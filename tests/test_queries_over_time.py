@@ -9,7 +9,7 @@ import pytest
 from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Graph, Kernel, Memcpy, Memset, Migration, Row, answers, opened
+from small_store import Call, Graph, Kernel, Memcpy, Memset, Migration, Row, answers, opened
 
 from nsysconv.api import Slice
 from nsysconv.errors import UsageError
@@ -82,7 +82,7 @@ def test_migrations_and_graphs_are_busy_time() -> None:
 
 
 def test_a_slice_is_what_is_cut_in_bins() -> None:
-    rows = bins(2, Kernel(100, 200), Kernel(250, 300), time=(150, 350))
+    rows = bins(2, Kernel(100, 200), Kernel(250, 300), Call(340, 350), time=(150, 350))
     assert column("start_ns", rows) == [150, 250]
     assert column("busy_ns", rows) == [50, 50]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import REAL, real
 from hypothesis import given
 from hypothesis import strategies as st
 from small_store import (
@@ -114,7 +115,30 @@ def test_an_unclosed_range_ends_at_the_last_time_of_all_ranges(last: Range, end:
     # The recording goes on to 1000, and GPU work to 500.
     rows = [Range(10, None, "open"), last, Kernel(100, 500)]
     found = {r["name"]: r["range_sum_ns"] for r in answers("nvtx_sum", *rows, recording_ns=1000)}
-    assert found[":open"] == end - 10
+    assert found[":open [never closed]"] == end - 10
+
+
+@pytest.mark.parametrize(("report", "kind"), [
+    ("nvtx_sum", "push_pop"), ("nvtx_sum", "start_end"), ("nvtx_pushpop_sum", "push_pop"),
+    ("nvtx_startend_sum", "start_end"), ("ranges", "start_end"), ("ranges", "push_pop"),
+])  # fmt: skip
+def test_ranges_that_were_never_closed_are_a_row_of_their_own(report: str, kind: str) -> None:
+    """Two of 10 and 20, and one open from 100 to the end of the recording, at 500."""
+    rows = [Range(10, 20, "a", kind), Range(40, 60, "a", kind), Range(100, None, "a", kind),
+            Range(490, 500, "b", kind, tid=12)]  # fmt: skip
+    names = "path" if report == "ranges" else "name"
+    found = {row[names].removeprefix(":"): (row["range_count"], row["range_sum_ns"], row["med_ns"])
+             for row in answers(report, *rows, recording_ns=500)}  # fmt: skip
+    assert found == {"a": (2, 30, 15), "a [never closed]": (1, 400, 400), "b": (1, 10, 10)}
+
+
+@real
+def test_of_a_real_export_closed_ranges_are_apart() -> None:
+    with api.open(REAL / "bug_reports/b72.sqlite") as profile:
+        report = profile.report("nvtx_sum")
+    closed = {row["name"]: (row["range_count"], row["range_sum_ns"]) for row in report.rows()}["dom:GIN"]
+    assert closed == (2, 20_000)
+    assert "range-unclosed" in {note.slug for note in report.notes}
 
 
 def test_operators_are_no_ranges() -> None:

@@ -37,7 +37,7 @@ def limits(*states: str, row: str | None = "saxpy", reason: str = REASON) -> Rep
         "where": [None] * len(states), "state": states, "row": [row] * len(states),
         "base": ["1 ms"] * len(states), "other": ["2 ms"] * len(states),
         "change": ["+1.00 ms (+100 %)"] * len(states), "interval": ["+99 … +101 %"] * len(states),
-        "reason": [reason] * len(states),
+        "renamed": [None] * len(states), "reason": [reason] * len(states),
     }  # fmt: skip
     table = report_table(empty.columns, {name: list(cells) for name, cells in data.items()})
     return replace(empty, table=table, row_count=len(states))

@@ -117,8 +117,9 @@ def test_a_row_belongs_to_a_time_that_it_intersects() -> None:
 @pytest.mark.parametrize(("moment", "inside"), [(99, []), (100, [100]), (199, [199]), (200, [])])
 def test_a_time_includes_its_start_and_not_its_end(moment: int, inside: list[int]) -> None:
     """Of a row without length, that is where it is."""
-    rows: tuple[Row, ...] = (Kernel(moment, moment, 1), Call(moment, moment, 1))
-    assert kept(*rows, time=(100, 200)) == {"ops": inside, "calls": inside, "ranges": []}
+    rows: tuple[Row, ...] = (Kernel(moment, moment, 1), Call(moment, moment, 1), Range(0, 300, "r"))
+    found = {**kept(*rows, time=(100, 200)), "ranges": []}
+    assert found == {"ops": inside, "calls": inside, "ranges": []}
 
 
 def test_counts_and_sums_take_whole_rows_and_unions_what_is_inside() -> None:
@@ -181,6 +182,60 @@ def test_times_that_are_none() -> None:
     assert "empty" in refused(*EXAMPLE, time=(300, Percent(50))).what
     assert "empty" in refused(*EXAMPLE, time=(10**30, 10**31)).what
     assert ops(*EXAMPLE, time=(-(10**30), 10**30)) == ops(*EXAMPLE)
+    for outside in ((400, 500), (-9, 0), (-9, Percent(0)), (400, None)):
+        error = refused(*EXAMPLE, time=outside)
+        assert (error.exit_status, error.hint) == (2, "The profile is from 0 ns to 320 ns.")
+
+
+def cut_notes(*rows: Row, report: str = "overview", **part: Any) -> list[str]:
+    """What is said of a slice that goes beyond the recording."""
+    with opened(*rows) as profile:
+        notes = profile.report(report, slice=Slice(**part)).notes
+    return [note.text.partition(": ")[2] for note in notes if note.slug == "slice-beyond-recording"]
+
+
+@pytest.mark.parametrize(("time", "expected", "note"), [
+    ((200, 1000), (200, 120, 100, 20), ["0 ns to 320 ns"]),
+    ((-50, 40), (0, 40, 10, 30), ["0 ns to 320 ns"]),
+    ((-50, 1000), (0, 320, 180, 140), ["0 ns to 320 ns"]),
+    ((200, 320), (200, 120, 100, 20), []),
+    ((0, 320), (0, 320, 180, 140), []),
+])  # fmt: skip
+def test_a_time_beyond_the_recording_is_cut_to_it(time: Any, expected: Any, note: list[str]) -> None:
+    """It is from 0, where the first step begins, to 320, where the last kernel ends."""
+    assert window(device(*EXAMPLE, time=time)) == expected
+    for report in ("overview", "kernels", "ranges", "summary", "cuda_api_sum"):
+        assert cut_notes(*EXAMPLE, report=report, time=time) == note
+    assert ("time" in described(*EXAMPLE, time=time)) == bool(note)
+
+
+def test_of_a_time_beyond_the_recording_it_is_stated_what_was_asked_for() -> None:
+    assert described(*EXAMPLE, time=(200, 1000)) == {
+        "start_ns": 200, "end_ns": 320, "time": "200ns:1000ns"}  # fmt: skip
+    assert described(*EXAMPLE, time=(-50, None)) == {
+        "start_ns": 0, "end_ns": 320, "time": "-50ns:"}  # fmt: skip
+
+
+def test_the_time_of_a_session_is_recorded_though_nothing_ran() -> None:
+    session = {"recording_start_ns": 0, "recording_ns": 400}
+    with opened(*EXAMPLE, **session) as profile:
+        report = profile.report("overview", slice=Slice((330, 500)))
+        assert window(report.rows()[0]) == (330, 70, 0, 70)
+        assert [note.slug for note in report.notes] == ["slice-beyond-recording"]
+
+
+def test_migrations_and_samples_are_recorded_outside_of_the_recording() -> None:
+    rows: tuple[Row, ...] = (Kernel(10, 20), Migration(60, 70))
+    assert ops(*rows, time=(60, 90)) == [60]
+    assert cut_notes(*rows, time=(60, 90)) == ["10 ns to 70 ns"]
+
+
+def test_on_two_clocks_both_are_recorded() -> None:
+    """Calls on the one until 100, GPU operations on the other, two seconds later."""
+    assert device(*OTHER_CLOCK, time=(50, 2_000_000_035))["kernel_count"] == 1
+    assert cut_notes(*OTHER_CLOCK, time=(-5, 2_000_000_035)) == ["0 ns to 2.00 s"]
+    assert "empty" in refused(*OTHER_CLOCK, time=(3_000_000_000, 4_000_000_000)).what
+
 
 
 def test_operations_without_a_time_are_in_no_time_and_counted() -> None:
@@ -589,20 +644,20 @@ def test_notes_count_in_the_slice() -> None:
             return {note.slug: note.count for note in report.notes}
 
         assert counts() == {"unlinked-ops": 4, "op-before-call": 1, "graph-intervals": 1}
-        assert counts(time=(0, 100)) == {"unlinked-ops": 1}
+        assert counts(time=(10, 100)) == {"unlinked-ops": 1}
         assert counts(time=(100, 150)) == {"unlinked-ops": 2, "op-before-call": 1}
 
 
 def test_notes_name_the_graphs_of_the_slice() -> None:
     with opened(Graph(10, 20, graph=5), Graph(30, 40, graph=6)) as profile:
-        (note,) = profile.report("overview", slice=Slice((25, 50))).notes
+        (note,) = profile.report("overview", slice=Slice((25, 40))).notes
         assert (note.slug, note.count) == ("graph-intervals", 1)
         assert note.text.startswith("launches of graphs (6) recorded")
 
 
 def test_devices_and_streams_that_are_idle_in_the_slice_have_rows() -> None:
     rows: tuple[Row, ...] = (Kernel(10, 20, stream=7), Kernel(10, 20, stream=8), Kernel(50, 60, stream=7),
-            Kernel(10, 20, device=1))  # fmt: skip
+            Kernel(10, 20, device=1), Call(0, 100))  # fmt: skip
     found = answers("overview", *rows, part=Slice((30, 100)))
     assert [(row["device_id"], row["kernel_count"], row["idle_pct"]) for row in found] == [
         (0, 1, 100 * 60 / 70), (1, 0, 100)]  # fmt: skip

@@ -26,8 +26,9 @@ from nsysconv.api.open_profile import OpenProfile, shown_report
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.sides import Side, open_sides, same_recordings
 from nsysconv.api.targets import Say, Target, Words, several, silent
-from nsysconv.diff import account, change, comparability, gate, names, noise, rows
+from nsysconv.diff import account, change, comparability, gate, limits_file, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, compare_reports
+from nsysconv.diff.renamed import limit_rows
 from nsysconv.diff.trees import TREES, compare_trees
 from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.facts import Fact
@@ -254,7 +255,7 @@ def _limits(options: DiffOptions) -> tuple[list[gate.Limit], float | None, bool]
     limits = [gate.parse_limit(text, columns) for text in options.fail_on]
     run_noise, cannot_tell = _run_noise(options.run_noise), options.cannot_tell
     if options.limits is not None:
-        file = gate.read_limits_file(local_path(options.limits))
+        file = limits_file.read_limits_file(local_path(options.limits))
         limits += [gate.parse_limit(text, columns, where) for text, where in file.limits]
         cannot_tell = cannot_tell or file.cannot_tell
         if run_noise is None:
@@ -349,8 +350,10 @@ class _Comparer:
             replace(note, text=f"{name}: {note.text}")
             for side, name in zip(sides, ("base", "other"), strict=True)
             for profile in side.profiles
-            for note in profile.profile.notes
-            if note.severity is not Severity.INFO
+            for note in (
+                *profile.timeline.slice_notes,
+                *(note for note in profile.profile.notes if note.severity is not Severity.INFO),
+            )
         ]
         self._unlike = self._work_differences()
 
@@ -377,7 +380,9 @@ class _Comparer:
             self._comparisons[name] = self._compared(name)
         return self._comparisons[name]
 
-    def _compared(self, name: str, *, judged: bool = True) -> Comparison:
+    def _compared(
+        self, name: str, *, judged: bool = True, renamed: Mapping[rows.Key, rows.Key] | None = None
+    ) -> Comparison:
         base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
         facts = self._facts(name)
         failure = comparability.failure(self._notes, facts)
@@ -389,6 +394,7 @@ class _Comparer:
             comparable=lambda column: judged and not failure and not self._is_unlike(column),
             one_sided=not self._other_makers,
             noise=self._noise,
+            renamed=renamed or {},
         )
         return compare_reports(base, other, options)
 
@@ -570,17 +576,12 @@ class _Comparer:
             )
         if pairs is None:
             return gate.judge_limit(limit, column, None)
-        texts = [c.name for c in columns if c.key and c.name != "profile" and c.kind == "text"]
-        limit_rows = [
-            gate.LimitRow(
-                " ".join(str(v) for name in texts if (v := (row.base or row.other).get(name))),
-                row.base_values[column.name],
-                row.other_values[column.name],
-                row.change(column.name),
-            )
-            for row in pairs
-        ]
-        return gate.judge_limit(limit, column, limit_rows)
+
+        def compared(renamed: Mapping[rows.Key, rows.Key]) -> Sequence[rows.RowPair]:
+            return self._compared(limit.report, renamed=renamed).rows or ()
+
+        seen = limit_rows(limit, columns, pairs, compared, identical=self._identical)
+        return gate.judge_limit(limit, column, seen)
 
 
 def _longest(times: Iterable[float | None]) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nsysconv.api.open_profile import open_all
@@ -12,6 +12,7 @@ from nsysconv.errors import UsageError
 from nsysconv.export import FORMATS, exporter, format_for
 from nsysconv.export.contract import Exporter, Options, Written
 from nsysconv.importers import detection
+from nsysconv.notes import merged
 from nsysconv.partials import building, sweep
 from nsysconv.phases import phase
 from nsysconv.refusals import refusal_error
@@ -68,7 +69,8 @@ def export_profiles(
         except OSError as error:
             hint = "Nothing was left there. Name another place with -o."
             raise refusal_error(error, str(made), hint) from error
-    return Exported(made, written)
+    cut = merged(note for timeline in timelines for note in timeline.slice_notes)
+    return Exported(made, replace(written, notes=(*cut, *written.notes)))
 
 
 def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[str, Path]:

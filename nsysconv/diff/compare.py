@@ -57,7 +57,8 @@ class CompareOptions:
 
     `name_keys` give the keys of key columns' texts. Columns that are not `comparable` have no verdict;
     without `one_sided`, nor has a row that is on one side only. `half_widths` and `noise` are for sides
-    that are one run each. `notes` are put before those of the comparison itself.
+    that are one run each. `notes` are put before those of the comparison itself. `renamed`: keys of rows
+    that are taken for another one.
     """
 
     name_keys: Mapping[str, NameKey] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class CompareOptions:
     comparable: Callable[[Column], bool] = lambda column: True
     one_sided: bool = True
     noise: RunNoise = field(default_factory=RunNoise)
+    renamed: Mapping[Key, Key] = field(default_factory=dict)
 
 
 def compare_reports(
@@ -116,6 +118,7 @@ def _match_rows(
     columns = base[0].columns
     base_rows, other_rows = (list(chain(*runs)) for runs in runs_of_sides)
     matcher = row_matcher(columns, (base_rows, other_rows), options.name_keys)
+    matcher = replace(matcher, renamed=options.renamed)
     measures = measures_of(columns)
     sides = [
         _SideRows(

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Literal
 
 from nsysconv.diff.change import Change, Number
 from nsysconv.diff.noise import minimum_detectable_change, required_runs
-from nsysconv.errors import InputError, UsageError, available_hint
+from nsysconv.errors import UsageError, available_hint
 from nsysconv.report import Column, Report, Unit, human, report_table, scale_for
 
 LimitKind = Literal["share", "points", "absolute"]
@@ -85,15 +83,24 @@ class Limit:
     text: str
     where: str = ""
 
+    def chooses(self, keys: str) -> bool:
+        """Return whether a row of these text keys, joined by a space, is one of its rows."""
+        return self.pattern is None or self.pattern.search(keys) is not None
+
 
 @dataclass(frozen=True)
 class LimitRow:
-    """A row: its text keys joined by a space, its values, and their change if it has both."""
+    """A row: its text keys joined by a space, its values, and their change if it has both.
+
+    `parts`: the rows on one side only that it is the sum of; they are judged in its place where it
+    exceeds the limit.
+    """
 
     keys: str
     base: Number | None
     other: Number | None
     change: Change | None
+    parts: tuple[LimitRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,8 @@ class LimitVerdict:
 
     `worst` became worse the most (or better the least) of the rows that exceed, else of those that leave
     the question open; None where no row has both values. `is_void`: nothing was there to be looked at, by
-    a slip or a failure, and no more data would help.
+    a slip or a failure, and no more data would help. `renamed`: the names of rows on one side only that
+    were set against each other.
     """
 
     limit: Limit
@@ -128,6 +136,7 @@ class LimitVerdict:
     reason: str
     worst: JudgedRow | None
     is_void: bool = False
+    renamed: tuple[str, ...] = ()
 
 
 def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
@@ -159,21 +168,29 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
     A row exceeds the limit if its change is significant, for the worse, and its values differ by more
     than the limit. It is within if all of its interval is. Else it is undecided, as where a value is
     missing; NaN and infinity are no values. The limit is exceeded if a row exceeds it, and holds if all
-    rows are within.
+    rows are within. A row with `parts` that exceeds the limit, or has no values, is judged by these.
     """
     if rows is None:
         return undecided(limit, f"{limit.report} is not recorded on both sides")
-    chosen = [row for row in rows if limit.pattern is None or limit.pattern.search(row.keys)]
-    if not chosen:
+    whole = [row for row in rows if row.parts or limit.chooses(row.keys)]
+    if not whole:
         return undecided(limit, _no_row(limit, len(rows)), is_void=True)
-    least = _least(limit, column, chosen)
+    least = _least(limit, column, whole)
+    chosen: list[LimitRow] = []
+    for row in whole:
+        together = _judged_row(limit, column, row, least) if row.parts else None
+        fits = together is not None and together.state != "exceeded"
+        chosen += (row,) if fits or not row.parts else row.parts
     judged = [m for row in chosen if (m := _judged_row(limit, column, row, least)) is not None]
     without = [row for row in chosen if not (_is_finite(row.base) and _is_finite(row.other))]
     exceeding = [row for row in judged if row.state == "exceeded"]
     unclear = [row for row in judged if row.state == "cannot tell"]
     state: State = "exceeded" if exceeding else "cannot tell" if without or unclear else "within"
     reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
-    return LimitVerdict(limit, state, reason, _worst_of(exceeding or unclear or judged))
+    renamed = tuple(row.keys for row in chosen if row.parts)
+    return LimitVerdict(
+        limit, state, reason, _worst_of(exceeding or unclear or judged), renamed=renamed
+    )
 
 
 def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction:
@@ -229,6 +246,13 @@ _COLUMNS = (
         optional=True,
         words=True,
     ),
+    Column(
+        "renamed",
+        Unit.TEXT,
+        "Rows in base only and in other only that may be the same under another name, and were set "
+        "against each other.",
+        optional=True,
+    ),
     Column("reason", Unit.TEXT, "What the state comes from.", prose=True),
 )
 
@@ -245,6 +269,7 @@ def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
         "other": [human(row.other, row.unit) if row else None for row in worst],
         "change": [_change(row) if row else None for row in worst],
         "interval": [_interval(each.limit, each.worst) for each in verdicts],
+        "renamed": ["; ".join(verdict.renamed) or None for verdict in verdicts],
         "reason": [verdict.reason for verdict in verdicts],
     }
     table = report_table(_COLUMNS, data)
@@ -470,127 +495,3 @@ def _signed(value: Number, unit: Unit) -> str:
         # What exceeded a limit must not look like nothing.
         text = f"{value:.1g} {scale_for(unit, value)[1]}".rstrip()
     return f"+{text}" if value > 0 else text
-
-
-# -- files of limits: run_noise = "0.3%", cannot_tell = "pass", limits = ["overview.kernel_sum_ns:3%"]
-
-_KEYS = ("limits", "run_noise", "cannot_tell")
-_TO_CANNOT_TELL = ("fail", "pass")
-_FILE_HINT = 'Write, for example: limits = ["overview.kernel_sum_ns:3%"]'
-# A profile that is named by mistake is not read to its end.
-_LARGEST_BYTES = 1_000_000
-
-# Where Python's reader of TOML says that it stopped.
-_PLACE = re.compile(r"\s*\(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
-# Comments and texts are taken whole, so that a sign within them is taken for no other.
-_TOKEN = re.compile(
-    r"#[^\n]*"
-    r'|(?P<text>"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\]|\\.)*"|\'[^\']*\')'
-    r"|(?P<bracket>[\[\]])",
-    re.DOTALL,
-)
-
-
-@dataclass(frozen=True)
-class LimitsFile:
-    """A file of limits as text, not parsed yet.
-
-    `limits` are the texts of limits as `--fail-on` takes them, each with its place, as in
-    `limits.toml:4`. The others are the texts of the options of these names, None where it has none.
-    """
-
-    limits: tuple[tuple[str, str], ...]
-    run_noise: str | None
-    cannot_tell: str | None
-
-
-def read_limits_file(path: str | Path) -> LimitsFile:
-    """Read a file of limits; raise InputError for one that is no TOML, UsageError for its content."""
-    try:
-        text = _text(Path(path))
-        values = _parsed_toml(text)
-        for key in values:
-            if key not in _KEYS:
-                raise UsageError(f"no key {key!r}", hint=available_hint(key, _KEYS))
-        limits = _listed_limits(values)
-        noise, cannot_tell = (_option(values, key) for key in ("run_noise", "cannot_tell"))
-        if cannot_tell is not None and cannot_tell not in _TO_CANNOT_TELL:
-            hint = available_hint(cannot_tell, _TO_CANNOT_TELL)
-            raise UsageError(f"cannot_tell = {cannot_tell!r}", hint=hint)
-    except (InputError, UsageError) as error:
-        error.where = f"{path}{error.where}"
-        raise
-    places = [f"{Path(path).name}:{line}" for line in _lines_of_listed_texts(text)]
-    return LimitsFile(tuple(zip(limits, places, strict=True)), noise, cannot_tell)
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_BYTES + 1)
-    except FileNotFoundError as error:
-        raise InputError("no such file") from error
-    except (OSError, ValueError) as error:
-        # A name with a NUL in it is a ValueError.
-        why = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"cannot be read: {why}") from error
-    if len(content) > _LARGEST_BYTES:
-        raise InputError("too long for a file of limits", hint=_FILE_HINT)
-    try:
-        # Some editors begin a file with a byte order mark, which TOML does not know.
-        return content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError("not TOML: not UTF-8", where=f":{line}", hint=_FILE_HINT) from error
-
-
-def _parsed_toml(text: str) -> Mapping[str, object]:
-    try:
-        return tomllib.loads(text)
-    except ValueError as error:
-        place = _PLACE.search(str(error))
-        what = _PLACE.sub("", str(error))
-        line = place and (place["line"] or text.count("\n") + 1)
-        where = f":{line}" if line else ""
-        raise InputError(f"not TOML: {what}", where=where, hint=_FILE_HINT) from error
-    except RecursionError as error:
-        raise InputError("not TOML: nested too deeply", hint=_FILE_HINT) from error
-
-
-def _listed_limits(values: Mapping[str, object]) -> list[str]:
-    listed = values.get("limits")
-    if listed is None or listed == []:
-        raise UsageError("no limits", hint=_FILE_HINT)
-    if not isinstance(listed, list):
-        raise UsageError(f"limits is no list but {_kind(listed)}", hint=_FILE_HINT)
-    for number, each in enumerate(listed, 1):
-        if not isinstance(each, str):
-            what = f"limit {number} of {len(listed)} is no text but {_kind(each)}"
-            raise UsageError(what, hint=_FILE_HINT)
-    return listed
-
-
-def _option(values: Mapping[str, object], key: str) -> str | None:
-    value = values.get(key)
-    if value is None or isinstance(value, str):
-        return value
-    example = {"run_noise": '"0.3%"', "cannot_tell": '"pass"'}[key]
-    raise UsageError(f"{key} is no text but {_kind(value)}", hint=f"Write {key} = {example}")
-
-
-def _kind(value: object) -> str:
-    kinds = {str: "a text", bool: "true or false", dict: "a table", list: "a list"}
-    return kinds.get(type(value), f"{value}")
-
-
-def _lines_of_listed_texts(text: str) -> Iterator[int]:
-    # Where the texts in brackets begin: in a file of limits nothing else is in brackets. Python's reader
-    # of TOML gives no lines.
-    line, counted_to, depth = 1, 0, 0
-    for token in _TOKEN.finditer(text):
-        if token["bracket"]:
-            depth += 1 if token["bracket"] == "[" else -1
-        elif token["text"] and depth:
-            line += text.count("\n", counted_to, token.start())
-            counted_to = token.start()
-            yield line

@@ -43,18 +43,21 @@ class RowMatcher:
 
     Rows are added up over the keys in `summed_over`: one side does not record them, or has another
     number of values. `ordinals`: by side and key, the rank of each number among those of the side.
-    `name_keys`: the function that makes the key of a column's texts.
+    `name_keys`: the function that makes the key of a column's texts. `renamed`: keys that are taken for
+    another one.
     """
 
     keys: tuple[str, ...]
     summed_over: tuple[str, ...]
     ordinals: tuple[Mapping[str, Mapping[Any, int]], Mapping[str, Mapping[Any, int]]]
     name_keys: Mapping[str, NameKey]
+    renamed: Mapping[Key, Key] = field(default_factory=dict)
 
     def keys_of(self, side: int, rows: Sequence[Row]) -> list[Key]:
         """Return the key of each row of a side (0 or 1)."""
         parts = [self._parts(side, name, [row[name] for row in rows]) for name in self.keys]
-        return list(zip(*parts, strict=True)) if parts else [()] * len(rows)
+        keys: list[Key] = list(zip(*parts, strict=True)) if parts else [()] * len(rows)
+        return [self.renamed.get(key, key) for key in keys] if self.renamed else keys
 
     def _parts(self, side: int, name: str, values: list[Any]) -> list[Any]:
         if name in self.ordinals[side]:

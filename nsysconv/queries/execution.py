@@ -186,7 +186,7 @@ def _noted_facts(declared: Query) -> frozenset[Fact]:
 
 def _header(timeline: Timeline, job: _Job, notes: Sequence[Note], facts: frozenset[Fact]) -> Report:
     """Return the report without rows, with the profile's notes on `facts` besides its own."""
-    every = [*timeline.profile.notes, *notes]
+    every = [*timeline.profile.notes, *timeline.slice_notes, *notes]
     if Fact.KERNELS in facts or Fact.MEMCPYS in facts:
         every += timeline.op_notes
     if Fact.API_LINKS in facts:

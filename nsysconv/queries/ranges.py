@@ -31,6 +31,7 @@ from nsysconv.timeline.annotations import (
     ranges,
     shown_operators,
     shown_ranges,
+    unclosed_apart,
 )
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
 from nsysconv.timeline.events import Spans
@@ -191,6 +192,7 @@ def _spans(timeline: Timeline, range_names: str, *, operators_too: bool) -> Span
     spans, recorded = shown_ranges(timeline, range_names), ranges(timeline)
     called = np.array([split_name(text).has_arguments for text in recorded.names], bool)
     spans = replace(spans, kind=np.where(called[recorded.name], _CALLED, spans.kind))
+    spans = unclosed_apart(timeline, spans)
     if not operators_too:
         return spans
     operator_spans = shown_operators(timeline, range_names)

@@ -55,7 +55,10 @@ def _on_limits(limits: Report | None, out: TextIO) -> Iterator[str]:
     if rows:
         rest = Counter(row["state"] for row in broken[_MOST_LIMITS:])
         more = [f"{count} more: {state}" for state, count in rest.items()]
-        yield ", ".join([*more, f"within: {len(rows) - len(broken)} of {len(rows)} limits"])
+        within = ", ".join([*more, f"within: {len(rows) - len(broken)} of {len(rows)} limits"])
+        renamed = next((row["renamed"] for row in rows if row.get("renamed")), "")
+        names = _code(shorten(escaped(renamed), _SENTENCE), out)
+        yield within + (f"; renamed? {names}" if renamed else "")
 
 
 def _limit(row: Mapping[str, Any], out: TextIO) -> str:

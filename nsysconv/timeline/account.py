@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nsysconv import schema
 from nsysconv.facts import Fact, in_order
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, blocks, counts, sums
-from nsysconv.timeline.events import GpuOps, OpKind
+from nsysconv.timeline.events import GpuOps, OpKind, row_times
 from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
 from nsysconv.timeline.kernel_categories import communicates, kernel_names
 from nsysconv.timeline.steps import STEP_RANGE, extent, steps, uncut_by_slice
@@ -190,6 +191,35 @@ def recording(timeline: Timeline) -> TimeSpan | None:
     if (last - first) * _SESSION_TO_RECORDED < length - begin:
         return TimeSpan(*recorded)
     return TimeSpan(min(first, begin), max(last, length))
+
+
+def recorded_around(timeline: Timeline, low: int, high: int) -> tuple[int, int] | None:
+    """Return from when to when there is something, at least as far as [low, high) reaches.
+
+    That is the recording and all rows with a time, of which none but operations are read for a time
+    between the first and the last of these. None where nothing has a time.
+    """
+    ops = timeline.whole.ops
+    if ops.timed.any() and int(ops.start[np.argmax(ops.timed)]) <= low < high <= int(ops.end.max()):
+        return low, high
+    recorded = recording(timeline)
+    if recorded is not None and recorded.start <= low < high <= recorded.end:
+        return low, high
+    return _recorded(timeline)
+
+
+@cached_whole_small
+def _recorded(timeline: Timeline) -> tuple[int, int] | None:
+    # Migrations and samples are no part of the recording, and where clocks disagree there is none.
+    recorded = recording(timeline)
+    found = [] if recorded is None else [(recorded.start, recorded.end)]
+    for table in schema.EVENT_TABLES:
+        start, end = row_times(timeline.profile, table)
+        timed = start != MISSING
+        if timed.any():
+            # A moment without a length is in a slice that starts with it.
+            found.append((int(start[timed].min()), int(np.maximum(end, start + 1)[timed].max())))
+    return (min(low for low, _ in found), max(high for _, high in found)) if found else None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from nsysconv.timeline.timeline import Timeline, cached_whole
 
 PUSH_POP, START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
 OPERATOR, PYTHON_FUNCTION, DIRECTIVE, LIBRARY_CALL = range(len(codes.OPERATOR_KINDS))
-_NO_TEXT, _NO_NAME = "[no text]", "[no name]"
+_NO_TEXT, _NO_NAME, _UNCLOSED = "[no text]", "[no name]", " [never closed]"
 # What a pattern begins with that a database may look for: no sign that means something to one, and none
 # with which texts begin that stand for missing ones.
 _BEGINNING = re.compile(r"\A[A-Za-z0-9 _#.:-]+")
@@ -69,6 +69,17 @@ def shown_ranges(timeline: Timeline, range_names: str) -> Spans:
     """Return the ranges, named as RANGE_NAMES says, and `domain:name` those of a named domain."""
     found = ranges(timeline)
     return _prefix_domains(timeline, group_spans(found) if range_names == GROUPED else found)
+
+
+def unclosed_apart(timeline: Timeline, spans: Spans) -> Spans:
+    """Return ranges with a name of their own for those that were never closed: they have no duration."""
+    unclosed = timeline.profile.columns("range", ("dur_ns",))["dur_ns"][spans.row] == MISSING
+    if not unclosed.any():
+        return spans
+    numbers = {text: number for number, text in enumerate(spans.names)}
+    own = [numbers.setdefault(f"{text}{_UNCLOSED}", len(numbers)) for text in spans.names]
+    name = np.where(unclosed, np.array(own, np.int64)[spans.name], spans.name)
+    return replace(spans, name=name, names=tuple(numbers))
 
 
 @cached_whole

@@ -263,6 +263,15 @@ def has_time(column: Mapping[str, Array]) -> Array:
     return result
 
 
+def row_times(profile: Profile, table: str) -> tuple[Array, Array]:
+    """Return when the rows of a table start and end; without a duration they end where they start."""
+    start = end = profile.columns(table, ("start_ns",))["start_ns"]
+    if "dur_ns" in schema.metadata.tables[table].columns:
+        dur = profile.columns(table, ("dur_ns",))["dur_ns"]
+        end = np.where((start == MISSING) | (dur == MISSING), start, start + dur)
+    return start, end
+
+
 def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:
     """Return numbers 0.. for the (pid, tid) pairs, and the pairs by number."""
     numbers, (pids, tids) = factorize(pid, tid)

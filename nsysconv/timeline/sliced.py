@@ -16,12 +16,13 @@ from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import AbsentError, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, Unit, human
 from nsysconv.threads import cached_property
 from nsysconv.timeline import steps as found_in
+from nsysconv.timeline.account import recorded_around
 from nsysconv.timeline.annotations import named, operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, distinct, take
-from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans
+from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, row_times
 from nsysconv.timeline.slices import Moment, Percent, Slice
 from nsysconv.timeline.timeline import Timeline, cached, cached_small
 
@@ -35,12 +36,14 @@ _LISTED_STEPS = "The report `steps` lists them."
 class SliceTimes:
     """When a slice is, by process, of operations (`own`) and of calls (`launched`); others are not in it.
 
-    Where an end is open, rows have none, and `ends` says where windows have theirs.
+    Where an end is open, rows have none, and `ends` says where windows have theirs. `notes` say where
+    the time that was asked for had to be cut to the recording.
     """
 
     own: Mapping[int, Interval]
     launched: Mapping[int, Interval]
     ends: Interval
+    notes: tuple[Note, ...] = ()
 
 
 def slice_times(timeline: Timeline, part: Slice) -> SliceTimes:
@@ -50,7 +53,7 @@ def slice_times(timeline: Timeline, part: Slice) -> SliceTimes:
         raise UsageError(what, hint="--projected takes what was launched in it.")
     # Rows of which no process is recorded have MISSING for one.
     pids = {int(row["pid"]) for row in timeline.profile.rows("process")} | {MISSING}
-    (low, high), ends = _moments(timeline, part)
+    (low, high), ends, notes = _moments(timeline, part)
     times = dict.fromkeys(pids, (low, high))
     if part.skip_first:
         times = _meet(times, _after_steps(timeline, part))
@@ -63,7 +66,7 @@ def slice_times(timeline: Timeline, part: Slice) -> SliceTimes:
         hint = "What was asked for does not happen at one time, or takes none."
         raise UsageError("the slice is empty", hint=hint)
     own = _projected(timeline, launched) if part.projected else launched
-    return SliceTimes(own, launched, ends)
+    return SliceTimes(own, launched, ends, notes)
 
 
 def _meet(times: Mapping[int, Interval], more: Mapping[int, Interval]) -> dict[int, Interval]:
@@ -74,24 +77,37 @@ def _meet(times: Mapping[int, Interval], more: Mapping[int, Interval]) -> dict[i
     }
 
 
-def _moments(timeline: Timeline, part: Slice) -> tuple[Interval, Interval]:
+def _moments(timeline: Timeline, part: Slice) -> tuple[Interval, Interval, tuple[Note, ...]]:
     # The slice's time as far as `time` says it, for rows; and where windows begin and end at most.
     # From 0 % on, and up to 100 %, is an open end: it leaves nothing out.
-    start, end = part.time or (None, None)
+    if part.time is None:
+        return (_FIRST, _LAST), (_FIRST, _LAST), ()
+    start, end = part.time
     start = None if start == Percent(0) else start
     end = None if end == Percent(100) else end
     ends = _FIRST, _LAST
-    if part.time is not None and not (isinstance(start, int) and isinstance(end, int)):
+    if not (isinstance(start, int) and isinstance(end, int)):
         if timeline.clocks_disagree:
             what = "CPU and GPU times are not on one clock: the profile has no one beginning or end"
             raise UsageError(what, hint="Say both ends of the time in ns, us, ms or s.")
         ends = found_in.extent(timeline) or (0, 0)
     low = _FIRST if start is None else _moment(start, ends)
     high = _LAST if end is None else _moment(end, ends)
-    if high <= max(low, ends[0]) or low >= ends[1]:
-        hint = f"The profile is from {ends[0]} ns to {ends[1]} ns."
-        raise UsageError("the slice is empty", hint=hint)
-    return (low, high), (ends[0] if start is None else _FIRST, ends[1] if end is None else _LAST)
+    reach = max(low, ends[0]), min(high, ends[1])
+    first, last = recorded_around(timeline, *reach) or (_FIRST, _LAST)
+    if high <= max(low, ends[0], first) or low >= min(ends[1], last):
+        first, last = (first, last) if first > _FIRST else ends
+        hint = f"The profile is from {first} ns to {last} ns."
+        raise AbsentError("the slice is empty: nothing was recorded then", hint=hint)
+    kept = low if start is None else max(low, first), high if end is None else min(high, last)
+    notes = () if kept == (low, high) else (_cut_to_recording(first, last),)
+    return kept, (ends[0] if start is None else _FIRST, ends[1] if end is None else _LAST), notes
+
+
+def _cut_to_recording(first: int, last: int) -> Note:
+    when = " to ".join(human(moment, Unit.NS) for moment in (first, last))
+    text = f"the time goes beyond the recording, and is cut to it: {when}"
+    return Note("slice-beyond-recording", Severity.INFO, text)
 
 
 def _moment(wanted: Moment, ends: Interval) -> int:
@@ -227,7 +243,9 @@ class _Sliced(Timeline):
     def slice_description(self) -> Mapping[str, Any]:
         limits = self.limits(np.empty(0, np.int64))
         when = {} if limits is None else {"start_ns": limits[0], "end_ns": limits[1]}
-        return {**when, **self._part.as_dict()}
+        # What a report is of is not what was asked for: both are stated.
+        asked = {"time": self._part.time_text} if self.slice_notes else {}
+        return {**when, **asked, **self._part.as_dict()}
 
     @property
     def calls(self) -> ApiCalls:
@@ -306,6 +324,10 @@ class _Sliced(Timeline):
     @cached
     def at_any_time(self) -> GpuOps:
         return self.whole.ops.take(self._at_any_time)
+
+    @property
+    def slice_notes(self) -> tuple[Note, ...]:
+        return () if self._times is None else self._times.notes
 
     @cached_property
     def op_notes(self) -> tuple[Note, ...]:
@@ -469,10 +491,7 @@ class _Sliced(Timeline):
         def column(name: str) -> Array:
             return self.profile.columns(table, (name,))[name]
 
-        start = end = column("start_ns")
-        if "dur_ns" in has:
-            dur = column("dur_ns")
-            end = np.where((start == MISSING) | (dur == MISSING), start, start + dur)
+        start, end = row_times(self.profile, table)
         if table == "range":
             closed = ranges(self.whole)
             end[closed.row] = closed.end

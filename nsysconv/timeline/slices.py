@@ -79,6 +79,11 @@ class Slice:
         """Return whether ranges of the profile say when it begins or ends."""
         return self.range is not None or self.step is not None or bool(self.skip_first)
 
+    @property
+    def time_text(self) -> str:
+        """Return the time as users write it."""
+        return ":".join(map(_said, self.time or ()))
+
     def as_dict(self) -> Mapping[str, Any]:
         """Return what was asked for, as reports state it; of times, what depends on the profile."""
         said: dict[str, Any] = {}
@@ -87,7 +92,7 @@ class Slice:
             if field.name != "time" and value != field.default:
                 said[field.name] = list(value) if isinstance(value, tuple) else value
         if self.time is not None and not all(isinstance(moment, int) for moment in self.time):
-            said = {"time": ":".join(map(_said, self.time)), **said}
+            said = {"time": self.time_text, **said}
         if self.step is None and not self.skip_first:
             said.pop("step_range", None)
         return said

@@ -140,6 +140,11 @@ class Timeline:
         """Return the slice as reports state it; None: there is none."""
         return None
 
+    @property
+    def slice_notes(self) -> tuple[Note, ...]:
+        """Return the notes on the slice itself, which every report on it carries."""
+        return ()
+
     def rows(self, table: str) -> Array:
         """Return which rows of an event table belong to the slice, as a mask."""
         return np.ones(len(self.profile.columns(table, ("pid",))["pid"]), bool)

@@ -40,6 +40,23 @@ ADVICE: Mapping[Fact, str] = {
     Fact.RANKS: "Initialise `torch.distributed` before the profiler starts.",
     Fact.UTC: "The trace's end is missing; record again.",
 }
+_SET = "`{}=True` was set, but nothing of it is in the trace."
+ADVICE_WHERE_SET: Mapping[str, Mapping[Fact, str]] = {
+    "record_shapes": {
+        **dict.fromkeys((Fact.INPUT_SHAPES, Fact.INPUT_TYPES), _SET.format("record_shapes")),
+        Fact.COLLECTIVES: "Record a distributed job with PyTorch 2.2 or later.",
+    },
+    "with_stack": {
+        Fact.STACKS: "`with_stack=True` was set, but no stack is in the trace: PyTorch 2.0 and later "
+        "need `experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True)`, too. Where "
+        "Python functions were recorded, operators:by=stack:functions says the same.",
+        Fact.PYTHON_FUNCTIONS: _SET.format("with_stack"),
+    },
+    # It turns shapes on.
+    "with_flops": dict.fromkeys((Fact.INPUT_SHAPES, Fact.INPUT_TYPES), _SET.format("with_flops")),
+    "profile_memory": {Fact.MEMORY_EVENTS: _SET.format("profile_memory")},
+}
+"""By option of the profiler that the trace says was set: what to say of facts in place of ADVICE."""
 GUARANTEED: frozenset[Fact] = frozenset()
 POSSIBLE = frozenset(ADVICE)
 JOINS = False

@@ -12,7 +12,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 from struct import pack
@@ -41,6 +41,7 @@ from nsysconv.importers.kineto.packed import (
     Chunk,
     PackedRows,
     PackedTimes,
+    first_odd_rows,
     pack_constant,
     pack_first_integers,
     pack_integers,
@@ -67,11 +68,15 @@ _PID_LIMIT = 1 << 62
 
 @dataclass
 class EventBatch:
-    """Events, whose text begins at byte `offset` of the trace; `spelled` returns that of their times."""
+    """Events, whose text begins at byte `offset` of the trace; `spelled` returns that of their times.
+
+    `located` returns at which byte each of them begins, or nothing where that cannot be told.
+    """
 
     events: Sequence[Event]
     spelled: SpelledBy
     offset: int
+    located: Callable[[], Sequence[int]]
     _pid: int = MISSING
     _pid_of: dict[int, int] | None = None  # by id(event); None: all events have _pid
 
@@ -96,6 +101,14 @@ class EventBatch:
                 seen[number] = None
             self._pid_of[id(event)] = pid
         return list(seen), pid
+
+    def place(self, event: Event) -> int:
+        """Return the byte of the trace at which an event begins, at least nearly."""
+        return self._places.get(id(event), self.offset)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return dict(zip(map(id, self.events), self.located(), strict=False))
 
     def pids(self, events: Sequence[Event]) -> bytes:
         """Return the processes assigned to some of the events, packed."""
@@ -127,7 +140,7 @@ class RowBuilder:
         """Add the rows of a batch of events; Python functions only if asked for."""
         self._batch = batch
         self._chunk.event_count += len(batch.events)
-        kinds = classify(batch.events, self._chunk, batch.offset)
+        kinds = classify(batch.events, self._chunk, batch.place)
         on_threads = [kinds[kind] for kind in _KINDS_ON_THREADS]
         seen, self._pid = batch.assign_pids(on_threads, self._pid)
         self._chunk.pids = list(dict.fromkeys([*self._chunk.pids, *seen]))
@@ -168,12 +181,17 @@ class RowBuilder:
         # One release spells all its times in the same way.
         self._chunk.has_fractions |= not isinstance(events[0].ts, int)
         parts = self._tables[table]
-        parts.starts += self._batch.starts(events)
-        if table != "memory_event":
-            parts.durations += self._batch.durations(events)
+        starts = self._batch.starts(events)
+        durations = self._batch.durations(events) if table != "memory_event" else []
+        parts.starts += starts
+        parts.durations += durations
         for name, values in columns.items():
             parts.columns[name].append(values)
         parts.batches.append((parts.count, self._batch.offset))
+        for row in first_odd_rows(starts, durations):
+            # What follows it may be odd in a way that is not known here.
+            place = self._batch.place(events[row])
+            parts.batches += (parts.count + row, place), (parts.count + row + 1, self._batch.offset)
         parts.count += len(events)
 
     # -- the columns of each table

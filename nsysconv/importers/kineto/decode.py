@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from io import BufferedReader
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from nsysconv.importers.kineto.packed import FURTHER_ARRAY, Chunk
 from nsysconv.importers.kineto.trace import (
     EVENT_BORDER,
     GZIP,
+    NON_NUMBERS,
     ChunkText,
     Trace,
     join_arrays,
@@ -137,7 +138,9 @@ def _decode_batch(part: memoryview, offset: int, chunk: Chunk) -> EventBatch:
         events = decode_known_events(text)
     except UNREADABLE:
         return _decode_any_batch(bytes(part), offset, chunk)
-    return EventBatch(events, _spelled_in(text, events), offset)
+    return EventBatch(
+        events, _spelled_in(text, events), offset, partial(_located, text, offset - 1, len(events))
+    )
 
 
 def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
@@ -145,15 +148,17 @@ def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
     text = b"[%b]" % part
     with suppress(*UNREADABLE):
         events = decode_events(text)
-        return EventBatch(events, _spelled_in(text, events), offset)
+        located = partial(_located, part, offset, len(events))
+        return EventBatch(events, _spelled_in(text, events), offset, located)
     text, non_numbers = replace_non_numbers(text)
     text, arrays = join_arrays(text)
     with suppress(*UNREADABLE):
         events = decode_events(text)
-        chunk.note("no number", non_numbers, offset)
+        located = partial(_located, part, offset, len(events))
+        chunk.note("no number", non_numbers, _place_of_non_number(part, offset))
         chunk.note(FURTHER_ARRAY, arrays, offset)
-        return EventBatch(events, _spelled_in(text, events), offset)
-    events = []
+        return EventBatch(events, _spelled_in(text, events), offset, located)
+    events, places = [], []
     for start, length, event, damage in _repair_events(part):
         if damage:
             # What is damaged may be the border between two events.
@@ -161,7 +166,21 @@ def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
             chunk.note(damage, max(lost, 1), offset + start)
         if event is not None:
             events.append(event)
-    return EventBatch(events, _spelled_as_decoded, offset)
+            places.append(offset + start)
+    return EventBatch(events, _spelled_as_decoded, offset, lambda: places)
+
+
+def _located(text: bytes, offset: int, count: int) -> list[int]:
+    # Where events begin; nothing where a text among them looks like a border between events.
+    places = [text.find(b"{"), *(match.end() for match in EVENT_BORDER.finditer(text))]
+    return [offset + place for place in places] if len(places) == count else []
+
+
+def _place_of_non_number(part: bytes, offset: int) -> int:
+    # Where the first event with one begins.
+    found = NON_NUMBERS.search(part)
+    borders = EVENT_BORDER.finditer(part, 0, found.start() if found else 0)
+    return offset + max((match.end() for match in borders), default=part.find(b"{"))
 
 
 def _spelled_in(text: bytes, events: list[Event]) -> SpelledBy:

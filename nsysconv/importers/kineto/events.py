@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, reduce
 from operator import or_
 from typing import Any, get_type_hints
@@ -260,11 +260,13 @@ def _accelerator(category: str) -> str | None:
     return next((f"{name}*" for name in ACCELERATORS if category.startswith(name)), None)
 
 
-def classify(events: Sequence[Event], chunk: Chunk, offset: int) -> dict[str, list[Event]]:
+def classify(
+    events: Sequence[Event], chunk: Chunk, place: Callable[[Event], int]
+) -> dict[str, list[Event]]:
     """Return the events by kind (the values of CATEGORIES), whatever release wrote them.
 
     What metadata events say goes into `chunk`. Events of unknown categories are assigned to a kind by
-    their arguments or left out; both are noted in `chunk` under `offset`.
+    their arguments or left out; both are noted in `chunk` with the place of the first.
     """
     categories: dict[Any, list[Event]] = defaultdict(list)
     try:
@@ -282,7 +284,7 @@ def classify(events: Sequence[Event], chunk: Chunk, offset: int) -> dict[str, li
             # Without a category in the first releases.
             kinds["instant"] += [event for event in members if event.name == "[memory]"]
             intervals = [event for event in members if event.ph == "X"]
-            _assign_by_args(intervals, kinds, chunk, "category unknown", offset)
+            _assign_by_args(intervals, kinds, chunk, "category unknown", place)
         elif word == "operator":
             for event in members:
                 is_annotation = ANNOTATION.match(str(event.name))
@@ -292,14 +294,14 @@ def classify(events: Sequence[Event], chunk: Chunk, offset: int) -> dict[str, li
         elif word in CATEGORIES:
             if name := _accelerator(word):
                 # An event in a lane of its device has the device's number for a process.
-                calls = [e for e in members if e.args.device is None or e.args.device != e.pid]
-                chunk.note(f"{ACCELERATOR}{name}", len(members) - len(calls), offset)
-                members = calls
+                work = [e for e in members if e.args.device is not None and e.args.device == e.pid]
+                _note(chunk, f"{ACCELERATOR}{name}", work, place)
+                members = [e for e in members if e.args.device is None or e.args.device != e.pid]
             kinds[CATEGORIES[word]] += members
         elif word not in PASSED_OVER:
             name = _accelerator(word)
             key = f"{ACCELERATOR}{name}" if name else "category unknown"
-            _assign_by_args(members, kinds, chunk, key, offset)
+            _assign_by_args(members, kinds, chunk, key, place)
     return kinds
 
 
@@ -315,10 +317,14 @@ def _assign_kernels(events: list[Event], kinds: dict[str, list[Event]]) -> None:
 
 
 def _assign_by_args(
-    events: list[Event], kinds: dict[str, list[Event]], chunk: Chunk, key: str, offset: int
+    events: list[Event],
+    kinds: dict[str, list[Event]],
+    chunk: Chunk,
+    key: str,
+    place: Callable[[Event], int],
 ) -> None:
     """Assign events of an unknown category by their arguments; note those left out under `key`."""
-    left_out = 0
+    assumed, left_out = [], []
     for event in events:
         args = event.args
         on_gpu = isinstance(args.stream, int) and args.stream >= 0
@@ -327,9 +333,16 @@ def _assign_by_args(
         elif event.ph == "X" and not on_gpu and (args.cbid is not None or args.cid is not None):
             kinds["runtime"].append(event)
         else:
-            left_out += 1
-    chunk.note("category assumed", len(events) - left_out, offset)
-    chunk.note(key, left_out, offset)
+            left_out.append(event)
+            continue
+        assumed.append(event)
+    _note(chunk, "category assumed", assumed, place)
+    _note(chunk, key, left_out, place)
+
+
+def _note(chunk: Chunk, key: str, events: Sequence[Event], place: Callable[[Event], int]) -> None:
+    if events:
+        chunk.note(key, len(events), place(events[0]))
 
 
 def _read_metadata(events: list[Event], chunk: Chunk) -> None:

@@ -44,6 +44,7 @@ FURTHER_ARRAY = "further array"
 
 _LIMIT = 1 << 63
 _NS_PER_US = 1000
+_LONGEST_NS = 1 << 53  # schema.TIME_LIMIT_NS, which worker processes do not import
 # Below this many microseconds (a hundred days) the double nearest to a time with three decimals lies
 # closer to it than to any other such time: half its spacing is less than half a nanosecond.
 _EXACT_US = float(1 << 43)
@@ -76,8 +77,8 @@ class PackedRows:
     """`count` rows of one table, with what their events say.
 
     `columns`: int64, null as MISSING; a single value where all rows have the same. NAME_COLUMNS index the
-    chunk's names. `durations` is empty for rows without a duration. `batches`: for each batch of events
-    the number of rows before it, and its offset in the trace.
+    chunk's names. `durations` is empty for rows without a duration. `batches`: for each batch of events,
+    and for rows whose times are odd, the number of rows before it, and its offset in the trace.
     """
 
     count: int
@@ -212,6 +213,24 @@ def pack_times(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) ->
             if column is not None and _are_exact(column, values):
                 return [(TimeUnit.US, column)]
     return [(TimeUnit.NS, _pack_int64(list(map(_parse_time, spelled()))))]
+
+
+def first_odd_rows(*columns: PackedTimes) -> list[int]:
+    """Return the rows, in order, that are the first with a time that may not be kept, for each reason."""
+    reasons = []
+    for times in filter(None, columns):
+        unit, packed = times[0]
+        values = memoryview(packed).cast("d" if unit is TimeUnit.US else "q")
+        longest = _LONGEST_NS if unit is TimeUnit.NS else _LONGEST_NS // _NS_PER_US
+        first, low, high = values[0], min(values), max(values)
+        if low < 0 or high - low > longest:
+            reasons.append([
+                (v == MISSING, v == BEYOND, v < 0, v > longest, abs(v - first) > longest) for v in values
+            ])  # fmt: skip
+    found: dict[object, int] = {}
+    for row, reason in enumerate(zip(*reasons, strict=True)):
+        found.setdefault(reason, row)
+    return sorted(found.values())
 
 
 def _pack_int64(values: Sequence[int]) -> bytes:

@@ -24,7 +24,7 @@ from nsysconv.importers.contract import (
     Options,
     too_many_recordings_error,
 )
-from nsysconv.importers.kineto import ADVICE, POSSIBLE, PYTHON_FUNCTIONS
+from nsysconv.importers.kineto import ADVICE, ADVICE_WHERE_SET, POSSIBLE, PYTHON_FUNCTIONS
 from nsysconv.importers.kineto.arrays import (
     GPU_TABLES,
     ColumnArrays,
@@ -231,6 +231,9 @@ class KinetoReader:
                 yield NO_GPU_WORK
             if self._has_accelerator_work:
                 self._advice |= dict.fromkeys(_GPU_FACTS, _NOT_CONVERTED)
+        for option, advice in ADVICE_WHERE_SET.items():
+            if self._metadata.numbers.get(option):
+                self._advice |= advice
         if findings.counts["python functions"]:
             self._advice[Fact.PYTHON_FUNCTIONS] = _LEFT_OUT
         if self._spools:

@@ -21,13 +21,14 @@ from typing import Any, BinaryIO, TypeGuard
 from isal import isal_zlib
 
 from nsysconv.errors import InputError
+from nsysconv.importers.kineto import ADVICE_WHERE_SET
 
 GZIP = b"\x1f\x8b"
 
 # Between two events: libkineto begins one with "ph" or "name", other writers with what they like.
 EVENT_BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*\"(?:ph|name|cat|args|pid|tid|ts|dur|id|s|bp)\"\s*:)")
 # What C++ prints where JSON has no number.
-_NON_NUMBERS = re.compile(
+NON_NUMBERS = re.compile(
     rb"(\"\s*:\s*)(?:-?inf(?:inity)?|-?nan(?:\(\w*\))?|N/A)(?=\s*[,}\]\n])", re.IGNORECASE
 )
 # JSON lets any character be spelled by its number.
@@ -283,7 +284,7 @@ def read_beginning(path: Path, size: int) -> bytes:
 
 def replace_non_numbers(text: bytes) -> tuple[bytes, int]:
     """Return the text with null in place of `inf`, `nan` and `N/A`, and the number of replacements."""
-    return _NON_NUMBERS.subn(rb"\1null", text)
+    return NON_NUMBERS.subn(rb"\1null", text)
 
 
 def parse_object(text: str, parse_float: Any = float) -> dict[str, Any] | None:
@@ -377,7 +378,10 @@ def _object_length(text: bytes) -> int | None:
     return None
 
 
-_NUMBERS = ("schemaVersion", "baseTimeNanoseconds", "cupti_version", "cuda_driver_version")
+_NUMBERS = (
+    *("schemaVersion", "baseTimeNanoseconds", "cupti_version", "cuda_driver_version"),
+    *ADVICE_WHERE_SET,
+)
 _OTHER_KEYS = ("roctracer_version", "host_name", "distributedInfo", "deviceProperties")
 # Property of a device -> column of ours. AMD spells one of them otherwise.
 _DEVICE_NUMBERS = {

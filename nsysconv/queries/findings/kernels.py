@@ -30,14 +30,15 @@ _NAME = 48
 
 
 def one_kernel(scene: Scene) -> Found | None:
-    """Measure the time of the kernel with most of it, communication left out."""
-    entries = [
+    """Measure the kernel that takes most time, of those that compute, as a share of all kernels."""
+    kernels = [
         entry
         for entry in scene.account.entries
-        if entry.part == "computation" and entry.name != GRAPH_LAUNCH
+        if entry.part in ("computation", COMMUNICATION) and entry.name != GRAPH_LAUNCH
     ]
-    whole = sum(entry.sum_ns for entry in entries)
-    if not whole:
+    whole = sum(entry.sum_ns for entry in kernels)
+    entries = [entry for entry in kernels if entry.part != COMMUNICATION]
+    if not whole or not entries:
         return None
     top = max(entries, key=lambda entry: entry.sum_ns)
     measured = Found(100 * top.sum_ns / whole, top.sum_ns)
@@ -70,14 +71,17 @@ def one_kernel_of_totals(timeline: Timeline) -> Found | None:
     """Measure the same of totals of several names, which have no time of which it could be a share."""
     by_name: dict[str, list[int]] = {}
     for total in totals(timeline, KERNEL):
-        if total.sum_ns is not None and rules().category(total.name) != COMMUNICATION:
+        if total.sum_ns is not None:
             figures = by_name.setdefault(total.name, [0, 0])
             figures[0] += total.sum_ns
             figures[1] += total.count
     whole = sum(spent for spent, _ in by_name.values())
     if not whole or len(by_name) < 2:
         return None
-    name, (spent, count) = max(by_name.items(), key=lambda item: item[1][0])
+    works = {n: each for n, each in by_name.items() if rules().category(n) != COMMUNICATION}
+    if not works:
+        return None
+    name, (spent, count) = max(works.items(), key=lambda item: item[1][0])
     details = {
         "name": shorten_kernel(name, _NAME),
         "count": counted(count, "launch", "launches"),

@@ -25,7 +25,6 @@ from nsysconv.timeline.intervals import measure, union
 from nsysconv.timeline.kernel_categories import (
     NO,
     categories,
-    communicates,
     kernel_names,
     tensor_core_use,
 )
@@ -179,12 +178,11 @@ def _places(spans: Spans) -> list[tuple[int, int, int]]:
 
 
 def _of_kernels(scene: Scene, mine: Array) -> Found | None:
-    # What these kernels take of all but those that communicate.
+    # What these kernels take of the time of all kernels, communication included.
     if not mine.any():
         return None
     ops, dur = scene.ops, scene.ops.dur
-    others = (ops.kind == OpKind.KERNEL) & ~scene.of_ops(communicates(scene.timeline))
-    whole, own = int(dur.sum(where=others)), dur[mine]
+    whole, own = int(dur.sum(where=ops.kind == OpKind.KERNEL)), dur[mine]
     if not whole:
         return None
     ids = scene.timeline.profile.columns("kernel", ("name_id",))["name_id"][ops.row[mine]]

@@ -29,7 +29,7 @@ from nsysconv.queries.stats import nvtx_ranges, summaries
 from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline import nesting
-from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
+from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names, unclosed_apart
 from nsysconv.timeline.arrays import (
     Statistics,
     by_group,
@@ -54,7 +54,7 @@ _STYLE = replace(nvtx_ranges.STYLE, doc=_STYLE_DOC)
 
 
 def _rows(timeline: Timeline, *kinds: int) -> list[summaries.Row]:
-    spans = nvtx_ranges.ranges(timeline)
+    spans = unclosed_apart(timeline, nvtx_ranges.ranges(timeline))
     spans = spans.take(nvtx_ranges.in_slice(timeline) & np.isin(spans.kind, kinds))
     group, (names, styles) = factorize(spans.name, spans.kind)
     labels = [
