@@ -147,6 +147,7 @@ class _PrintedRecording:
             facts = frozenset({Fact.API_LINKS})
             self._notes.append(Note("joined-runs", Severity.APPROXIMATED, text, 1, "", facts))
         self._facts: set[Fact] = set()
+        self._unread: set[Fact] = set()  # of tables with rows that could not be read
 
     def batches(self) -> Batches:
         ids = IdRegistry(demangler(), next(iter(self._pids), None))
@@ -167,7 +168,10 @@ class _PrintedRecording:
         if not self._name and not any(part.run.no_data for part in self._parts):
             printed_rows = rows.counts.total() + len(totals.rows) + len(counters.rows)
             refuse_quotations(self._probes, printed_rows)
-        self._facts |= totals.facts
+        self._facts |= totals.known_facts()
+        self._facts -= self._unread - {
+            fact for name, fact in schema.EVENT_TABLES.items() if rows.counts[name]
+        }
         self._notes += [*rows.tally.notes(), *totals.notes(), *counters.notes()]
         self._notes += self._log_notes(ids)
         yield rows_of(schema.metric_sample, counters.rows)
@@ -197,6 +201,9 @@ class _PrintedRecording:
             if "Unified Memory" in table.header.columns:
                 self._facts.add(Fact.UNIFIED_MEMORY)
             self._notes += reader.rejected.notes(part.survey.unfinished)
+            if reader.rejected.count:
+                # A kind without a row is not known to have none.
+                self._unread |= _EVENT_FACTS[table.header.kind]
             if count := reader.unitless:
                 text = "a table's row of units is missing: its times were taken as nanoseconds"
                 where, severity = f"line {table.line}", Severity.APPROXIMATED
