@@ -7,6 +7,7 @@ import gzip
 import io
 import marshal
 import pickle
+import shlex
 import sqlite3
 import tarfile
 import zipfile
@@ -18,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.errors import InputError
-from nsysconv.importers import foreign
+from nsysconv.importers import foreign, nvprof_database
+from nsysconv.importers.contract import No
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 
@@ -78,6 +80,11 @@ CONTENTS = {
     "line_profiler": (b"Timer unit: 1e-06 s\n\nTotal time: 1 s\n", "line_profiler"),
     "page": (b"<!DOCTYPE html>\n<html>\n", "a web page"),
     "sqlite.gz": (gzip.compress(b"SQLite format 3\0" + bytes(100)), "gunzip"),
+    **{f"{path.name}.gz": (gzip.compress(b"output\n" * 20_000 + path.read_bytes()), "gunzip < ")
+       for path in (FIXTURES / "nvprof_log" / "basic-summary.txt",
+                    FIXTURES / "nvprof_log" / "basic-gpu-trace.csv",
+                    FIXTURES / "nsys_stats" / "basic-2021.txt",
+                    FIXTURES / "nsys_stats" / "basic-2021-gpukernsum.csv")},
 }  # fmt: skip
 
 
@@ -91,6 +98,43 @@ def test_a_file_of_another_program_is_called_by_its_name(name: str, tmp_path: Pa
     assert words in f"{caught.value.what}\n{caught.value.hint}"
     assert caught.value.hint
     assert "  not " not in caught.value.hint, "it is known: the importers' reasons are noise"
+
+
+@pytest.mark.parametrize("name", ["log.gz", "my log.csv.gz"])
+def test_the_command_that_unpacks_a_log_is_said(name: str, tmp_path: Path) -> None:
+    log = (FIXTURES / "nvprof_log" / "basic-summary.txt").read_bytes()
+    (tmp_path / name).write_bytes(gzip.compress(log)[:-4])  # damaged at its end
+    with Probe(tmp_path / name) as probe, pytest.raises(InputError) as caught:
+        detect(probe)
+    assert caught.value.what == "nvprof log (text or CSV), which gzip has compressed"
+    command = (caught.value.hint or "").removeprefix("Unpack it first: ")
+    assert shlex.split(command) == ["gunzip", str(tmp_path / name)]
+
+
+SAMPLES = "CREATE TABLE CPU_SAMPLES (ts INT, stack INT)"
+NVPROF = (
+    "CREATE TABLE Version (version INT)",
+    "CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY, value TEXT)",
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT)",
+)
+
+
+@pytest.mark.parametrize(("statements", "is_named"), [
+    ((SAMPLES, "CREATE TABLE CPU_STACKS (id INT)"), True),
+    ((*NVPROF, SAMPLES), True),
+    ((*NVPROF, SAMPLES, "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1)"), False),
+    (NVPROF, False),
+    (("CREATE TABLE samples (id INT)", "CREATE TABLE comms (id INT)"), False),  # Linux perf
+])  # fmt: skip
+def test_a_database_with_samples_of_the_cpu_alone_is_named(
+    statements: tuple[str, ...], is_named: bool, tmp_path: Path
+) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "unknown")) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+    with Probe(tmp_path / "unknown") as probe:
+        answer = nvprof_database.sniff(probe)
+    assert (isinstance(answer, No) and answer.close) == is_named
 
 
 DATABASES = {
