@@ -42,6 +42,28 @@ def tarred(name: str) -> bytes:
 
 _PACKET = bytes([0x40, 7, 0x50, 1])
 _STATS = {("work.py", 1, "f"): (1, 1, 0.5, 0.5, {})}
+ONNX_RUNTIME = b"""[
+{"cat" : "Session","pid" :7,"tid" :7,"dur" :312,"ts" :5,"ph" : "X","name" :"model_loading_uri"},
+{"cat" : "Node","pid" :7,"tid" :7,"dur" :20,"ts" :900,"ph" : "X",\
+"name" :"conv1_kernel_time","args" : {"op_name" : "Conv","provider" : "CUDAExecutionProvider"}},
+{"cat" : "Kernel","pid" :7,"tid" :7,"dur" :9,"ts" :905,"ph" : "X","name" :"gemm"}
+]"""
+PROTON = (
+    b'{"baseTimeNanoseconds":5,"displayTimeUnit":"us","traceEvents":[{"args":{"name":"Trace"},'
+    b'"name":"process_name","ph":"M","pid":0,"tid":0},{"args":{"call_stack":["ROOT","foo"]},'
+    b'"cat":"kernel","dur":2.5,"name":"foo","ph":"X","pid":0,"tid":9,"ts":0.0}]}\n'
+)
+IN_KERNELS = (
+    b'{"displayTimeUnit":"ns","traceEvents":[{"args":{"Finalization Time (ns)":1,"Frequency (MHz)":1e3,'
+    b'"Init Time (ns)":0,"Post Final Time (ns)":9},"cat":"kernel","cname":"cq_build_passed","dur":1.0,'
+    b'"name":"load","ph":"X","pid":"kernel Core0 CTA0","tid":"warp 0 (line 0)","ts":0.0}]}\n'
+)
+VIZTRACER = (
+    b'{"traceEvents": [{"ph": "M", "pid": 1, "tid": 1, "name": "process_name", "args": {"name": "Main"}},'
+    b'{"pid": 1, "tid": 1, "ts": 1.5, "ph": "X", "cat": "fee", "dur": 0.8, "name": "builtins.sum"}%s], '
+    b'"viztracer_metadata": {"overflow": false, "version": "1.0.4", "baseTimeNanoseconds": 5}}'
+)
+MANY = b', {"pid": 1, "tid": 1, "ts": 2, "ph": "X", "cat": "fee", "dur": 0.8, "name": "f"}' * 2000
 CONTENTS = {
     "perf": (b"PERFILE2\x68\0\0\0", "Linux perf"),
     "ncu-rep": (b"NVR\0\x10\0\0\0", "Nsight Compute"),
@@ -62,6 +84,13 @@ CONTENTS = {
     "rocprof.json": (b'{"traceEvents":[{},{"args":{"name":"CPU HIP API"},"ph":"M"}]}', "rocprof"),
     "speedscope": (b'{"$schema":"https://www.speedscope.app/file-format-schema.json"}', "speedscope"),
     "scalene": (b'{"elapsed_time_sec": 69.1, "files": {}}', "Scalene"),
+    "onnxruntime": (ONNX_RUNTIME, "ONNX Runtime"),
+    "onnxruntime.gz": (gzip.compress(ONNX_RUNTIME), "ONNX Runtime"),
+    "proton.chrome_trace": (PROTON, "Chrome trace of Triton's Proton"),
+    "proton.lines": (PROTON * 2, "Chrome trace of Triton's Proton"),
+    "proton.instrumentation": (IN_KERNELS, "Chrome trace of Triton's Proton"),
+    "viztracer": (VIZTRACER % b"", "VizTracer"),
+    "viztracer.long": (VIZTRACER % MANY, "VizTracer"),
     "proton": (b'[{"children":[],"frame":{"name":"ROOT"},"metrics":{}},{}]', "Proton"),
     "xla.json": (
         b'{"traceEvents":[{"ph":"M","name":"process_name","args":{"name":"/host:CPU"}}]}',
@@ -189,6 +218,14 @@ def test_no_real_profile_is_taken_for_one_of_another_program() -> None:
         for path in sorted((REAL / folder).iterdir()):
             with Probe(path) as probe:
                 assert foreign.kind_of(probe) is None, path
+
+
+def test_a_trace_of_pytorch_that_another_program_merged_is_read(tmp_path: Path) -> None:
+    """VizTracer puts the events of torch.profiler beside its own."""
+    operator = b', {"ph": "X", "cat": "cpu_op", "name": "mm", "pid": 1, "tid": 1, "ts": 3, "dur": 1}'
+    (tmp_path / "unknown").write_bytes(VIZTRACER % operator)
+    with Probe(tmp_path / "unknown") as probe:
+        assert detect(probe).NAME == "kineto"
 
 
 @pytest.mark.parametrize("text", [b"\nHello\n\nPeople\n", b"memray is a profiler\n", b"{}", b"[]"])
