@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives
+from nsysconv.importers.contract import WORKING_CALLS, lost_gpu_work
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
     TIME_LIMIT,
@@ -34,9 +35,6 @@ from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import SourceRows
 
 # Calls that put work on a GPU: if one succeeded and there are no GPU rows, the work was not recorded.
-_WORKING_CALLS = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cuMemcpy", "cudaMemset", "cuMemset",
-                  "cudaGraphLaunch", "cuGraphLaunch")  # fmt: skip
-
 CUPTI_DEVICE_COLUMNS = {
     "sm_count": "numMultiprocessors",
     "compute_major": "computeCapabilityMajor",
@@ -208,7 +206,7 @@ def unrecorded_gpu_work(
 
     `call_names`: what the numbers in this column of a table of API calls stand for.
     """
-    working = {n: name for n, name in call_names.items() if name.startswith(_WORKING_CALLS)}
+    working = {n: name for n, name in call_names.items() if name.startswith(WORKING_CALLS)}
     if not working or source not in probe.tables:
         return None
     succeeded = "returnValue = 0" if has_columns(probe, source, "returnValue") else "1"
@@ -218,8 +216,7 @@ def unrecorded_gpu_work(
     )
     if not rows:
         return None
-    text = f"no GPU work was recorded, although {working[rows[0][0]]} was called"
-    return Note("gpu-activity-missing", Severity.INFO, text)
+    return lost_gpu_work(working[rows[0][0]])
 
 
 # -- rows, plain and guarded

@@ -11,7 +11,12 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError, NoProfileError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
+from nsysconv.importers.contract import (
+    MAX_RECORDINGS,
+    NO_GPU_WORK,
+    lost_gpu_work,
+    too_many_recordings_error,
+)
 from nsysconv.importers.nvprof_log import ADVICE, POSSIBLE
 from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, Run
 from nsysconv.importers.nvprof_log.totals import Counters, Totals
@@ -174,6 +179,8 @@ class _PrintedRecording:
         }
         self._notes += [*rows.tally.notes(), *totals.notes(), *counters.notes()]
         self._notes += self._log_notes(ids)
+        if any(note.slug == "gpu-activity-missing" for note in self._notes):
+            self._facts -= GPU_TOTALS - totals.times.keys()
         yield rows_of(schema.metric_sample, counters.rows)
         yield rows_of(schema.aggregate, totals.rows)
         yield from ids.rows()
@@ -226,7 +233,8 @@ class _PrintedRecording:
             text = "the log does not say which process it is of"
             yield Note("process-unnamed", Severity.INFO, text)
         if any(NvprofTable.GPU_TRACE in part.run.no_data for part in self._parts):
-            yield NO_GPU_WORK
+            call = ids.working_call()
+            yield lost_gpu_work(call) if call else NO_GPU_WORK
 
 
 # -- what nvprof says in sentences: known ones become notes in our words, no other text is copied
