@@ -6,7 +6,7 @@ Nothing here is clever. Times have to be small.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -141,7 +141,28 @@ class Slow:
         sharing = [call for call in self.calls if call.start is not None
                    and (call.pid, call.correlation) == (op.pid, op.correlation)]  # fmt: skip
         free = [call for call in sharing if not any(_encloses(other, call) for other in sharing)]
-        return min(free, key=lambda call: (call.layer != "runtime", call.start), default=None)
+        layer = "runtime" if any(call.layer == "runtime" for call in free) else "driver"
+        rivals = sorted((call for call in free if call.layer == layer),
+                        key=lambda call: (call.start, -call.end))  # fmt: skip
+        if len(rivals) < 2 or op.start is None:
+            return next(iter(rivals), None)
+        return next(call for other, call in self._matched(rivals) if other is op)
+
+    def _matched(self, rivals: list[Call]) -> Iterator[tuple[Op, Call]]:
+        """Ops and the calls that share an id: no call is left out that could have one."""
+        ops = sorted(
+            (op for op in self.ops if op.start is not None
+             and (op.pid, op.correlation) == (rivals[0].pid, rivals[0].correlation)),
+            key=lambda op: (op.start, op.stream))  # fmt: skip
+        unused = list(range(len(rivals)))
+        enough = len(ops) >= len(rivals)
+        for op in ops if enough else reversed(ops):
+            begun = [i for i, call in enumerate(rivals) if call.start <= op.start] or [0]
+            without = [i for i in unused if i in begun]
+            chosen = begun[-1] if not without else without[0] if enough else without[-1]
+            yield op, rivals[chosen]
+            # From the last on, those behind the chosen one stay without.
+            unused = [i for i in unused if (i > chosen if enough else i < chosen)] if without else unused
 
     def window(self, device: int | None, time: Interval | None) -> Interval | None:
         if time is not None:

@@ -7,9 +7,11 @@ import os
 import re
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -385,3 +387,46 @@ def test_a_long_target_is_left_to_be_filled_in(tmp_path: Path) -> None:
 def test_programs_get_the_event_of_a_finding(tmp_path: Path) -> None:
     brief = check_brief(BASIC, tmp_path)
     assert [each["event"] for each in brief["findings"]] == ["kernel:1", "kernel:4", "kernel:7"]
+
+
+LOST_LOG = """\
+==7== NVPROF is profiling process 7, command: ./a
+==7== Profiling result:
+No kernels were profiled.
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+      API calls:   99.00%  1.0000s         2  500.00ms  1.0000us  999.00ms  cudaMalloc
+                    1.00%  10.000ms         4  2.5000ms  1.0000us  9.0000ms  cudaLaunchKernel
+"""
+LOST_TRACE = """{"schemaVersion": 1, "traceEvents": [
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
+     "ts": 1, "dur": 5}]}"""
+
+
+def without_gpu_work(source: Path, target: Path) -> None:
+    """Makes a copy of a database of CUPTI's without the GPU's rows."""
+    target.write_bytes(source.read_bytes())
+    with closing(sqlite3.connect(target)) as connection, connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        for kind in ("KERNEL", "CONCURRENT_KERNEL", "MEMCPY", "MEMCPY2", "MEMSET"):
+            if (table := f"CUPTI_ACTIVITY_KIND_{kind}") in tables:
+                connection.execute(f"DELETE FROM {table}")
+
+
+@pytest.mark.parametrize("kind", ["nsys", "nvprof", "log", "trace"])
+def test_launches_without_gpu_work_are_said_in_words(kind: str, tmp_path: Path) -> None:
+    if kind in ("nsys", "nvprof"):
+        source = {"nsys": BASIC, "nvprof": FIXTURES / "nvprof_database" / "basic-12.nvvp"}[kind]
+        without_gpu_work(source, tmp_path / "lost")
+    else:
+        (tmp_path / "lost").write_text(LOST_LOG if kind == "log" else LOST_TRACE, "utf-8")
+    lines = check_size(run("lost", cwd=tmp_path))
+    said = next(line for line in lines if line.startswith("! "))
+    assert re.match(r"! (?:no|API calls put work on a GPU, but no) GPU work was recorded", said)
+    assert "the profiler lost it" in said
+    assert "permissions" in lines[lines.index(said) + 1]
+    assert "gpu-activity-missing" in run("info", "lost", cwd=tmp_path).out
+
+
+def test_a_log_without_launches_has_lost_nothing(tmp_path: Path) -> None:
+    (tmp_path / "idle").write_text(LOST_LOG.replace("cudaLaunchKernel", "cudaFree"), "utf-8")
+    assert "lost" not in run("idle", cwd=tmp_path).out

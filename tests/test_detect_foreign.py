@@ -7,6 +7,7 @@ import gzip
 import io
 import marshal
 import pickle
+import shlex
 import sqlite3
 import tarfile
 import zipfile
@@ -18,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.errors import InputError
-from nsysconv.importers import foreign
+from nsysconv.importers import foreign, nvprof_database
+from nsysconv.importers.contract import No
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 
@@ -40,6 +42,28 @@ def tarred(name: str) -> bytes:
 
 _PACKET = bytes([0x40, 7, 0x50, 1])
 _STATS = {("work.py", 1, "f"): (1, 1, 0.5, 0.5, {})}
+ONNX_RUNTIME = b"""[
+{"cat" : "Session","pid" :7,"tid" :7,"dur" :312,"ts" :5,"ph" : "X","name" :"model_loading_uri"},
+{"cat" : "Node","pid" :7,"tid" :7,"dur" :20,"ts" :900,"ph" : "X",\
+"name" :"conv1_kernel_time","args" : {"op_name" : "Conv","provider" : "CUDAExecutionProvider"}},
+{"cat" : "Kernel","pid" :7,"tid" :7,"dur" :9,"ts" :905,"ph" : "X","name" :"gemm"}
+]"""
+PROTON = (
+    b'{"baseTimeNanoseconds":5,"displayTimeUnit":"us","traceEvents":[{"args":{"name":"Trace"},'
+    b'"name":"process_name","ph":"M","pid":0,"tid":0},{"args":{"call_stack":["ROOT","foo"]},'
+    b'"cat":"kernel","dur":2.5,"name":"foo","ph":"X","pid":0,"tid":9,"ts":0.0}]}\n'
+)
+IN_KERNELS = (
+    b'{"displayTimeUnit":"ns","traceEvents":[{"args":{"Finalization Time (ns)":1,"Frequency (MHz)":1e3,'
+    b'"Init Time (ns)":0,"Post Final Time (ns)":9},"cat":"kernel","cname":"cq_build_passed","dur":1.0,'
+    b'"name":"load","ph":"X","pid":"kernel Core0 CTA0","tid":"warp 0 (line 0)","ts":0.0}]}\n'
+)
+VIZTRACER = (
+    b'{"traceEvents": [{"ph": "M", "pid": 1, "tid": 1, "name": "process_name", "args": {"name": "Main"}},'
+    b'{"pid": 1, "tid": 1, "ts": 1.5, "ph": "X", "cat": "fee", "dur": 0.8, "name": "builtins.sum"}%s], '
+    b'"viztracer_metadata": {"overflow": false, "version": "1.0.4", "baseTimeNanoseconds": 5}}'
+)
+MANY = b', {"pid": 1, "tid": 1, "ts": 2, "ph": "X", "cat": "fee", "dur": 0.8, "name": "f"}' * 2000
 CONTENTS = {
     "perf": (b"PERFILE2\x68\0\0\0", "Linux perf"),
     "ncu-rep": (b"NVR\0\x10\0\0\0", "Nsight Compute"),
@@ -60,6 +84,13 @@ CONTENTS = {
     "rocprof.json": (b'{"traceEvents":[{},{"args":{"name":"CPU HIP API"},"ph":"M"}]}', "rocprof"),
     "speedscope": (b'{"$schema":"https://www.speedscope.app/file-format-schema.json"}', "speedscope"),
     "scalene": (b'{"elapsed_time_sec": 69.1, "files": {}}', "Scalene"),
+    "onnxruntime": (ONNX_RUNTIME, "ONNX Runtime"),
+    "onnxruntime.gz": (gzip.compress(ONNX_RUNTIME), "ONNX Runtime"),
+    "proton.chrome_trace": (PROTON, "Chrome trace of Triton's Proton"),
+    "proton.lines": (PROTON * 2, "Chrome trace of Triton's Proton"),
+    "proton.instrumentation": (IN_KERNELS, "Chrome trace of Triton's Proton"),
+    "viztracer": (VIZTRACER % b"", "VizTracer"),
+    "viztracer.long": (VIZTRACER % MANY, "VizTracer"),
     "proton": (b'[{"children":[],"frame":{"name":"ROOT"},"metrics":{}},{}]', "Proton"),
     "xla.json": (
         b'{"traceEvents":[{"ph":"M","name":"process_name","args":{"name":"/host:CPU"}}]}',
@@ -78,6 +109,11 @@ CONTENTS = {
     "line_profiler": (b"Timer unit: 1e-06 s\n\nTotal time: 1 s\n", "line_profiler"),
     "page": (b"<!DOCTYPE html>\n<html>\n", "a web page"),
     "sqlite.gz": (gzip.compress(b"SQLite format 3\0" + bytes(100)), "gunzip"),
+    **{f"{path.name}.gz": (gzip.compress(b"output\n" * 20_000 + path.read_bytes()), "gunzip < ")
+       for path in (FIXTURES / "nvprof_log" / "basic-summary.txt",
+                    FIXTURES / "nvprof_log" / "basic-gpu-trace.csv",
+                    FIXTURES / "nsys_stats" / "basic-2021.txt",
+                    FIXTURES / "nsys_stats" / "basic-2021-gpukernsum.csv")},
 }  # fmt: skip
 
 
@@ -91,6 +127,43 @@ def test_a_file_of_another_program_is_called_by_its_name(name: str, tmp_path: Pa
     assert words in f"{caught.value.what}\n{caught.value.hint}"
     assert caught.value.hint
     assert "  not " not in caught.value.hint, "it is known: the importers' reasons are noise"
+
+
+@pytest.mark.parametrize("name", ["log.gz", "my log.csv.gz"])
+def test_the_command_that_unpacks_a_log_is_said(name: str, tmp_path: Path) -> None:
+    log = (FIXTURES / "nvprof_log" / "basic-summary.txt").read_bytes()
+    (tmp_path / name).write_bytes(gzip.compress(log)[:-4])  # damaged at its end
+    with Probe(tmp_path / name) as probe, pytest.raises(InputError) as caught:
+        detect(probe)
+    assert caught.value.what == "nvprof log (text or CSV), which gzip has compressed"
+    command = (caught.value.hint or "").removeprefix("Unpack it first: ")
+    assert shlex.split(command) == ["gunzip", str(tmp_path / name)]
+
+
+SAMPLES = "CREATE TABLE CPU_SAMPLES (ts INT, stack INT)"
+NVPROF = (
+    "CREATE TABLE Version (version INT)",
+    "CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY, value TEXT)",
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT)",
+)
+
+
+@pytest.mark.parametrize(("statements", "is_named"), [
+    ((SAMPLES, "CREATE TABLE CPU_STACKS (id INT)"), True),
+    ((*NVPROF, SAMPLES), True),
+    ((*NVPROF, SAMPLES, "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1)"), False),
+    (NVPROF, False),
+    (("CREATE TABLE samples (id INT)", "CREATE TABLE comms (id INT)"), False),  # Linux perf
+])  # fmt: skip
+def test_a_database_with_samples_of_the_cpu_alone_is_named(
+    statements: tuple[str, ...], is_named: bool, tmp_path: Path
+) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "unknown")) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+    with Probe(tmp_path / "unknown") as probe:
+        answer = nvprof_database.sniff(probe)
+    assert (isinstance(answer, No) and answer.close) == is_named
 
 
 DATABASES = {
@@ -145,6 +218,14 @@ def test_no_real_profile_is_taken_for_one_of_another_program() -> None:
         for path in sorted((REAL / folder).iterdir()):
             with Probe(path) as probe:
                 assert foreign.kind_of(probe) is None, path
+
+
+def test_a_trace_of_pytorch_that_another_program_merged_is_read(tmp_path: Path) -> None:
+    """VizTracer puts the events of torch.profiler beside its own."""
+    operator = b', {"ph": "X", "cat": "cpu_op", "name": "mm", "pid": 1, "tid": 1, "ts": 3, "dur": 1}'
+    (tmp_path / "unknown").write_bytes(VIZTRACER % operator)
+    with Probe(tmp_path / "unknown") as probe:
+        assert detect(probe).NAME == "kineto"
 
 
 @pytest.mark.parametrize("text", [b"\nHello\n\nPeople\n", b"memray is a profiler\n", b"{}", b"[]"])

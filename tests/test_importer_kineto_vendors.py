@@ -532,3 +532,18 @@ def test_any_fraction_prevents_coarse_times_note(rows: Any, fraction: float, coa
     calls = [event("cuda_runtime", "cudaFree", 10 + i, 2) for i in range(40)]
     calls[0]["ts"] += fraction
     assert ("coarse-times" in [note["slug"] for note in rows(*calls)("note")]) == coarse
+
+
+def test_rocms_launches_that_share_a_correlation_are_all_told(rows: Any) -> None:
+    rows(
+        event("cuda_runtime", "hipLaunchKernel", 10, 5, cid=1, correlation=3),
+        event("cuda_runtime", "hipExtModuleLaunchKernel", 20, 6, cid=1, correlation=4),
+        on_gpu("kernel", "gemm", 40, 4, device=2, stream=0, correlation=3),
+        on_gpu("kernel", "norm", 45, 8, device=2, stream=3, correlation=3),
+    )
+    with nsysconv.open(rows.path) as profile:
+        launches, queues = (profile.report(name) for name in ("launch_stats", "queue_length"))
+    assert {row["name"]: (row["launch_count"], row["gpu_op_sum_ns"]) for row in launches.rows()} == {
+        "hipLaunchKernel": (1, 4000), "hipExtModuleLaunchKernel": (1, 8000)}  # fmt: skip
+    assert [row["stream"] for row in queues.rows()] == ["0", "3"]
+    assert "launch-assumed" in [note.slug for note in launches.notes]

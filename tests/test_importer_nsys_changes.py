@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,18 @@ from conftest import (
 from nsysconv import api
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.facts import Fact
+from nsysconv.importers import nsys_sqlite
+from nsysconv.importers.contract import No
+from nsysconv.importers.probe import Probe
+from nsysconv.notes import Severity
 from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+
+WORK = ("kernel", "memcpy", "memset", "api_call", "range", "sync")
 
 Change = Callable[..., Path]
 
@@ -202,6 +209,33 @@ def test_numbers_of_names_far_apart(change: Change, bits: int) -> None:
 
 def _without_profile(report: api.ShownReport) -> list[dict[str, Any]]:
     return [{**row, "profile": None} for row in report.rows()]
+
+
+@pytest.mark.parametrize("statement", [
+    "DROP TABLE StringIds",
+    "DELETE FROM StringIds",
+    "CREATE TABLE new AS SELECT id, NULL AS value FROM StringIds; DROP TABLE StringIds;"
+    "ALTER TABLE new RENAME TO StringIds",
+])  # fmt: skip
+def test_without_any_text_ids_answer(change: Change, statement: str) -> None:
+    """The table is missing or empty, or its ids have no text: one note, and as many rows."""
+    source = change(statement)
+    counts = _both_ways(source, lambda p: {table: len(event_rows(p, table)) for table in WORK})
+    with profile_in_place(NSYS / "basic-3.17.2.sqlite") as plain:
+        assert counts == {table: len(event_rows(plain, table)) for table in WORK}
+    names = _both_ways(source, lambda p: {row["name"] for row in event_rows(p, "kernel")})
+    assert names
+    assert all(re.fullmatch(r"\[name \d+\]", name) for name in names)
+    ((count, severity),) = _both_ways(source, lambda p: [
+        (note.count, note.severity) for note in p.notes if note.slug == "nameless-id"])  # fmt: skip
+    assert severity is Severity.DROPPED
+    assert count >= len(names)
+
+
+def test_a_view_in_place_of_the_texts_is_refused(change: Change) -> None:
+    source = change("ALTER TABLE StringIds RENAME TO old; CREATE VIEW StringIds AS SELECT * FROM old")
+    with Probe(source) as probe:
+        assert isinstance(nsys_sqlite.sniff(probe), No)
 
 
 def test_two_texts_for_one_name(change: Change) -> None:
@@ -399,9 +433,11 @@ def test_tables_of_metadata_without_their_columns(change: Change) -> None:
     assert len(_both_ways(source, _kernels)) == 8
 
 
-def test_no_string_table_at_all_is_no_export(change: Change, tmp_path: Path) -> None:
+def test_no_string_table_and_no_ids_of_threads_is_no_export(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as connection:
+        connection.execute(f"CREATE TABLE {KERNEL} (start INTEGER, end INTEGER, deviceId INTEGER)")
     with pytest.raises(InputError, match="StringIds"):
-        import_file(change("DROP TABLE StringIds"), tmp_path / "store.db")
+        import_file(tmp_path / "other.sqlite", tmp_path / "store.db")
 
 
 def test_a_string_table_of_another_shape(change: Change, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -410,3 +411,45 @@ def test_the_order_of_a_traces_rows_says_nothing(seed: int, tmp_path: Path) -> N
                    for table in ("kernel", "memcpy", "memset")] for profile in (one, other)]  # fmt: skip
         assert starts[0] == starts[1]
         assert one.attributes["recording_ns"] == other.attributes["recording_ns"]
+
+
+# -- names whose commas are not quoted
+
+# A cell in quotes that holds commas within the brackets of a function.
+QUOTED_NAME = re.compile(r'"([^",\n]*[<(][^"\n]*,[^"\n]*)"')
+WITH_COMMAS = [path.name for path in LOGS
+               if path.suffix == ".csv" and "utf16" not in path.name
+               and QUOTED_NAME.search(path.read_text("utf-8", "replace"))]
+
+
+@pytest.mark.parametrize("name", WITH_COMMAS)
+def test_names_are_read_whole_without_quotes(name: str, tmp_path: Path) -> None:
+    """Also where other columns follow the name."""
+    text = (FOLDER / name).read_text("utf-8")
+    (tmp_path / name).write_text(QUOTED_NAME.sub(r"\1", text), "utf-8")
+    with imported(FOLDER / name) as quoted, imported(tmp_path / name) as bare:
+        for one, other in zip(bare, quoted, strict=True):
+            said, expected = _said(one), _said(other)
+            assert said.pop("facts") == expected.pop("facts")
+            assert {table: in_any_order(rows) for table, rows in said.items()} == {
+                table: in_any_order(rows) for table, rows in expected.items()}  # fmt: skip
+            assert "line-unreadable" not in slugs(one) - slugs(other)
+
+
+@pytest.mark.parametrize(("name", "column", "facts"), [
+    ("basic-gpu-trace.csv", 0, {Fact.KERNELS}), ("basic-summary.csv", 2, {Fact.KERNEL_TOTALS}),
+])  # fmt: skip
+def test_what_of_no_row_could_be_read_is_not_known_to_be_nothing(
+    name: str, column: int, facts: set[Fact], tmp_path: Path
+) -> None:
+    """Numbers with decimal commas: a cell too many that is no part of a name."""
+    lines = (FOLDER / name).read_text("utf-8").splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith(('"Start"', '"Type"'))) + 2
+    spoilt = [line if i < begin or "[CUDA" in line or "API" in line
+              else ",".join([*(cells := line.split(","))[: column + 1], "5", *cells[column + 1:]])
+              for i, line in enumerate(lines)]  # fmt: skip
+    (tmp_path / name).write_text("\n".join(spoilt) + "\n", "utf-8")
+    with imported(FOLDER / name) as (whole, *_), imported(tmp_path / name) as (profile, *_):
+        assert facts <= whole.facts
+        assert not facts & profile.facts
+        assert "line-unreadable" in slugs(profile)

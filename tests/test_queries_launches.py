@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Graph, Kernel, Memcpy, Row, answers
+from small_store import Call, Graph, Kernel, Memcpy, Row, answers, opened
 
 from nsysconv.api import Slice
 from nsysconv.errors import NotRecorded, UsageError
@@ -280,3 +280,59 @@ def _lengths(waiting: list[tuple[int, int]]) -> list[int]:
                 length -= 1
                 found.append(length)
     return found
+
+
+# -- several calls of one correlation id, and two kernels of one launch (docs/definitions.md)
+
+HIP, EXT, HIP_GRAPH = "hipLaunchKernel", "hipExtModuleLaunchKernel", "hipGraphLaunch"
+
+
+@pytest.mark.parametrize(("calls", "kernels", "expected"), [
+    # The second call began after the first kernel; both calls began before it.
+    ([(0, 1, HIP), (50, 1, EXT)], [20, 75], {HIP: [20], EXT: [75]}),
+    ([(0, 1, HIP), (5, 1, EXT)], [20, 75], {HIP: [20], EXT: [75]}),
+    # One kernel only: the latest call's that began before it.
+    ([(0, 1, HIP), (50, 1, EXT)], [75], {EXT: [75]}),
+    ([(0, 1, HIP), (50, 1, EXT)], [20], {HIP: [20]}),
+    ([(0, 1, HIP), (50, 1, EXT), (60, 1, HIP)], [70, 75], {EXT: [70], HIP: [75]}),
+    # A graph has many, the other launch has one.
+    ([(0, 1, HIP_GRAPH), (50, 1, HIP)], [20, 30, 40, 75, 80], {HIP_GRAPH: [20, 30, 40, 80], HIP: [75]}),
+    ([(0, 1, HIP_GRAPH), (50, 1, HIP_GRAPH)], [20, 30, 75, 80], {HIP_GRAPH: [20, 30, 75, 80]}),
+    # What launches nothing by its name owns nothing.
+    ([(0, 1, "hipMalloc"), (50, 1, HIP_GRAPH)], [75, 80], {HIP_GRAPH: [75, 80]}),
+    # One id has two kernels, and the other call's id (or none) has no kernel.
+    ([(0, 1, HIP), (10, 2, EXT)], [20, 75], {HIP: [20], EXT: [75]}),
+    ([(0, 1, HIP), (10, 0, EXT)], [20, 75], {HIP: [20], EXT: [75]}),
+    ([(0, 2, EXT), (10, 1, HIP)], [20, 75], {EXT: [20], HIP: [75]}),
+    ([(0, 3, HIP_GRAPH), (5, 2, EXT), (10, 1, HIP)], [20, 30, 75], {EXT: [20], HIP: [30, 75]}),
+    # The nearest call that began before the last kernel.
+    ([(0, 3, "hipModuleLaunchKernel"), (40, 2, EXT), (50, 1, HIP), (90, 4, "hipLaunchKernelExC")],
+     [60, 75], {EXT: [60], HIP: [75]}),
+])  # fmt: skip
+def test_every_call_that_could_have_an_operation_has_one(
+    calls: list[tuple[int, int, str]], kernels: list[int], expected: dict[str, list[int]]
+) -> None:
+    """Each kernel takes as long as its start says, on a stream of its own."""
+    rows = [*(Call(start, start + 5, number, name=name) for start, number, name in calls),
+            *(Kernel(start, 2 * start, 1, start) for start in kernels)]  # fmt: skip
+    found = {row["name"]: row["gpu_op_sum_ns"] for row in answers("launch_stats", *rows)}
+    assert found == {name: sum(starts) for name, starts in expected.items()}
+    assert sum(row["launch_count"] for row in answers("queue_length", *rows)) == sum(
+        row["launch_count"] for row in answers("launch_stats", *rows))  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "expected"), [
+    ((Call(0, 5, 1), Call(50, 55, 1), Kernel(20, 30, 1), Kernel(75, 85, 1)), [2]),
+    ((Call(0, 5, 1), Call(10, 15, 2), Kernel(20, 30, 1), Kernel(75, 85, 1)), [2]),
+    # A call that another of its id holds, or of the driver; a launch of one kernel without another call.
+    ((Call(0, 20, 1), Call(5, 10, 1, "driver"), Kernel(30, 40, 1)), []),
+    ((Call(0, 20, 1), Call(25, 30, 1, "driver"), Kernel(30, 40, 1)), []),
+    ((Call(0, 20, 1), Kernel(30, 40, 1), Kernel(50, 60, 1)), []),
+    ((Call(0, 20, 1), Call(25, 30, 2), Kernel(40, 45, 1), Memcpy(50, 60, 1)), []),
+    ((Call(0, 5, 1), Call(90, 95, 2), Kernel(20, 30, 1), Kernel(75, 85, 1)), []),  # too late
+    ((Call(0, 5, 1), Call(1, 2, 2, pid=2), Kernel(20, 30, 1), Kernel(75, 85, 1)), []),
+])  # fmt: skip
+def test_what_is_matched_by_its_start_is_noted(rows: tuple[Row, ...], expected: list[int]) -> None:
+    with opened(*rows) as profile:
+        notes = profile.report("launch_stats").notes
+    assert [note.count for note in notes if note.slug == "launch-assumed"] == expected

@@ -392,9 +392,9 @@ def test_of_two_calls_side_by_side_the_runtimes_owns() -> None:
     assert parts(*rows) == {"host": 100, "launch": 20, "queue": 80}
 
 
-def test_of_two_runtime_calls_side_by_side_the_earlier_owns() -> None:
-    rows = (BEFORE, AFTER, Call(500, 520, 1), Call(410, 420, 1))
-    assert parts(*rows) == {"host": 10, "launch": 10, "queue": 180}
+def test_of_two_runtime_calls_side_by_side_the_later_owns() -> None:
+    rows = (BEFORE, AFTER, Call(500, 520, 1), Call(410, 420, 1), Call(650, 660, 1))
+    assert parts(*rows) == {"host": 100, "launch": 20, "queue": 80}
 
 
 # -- clocks

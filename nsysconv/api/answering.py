@@ -23,6 +23,7 @@ _WIDTH, _MOST_LINES = 98, 25
 _LONGEST_TARGET, _LONGEST_LABELLED = 24, 60
 _MOST_METRICS = 12
 _MOST_CHOICES = 18
+_LOST = "gpu-activity-missing"
 _RULES_NOTED = ("rules-ignored", "rules-cannot-look")
 # As many findings have a number in the answer.
 _NUMBERED = 3
@@ -62,9 +63,11 @@ def _answer(
     command = _command(target)
     summary, findings = made
     notes = {note.slug: note for each in made for note in each.notes}
+    lost = notes.pop(_LOST, None)
     doubts = [note for note in notes.values() if note.severity is not Severity.INFO]
     # What is missing or not exact is said before anything that rests on it.
     caveat = [_doubt(doubts)] if doubts else list(_partly(notes))
+    caveat = [*(_lost_work(lost) if lost else ()), *caveat]
     rows = summary.rows() if summary.table is not None else []
     if options.part is not None and not findings.row_count and not any(map(_has_work, rows)):
         return [_words("nothing", [*caveat, *_without_work_in_part(command)])]
@@ -251,6 +254,11 @@ def _brief_table(report: ShownReport, command: str) -> ShownReport:
     table = None if report.table is None else report.table.select([c.name for c in columns])
     said = (Said("", tuple(lines), laid_out=True),)
     return replace(report, columns=tuple(columns), table=table, said=said, notes=())
+
+
+def _lost_work(note: Note) -> Iterator[str]:
+    yield cut_off(f"! {note.text}: the profiler lost it.", _WIDTH)
+    yield "  It may lack permissions, run in WSL, have been killed, or not support the driver."
 
 
 def _without_work(command: str, answered: Sequence[str]) -> Iterator[str]:

@@ -398,7 +398,7 @@ class _ProcessFlows:
         wanted = np.array(distinct(ids), np.int64)
         same = np.full(len(wanted), pid[0])
         ops = GpuOps(wanted, wanted, wanted, wanted, wanted, wanted, same, wanted)
-        result: Array = calls.row[some[owners(ops, candidates)]]
+        result: Array = calls.row[some[owners(ops, candidates)[0]]]
         return result
 
     def out(self, correlation: Array, row: Array) -> tuple[Array, Array]:

@@ -20,6 +20,12 @@ MAX_RECORDINGS = 1000
 NO_GPU_WORK = Note("no-gpu-work", Severity.INFO, "the profile holds no GPU operation")
 
 
+def lost_gpu_work(function: str) -> Note:
+    """Return the note on a profile without GPU work in which a function was called that gives some."""
+    text = f"no GPU work was recorded, although {function} was called"
+    return Note("gpu-activity-missing", Severity.INFO, text)
+
+
 def too_many_recordings_error(where: str) -> InputError:
     """Return the error to raise for a file with more than MAX_RECORDINGS."""
     return InputError(

@@ -14,7 +14,7 @@ from typing import cast
 
 from nsysconv.errors import InputError, NoProfileError, NsysconvError, UsageError
 from nsysconv.importers import IMPORTERS, foreign
-from nsysconv.importers.contract import Importer, No, Options
+from nsysconv.importers.contract import Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
 from nsysconv.refusals import is_out_of_memory
@@ -138,6 +138,7 @@ def is_recording(path: Path) -> bool:
 def _unread_error(probe: Probe, refusals: list[tuple[Importer, No]]) -> InputError:
     close = [(refusal.reason, refusal.hint) for _, refusal in refusals if refusal.close]
     known = _known_but_unreadable(probe) or foreign.kind_of(probe) or next(iter(close), None)
+    known = known or _compressed_kind(probe)
     if known is not None:
         kind, hint = known
         return NoProfileError(kind, where=str(probe.origin), hint=hint)
@@ -153,6 +154,7 @@ def _unread_error(probe: Probe, refusals: list[tuple[Importer, No]]) -> InputErr
     return NoProfileError(kind, where=str(probe.origin), hint=hint)
 
 
+_MOST_UNPACKED_BYTES = 64 << 20
 # What a file is, and what to do; None: its content does not say.
 _Kind = tuple[str, str] | None
 
@@ -171,6 +173,24 @@ def _known_but_unreadable(probe: Probe) -> _Kind:
             f"Report on it: nsysconv report {probe.path}",
         )
     return None
+
+
+def _compressed_kind(probe: Probe) -> _Kind:
+    # What gzip holds, if an importer recognises the beginning of it.
+    with private_folder() as folder:
+        if not foreign.unpack(probe, folder / "unpacked", _MOST_UNPACKED_BYTES):
+            return None
+        with Probe(folder / "unpacked") as content:
+            found = [i.TITLE for i in iter_importers() if isinstance(i.sniff(content), Yes)]
+    if not found:
+        return None
+    name = shlex.quote(str(probe.origin))
+    return (
+        f"{' or '.join(found)}, which gzip has compressed",
+        f"Unpack it first: gunzip {name}"
+        if probe.origin.suffix == ".gz"
+        else f"Unpack it first: gunzip < {name} > {shlex.quote(probe.origin.stem)}.txt",
+    )
 
 
 def _unknown_database(probe: Probe) -> _Kind:

@@ -83,6 +83,20 @@ def _inflated(probe: Probe) -> bytes:
     return b""
 
 
+def unpack(probe: Probe, target: Path, most: int) -> bool:
+    """Write what gzip holds, at most so many bytes and up to damage; False if it is no gzip."""
+    if not probe.head.startswith(b"\x1f\x8b"):
+        return False
+    with (
+        suppress(OSError, EOFError, zlib.error),
+        target.open("wb") as out,
+        gzip.open(probe.path) as file,
+    ):
+        while out.tell() < most and (data := file.read1(_HEAD_BYTES)):
+            out.write(data)
+    return True
+
+
 # -- Perfetto's traces have no signature: they are messages of protobuf, packet after packet.
 
 

@@ -130,23 +130,39 @@ class Probe:
         hot = [journal for journal in journals if _size(journal)]
         if not hot:
             return self.path
-        copy = self._resources.enter_context(private_folder()) / "source.sqlite"
-        try:
-            shutil.copyfile(self.path, copy)
-            for journal in hot:
-                shutil.copyfile(journal, str(copy) + journal.name[len(real.name) :])
-        except OSError as error:
-            raise InputError(
-                f"it has to be copied, for {hot[0].name} lies beside it, and cannot be: "
-                f"{reason_of(error)}",
-                where=str(self.path),
-                hint="Name a folder with more room: TMPDIR=/path nsysconv …",
-            ) from error
+        endings = [journal.name[len(real.name) :] for journal in hot]
+        copy = self._copy(f"{hot[0].name} lies beside it", dict(zip(endings, hot, strict=True)))
         with closing(sqlite3.connect(copy)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
         text = "read from a temporary copy with its journal applied"
         self.notes.append(Note("source-copied", Severity.INFO, text, where=hot[0].name))
         return copy
+
+    def _copy(self, cause: str, journals: Mapping[str, Path]) -> Path:
+        copy = self._resources.enter_context(private_folder()) / "source.sqlite"
+        try:
+            for ending, path in {"": self.path, **journals}.items():
+                shutil.copyfile(path, f"{copy}{ending}")
+        except OSError as error:
+            raise InputError(
+                f"it has to be copied, for {cause}, and cannot be: {reason_of(error)}",
+                where=str(self.path),
+                hint="Name a folder with more room: TMPDIR=/path nsysconv …",
+            ) from error
+        return copy
+
+    def copied_with(self, statement: str) -> Probe:
+        """Return a probe of a temporary copy on which the statement of SQL was run.
+
+        Raises InputError if the file cannot be copied.
+        """
+        readable = Probe(self.readable, self.origin)
+        copy = self._resources.enter_context(readable)._copy("a table is missing", {})
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute(statement)
+        probe = self._resources.enter_context(Probe(copy, self.origin))
+        probe.notes = self.notes
+        return probe
 
     def sha256(self) -> str:
         """Return the SHA-256 of the file that the user named, or of its copy with the journal applied."""

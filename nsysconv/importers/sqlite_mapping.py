@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives
+from nsysconv.importers.contract import lost_gpu_work
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
     TIME_LIMIT,
@@ -216,8 +217,7 @@ def unrecorded_gpu_work(
     )
     if not rows:
         return None
-    text = f"no GPU work was recorded, although {working[rows[0][0]]} was called"
-    return Note("gpu-activity-missing", Severity.INFO, text)
+    return lost_gpu_work(working[rows[0][0]])
 
 
 # -- rows, plain and guarded

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -325,13 +328,17 @@ def _nesting_of_crossing(starts: list[int], ends: list[int]) -> tuple[list[bool]
     return mask, crossed
 
 
-def owners(ops: GpuOps, calls: ApiCalls) -> Array:
-    """Return per GPU operation the index of the call that launched it, -1 for none.
+def owners(
+    ops: GpuOps, calls: ApiCalls, names: Mapping[int, str] | None = None
+) -> tuple[Array, int]:
+    """Return per GPU operation the index of the call that launched it, -1 for none; and what is assumed.
 
     Joined on (pid, correlation). Where calls share both, the outermost owns the operations, then the
-    runtime's before the driver's, then the earlier.
+    runtime's before the driver's, then the earlier. With `names`, of functions by name id, calls of one
+    id that only the start sets apart divide the operations among them, and surplus kernels of a launch
+    go to one that has none: for how many operations the call is so assumed is the second value.
     """
-    owner = np.full(len(ops), -1, np.int32)
+    owner, rivals = np.full(len(ops), -1, np.int32), list[list[int]]()
     linked = has_correlation(calls.correlation)
     launched = has_correlation(ops.correlation)
     for pid in distinct(ops.pid).tolist():
@@ -341,12 +348,13 @@ def owners(ops: GpuOps, calls: ApiCalls) -> Array:
             mine = indices(own)
             table = Lookup(take(calls.correlation, own), mine)
             if table.ambiguous:
-                mine = mine[_by_entitlement(calls, mine)]
+                order, of_one_id = _by_entitlement(calls, mine)
+                mine, rivals = mine[order], rivals + of_one_id
                 table = Lookup(take(calls.correlation, mine), mine)
             for block in blocks(len(ops)):
                 here = wanted[block]
                 owner[block][here] = table.of(take(ops.correlation[block], here))
-    return owner
+    return owner, _share_out(owner, rivals, ops, calls, names) if names else 0
 
 
 def has_correlation(ids: Array) -> Array:
@@ -355,22 +363,30 @@ def has_correlation(ids: Array) -> Array:
     return result
 
 
-def _by_entitlement(calls: ApiCalls, mine: Array) -> Array:
-    # An order in which, of calls with one correlation id, the one that owns its operations is last.
+def _by_entitlement(calls: ApiCalls, mine: Array) -> tuple[Array, list[list[int]]]:
+    # An order in which, of calls with one correlation id, the one that owns its operations is last; and
+    # the rivals among these calls.
     order = np.lexsort((-calls.end[mine], calls.start[mine], calls.correlation[mine]))
     keys = calls.correlation[mine[order]]
     same = keys[1:] == keys[:-1]
     doubled = np.flatnonzero(np.concatenate((same, [False])) | np.concatenate(([False], same)))
     enclosed = np.zeros(len(mine), bool)
     # Calls nest on one thread: of those without one, none is known to be inside another.
-    doubled = doubled[calls.on_a_thread(mine[order[doubled]])]
+    nesting = doubled[calls.on_a_thread(mine[order[doubled]])]
     by_key: dict[tuple[int, int], list[int]] = {}
-    for place in order[doubled].tolist():
+    for place in order[nesting].tolist():
         call = int(mine[place])
         holders = by_key.setdefault((int(calls.correlation[call]), int(calls.thread[call])), [])
         enclosed[place] = any(calls.end[other] >= calls.end[call] for other in holders)
         holders.append(call)
-    return np.lexsort((-calls.start[mine], calls.layer[mine] != DRIVER, ~enclosed))
+    is_driver = calls.layer[mine] == DRIVER
+    rivals: dict[int, dict[int, list[int]]] = {}
+    for place in order[doubled].tolist():
+        ranks = rivals.setdefault(int(calls.correlation[mine[place]]), {})
+        ranks.setdefault(2 * enclosed[place] + is_driver[place], []).append(int(mine[place]))
+    first = (ranks[min(ranks)] for ranks in rivals.values())
+    in_order = np.lexsort((-calls.start[mine], ~is_driver, ~enclosed))
+    return in_order, [group for group in first if len(group) > 1]
 
 
 class Lookup:
@@ -401,3 +417,106 @@ class Lookup:
             return found
         place = np.maximum(np.searchsorted(self._keys, wanted, side="right") - 1, 0)
         return np.where(self._keys[place] == wanted, self._values[place], -1)
+
+
+# -- where correlation ids alone do not say which call launched an operation
+#
+# Recorders for AMD's GPUs give one id to several calls, or the id of one launch to the kernels of two. A
+# call that launches a single kernel shows it by having two of them, or none.
+
+# Functions that put work on a GPU, and those of which a call launches a single kernel.
+_LAUNCHING = re.compile("Launch|Mem(?:cpy|set)")
+_ONE_KERNEL = re.compile(r"Launch(?:Cooperative)?Kernel(?:ExC?)?(?:_spt)?$|^cudaLaunch$")
+
+
+def _share_out(
+    owner: Array, rivals: list[list[int]], ops: GpuOps, calls: ApiCalls, names: Mapping[int, str]
+) -> int:
+    # Changes `owner`. Rivals are calls, in the order of their starts, of which each could own the same
+    # operations.
+    launching = {i for i, name in names.items() if _LAUNCHING.search(name)}
+    single = np.isin(calls.name_id, [i for i, name in names.items() if _ONE_KERNEL.search(name)])
+    groups = {}  # the first of a group owns the operations so far
+    for group in rivals:
+        groups[group[0]] = [i for i in group if int(calls.name_id[i]) in launching] or group
+    return _among_rivals(owner, groups, ops, calls, single) + _surplus(owner, ops, calls, single)
+
+
+def _match(calls: Sequence[int], ops: Sequence[int], single: Sequence[bool]) -> list[int]:
+    """Return per operation the index of its call; all are given by their starts, in order.
+
+    It is the latest call that had begun, or an earlier one that would else have none. A call that
+    launches one kernel is given one where others can take the rest.
+    """
+    found = [max(bisect_right(calls, start) - 1, 0) for start in ops]
+    if len(ops) < len(calls):
+        free = len(calls) - 1
+        for i in reversed(range(len(ops))):
+            found[i] = min(found[i], max(free, 0))
+            free = found[i] - 1
+        return found
+    free = 0
+    for i, latest in enumerate(found):
+        if free <= latest:
+            found[i], free = free, free + 1
+        else:
+            found[i] = next((j for j in range(latest, -1, -1) if not single[j]), latest)
+    return found
+
+
+def _among_rivals(
+    owner: Array, groups: Mapping[int, Sequence[int]], ops: GpuOps, calls: ApiCalls, single: Array
+) -> int:
+    assumed = 0
+    for first, places in (_owned(owner, list(groups), ops.timed) if groups else {}).items():
+        group = np.array(groups[first])
+        starts = calls.start[group].tolist()
+        owner[places] = group[_match(starts, ops.start[places].tolist(), single[group].tolist())]
+        assumed += len(places) if len(group) > 1 else 0
+    return assumed
+
+
+def _owned(owner: Array, which: Sequence[int], mask: Array) -> dict[int, list[int]]:
+    # Of these calls the operations, by start: indices.
+    result: dict[int, list[int]] = defaultdict(list)
+    for place in np.flatnonzero(np.isin(owner, which) & mask).tolist():
+        result[int(owner[place])].append(place)
+    return result
+
+
+def _surplus(owner: Array, ops: GpuOps, calls: ApiCalls, single: Array) -> int:
+    used = np.zeros(len(calls) + 1, np.int32)  # what no call launched is counted last
+    kernels = used.copy()
+    for block in blocks(len(ops)):
+        np.add.at(used, owner[block], 1)
+        np.add.at(kernels, owner[block], ops.kind[block] == OpKind.KERNEL)
+    many = np.flatnonzero(single & (kernels[:-1] > 1)).tolist()
+    if not many:
+        return 0
+    without = single & calls.outermost & (used[:-1] == 0)
+    free = {
+        pid: np.flatnonzero(without & (calls.pid == pid)).tolist()
+        for pid in distinct(calls.pid[many]).tolist()
+    }
+    assumed = 0
+    owned = _owned(owner, many, ops.timed & (ops.kind == OpKind.KERNEL))
+    for call, places in sorted(owned.items()):
+        nearest = _take_nearest(free[int(calls.pid[call])], call, places, calls.start, ops.start)
+        if nearest:
+            given = sorted([call, *nearest])
+            owner[places[: len(given)]] = given
+            assumed += len(places)
+    return assumed
+
+
+def _take_nearest(
+    free: list[int], call: int, places: list[int], call_start: Array, op_start: Array
+) -> list[int]:
+    # As many free calls as there are operations more than one: the nearest that began before the last.
+    at, more = bisect_left(free, call), len(places) - 1
+    near = free[max(0, at - more) : at + more]
+    near = [i for i in near if call_start[i] <= op_start[places[-1]]]
+    near = sorted(near, key=lambda i: abs(int(call_start[i] - call_start[call])))[:more]
+    for taken in near:
+        del free[bisect_left(free, taken)]
+    return near

@@ -20,7 +20,15 @@ from nsysconv.report import MISSING, Unit, human
 from nsysconv.store.read import Examination, Profile
 from nsysconv.threads import ThreadSafeCache, cached_in
 from nsysconv.timeline.arrays import Array, among, by_group, distinct, factorize, indices, take
-from nsysconv.timeline.events import EVENT_KINDS, Lookup, event_id, has_correlation
+from nsysconv.timeline.events import (
+    EVENT_KINDS,
+    Lookup,
+    api_calls,
+    event_id,
+    gpu_ops,
+    has_correlation,
+    owners,
+)
 
 # An operation runs over the next start on its stream by more than this, and by so many times the median
 # of its name. In healthy recordings it is 13 µs at most.
@@ -335,6 +343,7 @@ class _Look:
         captured = self._captured(calls, names, column["tid"], without) & ~failed
         lost = without[~failed & ~captured]
         lost = lost[~self._beside_others(calls, column, launches, lost)]
+        lost = self._without_shared(names, lost)
         self._lost = lost
         missing, wrong = "launches whose work was not recorded", "launches that failed"
         for slug, severity, text, rows in (
@@ -391,6 +400,16 @@ class _Look:
             moment = start[which[mine]]
             result[mine] = np.searchsorted(begun, moment) > np.searchsorted(ended, moment)
         return result
+
+    def _without_shared(self, names: Mapping[int, str], lost: Array) -> Array:
+        # Without those that have work which is recorded for another launch: two kernels of one call.
+        calls_of = [self._owners(t) for t in self._gpu_tables if t == "kernel"]
+        per_call = [np.bincount(each[each >= 0]) for each in calls_of]
+        if not len(lost) or not any((each > 1).any() for each in per_call):
+            return lost
+        ops, calls = gpu_ops(self._profile, along=False), api_calls(self._profile)
+        owner, _ = owners(ops, calls, names)
+        return lost[~among(lost, distinct(calls.row[owner[owner >= 0]]))]
 
     def _beside_others(
         self, calls: Mapping[str, Array], column: Mapping[str, Array], launches: Array, lost: Array

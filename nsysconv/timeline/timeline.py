@@ -80,6 +80,7 @@ class Timeline:
         profile.examine = examine
         self.whole = self
         self._several = False
+        self._assumed = 0  # for how many operations `owner` is
         self.cache = ThreadSafeCache()
         self.small_cache = ThreadSafeCache()
 
@@ -114,7 +115,8 @@ class Timeline:
     def owner(self) -> Array:
         """Return per operation of `ops` the index in `calls` of its launching call, -1 for none."""
         with phase("compute links"):
-            return owners(self.ops, self.calls)
+            owner, self._assumed = owners(self.ops, self.calls, self.call_names)
+            return owner
 
     @property
     @cached
@@ -299,6 +301,9 @@ class Timeline:
         elif lags is not None and lags[2]:
             text = "GPU operations that start before their API call"
             notes.append(Note("op-before-call", Severity.INFO, text, lags[2], facts=_LINKS))
+        if assumed := self.whole._assumed:
+            text = "GPU operations of calls that share a correlation id, matched in the order of starts"
+            notes.append(Note("launch-assumed", Severity.APPROXIMATED, text, assumed, facts=_LINKS))
         if Fact.API_LINKS in self.profile.facts:
             launched = self.ops.kind != OpKind.MIGRATION
             loose, of = int(((self.owner < 0) & launched).sum()), int(launched.sum())

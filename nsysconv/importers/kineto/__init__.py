@@ -81,6 +81,7 @@ def sniff(probe: Probe) -> Yes | No:
     if probe.is_sqlite:
         return No("it is a SQLite database")
     # Imported late: that takes longer than it takes to see that a file is a database.
+    from nsysconv.importers import foreign
     from nsysconv.importers.kineto.events import CATEGORIES
     from nsysconv.importers.kineto.trace import EVENTS_KEY, GZIP, read_beginning
 
@@ -98,10 +99,13 @@ def sniff(probe: Probe) -> Yes | No:
     has_phases = bool(_PHASE.search(text))
     # A list of events is what an object holds as its traceEvents.
     has_events = bool(EVENTS_KEY.search(text)) or (opening.startswith(b"[") and has_phases)
-    if known - _OTHER_PROGRAMS_CATEGORIES or (known and (metadata_keys or has_events)):
+    if known - _OTHER_PROGRAMS_CATEGORIES:
         return Yes(alone=True)
     # With two keys and no events, the metadata is longer than the text that was searched.
-    if opening.startswith(b"{") and (metadata_keys >= 2 or (metadata_keys and has_events)):
+    is_like_one = (known and (metadata_keys or has_events)) or (
+        opening.startswith(b"{") and (metadata_keys >= 2 or (metadata_keys and has_events))
+    )
+    if is_like_one and foreign.kind_of(probe) is None:
         return Yes(alone=True)
     if _AUTOGRAD.search(text):
         return No(

@@ -66,19 +66,30 @@ def sniff(probe: Probe) -> Yes | No:
         return No(probe.damage)
     names = set(probe.tables)
     if "StringIds" not in names:
-        return No("it has no table StringIds")
-    if not {"id", "value"} <= set(probe.tables["StringIds"].columns):
+        if not _lost_names(probe):
+            return No("it has no table StringIds")
+    elif not {"id", "value"} <= set(probe.tables["StringIds"].columns):
         return No("its table StringIds has no columns id and value")
     # Loaded only for such files: SQLAlchemy comes with it.
     from nsysconv.importers.nsys_sqlite.tables import EVENT_SOURCES
 
     if not names & _OWN_TABLES.union(EVENT_SOURCES):
-        return No("it has StringIds, but no table of events or of the export")
+        return No("it has no table of events or of the export")
     return Yes(alone=True)
+
+
+def _lost_names(probe: Probe) -> bool:
+    # Whether it is an export all the same: its ids of threads and processes are like no other program's.
+    return "StringIds" not in probe.view_names and any(
+        {"globalTid", "globalPid"} & set(table.columns) for table in probe.tables.values()
+    )
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """Yield the one recording of a file; its processes may be many."""
     from nsysconv.importers.nsys_sqlite.reader import ExportReader
 
-    yield ExportReader(probes[0], POSSIBLE, ADVICE, options).recording()
+    probe = probes[0]
+    if "StringIds" not in probe.tables:
+        probe = probe.copied_with("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
+    yield ExportReader(probe, POSSIBLE, ADVICE, options).recording()

@@ -332,6 +332,12 @@ class ExportReader:
                 )
         on_request = ids.keys() & tables.ON_REQUEST.keys()
         always = set[int]().union(*(ids[source] for source in ids.keys() - on_request))
+        if always and always <= missing:
+            text = "no name has a text, for the table of names is missing or empty: export it again"
+            self._notes.append(
+                Note("nameless-id", Severity.DROPPED, text, len(always), "StringIds")
+            )
+            missing = missing - always
         self._notes += _name_notes(len(missing & always), [i for i in doubled if i in always])
         for source in on_request:
             own = ids[source] - always

@@ -45,6 +45,9 @@ ADVICE: Mapping[Fact, str] = {
 
 POSSIBLE = frozenset(ADVICE) | {Fact.OVERHEAD}
 
+# Tables of these profilers, and those of them that hold what was sampled on the CPU.
+_OF_NVPROF = re.compile("(?i)StringTable$|CUPTI_|(?:nv|pg)prof|CPU")
+_SAMPLES = re.compile("(?i)sampl|call_?(?:stack|chain|graph|tree)")
 # The Visual Profiler saves its windows under the same ending, .nvvp.
 _SESSION = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?<session\s+version=")
 
@@ -61,6 +64,12 @@ def sniff(probe: Probe) -> Yes | No:
         return No("it is not a SQLite database")
     if probe.damage:
         return No(probe.damage)
+    if _holds_cpu_samples_only(probe):
+        return No(
+            "a database with samples of the CPU only, as pgprof and nvprof --cpu-profiling write it",
+            close=True,
+            hint=f"Nothing of a GPU was recorded. {_TIMELINE}",
+        )
     if not has_columns(probe, "StringTable", "_id_", "value"):
         return No("it has no table StringTable with columns _id_ and value")
     if not has_columns(probe, "Version", "version"):
@@ -68,6 +77,17 @@ def sniff(probe: Probe) -> Yes | No:
     if "StringIds" in probe.tables:
         return No("it has StringIds, as exports of Nsight Systems have")
     return Yes(alone=True)
+
+
+def _holds_cpu_samples_only(probe: Probe) -> bool:
+    names = probe.tables.keys()
+    activity = [name for name in names if re.fullmatch(r"CUPTI_\w+", name)]
+    return (
+        "StringIds" not in names
+        and any(map(_OF_NVPROF.match, names))
+        and any(map(_SAMPLES.search, names - set(activity)))
+        and not any(probe.select(f'SELECT 1 FROM "{name}" LIMIT 1') for name in activity)
+    )
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:

@@ -11,7 +11,12 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError, NoProfileError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
+from nsysconv.importers.contract import (
+    MAX_RECORDINGS,
+    NO_GPU_WORK,
+    lost_gpu_work,
+    too_many_recordings_error,
+)
 from nsysconv.importers.nvprof_log import ADVICE, POSSIBLE
 from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, Run
 from nsysconv.importers.nvprof_log.totals import Counters, Totals
@@ -147,6 +152,7 @@ class _PrintedRecording:
             facts = frozenset({Fact.API_LINKS})
             self._notes.append(Note("joined-runs", Severity.APPROXIMATED, text, 1, "", facts))
         self._facts: set[Fact] = set()
+        self._unread: set[Fact] = set()  # of tables with rows that could not be read
 
     def batches(self) -> Batches:
         ids = IdRegistry(demangler(), next(iter(self._pids), None))
@@ -167,9 +173,14 @@ class _PrintedRecording:
         if not self._name and not any(part.run.no_data for part in self._parts):
             printed_rows = rows.counts.total() + len(totals.rows) + len(counters.rows)
             refuse_quotations(self._probes, printed_rows)
-        self._facts |= totals.facts
+        self._facts |= totals.known_facts()
+        self._facts -= self._unread - {
+            fact for name, fact in schema.EVENT_TABLES.items() if rows.counts[name]
+        }
         self._notes += [*rows.tally.notes(), *totals.notes(), *counters.notes()]
         self._notes += self._log_notes(ids)
+        if any(note.slug == "gpu-activity-missing" for note in self._notes):
+            self._facts -= GPU_TOTALS - totals.times.keys()
         yield rows_of(schema.metric_sample, counters.rows)
         yield rows_of(schema.aggregate, totals.rows)
         yield from ids.rows()
@@ -197,6 +208,9 @@ class _PrintedRecording:
             if "Unified Memory" in table.header.columns:
                 self._facts.add(Fact.UNIFIED_MEMORY)
             self._notes += reader.rejected.notes(part.survey.unfinished)
+            if reader.rejected.count:
+                # A kind without a row is not known to have none.
+                self._unread |= _EVENT_FACTS[table.header.kind]
             if count := reader.unitless:
                 text = "a table's row of units is missing: its times were taken as nanoseconds"
                 where, severity = f"line {table.line}", Severity.APPROXIMATED
@@ -219,7 +233,8 @@ class _PrintedRecording:
             text = "the log does not say which process it is of"
             yield Note("process-unnamed", Severity.INFO, text)
         if any(NvprofTable.GPU_TRACE in part.run.no_data for part in self._parts):
-            yield NO_GPU_WORK
+            call = ids.working_call()
+            yield lost_gpu_work(call) if call else NO_GPU_WORK
 
 
 # -- what nvprof says in sentences: known ones become notes in our words, no other text is copied

@@ -125,6 +125,16 @@ class NvprofHeader:
     columns: tuple[str, ...]
     delimiter: str = ""
 
+    def with_whole_name(self, cells: list[str] | None) -> list[str]:
+        """Return the cells of a line of CSV; too many are the name's, whose commas are not quoted."""
+        cells = cells or []
+        too_many = len(cells) - len(self.columns)
+        named = next((i for i, name in enumerate(self.columns) if name in _NAMES), None)
+        if too_many <= 0 or named is None or not _BEGINS_NAME.match(cells[named]):
+            return cells
+        after = named + too_many + 1
+        return [*cells[:named], self.delimiter.join(cells[named:after]), *cells[after:]]
+
 
 # In text some columns have other names than in CSV, or are several in one.
 _TEXT_COLUMNS = {
@@ -133,6 +143,9 @@ _TEXT_COLUMNS = {
     "DSMem*": "Dynamic SMem",
 }
 _DELIMITERS = (",", ";", "\t")
+_NAMES = {"Name", "Kernel"}
+# Where the cells too many are not the name's, as where numbers have commas, a number is in its place.
+_BEGINS_NAME = re.compile(r"\s*[^\W\d]|\s*[\[(<~:]")
 _GAP = re.compile(r"\s{2,}")
 _ON_GPU = {"Device", "Grid X", "Grid Size", "Size", "Stream"}
 # Lines without any of these are no headers.

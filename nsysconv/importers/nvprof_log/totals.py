@@ -38,8 +38,11 @@ _GAP = re.compile(r"\s{2,}")
 def _cells(text: str, table: PrintedTable, splits: int = 0) -> dict[str, str] | None:
     # None for a line without the header's columns. `splits`: how often a text is split; 0 for no limit.
     delimiter, columns = table.header.delimiter, table.header.columns
-    cells = csv_cells(text, delimiter) if delimiter else _GAP.split(text.strip(), splits)
-    if cells is None or len(cells) != len(columns):
+    if delimiter:
+        cells = table.header.with_whole_name(csv_cells(text, delimiter))
+    else:
+        cells = _GAP.split(text.strip(), splits)
+    if len(cells) != len(columns):
         return None
     return dict(zip(columns, (cell.strip() for cell in cells), strict=True))
 
@@ -69,6 +72,7 @@ class Totals(PrintedTotals):
     """Collect rows of `aggregate` from the summaries of one recording."""
 
     _unknown_types: Counter[str] = field(default_factory=Counter)
+    _gpu_rows_unread: bool = False
 
     def add_summary(self, table: PrintedTable) -> None:
         """Add a summary's rows."""
@@ -80,6 +84,7 @@ class Totals(PrintedTotals):
             total = spelled(cells.get("Time", ""))
             if not name or count is None or total is None:
                 self.unread.append(line)
+                self._gpu_rows_unread |= section != API
                 continue
             if operation := self._operation(section, name):
                 kind, columns = operation
@@ -91,13 +96,18 @@ class Totals(PrintedTotals):
             table.line for of_section in shares.values() if shares_incomplete(of_section)
         ]
 
+    def known_facts(self) -> set[Fact]:
+        """Return what the tables record: where rows were not read, a kind without rows is not known."""
+        return self.facts - (GPU_TOTALS - self.times.keys() if self._gpu_rows_unread else set())
+
     def _summary_cells(self, table: PrintedTable) -> Iterator[tuple[int, Cells]]:
+        # Without cells: a line that looks like a row and cannot be read.
         columns = table.header.columns
         for line, text in table.lines:
             if table.header.delimiter:
                 cells = _cells(text, table)
                 if cells is None:
-                    self.unread.append(line)
+                    yield line, {}
                     continue
                 # A cell's own unit goes before its column's.
                 bare = {name: cell for name, cell in cells.items() if _is_bare(cell)}
@@ -107,7 +117,7 @@ class Totals(PrintedTotals):
                 groups = (cell or "" for cell in match.groups())
                 yield line, dict(zip(_LINE_COLUMNS, groups, strict=True))
             elif text.count("%") and columns[-1] == "Name" and _LIKE_A_ROW.match(text):
-                self.unread.append(line)
+                yield line, {}
 
     def _operation(self, section: str, name: str) -> tuple[str, Row] | None:
         # Kind of aggregate and what names the operation; None for a section that is not known.
@@ -260,8 +270,8 @@ class Counters:
         columns, delimiter = table.header.columns, table.header.delimiter
         names = [name for name in columns if name not in _LAUNCH_COLUMNS]
         for line, text in table.lines:
-            cells = csv_cells(text, delimiter) if delimiter else None
-            if cells is None or len(cells) != len(columns):
+            cells = table.header.with_whole_name(csv_cells(text, delimiter) if delimiter else None)
+            if len(cells) != len(columns):
                 self._unread.append(line)
                 continue
             row = dict(zip(columns, cells, strict=True))

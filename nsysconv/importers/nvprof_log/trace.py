@@ -197,9 +197,10 @@ class TraceReader:
             cells = _GAP.split(line.strip(), len(columns) - 1)
             if _NAME_BEHIND_NAME.search(cells[-1]):
                 cells = _GAP.split(line.strip(), len(columns))
-        if len(cells) == len(columns) + 1 and "Unified Memory" in columns:
+        if len(cells) == len(columns) + 1 and any("[Unified Memory " in cell for cell in cells):
             # A migration between devices names both, in one cell more than the header has.
             del cells[columns.index("Device")]
+        cells = self.table.header.with_whole_name(cells)
         if len(cells) != len(columns):
             return None
         row = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from nsysconv import schema
 from nsysconv.importers.printed.text import parse_digits
-from nsysconv.names import plain_api_name
+from nsysconv.names import WORK, called, plain_api_name
 from nsysconv.store.recording import ArrowRows, rows_of
 
 Row = dict[str, Any]
@@ -56,6 +56,17 @@ class IdRegistry:
         number = self.name(text)
         self._api_names.add(number)
         return number
+
+    def working_call(self) -> str | None:
+        """Return the first function that puts work on a GPU; None where none was called."""
+        return next(
+            (
+                text
+                for text, number in self._names.items()
+                if number in self._api_names and called(*WORK)(text)
+            ),
+            None,
+        )
 
     def kernel(self, text: str) -> tuple[int, int | None]:
         """Return the ids of a kernel's name and, where the table spells that, of its symbol."""
