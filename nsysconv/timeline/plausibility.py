@@ -409,7 +409,8 @@ class _Look:
             return lost
         ops, calls = gpu_ops(self._profile, along=False), api_calls(self._profile)
         owner, _ = owners(ops, calls, names)
-        return lost[~among(lost, distinct(calls.row[owner[owner >= 0]]))]
+        result: Array = lost[~among(lost, distinct(calls.row[owner[owner >= 0]]))]
+        return result
 
     def _beside_others(
         self, calls: Mapping[str, Array], column: Mapping[str, Array], launches: Array, lost: Array
