@@ -59,14 +59,9 @@ class IdRegistry:
 
     def working_call(self) -> str | None:
         """Return the first function that puts work on a GPU; None where none was called."""
-        return next(
-            (
-                text
-                for text, number in self._names.items()
-                if number in self._api_names and called(*WORK)(text)
-            ),
-            None,
-        )
+        gives_work = called(*WORK)
+        names = (text for text, number in self._names.items() if number in self._api_names)
+        return next((text for text in names if gives_work(text)), None)
 
     def kernel(self, text: str) -> tuple[int, int | None]:
         """Return the ids of a kernel's name and, where the table spells that, of its symbol."""
