@@ -92,8 +92,8 @@ class Runs:
             return RunAssignment(None, job)
         if belonging.name is not None:
             return RunAssignment(self._named(belonging.name), job, belonging.name, named=True)
-        if belonging.unit is not None and belonging.unit in self._met:
-            return RunAssignment(self._met[belonging.unit][-1], job)
+        if belonging.unit is not None and (known := self._known(belonging.unit)):
+            return RunAssignment(known[-1], job)
         member = replace(member, ranks=member.ranks | belonging.ranks)
         if home is not None and not self._run(home).ranks & member.ranks:
             return RunAssignment(home, job)

@@ -271,7 +271,7 @@ class Writer(ABC):
         return _WrittenRows(recording.possible, summary, profile_id, counts, processes)
 
     def _finish(self, taken: _WrittenRows, origin: Origin, home: int | None) -> Imported:
-        summary = taken.summary
+        summary, source_identity = taken.summary, origin.identity
         if summary.part:
             origin = replace(
                 origin,
@@ -279,6 +279,9 @@ class Writer(ABC):
                 label=f"{origin.label}-{summary.part}",
             )
         ranks = collect_rank_info(origin.source, taken.processes)
+        if summary.one_run and origin.run is not None and not ranks.ranks:
+            unit = replace(origin.run, unit=f"file {source_identity}")
+            origin = replace(origin, run=unit)
         run = self._runs.place(ranks, origin.run, home)
         if run.note:
             summary = replace(summary, notes=[*summary.notes, run.note])
