@@ -93,7 +93,6 @@ class EventBatch:
         self._pid = pid
         on_threads = [kinds[kind] for kind in _KINDS_ON_THREADS]
         named = set[Any]().union(*(distinct([event.pid for event in part]) for part in on_threads))
-        numbers = {value: _valid_pid(value, chunk) for value in named}
         on_gpu = chain.from_iterable(kinds[kind] for kind in _KINDS_ON_GPU)
         texts = chunk.texts
         lanes = {
@@ -101,13 +100,13 @@ class EventBatch:
             for event in on_gpu
             if isinstance(event.pid, str)
         }
-        if not any(lanes.values()) and {*numbers.values()} <= {pid, None}:
+        if not any(lanes.values()) and {_valid_pid(value, chunk) for value in named} <= {pid, None}:
             return [], pid
         naming = {id(event) for event in chain.from_iterable(on_threads)}
         seen: dict[int, None] = {}
         self._pid_of = {}
         for event in self.events:
-            number = numbers[hashable(event.pid)] if id(event) in naming else None
+            number = _valid_pid(event.pid, chunk) if id(event) in naming else None
             if number is not None:
                 pid = number
                 seen[number] = None
