@@ -282,7 +282,8 @@ class Writer(ABC):
         if summary.one_run and origin.run is not None and not ranks.ranks:
             unit = replace(origin.run, unit=f"file {source_identity}")
             origin = replace(origin, run=unit)
-        run = self._runs.place(ranks, origin.run, home)
+        recorded = taken.profile_id, summary.attributes.zero_utc_ns
+        run = self._runs.place(ranks, origin.run, home, recorded)
         if run.note:
             summary = replace(summary, notes=[*summary.notes, run.note])
         label, run_id = add_profile(
