@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -136,6 +138,15 @@ def test_the_file_of_the_report() -> None:
     assert [(row["rank"], row["pid"]) for row in processes.rows()] == [(0, 83), (1, 84)]
     assert [(row["launch_count"], row["gpu_op_sum_ns"]) for row in launches.rows()] == [
         (2, 200_000), (2, 300_000)]  # fmt: skip
+
+
+def test_the_answer_says_which_rank_to_ask_why(tmp_path: Path) -> None:
+    path = _write(tmp_path / "merged.json", _ranks(SPELLINGS["before"]))
+    answered = subprocess.run(
+        [sys.executable, "-m", "nsysconv", str(path)], capture_output=True, text=True, check=True
+    )
+    (line,) = (line for line in answered.stdout.splitlines() if "nsysconv why" in line)
+    assert f"{path.name}@merged-pid8" in line or "TARGET@LABEL" in line
 
 
 def test_one_rank_alone_is_a_process_and_no_merger(tmp_path: Path) -> None:
