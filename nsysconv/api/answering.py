@@ -134,7 +134,8 @@ def _why(findings: Report, target: Target) -> str | None:
     folder = where if isinstance(where, Path) and where.is_dir() else None
     # A slice by numbers may be of one profile of several.
     is_one = len(findings.profiles) == 1 and (findings.slice is None or selector is not None)
-    if is_one or not (folder or isinstance(where, Url) or is_store(where)):
+    several = len(findings.profiles) > 1
+    if is_one or not (folder or several or isinstance(where, Url) or is_store(where)):
         ways, otherwise = [redacted_target(target)], "TARGET"
     elif folder is not None:
         # The file, but of stores, which remember the files that were imported.

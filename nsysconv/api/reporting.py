@@ -29,10 +29,20 @@ from nsysconv.phases import phase
 from nsysconv.queries import CombinedReport, PartialReport
 from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Request
+from nsysconv.queries.cycles import Member, Session, cycles_of
 from nsysconv.ranks.over_ranks import By, RankAggregator, RankProfile, rank_profile
-from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
+from nsysconv.report import (
+    MISSING,
+    Column,
+    Printed,
+    ProfileRef,
+    Report,
+    concatenated,
+    report_table,
+)
 from nsysconv.store.location import Location, Url, is_store, reading, redacted_target, split_target
 from nsysconv.store.runs import rank_coverage
+from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.slices import Slice
 
 BY = ("rank", "host", "device", *open_profile.BY)
@@ -237,6 +247,7 @@ class _ProfileReports:
     ref: ProfileRef
     rank_profile: RankProfile
     processes: tuple[Mapping[str, Any], ...]
+    session: Session | None
     reports: tuple[Report | PartialReport, ...]
 
 
@@ -278,6 +289,7 @@ def _reports_of_profile(job: _ReportJob, opened: OpenProfile) -> Iterator[_Profi
         if not ranks:
             return
         job = replace(job, options=replace(job.options, slice=replace(part, ranks=ranks)))
+    session = _session(opened, processes)
     _prepare(job, opened)
     requests = job.requests(job.row_counts)
     partial_reports = {
@@ -289,7 +301,20 @@ def _reports_of_profile(job: _ReportJob, opened: OpenProfile) -> Iterator[_Profi
     reports = tuple(
         partial_reports[spec] if spec in partial_reports else next(whole) for spec, _ in requests
     )
-    yield _ProfileReports(profile.ref, who, processes, reports)
+    yield _ProfileReports(profile.ref, who, processes, session, reports)
+
+
+def _session(opened: OpenProfile, processes: Sequence[Mapping[str, Any]]) -> Session | None:
+    # Of processes that nothing but a number tells apart, nobody knows whether they are the same.
+    profile, zero = opened.profile, time_of_day(opened.timeline)
+    host = profile.attributes["host"]
+    known = frozenset((row["host"] or host, row["rank"], row["pid"]) for row in processes)
+    columns = (profile.columns(table, ("start_ns",)) for table in ("kernel", "api_call"))
+    starts = [start[start != MISSING] for start in (column["start_ns"] for column in columns)]
+    bounds = [edge for start in starts if len(start) for edge in (start.min(), start.max())]
+    if zero is None or not bounds or all(host is None and rank is None for host, rank, _ in known):
+        return None
+    return Session(known, zero + int(min(bounds)), zero + int(max(bounds)))
 
 
 def _job_count(targets: Sequence[_Target], jobs: int | None) -> int | None:
@@ -360,6 +385,7 @@ class _Run:
         self._members: dict[str, RankProfile] = {}
         self._last_numbers: dict[str, int] = {}
         self._processes: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
+        self._refs: list[Member] = []
 
     def add(self, profile: _ProfileReports) -> None:
         # If another profile has its label, it gets its own.
@@ -367,19 +393,25 @@ class _Run:
         while label in self._members:
             self._last_numbers[base] = self._last_numbers.get(base, 1) + 1
             label = f"{base}-{self._last_numbers[base]}"
-        who = replace(profile.rank_profile, label=label)
+        ref = replace(profile.ref, label=label)
+        member = Member(ref.id, ref.label, ref.source, ref.path, profile.session)
+        who = replace(profile.rank_profile, label=label, processes=member.processes)
+        self._refs.append(member)
         self._members[label] = who
         self._processes.append((label, profile.processes))
         for merged_report, report in zip(self._merged, profile.reports, strict=True):
-            merged_report.add(_labelled(report, replace(profile.ref, label=label)), who)
+            of_all = isinstance(report, PartialReport)
+            merged_report.add(_labelled(report, member if of_all else ref), who)
 
     def reports(self, target: str, part: Slice | None) -> list[ShownReport]:
         if not self._members and part is not None and part.ranks:
             raise UsageError(f"no profile of rank {', '.join(map(str, part.ranks))}", where=target)
         if not self._members:
             raise InputError("no profile in it", where=target)
-        of_several = rank_coverage(self._processes).notes() if len(self._members) > 1 else []
-        notes = [*of_several, *self._unread.notes()]
+        cycles = cycles_of(self._refs)
+        ranks = [each for each in self._processes if cycles.first[each[0]] == each[0]]
+        of_several = rank_coverage(ranks).notes() if len(self._members) > 1 else []
+        notes = [*of_several, *cycles.notes(), *self._unread.notes()]
         return self._job.shown([each.report(self._members, notes) for each in self._merged])
 
 

@@ -15,6 +15,7 @@ from nsysconv.queries.columns import (
     values_by_column,
 )
 from nsysconv.queries.contract import Query, Request, Result
+from nsysconv.queries.cycles import cycles_of
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.queries.stragglers import order_notes
 from nsysconv.report import MISSING, Column, ProfileRef, Unit
@@ -108,13 +109,13 @@ def partial(timeline: Timeline, request: Request) -> Partial:
 class _CollectiveRows:
     def __init__(self, request: Request) -> None:
         self._run = CollectiveGrouper()
-        self._labels: list[str] = []
+        self._profiles: list[ProfileRef] = []
         self._unmatched: dict[Message, tuple[int, int]] = {}
 
     def add(self, ref: ProfileRef, partial: Partial) -> None:
         """Add one profile's collectives."""
         utc, calls, unmatched = partial
-        self._labels.append(ref.label)
+        self._profiles.append(ref)
         self._run.add(utc, calls)
         for each in unmatched:
             count, sum_ns = self._unmatched.get(each.message, (0, 0))
@@ -122,7 +123,9 @@ class _CollectiveRows:
 
     def result(self) -> Result:
         """Return one row per operation, group, type and size; those that took longest first."""
-        self._run.sort(self._labels)
+        cycles = cycles_of(self._profiles)
+        self._run.part([*cycles.numbers.values()])
+        self._run.sort([ref.label for ref in self._profiles])
         clocks = self._run.clocks()
         found = {each.message: each for each in transfers(self._run, clocks)}
         rows = [

@@ -23,8 +23,9 @@ from nsysconv.queries.columns import (
     window_times,
 )
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result
+from nsysconv.queries.cycles import added_up, cycles_of
 from nsysconv.report import MISSING, Column, Picture, ProfileRef, Unit
-from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, take
+from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, percent, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.intervals import union
@@ -62,6 +63,12 @@ COLUMNS = (
         "min, median or max: each value is that of all rows of ranks by itself; null: one rank.",
     ),
     count_column("rank_count", "Rows that it is made of: ranks, or devices of ranks.", brief=False),
+    Column(
+        "cycle_count",
+        Unit.ID,
+        "Recordings that the process left one after the other, whose times are added up.",
+        brief=False,
+    ),
     Column("host", Unit.TEXT, "Where it ran."),
     duration_column(
         "window_ns", "Length of the window, of this process's operations on the device. " + WINDOW
@@ -102,7 +109,16 @@ COLUMNS = (
     *(_imbalance(name, what) for name, (_, what) in _IMBALANCES.items()),
 )
 
-_OF_RANK = ("profile", "rank", "pid", "device_id", "over_ranks", "rank_count", "host")
+_OF_RANK = (
+    "profile",
+    "rank",
+    "pid",
+    "device_id",
+    "over_ranks",
+    "rank_count",
+    "cycle_count",
+    "host",
+)
 
 Row = dict[str, Any]
 
@@ -140,13 +156,16 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
 class _RankRows:
     def __init__(self, request: Request) -> None:
         self._rows: list[Row] = []
+        self._profiles: list[ProfileRef] = []
 
     def add(self, ref: ProfileRef, partial: list[Row]) -> None:
+        self._profiles.append(ref)
         self._rows += ({"profile": ref.label, **row} for row in partial)
 
     def result(self) -> Result:
         """Return the rows in the order of ranks; of several, least, median and greatest before them."""
-        rows = sorted(self._rows, key=_rank_order)
+        cycles = cycles_of(self._profiles).by_process(self._rows, "rank", "pid", "device_id")
+        rows = sorted(map(_over_cycles, cycles), key=_rank_order)
         for name, (quantity, _) in _IMBALANCES.items():
             known = [row[quantity] for row in rows if row.get(quantity) is not None]
             mean = sum(known) / len(known) if known else 0
@@ -162,6 +181,13 @@ def _rank_order(row: Row) -> tuple[Any, ...]:
     device = row.get("device_id")
     rank, device = row["rank"], -1 if device is None else device
     return rank is None, rank or 0, row["profile"], row["pid"] or 0, device
+
+
+def _over_cycles(rows: list[Row]) -> Row:
+    whole = added_up(rows, COLUMNS) | {"cycle_count": len(rows)}
+    if len(rows) > 1 and whole.get("window_ns"):
+        whole["idle_pct"] = float(percent(whole["idle_ns"], whole["window_ns"]))
+    return whole
 
 
 def _over_all(rows: list[Row]) -> list[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from nsysconv.queries.columns import (
     values_by_column,
 )
 from nsysconv.queries.contract import Array, Query, Request, Result
+from nsysconv.queries.cycles import Cycles, cycles_of
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import Column, Picture, ProfileRef, Unit
 from nsysconv.timeline.arrays import percent
@@ -123,19 +125,25 @@ class _Collectives:
         """Start without a profile."""
         self.limit = request.limit
         self.meetings = CollectiveGrouper()
-        self.labels: list[str] = []
+        self._profiles: list[ProfileRef] = []
         self._unmatched = (0, 0)
 
     def add(self, ref: ProfileRef, partial: Partial) -> None:
         """Add one profile's collectives."""
         utc, arrived, (calls, kernels) = partial
-        self.labels.append(ref.label)
+        self._profiles.append(ref)
         self.meetings.add(utc, arrived)
         self._unmatched = self._unmatched[0] + calls, self._unmatched[1] + kernels
 
+    @cached_property
+    def cycles(self) -> Cycles:
+        """Return the cycles of the profiles, in the order in which these were added."""
+        return cycles_of(self._profiles)
+
     def matched(self) -> tuple[CollectiveGroups, list[ClockOffset | None], tuple[Note, ...]]:
         """Return all collectives, the profiles' clocks, and notes on how both were found."""
-        self.meetings.sort(self.labels)
+        self.meetings.part([*self.cycles.numbers.values()])
+        self.meetings.sort([*self.cycles.numbers])
         clocks = self.meetings.clocks()
         matched = self.meetings.met(clocks)
         return matched, clocks, tuple(_notes(self.meetings, matched, clocks, self._unmatched))
@@ -145,21 +153,25 @@ class _Stragglers(_Collectives):
     def result(self) -> Result:
         """Return one row per process and device; the one that came latest in all first."""
         matched, clocks, notes = self.matched()
+        labels = [*self.cycles.numbers]
+        members = [
+            {"profile": labels[member.profile], "rank": member.rank, "pid": member.pid,
+             "device_id": member.device, "number": number}
+            for number, member in enumerate(self.meetings.participants)
+        ]  # fmt: skip
         rows = []
-        for number, member in enumerate(self.meetings.participants):
-            clock = clocks[member.profile]
-            collectives, start, shown = self.meetings.starts(member, clock)
-            row: dict[str, Any] = {
-                "profile": self.labels[member.profile],
-                "rank": member.rank,
-                "pid": member.pid,
-                "device_id": member.device,
-            }
-            if clock is not None:
+        for row, *further in self.cycles.by_process(members, "rank", "pid", "device_id"):
+            numbers = [each.pop("number") for each in (row, *further)]
+            of_cycles = [self.meetings.participants[number] for number in numbers]
+            known = [(each, clock) for each in of_cycles if (clock := clocks[each.profile])]
+            if known:
+                found = [self.meetings.starts(each, clock) for each, clock in known]
+                collectives, start, shown = map(np.concatenate, zip(*found, strict=True))
                 alone = shown & (matched.count[collectives] < 2)
+                clock = known[0][1]
                 row |= {
                     "alone_count": int(np.count_nonzero(alone)),
-                    **_lateness(matched, number, collectives[shown], start[shown]),
+                    **_lateness(matched, numbers, collectives[shown], start[shown]),
                     "clock_offset_ns": clock.offset,
                     "clock_uncertainty_ns": clock.uncertainty,
                     "clock_drift_ppm": clock.drift_ppm,
@@ -224,11 +236,11 @@ def order_notes(meetings: CollectiveGrouper) -> Iterator[Note]:
 
 
 def _lateness(
-    matched: CollectiveGroups, number: int, collectives: Array, start: Array
+    matched: CollectiveGroups, numbers: list[int], collectives: Array, start: Array
 ) -> dict[str, Any]:
     together = matched.count[collectives] > 1
     collectives, start = collectives[together], start[together]
-    last = matched.last_who[collectives] == number
+    last = np.isin(matched.last_who[collectives], numbers)
     row: dict[str, Any] = {
         "collective_count": len(collectives),
         "last_count": int(np.count_nonzero(last)),

@@ -29,6 +29,7 @@ from nsysconv.queries.contract import (
     Request,
     Result,
 )
+from nsysconv.queries.cycles import added_up, cycles_of
 from nsysconv.report import MISSING, Column, ProfileRef, Said, Unit, human
 from nsysconv.timeline.account import (
     GRAPH_LAUNCH,
@@ -141,15 +142,51 @@ class Rows:
     def __init__(self, request: Request) -> None:
         """Start without rows."""
         self._rows: list[Row] = []
+        self._profiles: list[ProfileRef] = []
 
     def add(self, ref: ProfileRef, partial: list[Row]) -> None:
         """Add the rows of one profile."""
+        self._profiles.append(ref)
         self._rows += [{"profile": ref.label, **row} for row in partial]
 
     def result(self) -> Result:
         """Return all rows, in the order of their ranks."""
-        self._rows.sort(key=lambda row: (row["rank"] is None, row["rank"] or 0))
-        return Result(values_by_column(self._rows, COLUMNS))
+        by_process = cycles_of(self._profiles).by_process(self._rows, "rank", "device_id")
+        rows = list(map(_over_cycles, by_process))
+        rows.sort(key=lambda row: (row["rank"] is None, row["rank"] or 0))
+        return Result(values_by_column(rows, COLUMNS))
+
+
+# Shares and rates are of the sum of what they are measured by; of the largest one cycle's is shown.
+_MEASURED_BY = {
+    "busy_pct": "span_ns",
+    "launch_bound_pct": "window_ns",
+    "tensor_core_pct": "kernel_sum_ns",
+    "tensor_core_unknown_pct": "kernel_sum_ns",
+    **{f"{name}_bytes_per_s": f"{name}_sum_ns" for name in _DIRECTIONS},
+}
+_LARGEST = {
+    "top_kernel_sum_ns": "top_kernel",
+    "top_call_sum_ns": "top_call",
+    "top_copy_bytes": "top_copy",
+    "top_copy_ns": "top_copy",
+    "top_gap_ns": "top_gap_start_ns",
+}
+
+
+def _over_cycles(rows: list[Row]) -> Row:
+    whole = added_up(rows, COLUMNS)
+    if len(rows) == 1:
+        return whole
+    for share, of in _MEASURED_BY.items():
+        known = [row for row in rows if row.get(share) is not None and row.get(of)]
+        if known:
+            weight = sum(row[of] for row in known)
+            whole[share] = sum(row[share] * row[of] for row in known) / weight
+    for size, what in _LARGEST.items():
+        largest = max(rows, key=lambda row: row.get(size) or 0)
+        whole |= {size: largest.get(size), what: largest.get(what)}
+    return whole | {name: rows[0].get(name) for name in ("span_start_ns", "window_start_ns")}
 
 
 def _row(timeline: Timeline, device: int, names: Mapping[Any, Any], calls: _Calls) -> Row:

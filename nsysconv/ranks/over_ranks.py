@@ -28,7 +28,7 @@ class Gpu:
 @dataclass(frozen=True)
 class RankProfile:
     """One profile. `ranks` are those of its processes, `hosts` by rank where its host is not one,
-    `gpus` by `device_id`.
+    `gpus` by `device_id`, `processes` as those of a Session; empty: they are not known.
     """
 
     label: str
@@ -37,6 +37,7 @@ class RankProfile:
     host: str | None = None
     hosts: Mapping[int, str] = field(default_factory=dict)
     gpus: Mapping[int, Gpu] = field(default_factory=dict)
+    processes: frozenset[Any] = frozenset()
 
     @property
     def rank(self) -> int | None:
@@ -94,6 +95,7 @@ Array = np.ndarray
 By = Literal["host", "device"]
 Key = tuple[Any, ...]
 
+_PLACE = ("rank", "pid", "tid", "ordinal", "device_id")
 _NUMBERED = frozenset({"profile", "rank", "pid", "tid", "ordinal", "device_id", "over_ranks"})
 """Keys that say where a row was measured and not of what it is."""
 
@@ -120,6 +122,8 @@ class RankAggregator:
         self._numbers: dict[Key, int] = {}
         self._same: dict[str, dict[int, Any]] = {c.name: {} for c in self._agreed}
         self._groups: list[Array] = []
+        self._placed_at: list[Array] = []
+        self._places: dict[Key, int] = {}
         self._parts: dict[str, list[Array]] = {c.name: [] for c in self._numeric}
         self._identified_by: dict[str, int] = {}
         self._said: list[Report] = []
@@ -130,10 +134,14 @@ class RankAggregator:
         if report.table is None:
             return
         rows = [row for row in report.rows() if not row.get("over_ranks")]
-        groups = np.empty(len(rows), np.int64)
+        groups, places = np.empty((2, len(rows)), np.int64)
         only = next(iter(members.values())) if len(members) == 1 else None
         for i, row in enumerate(rows):
             member = members.get(row.get("profile", ""), only)
+            # Several recordings of one process are of one rank.
+            who = member and (member.processes or member.label)
+            place = (who, *map(row.get, _PLACE))
+            places[i] = self._places.setdefault(place, len(self._places))
             key = (self._placed(row, member), *(row[c.name] for c in self._keys))
             groups[i] = number = self._numbers.setdefault(key, len(self._numbers))
             for column in self._agreed:
@@ -142,6 +150,7 @@ class RankAggregator:
                 if not same:
                     known[number] = None
         self._groups.append(groups)
+        self._placed_at.append(places)
         for column in self._numeric:
             self._parts[column.name].append(_array([row[column.name] for row in rows], column))
         self._by_size = self._by_size and self._is_by_size(rows)
@@ -180,7 +189,8 @@ class RankAggregator:
             return replace(said, columns=columns, table=None, picture=None)
         groups = np.concatenate(self._groups)
         count = len(self._numbers)
-        sizes = np.bincount(groups, minlength=count)
+        each = np.unique(np.stack((groups, np.concatenate(self._placed_at))), axis=1)
+        sizes = np.bincount(each[0], minlength=count)
         spreads, left_out = {}, 0
         for column in self._numeric:
             values = np.concatenate(self._parts[column.name])

@@ -114,6 +114,8 @@ class Summary:
     """Time in ns from the profile's zero to the moment from which the rows' times count."""
     constants: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By event table: columns that hold one value in every row."""
+    one_run: bool = False
+    """True if all recordings of the file are of one execution, whether or not they know their ranks."""
     suspects: frozenset[str] = frozenset()
     """Event tables some of whose SourceRows hold ids that are no numbers."""
 

@@ -23,6 +23,9 @@ RANK_REPEATED = "rank-repeated"
 """The slug of the note that a profile's run holds another recording of its rank."""
 
 
+_OF_PROCESS = ("rank", "world_size", "host")
+
+
 @dataclass(frozen=True)
 class RunMembership:
     """The run of a profile as the import gives it, beside the ranks and the job of its processes.
@@ -48,6 +51,8 @@ class RankInfo:
     world_sizes: frozenset[int] = frozenset()
     job: str | None = None
     """The job of all processes; None where they know of none, or of several."""
+    hosts: frozenset[str] = frozenset()
+    """Where its ranked processes ran, as far as they say."""
 
     def may_join(self, run: RankInfo) -> bool:
         """Return whether a profile with this information can be of the execution `run`."""
@@ -84,16 +89,24 @@ class Runs:
         self._meeting: list[tuple[str, int]] = []
 
     def place(
-        self, member: RankInfo, belonging: RunMembership | None, home: int | None = None
+        self,
+        member: RankInfo,
+        belonging: RunMembership | None,
+        home: int | None = None,
+        recorded: tuple[int, int | None] | None = None,
     ) -> RunAssignment:
-        """Return a profile's run, one of its own without membership; `home`: a replaced one's."""
+        """Return a profile's run, one of its own without membership; `home`: a replaced one's.
+
+        `recorded` are the id under which the profile's events are there, and its zero's time of day: of
+        several runs that it could be of, it is of the one that began when it did.
+        """
         job = member.job
         if belonging is None:
             return RunAssignment(None, job)
         if belonging.name is not None:
             return RunAssignment(self._named(belonging.name), job, belonging.name, named=True)
-        if belonging.unit is not None and belonging.unit in self._met:
-            return RunAssignment(self._met[belonging.unit][-1], job)
+        if belonging.unit is not None and (known := self._known(belonging.unit)):
+            return RunAssignment(known[-1], job)
         member = replace(member, ranks=member.ranks | belonging.ranks)
         if home is not None and not self._run(home).ranks & member.ranks:
             return RunAssignment(home, job)
@@ -104,15 +117,53 @@ class Runs:
             candidates = self._of_job(job)
         elif member.ranks and belonging.together is not None:
             candidates = self._known(belonging.together)
-        note = None
-        for run_id in candidates:
-            run = self._run(run_id)
-            if member.may_join(run):
-                return RunAssignment(run_id, job, label)
-            taken = run.ranks & member.ranks
-            if taken and note is None:
-                note = _repeated(taken, self._label(run_id))
+        runs = {run_id: self._run(run_id) for run_id in candidates}
+        fitting = [run_id for run_id, run in runs.items() if member.may_join(run)]
+        if len(runs) > 1 and fitting and recorded is not None:
+            fitting = self._at_the_time(fitting, runs, member, *recorded)
+        if fitting:
+            return RunAssignment(fitting[0], job, label)
+        taken = ((run_id, run.ranks & member.ranks) for run_id, run in runs.items())
+        note = next((_repeated(each, self._label(run_id)) for run_id, each in taken if each), None)
         return RunAssignment(None, job, label, own, note)
+
+    def _at_the_time(
+        self,
+        fitting: list[int],
+        runs: Mapping[int, RankInfo],
+        member: RankInfo,
+        profile_id: int,
+        zero: int | None,
+    ) -> list[int]:
+        # Several runs of the same ranks are cycles, or starts of the program: the one that began when
+        # this profile did. If none did by the same clock, it is of none; by others nobody knows.
+        begin = self._begin(profile_id, zero)
+        ranked = [run_id for run_id, run in runs.items() if run.ranks]
+        begins = {run_id: known for run_id in ranked if (known := self._begin_of_run(run_id))}
+        if begin is None or not 1 < len(begins) == len(ranked):
+            return fitting
+        apart = min(other - one for one, other in pairwise(sorted(begins.values())))
+        nearest = min(fitting, key=lambda run_id: abs(begins[run_id] - begin))
+        if 2 * abs(begins[nearest] - begin) <= apart:
+            return [nearest]
+        return [run_id for run_id in fitting if not runs[run_id].hosts & member.hosts]
+
+    def _begin_of_run(self, run_id: int) -> int | None:
+        profile = schema.profile.c
+        of_run = sa.select(profile.id, profile.zero_utc_ns).where(profile.run_id == run_id)
+        first, *_ = self._connection.rows(of_run.order_by(profile.id).limit(1))
+        return self._begin(first["id"], first["zero_utc_ns"])
+
+    def _begin(self, profile_id: int, zero: int | None) -> int | None:
+        # The time of day of the first event, nearly: that of the first row of a table.
+        for table in (schema.api_call, schema.kernel):
+            own = schema.extent.c.profile_id == profile_id, schema.extent.c.table_name == table.name
+            first = self._connection.value(sa.select(schema.extent.c.first_id).where(*own))
+            row = table.c.profile_id == profile_id, table.c.id == first
+            start = first and self._connection.value(sa.select(table.c.start_ns).where(*row))
+            if start is not None and zero is not None:
+                return int(zero + start)
+        return None
 
     def meet(self, run_id: int, belonging: RunMembership | None) -> None:
         """Remember that a profile of this import is of a run; pending until `keep` or `forget`."""
@@ -155,7 +206,7 @@ class Runs:
     def _run(self, run_id: int) -> RankInfo:
         profile, process, run = schema.profile, schema.process, schema.run
         rows = self._connection.rows(
-            sa.select(run.c.job, profile.c.source, process.c.rank, process.c.world_size)
+            sa.select(run.c.job, profile.c.source, *map(process.c.get, _OF_PROCESS))
             .select_from(run)
             .join(profile, profile.c.run_id == run.c.id)
             .join(process, process.c.profile_id == profile.c.id)
@@ -167,6 +218,7 @@ class Runs:
             _numbers(row["rank"] for row in rows),
             _numbers(row["world_size"] for row in rows),
             next((row["job"] for row in rows if row["job"] is not None), None),
+            frozenset(row["host"] for row in rows if row["host"]),
         )
 
 
@@ -179,6 +231,7 @@ def collect_rank_info(source: str, processes: Iterable[Mapping[str, Any]]) -> Ra
         _numbers(row.get("rank") for row in rows),
         _numbers(row.get("world_size") for row in rows),
         jobs.pop() if len(jobs) == 1 else None,
+        frozenset(row["host"] for row in rows if row.get("host") and row.get("rank") is not None),
     )
 
 

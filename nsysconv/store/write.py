@@ -299,7 +299,7 @@ class Writer(ABC):
         return _WrittenRows(recording.possible, summary, profile_id, counts, processes)
 
     def _finish(self, taken: _WrittenRows, origin: Origin, home: int | None) -> Imported:
-        summary = taken.summary
+        summary, source_identity = taken.summary, origin.identity
         if summary.part:
             origin = replace(
                 origin,
@@ -307,7 +307,11 @@ class Writer(ABC):
                 label=f"{origin.label}-{summary.part}",
             )
         ranks = collect_rank_info(origin.source, taken.processes)
-        run = self._runs.place(ranks, origin.run, home)
+        if summary.one_run and origin.run is not None and not ranks.ranks:
+            unit = replace(origin.run, unit=f"file {source_identity}")
+            origin = replace(origin, run=unit)
+        recorded = taken.profile_id, summary.attributes.zero_utc_ns
+        run = self._runs.place(ranks, origin.run, home, recorded)
         if run.note:
             summary = replace(summary, notes=[*summary.notes, run.note])
         label, run_id = add_profile(

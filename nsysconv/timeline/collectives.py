@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,12 +40,16 @@ _NUMBERS = 1 << 40
 
 @dataclass(frozen=True)
 class Series:
-    """Collectives that are numbered together on all ranks; `repeat` numbers those of equal numbers."""
+    """Collectives that are numbered together on all ranks; `repeat` numbers those of equal numbers.
+
+    `cycle`: which of a run's cycles they are of.
+    """
 
     how: str
     operation: str
     group: str = ""
     repeat: int = 0
+    cycle: int = 0
 
     @property
     def synchronises(self) -> bool:
@@ -530,6 +535,24 @@ class CollectiveGrouper:
         return CollectiveGroups(
             self.series, series_of, number, count, first, last, first_who, last_who, waits, shown
         )
+
+    def part(self, cycles: Sequence[int]) -> None:
+        """Have collectives of different cycles be different ones; `cycles` by profile. Called once."""
+        if not any(cycles):
+            return
+        self._codes = np.empty(0, np.int64)
+        series = [*self._series]
+        for one in self.participants:
+            self._file.seek(8 * one.place)
+            code = np.frombuffer(self._file.read(8 * one.count), np.int64)
+            places, of = np.unique(code // _NUMBERS, return_inverse=True)
+            own = [replace(series[place], cycle=cycles[one.profile]) for place in places.tolist()]
+            numbers = [self._series.setdefault(each, len(self._series)) for each in own]
+            code = np.array(numbers, np.int64)[of] * _NUMBERS + code % _NUMBERS
+            self._file.seek(8 * one.place)
+            self._file.write(code.tobytes())
+            self._codes = np.union1d(self._codes, code)
+        self._file.seek(0, os.SEEK_END)
 
     def sort(self, labels: Sequence[str]) -> None:
         """Put participants in the order of ranks, then of their profiles' labels."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,11 @@ from nsysconv.importers.kineto.packed import (
     NAME_COLUMNS,
     OPERATOR,
     PYTHON_FUNCTION,
+    TEXT_KEY,
     Chunk,
     PackedRows,
     PackedTimes,
+    TextId,
     TimeUnit,
 )
 from nsysconv.importers.kineto.trace import Metadata
@@ -171,9 +173,11 @@ def _can_all_be_kept(start: Array, dur: Array | None, zero: int) -> bool:
 class RecordingIndex:
     """Ids of one recording's names; its processes, threads, devices, streams, counts of rows and end.
 
+    `texts`: as those of Chunk, of all chunks so far; processes and threads are known by their keys.
     `recorded_of_operators`: what some of them have, by column, and PYTHON_FUNCTIONS if there are some.
     """
 
+    texts: Mapping[int, TextId] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
     api_names: set[int] = field(default_factory=set)
     pids: set[int] = field(default_factory=set)
@@ -183,6 +187,7 @@ class RecordingIndex:
     row_counts: Counter[str] = field(default_factory=Counter)
     recorded_of_operators: set[str] = field(default_factory=set)
     end_ns: int | None = None
+    _threads_of: dict[int, int] = field(default_factory=dict)  # the first of each number
 
     def add(self, table: str, columns: ColumnArrays, names: list[str], progress: str) -> ArrayRows:
         """Return rows whose NAME_COLUMNS index `names` as the store's, with this recording's name ids."""
@@ -200,7 +205,21 @@ class RecordingIndex:
                 self.recorded_of_operators.add(PYTHON_FUNCTIONS)
         self.row_counts[table] += len(columns["start_ns"])
         self._index(table, columns)
+        for column, number in (("pid", self.number_of), ("tid", self._thread_number)):
+            if self.texts and column in columns:
+                columns[column] = _mapped(columns[column], number)
         return ArrayRows(table, columns, progress)
+
+    def number_of(self, pid: int) -> int:
+        """Return the number of a process by its key; MISSING for 0, which no process has."""
+        text = self.texts.get(pid)
+        return pid if text is None else text.number or MISSING
+
+    def _thread_number(self, tid: int) -> int:
+        # Of threads with one number and different names the later ones keep their keys.
+        text = self.texts.get(tid)
+        is_first = text is None or self._threads_of.setdefault(text.number, tid) == tid
+        return tid if text is None or not is_first else text.number
 
     def _intern(self, indices: Array, names: list[str]) -> tuple[Array, set[int]]:
         if (indices == MISSING).all():
@@ -257,32 +276,53 @@ class RecordingIndex:
         yield rows_of(schema.device, self.device_rows(metadata, findings.sm_counts))
         # In a merged trace it is the rank of any of the processes.
         only = metadata if len(self.pids) == 1 and not is_merged else Metadata()
+        number_of, thread_number = self.number_of, self._thread_number
+        names, named = findings.process_names, findings.thread_names
         processes = [
             {
-                "pid": pid,
-                "name": findings.process_names.get(pid),
+                "pid": number_of(pid),
+                "name": self._name(pid, names.get(pid, names.get(number_of(pid)))),
                 "rank": findings.ranks.get(pid) if only.rank is None else only.rank,
                 "world_size": only.world_size,
                 "host": metadata.host,
             }
             for pid in sorted(self.pids)
+            if number_of(pid) != MISSING
         ]
         yield rows_of(schema.process, processes)
         threads = [
-            {"pid": pid, "tid": tid, "name": findings.thread_names.get((pid, tid))}
+            {
+                "pid": number_of(pid),
+                "tid": thread_number(tid),
+                "name": named.get((pid, tid), named.get((number_of(pid), thread_number(tid))))
+                or self._name(tid),
+            }
             for pid, tid in sorted(self.threads)
+            if number_of(pid) != MISSING
         ]
         yield rows_of(schema.thread, threads)
         streams = [
-            {"pid": pid, "context_id": context, "stream_id": stream}
+            {"pid": number_of(pid), "context_id": context, "stream_id": stream}
             for pid, context, stream in sorted(self.streams)
+            if number_of(pid) != MISSING
         ]
         yield rows_of(schema.stream, streams)
-        names = [
+        texts = [
             {"id": i, "text": text, "plain": plain_api_name(text) if i in self.api_names else None}
             for text, i in self.names.items()
         ]
-        yield rows_of(schema.name, names)
+        yield rows_of(schema.name, texts)
+
+    def _name(self, key: int, name: str | None = None) -> str | None:
+        # What stands beside the number in a text, and what metadata calls it.
+        text = self.texts.get(key)
+        return " ".join(filter(None, (text.name if text else None, name))) or None
+
+
+def _mapped(values: Array, number_of: Callable[[int], int]) -> Array:
+    for key in dict.fromkeys(values[values >= TEXT_KEY].tolist()):
+        values = np.where(values == key, number_of(key), values)
+    return values
 
 
 def _distinct(*columns: Array) -> set[tuple[int, ...]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, groupby
@@ -42,11 +42,15 @@ from nsysconv.importers.kineto.packed import (
     PackedRows,
     PackedTimes,
     first_odd_rows,
+    lane_of,
     pack_constant,
     pack_first_integers,
+    pack_ids,
     pack_integers,
     pack_times,
     pack_triples,
+    parse_id,
+    part_text,
     unpack,
 )
 
@@ -61,6 +65,7 @@ _PROFILER, _DRIVER_WORK = 0, 1
 # Makes bytes of a Raw in a third of the time that bytes() takes.
 _text_of_raw = b"".__add__
 _KINDS_ON_THREADS = ("runtime", "driver", "operator", "annotation")
+_KINDS_ON_GPU = ("kernel", "memcpy", "memset", "sync", "overhead")
 _GPU_COLUMNS = ("pid", "device_id", "context_id", "stream_id", "correlation_id")
 _MOST_SMS = 10_000
 _PID_LIMIT = 1 << 62
@@ -80,26 +85,40 @@ class EventBatch:
     _pid: int = MISSING
     _pid_of: dict[int, int] | None = None  # by id(event); None: all events have _pid
 
-    def assign_pids(self, on_threads: Sequence[Sequence[Event]], pid: int) -> tuple[list[int], int]:
+    def assign_pids(
+        self, kinds: Mapping[str, Sequence[Event]], pid: int, chunk: Chunk
+    ) -> tuple[list[int], int]:
         """Assign to each event the process that was named last, by itself or by an event before it.
 
-        Only the events `on_threads` name a process; rows of a GPU do not. `pid` is the last one named
-        before this batch, MISSING if none was. Return the processes in the order of their first event,
-        an empty list if all are `pid`; and the last one named.
+        Only the events on threads name a process. Rows of a GPU name its number; where that is in a text,
+        theirs is the process that was last named with the same rest, or the key of that rest.
+        `pid` is the last one named before this batch, MISSING if none was. Return the processes in the
+        order of their first event, an empty list if all are `pid`; and the last one named.
         """
         self._pid = pid
+        on_threads = [kinds[kind] for kind in _KINDS_ON_THREADS]
         named = set[Any]().union(*(distinct([event.pid for event in part]) for part in on_threads))
-        if {number for value in named if (number := _valid_pid(value)) is not None} <= {pid}:
+        on_gpu = chain.from_iterable(kinds[kind] for kind in _KINDS_ON_GPU)
+        texts = chunk.texts
+        lanes = {
+            id(event): lane_of(part_text(event.pid), texts)
+            for event in on_gpu
+            if isinstance(event.pid, str)
+        }
+        if not any(lanes.values()) and {_valid_pid(value, chunk) for value in named} <= {pid, None}:
             return [], pid
         naming = {id(event) for event in chain.from_iterable(on_threads)}
         seen: dict[int, None] = {}
         self._pid_of = {}
         for event in self.events:
-            number = _valid_pid(event.pid) if id(event) in naming else None
+            number = _valid_pid(event.pid, chunk) if id(event) in naming else None
             if number is not None:
                 pid = number
                 seen[number] = None
-            self._pid_of[id(event)] = pid
+                if (own := lane_of(texts.get(number), texts)) is not None:
+                    chunk.lanes[own] = pid
+            lane = lanes.get(id(event))
+            self._pid_of[id(event)] = pid if lane is None else chunk.lanes.get(lane, lane)
         return list(seen), pid
 
     def place(self, event: Event) -> int:
@@ -141,8 +160,7 @@ class RowBuilder:
         self._batch = batch
         self._chunk.event_count += len(batch.events)
         kinds = classify(batch.events, self._chunk, batch.place)
-        on_threads = [kinds[kind] for kind in _KINDS_ON_THREADS]
-        seen, self._pid = batch.assign_pids(on_threads, self._pid)
+        seen, self._pid = batch.assign_pids(kinds, self._pid, self._chunk)
         self._chunk.pids = list(dict.fromkeys([*self._chunk.pids, *seen]))
         if not python_functions and (functions := kinds.pop("python", None)):
             self._chunk.counts["python functions"] += len(functions)
@@ -198,7 +216,7 @@ class RowBuilder:
 
     def _api_calls(self, events: list[Event], args: list[Args], layer: int) -> PackedColumns:
         columns = {
-            **_on_thread(events),
+            **self._on_thread(events),
             "correlation_id": pack_integers([a.correlation for a in args]),
             "layer": pack_constant(layer, len(events)),
             "name_id": self._names(events),
@@ -256,7 +274,7 @@ class RowBuilder:
     def _collective_calls(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
             **dict.fromkeys(_GPU_COLUMNS, pack_constant(MISSING, len(events))),
-            **_on_thread(events),
+            **self._on_thread(events),
             "kind": pack_constant(_CALL, len(events)),
             **self._collective(args),
         }
@@ -302,7 +320,7 @@ class RowBuilder:
     def _operators(self, events: list[Event], args: list[Args], kind: int) -> PackedColumns:
         shapes = [a.shapes if a.shapes is not None else a.shapes_old for a in args]
         return {
-            **_on_thread(events),
+            **self._on_thread(events),
             "kind": pack_constant(kind, len(events)),
             "name_id": self._names(events),
             "sequence_number": pack_integers([a.sequence for a in args]),
@@ -319,7 +337,7 @@ class RowBuilder:
 
     def _ranges(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
-            **_on_thread(events),
+            **self._on_thread(events),
             **_constants(events, kind=_PUSH_POP, domain_id=0),
             "name_id": self._names(events),
         }
@@ -336,7 +354,7 @@ class RowBuilder:
 
     def _memory_events(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
-            **_on_thread(events),
+            **self._on_thread(events),
             **_integers(args, memory_type="memory_type", device_id="memory_device"),
             **_integers(args, address="address", bytes="memory_bytes"),
             **_integers(args, allocated_bytes="allocated", reserved_bytes="reserved"),
@@ -344,6 +362,12 @@ class RowBuilder:
         }
 
     # -- columns that several tables have
+
+    def _on_thread(self, events: list[Event]) -> PackedColumns:
+        # Most events of a trace are on threads, and comprehensions take less time than `_integers`.
+        pids, tids = [event.pid for event in events], [event.tid for event in events]
+        texts = self._chunk.texts
+        return {"pid": pack_ids(pids, texts), "tid": pack_ids(tids, texts)}
 
     def _on_gpu(self, events: list[Event], args: list[Args]) -> PackedColumns:
         return {
@@ -438,12 +462,6 @@ def _collective_calls(events: list[Event]) -> list[Event]:
     return _with_collective(_named(COMMUNICATION_OPERATOR, events))
 
 
-def _on_thread(events: list[Event]) -> PackedColumns:
-    # Most events of a trace are on threads, and comprehensions take less time than `_integers`.
-    pids, tids = [event.pid for event in events], [event.tid for event in events]
-    return {"pid": pack_integers(pids), "tid": pack_integers(tids)}
-
-
 def _integers(args: list[Args], **attributes: str) -> PackedColumns:
     # Attribute by column.
     return {
@@ -462,5 +480,6 @@ def _constants(events: list[Event], **values: int) -> PackedColumns:
     return {column: pack_constant(value, len(events)) for column, value in values.items()}
 
 
-def _valid_pid(value: Any) -> int | None:
-    return value if isinstance(value, int) and 0 < abs(value) < _PID_LIMIT else None
+def _valid_pid(value: Any, chunk: Chunk) -> int | None:
+    number = parse_id(value, chunk.texts) if isinstance(value, str) else value
+    return number if isinstance(number, int) and 0 < abs(number) < _PID_LIMIT else None

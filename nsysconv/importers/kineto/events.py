@@ -16,7 +16,13 @@ import msgspec
 from msgspec import Raw, field
 
 from nsysconv.codes import DIRECTIONS, MEMORY_KINDS
-from nsysconv.importers.kineto.packed import ACCELERATOR, MISSING, Chunk, parse_integers
+from nsysconv.importers.kineto.packed import (
+    ACCELERATOR,
+    MISSING,
+    Chunk,
+    parse_id,
+    parse_integers,
+)
 
 
 class Args(msgspec.Struct, frozen=True, gc=False):
@@ -349,7 +355,8 @@ def _read_metadata(events: list[Event], chunk: Chunk) -> None:
     for event in events:
         if event.ph != "M" or not isinstance(event.args.name, str):
             continue
-        pid, tid, rank = parse_integers([event.pid, event.tid, event.args.rank])
+        pid, tid = (parse_id(value, chunk.texts) for value in (event.pid, event.tid))
+        (rank,) = parse_integers([event.args.rank])
         if event.args.pid_raw is not None and rank >= 0:
             chunk.ranks[pid] = rank
         if event.name == "thread_name" and tid != MISSING:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import chain
 from struct import error as StructError  # noqa: N812 - is a class
 from struct import pack
@@ -37,6 +38,11 @@ NAME_COLUMNS = frozenset(
 )
 """Columns that hold indices into a list of names."""
 
+TEXT_KEY, LANE_KEY = 1 << 60, 1 << 61
+"""From the first on the number of a process or thread is the key of a text (`Chunk.texts`), from the
+second on that of a rest which texts of processes share; numbers of a system are smaller.
+"""
+
 ACCELERATOR = "accelerator "
 """Prefix of the keys under which events of other accelerators are counted; their category follows."""
 FURTHER_ARRAY = "further array"
@@ -54,8 +60,16 @@ _FIRST, _SECOND = (7, 6) if sys.byteorder == "little" else (0, 1)
 _BELOW_33 = bytes(byte for byte in range(256) if byte & 0x7F < 0x42)
 _FROM_33 = bytes((0x42, 0xC2))
 _BELOW_43 = bytes(range(0xA0))
-_DIGITS = re.compile(r"-?\d+")
 _MOST_DIGITS = 20
+# Numbers in texts: the whole text; one behind the word for it; one that neither touches letters nor
+# follows a word (`rank 0`); else any. What is in brackets comes after all others.
+_WHOLE = re.compile(r"\s*(-?\d+)\s*")
+_NAMED = re.compile(r"(?i)(?<![a-z])(?:pid|process|tid|thread|stream)[\s_:=#-]*?(-?\d+)")
+_ALONE = re.compile(r"(?<![\w.-])-?\d+(?![A-Za-z0-9.])|(?<![A-Za-z0-9.])\d+(?![A-Za-z0-9.])")
+_BEHIND_WORD = re.compile(r"[A-Za-z][\s_:=#-]*$")
+_WORDS = re.compile(r"(?i)(?!(?:pid|process|tid|thread|stream)\b)\b\w[\w.-]*")
+_BRACKETS = re.compile(r"\[[^]]*\]|\([^)]*\)|\{[^}]*\}")
+_ANY = re.compile(r"-?\d+")
 # Threads and streams of a trace, which are in every event.
 _CACHED_TEXTS = 1024
 
@@ -88,6 +102,19 @@ class PackedRows:
     batches: list[tuple[int, int]]
 
 
+@dataclass(frozen=True)
+class TextId:
+    """The number of a process or thread that is spelled as a text, and the rest of it: its name."""
+
+    number: int
+    rest: str
+
+    @property
+    def name(self) -> str:
+        """Return the rest as a name: without brackets and separators around it."""
+        return " ".join(_WORDS.findall(self.rest.replace("_", " ")))
+
+
 @dataclass
 class Chunk:
     """The decoded content of one chunk of a trace.
@@ -97,6 +124,8 @@ class Chunk:
     beginning of the next chunk belong to it. `thread_names`, `process_names`, `ranks`: by (pid, tid)
     and by pid. `copy_bytes`: sizes that API calls give for their copies, by (pid, correlation).
     `sm_counts`: by device. `left_out_starts`: starts of events that become rows on request only.
+    `texts`: numbers of processes and threads that are spelled with more than digits, by their keys;
+    `lanes`: by the key of each rest the process with it that was named last.
     `counts` and `first_offsets`: how many of each kind were noted, and the offset of the first.
     `has_fractions`: not all times are whole microseconds.
     """
@@ -111,6 +140,8 @@ class Chunk:
     copy_bytes: dict[tuple[int, int], int] = field(default_factory=dict)
     sm_counts: dict[int, int] = field(default_factory=dict)
     left_out_starts: PackedTimes = field(default_factory=list)
+    texts: dict[int, TextId] = field(default_factory=dict)
+    lanes: dict[int, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     first_offsets: dict[str, int] = field(default_factory=dict)
     event_count: int = 0
@@ -127,6 +158,8 @@ class Chunk:
         self.thread_names.update(later.thread_names)
         self.process_names.update(later.process_names)
         self.ranks.update(later.ranks)
+        self.texts.update(later.texts)
+        self.lanes.update(later.lanes)
         self.copy_bytes.update(later.copy_bytes)
         self.sm_counts = {**later.sm_counts, **self.sm_counts}
         self.counts.update(later.counts)
@@ -162,6 +195,43 @@ def pack_integers(values: Sequence[Any]) -> bytes:
 def parse_integers(values: Sequence[Any]) -> list[int]:
     """Return values of any type as integers, MISSING for what is no whole number in any spelling."""
     return list(map(_parse_integer, values))
+
+
+def pack_ids(values: Sequence[Any], texts: dict[int, TextId]) -> bytes:
+    """Return numbers of processes or threads as int64, as `parse_id` makes them."""
+    if str not in set(map(type, values)):
+        return pack_integers(values)
+    return _pack_int64([parse_id(value, texts) for value in values])
+
+
+def parse_id(value: Any, texts: dict[int, TextId]) -> int:
+    """Return a process's or thread's number; the key of one with a name beside it, put into `texts`.
+
+    MISSING for what has no number.
+    """
+    parted = part_text(value) if isinstance(value, str) else None
+    if parted is None or not parted.rest:
+        return _parse_integer(value)
+    key = TEXT_KEY + _hash(f"{parted.number} {parted.rest}")
+    texts[key] = parted
+    return key
+
+
+def lane_of(text: TextId | None, texts: dict[int, TextId]) -> int | None:
+    """Return the key of all processes whose texts have the rest of this one, put into `texts`.
+
+    None if it has no rest.
+    """
+    if text is None or not text.rest:
+        return None
+    key = LANE_KEY + _hash(text.rest)
+    texts[key] = TextId(0, text.rest)
+    return key
+
+
+@lru_cache(_CACHED_TEXTS)
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=7).digest())
 
 
 def pack_first_integers(*choices: Callable[[], Sequence[Any]]) -> bytes:
@@ -266,11 +336,38 @@ def _parse_integer(value: Any) -> int:
     return value if isinstance(value, int) and -_LIMIT < value < _LIMIT else MISSING
 
 
-@lru_cache(_CACHED_TEXTS)
 def _number_in(text: str) -> int | None:
-    """Return the number in "7", "stream 7" or "thread 25738 (python)", as old releases wrote them."""
-    digits = _DIGITS.search(text)
-    return int(digits.group()) if digits and len(digits.group()) <= _MOST_DIGITS else None
+    parted = part_text(text)
+    return parted.number if parted else None
+
+
+@lru_cache(_CACHED_TEXTS)
+def part_text(text: str) -> TextId | None:
+    """Return the number in a text and what is around it; None where it has none.
+
+    Old releases wrote "stream 7" and "thread 25738 (python)", programs that merge traces of ranks write
+    "[TP00] 83", "83_rank0" and the like.
+    """
+    match = _WHOLE.fullmatch(text) or _NAMED.search(text) or _free_number(text)
+    if match is None:
+        return None
+    group = match.re.groups
+    digits, (low, high) = match.group(group), match.span(group)
+    if len(digits) > _MOST_DIGITS:
+        return None
+    return TextId(int(digits), (text[:low] + text[high:]).strip())
+
+
+def _free_number(text: str) -> re.Match[str] | None:
+    # Brackets are blanked, not cut, so that places stay.
+    outside = _BRACKETS.sub(lambda match: " " * len(match.group()), text)
+    for searched in (outside, text):
+        alone = list(_ALONE.finditer(searched))
+        free = [each for each in alone if not _BEHIND_WORD.search(searched[: each.start()])]
+        if found := free or alone or list(_ANY.finditer(searched))[-1:]:
+            # Processes have larger numbers than ranks; of equal ones the first.
+            return max(found, key=lambda each: int(each.group()))
+    return None
 
 
 def _parse_time(text: bytes) -> int:

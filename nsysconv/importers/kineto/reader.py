@@ -7,6 +7,7 @@ decoded; those of others wait in files, and become recordings of their own.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from itertools import chain, islice
@@ -33,7 +34,7 @@ from nsysconv.importers.kineto.arrays import (
     tables_of,
 )
 from nsysconv.importers.kineto.decode import decode_chunks, worker_count
-from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, MISSING, Chunk
+from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, LANE_KEY, MISSING, Chunk
 from nsysconv.importers.kineto.trace import Metadata, Trace
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
@@ -70,19 +71,20 @@ class KinetoReader:
         self._current_pid = MISSING
         self._folder: Path
         self._spools: dict[int, _Spool] = {}  # rows of processes other than the first
+        self._lanes: dict[int, int] = {}  # as those of Chunk, of all chunks so far
 
     def recordings(self) -> Iterator[Recording]:
         """Yield the recording of the first process, then those of the other processes in the file."""
         with private_folder() as self._folder:
             yield Recording(self._main_batches(), possible=POSSIBLE)
-            for pid, spool in self._spools.items():
+            for pid, spool in list(self._spools.items()):
                 batches = self._spooled_batches(spool, pid)
                 yield Recording(batches, possible=POSSIBLE, one_of_several=True)
 
     # -- rows
 
     def _main_batches(self) -> Batches:
-        index, notes = RecordingIndex(), list(self._probe.notes)
+        index, notes = RecordingIndex(self._findings.texts), list(self._probe.notes)
         late: list[tuple[ColumnArrays, list[str]]] = []
         for table, columns, names in self._rows_of_first_process():
             if table == "memcpy" and (columns["bytes"] == MISSING).any():
@@ -90,22 +92,27 @@ class KinetoReader:
                 late.append((columns, names))
             elif len(columns["start_ns"]):
                 yield index.add(table, columns, names, self._progress)
+        for table, columns, names in self._unclaimed_rows():
+            if table == "memcpy":
+                late.append((columns, names))
+            else:
+                yield index.add(table, columns, names, self._progress)
         for columns, names in late:
             yield index.add("memcpy", self._with_copy_bytes(columns), names, self._progress)
         self._finish_reading()
         notes += self._notes(index)
         yield from index.rows(self._findings, self._metadata, is_merged=bool(self._spools))
-        return self._summary(index, notes, f"pid{self._main_pid}" if self._spools else "")
+        part = self._part(self._main_pid) if self._spools else ""
+        return self._summary(index, notes, part)
 
     def _spooled_batches(self, spool: _Spool, pid: int) -> Batches:
-        index = RecordingIndex()
+        index = RecordingIndex(self._findings.texts)
         for table, columns, names in spool.rows():
             if table == "memcpy":
                 columns = self._with_copy_bytes(columns)
             yield index.add(table, columns, names, self._progress)
         yield from index.rows(self._findings, self._metadata, is_merged=True)
-        notes = [_note("process assumed", 1 + len(self._spools))]
-        return self._summary(index, notes, f"pid{pid}")
+        return self._summary(index, [self._merged_note()], self._part(pid))
 
     def _chunks(self) -> Iterator[tuple[Chunk, dict[str, ColumnArrays]]]:
         workers = worker_count(self._probe.size, self._probe.head, self._options.processes)
@@ -150,21 +157,25 @@ class KinetoReader:
                     continue
                 if self._main_pid is None:
                     self._main_pid = self._current_pid = chunk.pids[0]
-                    if early is not None:
-                        yield from map(self._with_pid, early.rows())
-                yield from self._split_by_process(chunk, tables)
+                    for table, columns, names in early.rows() if early is not None else ():
+                        yield from self._split_by_process({table: columns}, names)
+                yield from self._split_by_process(tables, chunk.names)
+                self._lanes |= chunk.lanes
                 if chunk.last_pid != MISSING:
                     self._current_pid = chunk.last_pid
             if self._main_pid is None and early is not None:
-                yield from early.rows()
+                for table, columns, names in early.rows():
+                    if self._main_pid is None and (columns["pid"] != MISSING).any():
+                        self._main_pid = int(columns["pid"].max())
+                    yield from self._split_by_process({table: columns}, names)
 
     def _split_by_process(
-        self, chunk: Chunk, tables: dict[str, ColumnArrays]
+        self, tables: dict[str, ColumnArrays], names: list[str]
     ) -> Iterator[TableRows]:
-        is_merged = set(chunk.pids) - {self._main_pid} or self._spools
-        for rows in tables.items():
-            table, columns, names = self._with_pid((*rows, chunk.names))
-            if not is_merged:
+        for table, columns in tables.items():
+            columns = self._with_pid(table, columns)
+            of_main = (columns["pid"] == self._main_pid) | (columns["pid"] == MISSING)
+            if of_main.all():
                 yield table, columns, names
                 continue
             for pid in np.unique(columns["pid"]).tolist():
@@ -174,13 +185,32 @@ class KinetoReader:
                 else:
                     self._spool(pid).add(table, own, names)
 
-    def _with_pid(self, rows: TableRows) -> TableRows:
+    def _with_pid(self, table: str, columns: ColumnArrays) -> ColumnArrays:
         """Return the rows with the current process where their chunk names none before them."""
-        table, columns, names = rows
-        unknown = columns["pid"] == MISSING
-        if table in _TABLES_WITHOUT_PID and unknown.any():
-            columns = {**columns, "pid": np.where(unknown, self._current_pid, columns["pid"])}
-        return table, columns, names
+        if table not in _TABLES_WITHOUT_PID:
+            return columns
+        pid = columns["pid"]
+        if (unknown := pid == MISSING).any():
+            pid = np.where(unknown, self._current_pid, pid)
+        for lane in self._lanes.keys() & set(pid[pid >= LANE_KEY].tolist()):
+            pid = np.where(pid == lane, self._lanes[lane], pid)
+        return {**columns, "pid": pid}
+
+    def _unclaimed_rows(self) -> Iterator[TableRows]:
+        """Yield the first process's rows of those that stood before the process that they name.
+
+        Rows that name a process of which there are no others are of the first, if there is one.
+        """
+        if self._main_pid is None or self._main_pid >= LANE_KEY:
+            return
+        for lane in [pid for pid in self._spools if pid >= LANE_KEY]:
+            pid = self._lanes.get(lane, self._main_pid)
+            for table, columns, names in self._spools.pop(lane).rows():
+                columns = {**columns, "pid": np.full(len(columns["pid"]), pid)}
+                if pid == self._main_pid:
+                    yield table, columns, names
+                else:
+                    self._spool(pid).add(table, columns, names)
 
     def _spool(self, pid: int) -> _Spool:
         if pid not in self._spools:
@@ -198,6 +228,30 @@ class KinetoReader:
         ]
         return {**columns, "bytes": np.array(sizes, np.int64)}
 
+    @property
+    def _pids(self) -> list[int]:
+        # Of the first process and the others; a file without a process has none.
+        return [*([] if self._main_pid is None else [self._main_pid]), *self._spools]
+
+    def _ranks_in_names(self) -> dict[int, int]:
+        """Return the ranks of merged processes if all have one number, of their own, beside their pid."""
+        texts = [self._findings.texts.get(pid) for pid in self._pids]
+        numbers = [re.findall("[0-9]+", text.rest) if text else [] for text in texts]
+        ranks = [int(number[0]) for number in numbers if len(number) == 1 and len(number[0]) < 10]
+        is_known = len(set(ranks)) == len(texts) > 1
+        return dict(zip(self._pids, ranks, strict=True)) if is_known else {}
+
+    def _part(self, pid: int | None) -> str:
+        # What a process's recording is called: by its number, or its name, too, if another has that.
+        parts: dict[str, int] = {}
+        for each in self._pids:
+            text = self._findings.texts.get(each)
+            part = f"pid{text.number if text else each}"
+            if part in parts and text:
+                part += "-" + re.sub(r"\W+", "-", text.name)
+            parts[f"{part}-{len(parts)}" if part in parts else part] = each
+        return next(part for part, each in parts.items() if each == pid)
+
     # -- the recording as a whole
 
     def _finish_reading(self) -> None:
@@ -211,6 +265,7 @@ class KinetoReader:
                 where=str(self._probe.origin),
                 hint="The file is cut off before its traceEvents; record or copy it again.",
             )
+        self._findings.ranks |= self._ranks_in_names()
         if trace.further_arrays:
             self._findings.counts[FURTHER_ARRAY] += trace.further_arrays
 
@@ -237,9 +292,13 @@ class KinetoReader:
         if findings.counts["python functions"]:
             self._advice[Fact.PYTHON_FUNCTIONS] = _LEFT_OUT
         if self._spools:
-            yield _note("process assumed", 1 + len(self._spools))
+            yield self._merged_note()
         if unnamed := [row for row in self._device_rows(index) if "name" not in row]:
             yield _note("device unnamed", len(unnamed))
+
+    def _merged_note(self) -> Note:
+        is_named = all(pid in self._findings.texts for pid in self._pids)
+        return _note("process named" if is_named else "process assumed", len(self._pids))
 
     def _device_rows(self, index: RecordingIndex) -> list[dict[str, Any]]:
         return index.device_rows(self._metadata, self._findings.sm_counts)
@@ -280,7 +339,8 @@ class KinetoReader:
             notes=tuple(notes),
             part=part,
             # Each spooled process has a recording of its own.
-            gpu_pids=frozenset(index.pids | self._spools.keys()),
+            gpu_pids=frozenset(map(index.number_of, index.pids)) | self._spools.keys(),
+            one_run=bool(self._spools) and self._findings.texts.keys() >= set(self._pids),
             late_ns=self._late_ns,
         )
 
@@ -401,6 +461,11 @@ _TEXTS = {
         "several processes are merged in this file; GPU rows were given to the process whose rows "
         "stand before them",
     ),
+    "process named": (
+        _APPROXIMATED,
+        "several processes are merged in this file; they are told apart by the texts that stand in place "
+        "of their numbers, and so are their GPU rows and, where these have one number more, their ranks",
+    ),
     "device unnamed": (_APPROXIMATED, "devices that the trace does not describe have no name"),
     "metadata unreadable": (
         _APPROXIMATED,
@@ -415,6 +480,7 @@ _SLUGS = {
     **dict.fromkeys(("no time stamp", "no duration"), "wrong-type"),
     FURTHER_ARRAY: "events-in-two-arrays",
     "python functions": "python-functions-left-out",
+    "process named": "process-assumed",
 }
 # What a note touches; others touch all rows with times.
 _TOUCHED_FACTS = {
@@ -424,6 +490,7 @@ _TOUCHED_FACTS = {
     "no time base": frozenset({Fact.UTC}),
     "gpu activity missing": _GPU_FACTS,
     "process assumed": _GPU_FACTS | {Fact.API_LINKS},
+    "process named": _GPU_FACTS | {Fact.API_LINKS, Fact.RANKS},
     "device unnamed": frozenset({Fact.DEVICES}),
     "metadata unreadable": frozenset({Fact.DEVICES, Fact.RANKS, Fact.UTC}),
 }

@@ -20,6 +20,7 @@ from nsysconv.queries.contract import (
     Request,
     Result,
 )
+from nsysconv.queries.cycles import cycles_of
 from nsysconv.queries.findings import (
     communication,
     copies,
@@ -300,7 +301,12 @@ class Findings:
             name: max(candidates, key=lambda each: (each.share_pct or 0.0, each.found.value))
             for name, candidates in by_rule.items()
         }
-        rows = [self._row(name, each, len(by_rule[name])) for name, each in best.items()]
+        first = cycles_of([ref for ref, _ in self._partials]).first
+        devices = {
+            name: len({(first[each.label], each.found.device) for each in candidates})
+            for name, candidates in by_rule.items()
+        }
+        rows = [self._row(name, each, devices[name]) for name, each in best.items()]
         if not self._is_all_computation(best):
             rows = [row for row in rows if row["rule"] != "gpu_bound"]
         savings = [
@@ -336,7 +342,7 @@ class Findings:
         yield from self._over_ranks()
 
     def _over_ranks(self) -> Iterator[tuple[str, _Candidate]]:
-        with_devices = [(ref, p) for ref, p in self._partials if p.devices]
+        with_devices = [(ref, p) for ref, p in self._over_cycles() if p.devices]
         ranked = [(ref, p) for ref, p in with_devices if p.rank is not None]
         uneven = communication.imbalance(
             [max(d.computation_ns for d in p.devices) for _, p in ranked]
@@ -353,6 +359,27 @@ class Findings:
             if name == STRAGGLERS:
                 found = replace(found, value=100 * found.time_ns / span if span else 0.0)
             yield name, _Candidate(label, found, span, partial.frameworks)
+
+    def _over_cycles(self) -> list[tuple[ProfileRef, Partial]]:
+        # The cycles of a process as one, with the time of the device that had most in each.
+        cycles = cycles_of([ref for ref, _ in self._partials])
+        by_process: dict[str, list[tuple[ProfileRef, Partial]]] = {}
+        for ref, each in self._partials:
+            by_process.setdefault(cycles.first[ref.label], []).append((ref, each))
+        whole = []
+        for members in by_process.values():
+            if len(members) == 1:
+                whole += members
+                continue
+            first = cycles.first[members[0][0].label]
+            devices = [partial.devices for _, partial in members if partial.devices]
+            sums = [
+                sum(max(getattr(device, name) for device in each) for each in devices)
+                for name in ("computation_ns", "span_ns", "window_ns")
+            ]
+            ref, own = next((ref, p) for ref, p in members if ref.label == first)
+            whole.append((ref, replace(own, devices=(_Device({}, *sums),) if devices else ())))
+        return whole
 
     def _of_collectives(self) -> Iterator[tuple[str, str, Found]]:
         # The rank for which the others waited most, and how long each did on average; and what the
