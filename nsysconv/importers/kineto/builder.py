@@ -70,7 +70,7 @@ _PID_LIMIT = 1 << 62
 class EventBatch:
     """Events, whose text begins at byte `offset` of the trace; `spelled` returns that of their times.
 
-    `located` returns at which byte each of them begins, or nothing where that cannot be told.
+    `located` returns at which byte each of them begins, or nothing where that is not known.
     """
 
     events: Sequence[Event]
