@@ -28,6 +28,7 @@ from nsysconv.store.recording import (
 )
 from nsysconv.store.runs import RunMembership
 from nsysconv.store.write import Origin
+from nsysconv.timeline.plausibility import examine
 
 PID, TID, STREAM = 1, 11, 7
 
@@ -440,6 +441,7 @@ def write(
         writer.add([recording], lambda: Origin(label, "test", "", "", f"{path} {label}",
                                            run=RunMembership(name=run) if run else None),
                    lambda table, count: None)  # fmt: skip
+        writer.examine(examine)
 
 
 def batches_of(batches: Iterable[Batch], summary: Summary) -> Batches:

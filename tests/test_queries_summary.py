@@ -258,7 +258,7 @@ def test_figures_lose_the_count_of_kernels_before_rates() -> None:
     copies = [
         Memcpy(0, 11_310_000, direction=direction, bytes=123_456_789) for direction in ("HtoD", "DtoH")
     ]
-    long = [Call(0, 123_456_789), Kernel(0, 123_456_789)]
+    long = [Call(0, 123_456_789), Kernel(0, 123_456_789, stream=8)]
     with opened(*copies, *long) as profile:
         (said,) = profile.report("summary").said
     (line,) = (line for line in said.lines if "HtoD" in line and line.startswith("API calls"))

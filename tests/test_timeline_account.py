@@ -332,7 +332,7 @@ def profiles(draw: st.DrawFn) -> list[Row]:
         at = draw(moment)
         for _ in range(draw(st.integers(0, 5))):
             end = at + draw(st.integers(0, 9))
-            rows.append(Call(at, end, len(rows) + 1, tid=tid))
+            rows.append(Call(at, end, len(rows) + 1, tid=tid, name="cudaMemcpyAsync"))
             at = end + draw(st.integers(1, 6))
     ids = st.integers(0, len(rows) + 1)
     kinds = st.sampled_from((Kernel, Kernel, Kernel, "nccl", Memcpy, Memset, Graph, Migration))

@@ -230,7 +230,8 @@ def test_the_example_of_the_documentation() -> None:
 def test_a_gap_of_more_nanoseconds_than_32_bits_hold() -> None:
     # host: 100 → 3e9; launch: → 3e9 + 10; queue: → 3e9 + 30.
     late = 3_000_000_000
-    rows = (Kernel(0, 100), Call(late, late + 10, 7), Kernel(late + 30, late + 40, 7))
+    before, after = Kernel(0, 100, 1), Kernel(late + 30, late + 40, 7)
+    rows = (Call(-20, -10, 1), before, Call(late, late + 10, 7), after)
     assert parts(*rows) == {"host": late - 100, "launch": 10, "queue": 20}
 
 
@@ -338,7 +339,8 @@ def test_the_parts_of_a_stream_go_by_the_op_of_that_stream() -> None:
 
 def test_the_same_correlation_in_another_process_is_another_call() -> None:
     """Neither the earlier of the two calls nor the later may win."""
-    calls = (Call(410, 420, 1), Call(490, 520, 1, pid=2))
+    name = "cudaMemcpyAsync"  # one without an operation is nothing that is missing
+    calls = (Call(410, 420, 1, name=name), Call(490, 520, 1, pid=2, name=name))
     assert parts(BEFORE, AFTER, *calls) == {"host": 10, "launch": 10, "queue": 180}
     other = Kernel(600, 700, 1, pid=2)
     assert parts(BEFORE, other, *calls) == {"host": 90, "launch": 30, "queue": 80}

@@ -61,10 +61,11 @@ def examine(profile: Profile) -> Examination:
     Raises what reading its columns raises.
     """
     look = _Look(profile)
+    one_clock = look.has_one_clock()
     notes = [
-        *look.outside(),
-        *look.early(),
-        *look.left_over(),
+        *(look.outside() if one_clock else ()),
+        *(look.early() if one_clock else ()),
+        *(look.left_over() if one_clock else ()),
         *look.overrunning(),
         *look.without_work(),
         *look.unequal_replays(),
@@ -206,22 +207,36 @@ class _Look:
             # What a recording is, all reports on it say.
             yield self._note("events-outside", text, found, frozenset())
 
+    def has_one_clock(self) -> bool:
+        """Return whether times of the GPU can be compared with those of the host (Clocks, ibid.)."""
+        calls, lags = self._calls, list[int]()
+        if calls is None:
+            return True
+        for table in self._gpu_tables:
+            times = self._times(table)
+            mine = take(self._owners(table), times.row)
+            linked = np.flatnonzero((mine >= 0) & (calls["start_ns"].take(mine) != MISSING))
+            if len(linked):
+                lag = times.start[linked] - calls["start_ns"][mine[linked]]
+                lags += [int(lag.min()), int(lag.max())]
+        return not lags or (min(lags) <= _APART_NS and max(lags) >= -_APART_NS)
+
     def early(self) -> Iterator[Note]:
         """Yield a note on operations long before the calls that launched them."""
         call = self._calls
         if call is None or not self._gpu_tables:
             return
-        found, late = {}, 0
+        found, plausible = {}, 0
         for table in self._gpu_tables:
             times, owner = self._times(table), self._owners(table)
             mine = take(owner, times.row)
             called_at = np.where(mine >= 0, call["start_ns"].take(mine), MISSING)
             early = (times.start < called_at - _EARLY_NS) & (called_at != MISSING)
-            late += int(np.count_nonzero(called_at != MISSING)) - int(np.count_nonzero(early))
+            plausible += int(np.count_nonzero(called_at != MISSING)) - int(np.count_nonzero(early))
             found[table] = times.row[early]
         count = sum(map(len, found.values()))
-        if not count or count > late:
-            return  # most of them: it is the clocks
+        if not count or count > plausible:
+            return
         text = "GPU operations more than a second before the calls that launched them"
         yield self._note("ops-before-launch", text, found, _WORK)
 
