@@ -389,7 +389,7 @@ def test_less_work_in_the_same_time_is_not_better(pair: Pair, tmp_path: Path) ->
     assert row["ratio_window"] == pytest.approx(1.0, abs=1e-3)
     assert "better" not in [value for name, value in row.items() if name.startswith("verdict")]
     assert said.states == {limit: "cannot tell"}
-    assert "work" in said.limits[limit]["reason"]
+    assert "lost more" in said.limits[limit]["reason"]  # launches at the edges of the cuts
     assert not said.result.answer.startswith("faster")
 
 

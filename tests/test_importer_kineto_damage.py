@@ -490,7 +490,7 @@ CASES: dict[str, tuple[bytes, dict[str, int], dict[str, int]]] = {
     "arguments that are a list": (_kernel(b'"args": {', b'"args": [1], "x": {'), BOTH,
                                   {"json-repaired": 1}),
     "arguments that are null": (_kernel(b'"args": {', b'"args": null, "x": {'), BOTH,
-                                {"json-repaired": 1}),
+                                {"json-repaired": 1, "launches-without-work": 1}),
     "a category that is a list": (_kernel(b'"kernel"', b'["kernel"]'), BOTH,
                                   {"category-assumed": 1}),
     "a category that is a number": (_kernel(b'"kernel"', b"7"), BOTH, {"category-assumed": 1}),

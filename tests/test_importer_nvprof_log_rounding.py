@@ -5,7 +5,7 @@ A figure may be off by half of one unit in the last place of its cell, and by ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from conftest import event_rows, examples
 from hypothesis import Phase, given
 from hypothesis import strategies as st
@@ -46,6 +47,17 @@ from workload import (
 from write_nvprof_log import gpu_trace_csv, gpu_trace_text, summary_csv, summary_text, write_log
 
 from nsysconv import api
+from nsysconv.store.read import Examination
+
+
+@pytest.fixture(autouse=True, scope="module")
+def believed() -> Iterator[None]:
+    """Operations of one stream overlap here, which those of a program do not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nsysconv.api.profile_file.examine", lambda profile: Examination())
+        patch.setattr("nsysconv.timeline.timeline.examine", lambda profile: Examination())
+        yield
+
 
 GPU = a100(0)
 PROCESS = Process(77, "random", (GPU,))

@@ -87,7 +87,7 @@ def without_backward(report: api.ShownReport) -> list[dict[str, object]]:
 def test_nothing_is_added_to_an_older_store_and_it_can_be_made_anew(tmp_path: Path, shelf: Shelf) -> None:
     before = older(shelf.store(FILES[0]), tmp_path / "old.db", 4)
     content = before.read_bytes()
-    with pytest.raises(InputError, match="writes 7") as caught:
+    with pytest.raises(InputError, match="writes 8") as caught:
         import_file(FILES[1], before)
     assert f"nsysconv import {before} -o NEW.db" in caught.value.hint
     assert before.read_bytes() == content

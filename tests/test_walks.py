@@ -14,8 +14,9 @@ from conftest import CHILD_ENVIRONMENT, ROOT
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 # Modules entered and stack frames, at most: as far as they go today, to be lowered only. An import enters
-# three more since it keeps checksums.
-FARTHEST = {"import": (44, 19), "report": (37, 27), "diff": (70, 25)}
+# three more since it keeps checksums, and three since it looks for what cannot be believed; a diff one,
+# for rows with other names.
+FARTHEST = {"import": (47, 19), "report": (37, 27), "diff": (71, 25)}
 # The command in which a walk of the documentation happens, by the walk's heading.
 WALKS = {
     "A kernel's row": "import",

@@ -211,23 +211,13 @@ def _import_all(
             options.done(len(results), len(inputs))
         if not any(result.imported for result in results):
             raise _NothingImported
-        _complete(results, writer, target, options.say)
+        _complete(writer, target, options.say)
     return results
 
 
-def _complete(results: list[FileResult], writer: Writer, target: Location, say: Say) -> None:
-    # What is found when all is there: what cannot be believed, with notes, and what is to stay as it is.
-    found = writer.examine(examine)
-    results[:] = [
-        replace(
-            result,
-            imported=tuple(
-                replace(each, notes=(*each.notes, *found.get(each.profile_id, ())))
-                for each in result.imported
-            ),
-        )
-        for result in results
-    ]
+def _complete(writer: Writer, target: Location, say: Say) -> None:
+    # What a killed import left undone, and what is to stay as it is.
+    writer.examine(examine)
     if reason := writer.keep_checksums():
         say(f"{target}: no checksums were kept ({reason}); the next import into it tries again.")
 
@@ -281,7 +271,7 @@ def _add_complete_store(
         try:
             with writing(target) as writer:
                 profile_file.add_store(complete, writer, options, added, target)
-                _complete([], writer, target, options.say)
+                _complete(writer, target, options.say)
             break
         except InUseError:
             # Others add theirs.
@@ -442,7 +432,6 @@ def _read_remotely(
             result = profile_file.import_input(item, writer, options, find if known else None)
             if not result.imported:
                 raise _NothingImported
-            writer.examine(examine)
     except _AlreadyStored as stored_already:
         stored_as = stored_already.identity
     except _NothingImported:

@@ -295,12 +295,20 @@ def import_input(
                 for path in item.paths
             ]
             imported = _import_files(item, probes, _detect(probes), writer, options, find)
-            return FileResult(item.path, imported)
+            return FileResult(item.path, _examined(imported, writer))
     except (InputError, StrictError) as error:
         if not error.where:
             error.where = str(item.path)
         is_skipped = item.from_folder and isinstance(error, NoProfileError)
         return FileResult(item.path, error=_without_traceback(error), skipped=is_skipped)
+
+
+def _examined(imported: tuple[Imported, ...], writer: Writer) -> tuple[Imported, ...]:
+    # With notes on what cannot be believed.
+    found = writer.examine(examine, [each.profile_id for each in imported])
+    return tuple(
+        replace(each, notes=(*each.notes, *found.get(each.profile_id, ()))) for each in imported
+    )
 
 
 def _without_traceback(error: Failure) -> Failure:
@@ -453,7 +461,7 @@ def _require_believed(path: Path, options: ImportOptions) -> None:
     with ProfileFile(path, silent, options.include) as file:
         for profile in file.store().profiles():
             profile.examine = examine
-            options.accept(profile.examination.notes)
+            options.accept(profile.notes)
 
 
 def _detect(probes: Sequence[Probe]) -> Importer:

@@ -351,18 +351,19 @@ def _losses(sides: _Sides) -> Iterator[Note]:
 
 def _lost_shares(side: _Side) -> dict[_Loss, float]:
     # The largest share of its rows that a profile lost, of rows of some facts for one reason; a share of
-    # those that a note tells, if it does.
+    # those that a note counts, if it does.
     shares: dict[_Loss, float] = {}
     for timeline in _profiles(side):
         counts: Counter[_Loss] = Counter()
-        told: dict[_Loss, float] = {}
+        shares_noted: dict[_Loss, float] = {}
         for note in (*timeline.profile.notes, *timeline.op_notes):
             # That one is cut off has a note of its own.
             if note.slug != _CUT and (note.severity is Severity.DROPPED or note.slug == "no-time"):
                 counts[note.slug, note.facts] += note.count
-                told[note.slug, note.facts] = note.share
+                if note.severity is Severity.DROPPED:
+                    shares_noted[note.slug, note.facts] = note.share
         for loss, count in counts.items():
-            share = told[loss] or count / (count + _row_count(timeline, loss[1]))
+            share = shares_noted.get(loss) or count / (count + _row_count(timeline, loss[1]))
             shares[loss] = max(shares.get(loss, 0.0), share)
     return shares
 

@@ -97,7 +97,7 @@ def cycles_of(profiles: Sequence[ProfileRef]) -> Cycles:
     if len(hosts) > len(counts) == 1 and all(
         len({session.hosts for session, _ in cycle}) == 1 for cycle in cycles
     ):
-        # Clocks of hosts are too far apart to tell which cycles were at one time: their order does.
+        # Clocks of hosts are too far apart to say which cycles were at one time: their order does.
         cycles = [list(cycle) for cycle in zip(*of_process.values(), strict=True)]
     for number, cycle in enumerate(cycles):
         numbers |= {label: number for _, label in cycle}

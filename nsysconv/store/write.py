@@ -213,30 +213,35 @@ class Writer(ABC):
         self._runs.keep()
         return imported
 
-    def examine(self, look: Callable[[Profile], Examination]) -> dict[int, tuple[Note, ...]]:
-        """Keep what cannot be believed of the profiles of which nobody has looked for it.
+    def examine(
+        self, look: Callable[[Profile], Examination], profiles: Iterable[int] | None = None
+    ) -> dict[int, tuple[Note, ...]]:
+        """Keep what cannot be believed of the profiles (None: all) of which nobody has looked for it.
 
-        Call it when all is added, and before checksums are kept. Returns the notes on it by profile.
+        Call it when they are added, and before checksums are kept. Returns the notes on it by profile.
         """
         notes: dict[int, tuple[Note, ...]] = {}
-        if not self._unexamined():
+        ids = self._unexamined(profiles)
+        if not ids:
             return notes
         with Store(self._connect) as store:
-            for profile in store.profiles():
-                if not profile.is_examined:
-                    found = look(profile)
-                    profile.forget()
-                    with self._transaction():
-                        self._alone()
-                        if profile.id in self._unexamined():
-                            add_examination(self._connection, profile.id, found)
-                            notes[profile.id] = found.notes
+            for number in ids:
+                profile = store.profile(number)
+                found = look(profile)
+                profile.forget()
+                with self._transaction():
+                    self._alone()
+                    if self._unexamined([number]):
+                        add_examination(self._connection, number, found)
+                        notes[number] = found.notes
         return notes
 
-    def _unexamined(self) -> set[int]:
+    def _unexamined(self, profiles: Iterable[int] | None) -> list[int]:
         profile = schema.profile.c
-        rows = self._connection.rows(sa.select(profile.id).where(profile.examined.is_(None)))
-        return {row["id"] for row in rows}
+        found = sa.select(profile.id).where(profile.examined.is_(None)).order_by(profile.id)
+        if profiles is not None:
+            found = found.where(profile.id.in_(list(profiles)))
+        return [row["id"] for row in self._connection.rows(found)]
 
     def keep_checksums(self) -> str:
         """Keep checksums of profiles that have none: those added here, and what a killed import left.

@@ -197,7 +197,7 @@ class _Look:
             for table, times in every.items()
         }
         for tables in (schema.GPU_OP_TABLES, [t for t in every if t not in schema.GPU_OP_TABLES]):
-            # Most of them: it is another clock, or the session is told wrong.
+            # Most of them: it is another clock, or the session is wrong.
             here = [table for table in tables if table in every]
             outside = sum(len(found[table]) for table in here)
             if 2 * outside > sum(len(every[table].row) for table in here) > _FEWEST_OF_A_NAME:
@@ -522,7 +522,7 @@ def _main_part(starts: Sequence[Array], low: int, high: int) -> tuple[int, int]:
     far = np.flatnonzero(gaps > max(_APART_NS, _APART_SPANS * int(every[last] - every[first])))
     while True:
         before, after = far[far < first], far[far >= last]
-        # From one such gap to the next, as long as it is none by what has been met so far.
+        # From one such gap to the next, as long as it is too short by what has been met so far.
         span = int(
             every[after[0] if len(after) else -1] - every[before[-1] + 1 if len(before) else 0]
         )

@@ -314,7 +314,7 @@ class RecordingIndex:
         yield rows_of(schema.name, texts)
 
     def _name(self, key: int, name: str | None = None) -> str | None:
-        # What stands beside the number in a text, and what metadata calls it.
+        # What is beside the number in a text, and what metadata calls it.
         text = self.texts.get(key)
         return " ".join(filter(None, (text.name if text else None, name))) or None
 
