@@ -389,7 +389,7 @@ def test_less_work_in_the_same_time_is_not_better(pair: Pair, tmp_path: Path) ->
     assert row["ratio_window"] == pytest.approx(1.0, abs=1e-3)
     assert "better" not in [value for name, value in row.items() if name.startswith("verdict")]
     assert said.states == {limit: "cannot tell"}
-    assert "lost more" in said.limits[limit]["reason"]  # launches at the edges of the cuts
+    assert "work" in said.limits[limit]["reason"]
     assert not said.result.answer.startswith("faster")
 
 
@@ -408,9 +408,8 @@ def test_two_cuts_of_a_training_run_are_not_faster() -> None:
         assert len(judged) > 4
         assert "better" not in judged.values(), judged
     assert (said.states, said.result.exit_status) == ({limit: "cannot tell"}, 4)
-    assert "work" in said.limits[limit]["reason"]
+    assert "lost more" in said.limits[limit]["reason"]  # launches at the edges of the cuts
     assert not said.result.answer.startswith("faster")
-    assert ask((before, after), (), [limit], cannot_tell="pass").result.exit_status == 0
 
 
 # -- the answer, and what comes first

@@ -129,6 +129,10 @@ def test_an_event_far_from_all_others_where_no_session_is_told() -> None:
     # Both at once; and two halves are two parts of a program.
     both = (Range(-9 * S, -9 * S + 5, "a"), Range(9 * S, 9 * S + 5, "a"))
     assert found(*rows, *both) == {"events-outside": (2, 42, "range:1")}
+    # More than a few: the program has done something else in between.
+    later = [Range(9 * S + at, 9 * S + at + 5, "a") for at in range(4)]
+    assert found(*rows, *later[:3]) == {"events-outside": (3, 43, "range:1")}
+    assert found(*rows, *later) == {}
     halves = launched(*((at * MS, at * MS + 100) for at in (*range(1, 21), *range(90_000, 90_020))))
     assert found(*halves) == {}
 

@@ -145,7 +145,8 @@ class Profile:
     @property
     def notes(self) -> tuple[Note, ...]:
         """Return the notes of the import, and those that reading has added since."""
-        return (*self._notes, *self.late_notes, *self.examination.notes)
+        doubts = self.examination.notes  # which reads rows, of which some may be left out
+        return (*self._notes, *self.late_notes, *doubts)
 
     @property
     def examination(self) -> Examination:

@@ -318,7 +318,8 @@ class Writer(ABC):
         recorded = taken.profile_id, summary.attributes.zero_utc_ns
         run = self._runs.place(ranks, origin.run, home, recorded)
         if run.note:
-            summary = replace(summary, notes=[*summary.notes, run.note])
+            # Before all others, whether the profile has been examined or will be.
+            summary = replace(summary, notes=[run.note, *summary.notes])
         label, run_id = add_profile(
             self._connection, taken.profile_id, taken.possible, summary, origin, run
         )

@@ -39,8 +39,10 @@ _FEWEST_OF_A_NAME = 3
 _EARLY_NS = 1_000_000_000
 # An event is outside of a session that ended earlier than this, and than a tenth of itself, before it.
 _OUTSIDE_NS, _OUTSIDE_PARTS = 1_000_000, 10
-# Without a session: an event so long from all others, and so many times their span.
+# Without a session: an event so long from all others, and so many times their span. Of more events than
+# these, and than one in so many, a program has done something else in between.
 _APART_NS, _APART_SPANS = 1_000_000_000, 100
+_FEW_APART, _FEW_APART_PARTS = 3, 500
 # Operations before the first event of the host, from which it is that far, and this part of the rest.
 _LEFT_NS, _LEFT_PARTS = 1_000_000, 10
 # Functions named in a note.
@@ -196,6 +198,9 @@ class _Look:
             ]
             for table, times in every.items()
         }
+        few = max(_FEW_APART, sum(len(times.row) for times in every.values()) // _FEW_APART_PARTS)
+        if not has_session and sum(map(len, found.values())) > few:
+            return
         for tables in (schema.GPU_OP_TABLES, [t for t in every if t not in schema.GPU_OP_TABLES]):
             # Most of them: it is another clock, or the session is wrong.
             here = [table for table in tables if table in every]
@@ -207,35 +212,34 @@ class _Look:
             # What a recording is, all reports on it say.
             yield self._note("events-outside", text, found, frozenset())
 
+    @cached_in("_cache")
+    def _lags(self, table: str) -> tuple[Array, Array]:
+        # The rows of operations with a call that has a time, and how long after its start they start.
+        times, calls = self._times(table), self._calls
+        called_at = np.full(len(times.row), MISSING)
+        if calls is not None:
+            mine = take(self._owners(table), times.row)
+            called_at = np.where(mine >= 0, calls["start_ns"].take(mine), MISSING)
+        known = called_at != MISSING
+        return take(times.row, known), take(times.start, known) - take(called_at, known)
+
     def has_one_clock(self) -> bool:
         """Return whether times of the GPU can be compared with those of the host (Clocks, ibid.)."""
-        calls, lags = self._calls, list[int]()
-        if calls is None:
-            return True
-        for table in self._gpu_tables:
-            times = self._times(table)
-            mine = take(self._owners(table), times.row)
-            linked = np.flatnonzero((mine >= 0) & (calls["start_ns"].take(mine) != MISSING))
-            if len(linked):
-                lag = times.start[linked] - calls["start_ns"][mine[linked]]
-                lags += [int(lag.min()), int(lag.max())]
-        return not lags or (min(lags) <= _APART_NS and max(lags) >= -_APART_NS)
+        lags = [lag for table in self._gpu_tables if len(lag := self._lags(table)[1])]
+        return not lags or (
+            min(int(lag.min()) for lag in lags) <= _APART_NS
+            and max(int(lag.max()) for lag in lags) >= -_APART_NS
+        )
 
     def early(self) -> Iterator[Note]:
         """Yield a note on operations long before the calls that launched them."""
-        call = self._calls
-        if call is None or not self._gpu_tables:
-            return
-        found, plausible = {}, 0
+        found, count = {}, 0
         for table in self._gpu_tables:
-            times, owner = self._times(table), self._owners(table)
-            mine = take(owner, times.row)
-            called_at = np.where(mine >= 0, call["start_ns"].take(mine), MISSING)
-            early = (times.start < called_at - _EARLY_NS) & (called_at != MISSING)
-            plausible += int(np.count_nonzero(called_at != MISSING)) - int(np.count_nonzero(early))
-            found[table] = times.row[early]
-        count = sum(map(len, found.values()))
-        if not count or count > plausible:
+            rows, lag = self._lags(table)
+            found[table] = rows[lag < -_EARLY_NS]
+            count += len(rows)
+        early = sum(map(len, found.values()))
+        if not early or 2 * early > count:
             return
         text = "GPU operations more than a second before the calls that launched them"
         yield self._note("ops-before-launch", text, found, _WORK)
@@ -348,7 +352,8 @@ class _Look:
         if calls is None or not self._gpu_tables:
             return
         names = self._profile.names(distinct(calls["name_id"]), plain=True)
-        launches = np.flatnonzero(self._named(calls, names, "kernel_launch", "graph_launch"))
+        launching = self._named(calls, names, "kernel_launch", "graph_launch")
+        launches = np.flatnonzero(launching & has_correlation(calls["correlation_id"]))
         without = launches[~self._worked(calls, launches)[launches]]
         if not len(without):
             return

@@ -187,7 +187,6 @@ class RecordingIndex:
     row_counts: Counter[str] = field(default_factory=Counter)
     recorded_of_operators: set[str] = field(default_factory=set)
     end_ns: int | None = None
-    _threads_of: dict[int, int] = field(default_factory=dict)  # the first of each number
 
     def add(self, table: str, columns: ColumnArrays, names: list[str], progress: str) -> ArrayRows:
         """Return rows whose NAME_COLUMNS index `names` as the store's, with this recording's name ids."""
@@ -216,10 +215,8 @@ class RecordingIndex:
         return pid if text is None else text.number or MISSING
 
     def _thread_number(self, tid: int) -> int:
-        # Of threads with one number and different names the later ones keep their keys.
         text = self.texts.get(tid)
-        is_first = text is None or self._threads_of.setdefault(text.number, tid) == tid
-        return tid if text is None or not is_first else text.number
+        return tid if text is None else text.number
 
     def _intern(self, indices: Array, names: list[str]) -> tuple[Array, set[int]]:
         if (indices == MISSING).all():
@@ -290,16 +287,13 @@ class RecordingIndex:
             if number_of(pid) != MISSING
         ]
         yield rows_of(schema.process, processes)
-        threads = [
-            {
-                "pid": number_of(pid),
-                "tid": thread_number(tid),
-                "name": named.get((pid, tid), named.get((number_of(pid), thread_number(tid))))
-                or self._name(tid),
-            }
-            for pid, tid in sorted(self.threads)
-            if number_of(pid) != MISSING
-        ]
+        name_of: dict[tuple[int, int], str | None] = {}
+        for pid, tid in sorted(self.threads):
+            key = number_of(pid), thread_number(tid)
+            if key[0] != MISSING:
+                own = named.get(key) or named.get((pid, tid)) or self._name(tid)
+                name_of[key] = name_of.get(key) or own
+        threads = [{"pid": pid, "tid": tid, "name": name} for (pid, tid), name in name_of.items()]
         yield rows_of(schema.thread, threads)
         streams = [
             {"pid": number_of(pid), "context_id": context, "stream_id": stream}
