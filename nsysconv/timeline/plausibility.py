@@ -281,65 +281,41 @@ class _Look:
         """Yield a note on operations that end long after the next one on their stream has begun."""
         tables = self._gpu_tables
         times = [self._times(table) for table in tables]
-        if not tables or not any((t.end - t.start > _OVERRUN_NS).any() for t in times):
+        if not any((each.end - each.start > _OVERRUN_NS).any() for each in times):
             return
-        kind = np.repeat(np.arange(len(tables)), [len(t.row) for t in times])
+        kind = np.repeat(np.arange(len(tables)), [len(each.row) for each in times])
         row, start, end = (
-            np.concatenate([getattr(t, n) for t in times]) for n in ("row", "start", "end")
+            np.concatenate([getattr(each, name) for each in times])
+            for name in ("row", "start", "end")
         )
-        device, pid, stream = (
+        device, pid, stream, name = (
             np.concatenate(
-                [
-                    self._profile.columns(t, (n,))[n][each.row]
-                    for t, each in zip(tables, times, strict=True)
-                ]
+                [self._of(t, n, each.row) for t, each in zip(tables, times, strict=True)]
             )
-            for n in ("device_id", "pid", "stream_id")
+            for n in ("device_id", "pid", "stream_id", "name_id")
         )
-        group, keys = factorize(device, pid, stream)
-        suspects: list[Array] = []
-        for number, members in enumerate(by_group(group, len(keys[0]))):
-            if (
-                keys[2][number] == MISSING
-                or not (end[members] - start[members] > _OVERRUN_NS).any()
-            ):
-                continue
-            members = members[np.argsort(start[members], kind="stable")]
-            over = end[members[:-1]] - start[members[1:]]
-            suspects.append(self._stalled(tables, kind, row, end - start, members, over))
-        found = {
-            table: row[mine[kind[mine] == number]]
-            for mine in [np.concatenate([*suspects, np.empty(0, np.int64)]).astype(np.int64)]
-            for number, table in enumerate(tables)
-        }
-        if any(map(len, found.values())):
+        dur, (group, _) = end - start, factorize(device, pid, stream)
+        some = distinct(group[(dur > _OVERRUN_NS) & (stream != MISSING)])
+        order = np.flatnonzero(among(group, some))
+        order = order[np.lexsort((start[order], group[order]))]
+        over = end[order[:-1]] - start[order[1:]]
+        late = (group[order[:-1]] == group[order[1:]]) & (over > _OVERRUN_NS)
+        suspects, over = order[:-1][late], over[late]
+        usual = _medians(name, suspects, dur, _FEWEST_OF_A_NAME)
+        usual = np.where(np.isnan(usual), _medians(group, suspects, dur, 1), usual)
+        stalled = suspects[over > _OVERRUN_MEDIANS * usual]
+        if len(stalled):
+            found = {t: row[stalled[kind[stalled] == place]] for place, t in enumerate(tables)}
             text = (
                 "GPU operations that seem to end long after the next one on their stream has begun"
             )
             yield self._note("overrunning-ops", text, found, _WORK)
 
-    def _stalled(
-        self,
-        tables: Sequence[str],
-        kind: Array,
-        row: Array,
-        dur: Array,
-        members: Array,
-        over: Array,
-    ) -> Array:
-        # Of the operations of a stream those that overrun by more than is usual for their names.
-        suspects, over = members[:-1][over > _OVERRUN_NS], over[over > _OVERRUN_NS]
-        usual = np.full(len(suspects), np.median(dur[members]))
-        if "kernel" in tables:
-            names = self._profile.columns("kernel", ("name_id",))["name_id"]
-            kernels = np.flatnonzero(kind == tables.index("kernel"))
-            mine = np.flatnonzero(kind[suspects] == tables.index("kernel"))
-            for name in distinct(names[row[suspects[mine]]]).tolist():
-                alike = dur[kernels[names[row[kernels]] == name]]
-                if len(alike) >= _FEWEST_OF_A_NAME:
-                    usual[mine[names[row[suspects[mine]]] == name]] = np.median(alike)
-        result: Array = suspects[over > _OVERRUN_MEDIANS * usual]
-        return result
+    def _of(self, table: str, name: str, rows: Array) -> Array:
+        # A column of these rows; where the table has none, each has a value of its own.
+        if name in schema.metadata.tables[table].c:
+            return take(self._profile.columns(table, (name,))[name], rows)
+        return -1 - rows.astype(np.int64)
 
     # -- work that is not there
 
@@ -513,6 +489,16 @@ class _Look:
                 _WORK,
                 int(expected.sum()),
             )
+
+
+def _medians(keys: Array, which: Array, values: Array, fewest: int) -> Array:
+    # For each of these places the median of the values that have its key; NaN of fewer.
+    wanted = distinct(keys[which])
+    members = np.flatnonzero(among(keys, wanted))
+    each = by_group(np.searchsorted(wanted, keys[members]), len(wanted), values[members])
+    medians = np.array([np.median(v) if len(v) >= fewest else np.nan for v in each])
+    result: Array = medians[np.searchsorted(wanted, keys[which])]
+    return result
 
 
 def _main_part(starts: Sequence[Array], low: int, high: int) -> tuple[int, int]:

@@ -248,6 +248,9 @@ class _VirtualProfile(Profile):
             found = (self._late.get(each, ()) for each in self._store.source_rows)
             self.late_notes = merged(note for notes in found for note in notes)
             self._store.lay(table, [rows for rows, _ in guarded])
+        done = self._examination
+        if done is not None and (table in done.rows or (table == "api_call" and len(done.lost))):
+            self._examination = None  # its rows have other places now
 
 
 def _are_times_valid(columns: Columns) -> bool:
