@@ -85,16 +85,18 @@ class Replies:
         """Return all reports of a profile by name, as JSON has them; `where`: in a store or a file."""
         found: dict[str, Document] = {}
         for name in self._names:
+            report: Report | None = None
             with self._steps.step(f"report ({where})", f"every report answers: {name}"):
                 try:
-                    report: Report = opened.report(name)
+                    report = opened.report(name)
                 except NotRecorded as missing:
                     words("an answer", str(missing), self._looked)
                     continue
                 except NsysconvError as error:
                     self._looked.wrong("every report answers", f"{name}: {error}", sign_of(error))
                     continue
-            found |= self._looked_at(report)
+            if report is not None:
+                found |= self._looked_at(report)
         answers: list[Report] = []
         with self._steps.step("info", "info answers"):
             answers += info_reports(opened)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -342,3 +344,13 @@ def test_a_healthy_run_is_believed(source: str, seed: int, tmp_path: Path) -> No
     path = SOURCES[source](training(healthy(random.Random(seed))), tmp_path)
     with api.open(path) as profile:
         assert found_in(profile.timeline) == {}
+
+
+def test_a_profile_whose_calls_are_all_left_out(tmp_path: Path) -> None:
+    """Their table has an extent, and no row that can be read."""
+    path = SOURCES["nvprof database"](training(), tmp_path)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute('UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET "end" = "end" + 0.5')
+    with api.open(path) as profile:
+        assert "launches-without-work" not in found_in(profile.timeline)
+        assert profile.report("kernels").rows()

@@ -109,7 +109,8 @@ class _Look:
         linked = {Fact.API_CALLS, Fact.API_LINKS, Fact.KERNELS} <= self._profile.facts
         if not linked or "api_call" not in self._tables:
             return None
-        return self._profile.columns("api_call", _OF_CALLS)
+        found = self._profile.columns("api_call", _OF_CALLS)
+        return found if len(found["pid"]) else None  # all rows may be left out
 
     @cached_in("_owner_cache")
     def _owners(self, table: str) -> Array:

@@ -80,7 +80,9 @@ def sniff(probe: Probe) -> Yes | No:
 
 def _lost_names(probe: Probe) -> bool:
     # Whether it is an export all the same: its ids of threads and processes are like no other program's.
-    return "StringIds" not in probe.view_names and any(
+    # A damaged database of nvprof may have such a column, and has names of its own.
+    of_another = "StringIds" in probe.view_names or "StringTable" in probe.tables
+    return not of_another and any(
         {"globalTid", "globalPid"} & set(table.columns) for table in probe.tables.values()
     )
 
