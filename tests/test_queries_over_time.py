@@ -175,7 +175,7 @@ def test_classes_as_counted_one_by_one(
     found: list[tuple[str, int, int]], count: int, sliced: bool
 ) -> None:
     rows = [OPS[kind](start, start + dur) for kind, start, dur in found]
-    with opened(*rows) as profile:
+    with opened(*rows, recording_start_ns=0, recording_ns=100) as profile:  # the slice is in it
         part = {"slice": Slice((10, 50))} if sliced else {}
         told = profile.report(f"utilization_over_time:bins={count}", **part).rows()
         summary = profile.report("summary", **part).rows()
