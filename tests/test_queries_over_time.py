@@ -9,7 +9,7 @@ import pytest
 from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Graph, Kernel, Memcpy, Memset, Migration, Row, answers, opened
+from small_store import Call, Graph, Kernel, Memcpy, Memset, Migration, Range, Row, answers, opened
 
 from nsysconv.api import Slice
 from nsysconv.errors import UsageError
@@ -175,7 +175,7 @@ def test_classes_as_counted_one_by_one(
     found: list[tuple[str, int, int]], count: int, sliced: bool
 ) -> None:
     rows = [OPS[kind](start, start + dur) for kind, start, dur in found]
-    with opened(*rows, recording_start_ns=0, recording_ns=100) as profile:  # the slice is in it
+    with opened(*rows, Range(0, 100, "all")) as profile:  # the slice is in the recording
         part = {"slice": Slice((10, 50))} if sliced else {}
         told = profile.report(f"utilization_over_time:bins={count}", **part).rows()
         summary = profile.report("summary", **part).rows()
