@@ -215,8 +215,8 @@ class Slow:
         begin, end = gap
         inside = [op for op in members if op.start == end and (
             end < span[1] or (op.end == end and not explicit))]  # fmt: skip
-        # No stream sorts before all streams.
-        inside.sort(key=lambda op: -1 if op.stream is None else op.stream)
+        # What is on no stream comes behind all streams.
+        inside.sort(key=lambda op: (op.stream is None, op.stream or 0))
         call = self.owner(inside[0]) if inside else None
         parts = dict.fromkeys(PARTS, 0)
         during, part_at = [], {}

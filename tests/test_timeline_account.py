@@ -331,7 +331,7 @@ def profiles(draw: st.DrawFn) -> list[Row]:
     for tid in (11, 12):
         at = draw(moment)
         for _ in range(draw(st.integers(0, 5))):
-            end = at + draw(st.integers(0, 9))
+            end = at + draw(st.integers(0 if at else 1, 9))  # 0 and 0 are no time
             rows.append(Call(at, end, len(rows) + 1, tid=tid, name="cudaMemcpyAsync"))
             at = end + draw(st.integers(1, 6))
     ids = st.integers(0, len(rows) + 1)

@@ -521,14 +521,14 @@ def test_neighbours_of_random_profiles(seed: int) -> None:
     def before(place: int, stream: bool) -> int | None:
         me = slow.ops[place]
         mine = [
-            (op.end, op.start, MISSING if op.stream is None else op.stream, i)
+            (op.end, op.start, op.stream is None, op.stream or 0, i)
             for i, op in enumerate(slow.ops)
             if op.start is not None and op.device == me.device
             and (not stream or ((op.pid, op.stream) == (me.pid, me.stream)
                                 and not isinstance(op, Migration)))
         ]  # fmt: skip
-        own = (me.start, MISSING if me.stream is None else me.stream, place)
-        return max((key for key in mine if key[1:] < own), default=(0, 0, 0, None))[3]
+        own = (me.start, me.stream is None, me.stream or 0, place)
+        return max((key for key in mine if key[1:] < own), default=(None,))[-1]
 
     with opened(*choice.rows) as profile:
         for place, op in enumerate(slow.ops):

@@ -891,7 +891,8 @@ def test_counts_sums_and_bytes_of_random_slices(rows: list[Row], part: Slice) ->
                 told = profile.report(report, slice=part, split="device").rows()
             except UsageError as error:
                 # Not all random profiles have everything, in this order of the checks.
-                assert re.search(r"no (device|stream|process|thread) ", error.what)
+                nothing_then = error.what.startswith("the slice is empty") and not mine
+                assert nothing_then or re.search(r"no (device|stream|process|thread) ", error.what)
                 return Counter({None: -1})
             return Counter({(*(row[key] for key in keys), short): row[name] or 0
                             for row in told for name, short in values.items()})  # fmt: skip
