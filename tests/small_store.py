@@ -438,10 +438,10 @@ def write(
     )
     recording = Recording(batches_of(batches, summary))
     with writing(path) as writer:
-        writer.add([recording], lambda: Origin(label, "test", "", "", f"{path} {label}",
+        added = writer.add([recording], lambda: Origin(label, "test", "", "", f"{path} {label}",
                                            run=RunMembership(name=run) if run else None),
                    lambda table, count: None)  # fmt: skip
-        writer.examine(examine)
+        writer.examine(examine, [each.profile_id for each in added])
 
 
 def batches_of(batches: Iterable[Batch], summary: Summary) -> Batches:

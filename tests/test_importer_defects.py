@@ -16,11 +16,13 @@ from conftest import FIXTURES, NSYS, few
 from run_command import run
 
 import nsysconv
+from nsysconv.api import profile_file
 from nsysconv.errors import NsysconvError
 from nsysconv.importers import nsys_sqlite
 from nsysconv.importers.contract import No, Options, Yes
 from nsysconv.importers.detection import DefectError
 from nsysconv.importers.probe import Probe
+from nsysconv.store.read import Examination, Profile
 from nsysconv.store.recording import Batches, Recording
 
 GOOD = 10
@@ -89,6 +91,32 @@ def test_other_files_of_a_folder_are_read(command: str, folder: Path) -> None:
         assert {line.split()[0] for line in done.out.splitlines() if "rank" in line} >= {
             f"rank{rank}" for rank in range(GOOD + 1) if rank != 5
         }
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_what_cannot_be_examined_is_refused_alone(
+    is_new: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are in the store by then: they are taken out again."""
+    files = [NSYS / "basic-3.0.0.sqlite", NSYS / "graphs-3.24.0.sqlite", NSYS / "basic-2021.sqlite"]
+    store = tmp_path / "job.db"
+    if not is_new:
+        nsysconv.import_files([NSYS / "basic-3.1.2.sqlite"], store)
+    examine = profile_file.examine
+
+    def broken(profile: Profile) -> Examination:
+        if profile.ref.label.startswith("graphs"):
+            raise KeyError("planted")
+        return examine(profile)
+
+    monkeypatch.setattr(profile_file, "examine", broken)
+    result = nsysconv.import_files(files, store)
+    (error,) = result.errors
+    assert _SAID in f"{error.what}" and "graphs-3.24.0" in error.where
+    assert [bool(each.imported) for each in result.files] == [True, False, True]
+    labels = [row["label"] for row in nsysconv.runs(store).rows()]
+    assert labels == [*([] if is_new else ["basic-3.1.2"]), "basic-3.0.0", "basic-2021"]
+    assert not nsysconv.api.check(store).rows()
 
 
 def test_file_alone_is_refused_with_what_to_report(folder: Path) -> None:

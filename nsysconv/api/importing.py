@@ -46,7 +46,6 @@ from nsysconv.store.location import (
 from nsysconv.store.merging import stored_profiles
 from nsysconv.store.runs import RankCoverage, coverage_by_run
 from nsysconv.store.write import Imported, Writer
-from nsysconv.timeline.plausibility import examine
 
 # Processes have only just started when one alone has decoded less text than this.
 _FEW_BYTES = 100_000_000
@@ -211,13 +210,11 @@ def _import_all(
             options.done(len(results), len(inputs))
         if not any(result.imported for result in results):
             raise _NothingImported
-        _complete(writer, target, options.say)
+        _keep_checksums(writer, target, options.say)
     return results
 
 
-def _complete(writer: Writer, target: Location, say: Say) -> None:
-    # What a killed import left undone, and what is to stay as it is.
-    writer.examine(examine)
+def _keep_checksums(writer: Writer, target: Location, say: Say) -> None:
     if reason := writer.keep_checksums():
         say(f"{target}: no checksums were kept ({reason}); the next import into it tries again.")
 
@@ -271,7 +268,7 @@ def _add_complete_store(
         try:
             with writing(target) as writer:
                 profile_file.add_store(complete, writer, options, added, target)
-                _complete(writer, target, options.say)
+                _keep_checksums(writer, target, options.say)
             break
         except InUseError:
             # Others add theirs.

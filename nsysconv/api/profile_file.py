@@ -304,8 +304,13 @@ def import_input(
 
 
 def _examined(imported: tuple[Imported, ...], writer: Writer) -> tuple[Imported, ...]:
-    # With notes on what cannot be believed.
-    found = writer.examine(examine, [each.profile_id for each in imported])
+    # With notes on what cannot be believed. A file of which that cannot be found out is not in the store.
+    ids = [each.profile_id for each in imported]
+    try:
+        found = writer.examine(examine, ids)
+    except Exception:
+        writer.remove(ids)
+        raise
     return tuple(
         replace(each, notes=(*each.notes, *found.get(each.profile_id, ()))) for each in imported
     )

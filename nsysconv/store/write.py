@@ -214,11 +214,12 @@ class Writer(ABC):
         return imported
 
     def examine(
-        self, look: Callable[[Profile], Examination], profiles: Iterable[int] | None = None
+        self, look: Callable[[Profile], Examination], profiles: Sequence[int]
     ) -> dict[int, tuple[Note, ...]]:
-        """Keep what cannot be believed of the profiles (None: all) of which nobody has looked for it.
+        """Keep what cannot be believed of those of the profiles of which nobody has looked for it.
 
-        Call it when they are added, and before checksums are kept. Returns the notes on it by profile.
+        Call it when they are added, and before checksums are kept. Returns the notes on it by profile;
+        raises what `look` does. A profile that is not examined is when it is read.
         """
         notes: dict[int, tuple[Note, ...]] = {}
         ids = self._unexamined(profiles)
@@ -236,12 +237,17 @@ class Writer(ABC):
                         notes[number] = found.notes
         return notes
 
-    def _unexamined(self, profiles: Iterable[int] | None) -> list[int]:
+    def remove(self, profiles: Sequence[int]) -> None:
+        """Delete profiles, and runs that have no other."""
+        with self._transaction():
+            self._alone()
+            self._removed(profiles)
+
+    def _unexamined(self, profiles: Sequence[int]) -> list[int]:
         profile = schema.profile.c
-        found = sa.select(profile.id).where(profile.examined.is_(None)).order_by(profile.id)
-        if profiles is not None:
-            found = found.where(profile.id.in_(list(profiles)))
-        return [row["id"] for row in self._connection.rows(found)]
+        of_these = profile.id.in_(list(profiles)) & profile.examined.is_(None)
+        rows = self._connection.rows(sa.select(profile.id).where(of_these).order_by(profile.id))
+        return [row["id"] for row in rows]
 
     def keep_checksums(self) -> str:
         """Keep checksums of profiles that have none: those added here, and what a killed import left.

@@ -21,6 +21,7 @@ from nsysconv.timeline.annotations import (
 from nsysconv.timeline.arrays import (
     Array,
     Columns,
+    among,
     blocks,
     by_group,
     distinct,
@@ -232,7 +233,8 @@ def _known_until(timeline: Timeline, found: Gaps, call: Array) -> Array:
     lost, calls = timeline.whole.lost_launches, timeline.calls
     if not len(lost):
         return found.end
-    lost = np.sort(calls.start[lost[np.isin(calls.pid[lost], timeline.pids_on(found.device))]])
+    mine = lost[among(calls.pid[lost], timeline.pids_on(found.device))]
+    lost = calls.start[mine]  # in order, as the calls are
     places = timeline.places_on(found.device)
     before = places[np.maximum(np.searchsorted(places, found.ended_by) - 1, 0)]
     caller = timeline.owner[before]
