@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,9 @@ def test_thresholds_of_the_documentation() -> None:
     lines = r"^\| ((?:`\w+`(?:, )?)+) \| .*? \| ([\d.]+) ?%? \| "
     section = DEFINITIONS[DEFINITIONS.index("\n## Findings\n") :]
     table = dict(re.findall(lines, section, re.MULTILINE))
-    told = {rule: float(value) for rules, value in table.items() for rule in re.findall(r"\w+", rules)}
+    told = {
+        rule: float(value) for rules, value in table.items() for rule in re.findall(r"\w+", rules)
+    }
     assert told == {rule: each.threshold for rule, each in words().items()}
 
 
@@ -305,7 +308,9 @@ def test_where_a_finding_is_of_several(
 ) -> None:
     """The last device of the last rank copies for longest."""
     for rank in range(ranks):
-        copies = [Memcpy(0, 100_000 * (1 + rank + device), device=device) for device in range(devices)]
+        copies = [
+            Memcpy(0, 100_000 * (1 + rank + device), device=device) for device in range(devices)
+        ]
         write(
             tmp_path / "job.db", *copies, *(Kernel(900_000, 1_000_000, device=d) for d in range(devices)),
             ranks={1: rank} if ranks > 1 else None, label=f"rank{rank}", run="run",
@@ -315,6 +320,71 @@ def test_where_a_finding_is_of_several(
     assert row is not None
     assert row["where"] == where
     assert (row["slice"] is None) or ranks == 1
+
+
+def of_ranks(*ranks: tuple[Kernel, ...]) -> dict[str, dict[str, Any]]:
+    """The findings on a run, by rule; thresholds of those on communication are 0."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "job.db"
+        for rank, rows in enumerate(ranks):
+            write(store, *rows, ranks={1: rank}, utc=0, label=f"rank{rank}", run="run")
+        asked = ("stragglers", "collective_wait", "exposed_communication")
+        spec = "findings:" + ":".join(f"{rule}=0" for rule in asked)
+        (report,) = nsysconv.report_on(store, spec)
+    return {row["rule"]: row for row in report.rows()}
+
+
+def reduce(start: int, end: int) -> Kernel:
+    return Kernel(start, end, name="ncclDevKernel_AllReduce")
+
+
+def test_communication_before_all_ranks_are_recorded_is_no_finding() -> None:
+    """Rank 1 is recorded from 1 ms on: of rank 0's 1100 µs, 100 and 50 are in that time."""
+    early = (Kernel(0, 100_000), reduce(100_000, 1_100_000), Kernel(1_100_000, 1_900_000),
+             reduce(1_900_000, 1_950_000))  # fmt: skip
+    late = (Kernel(1_000_000, 1_090_000), reduce(1_090_000, 1_100_000), Kernel(1_100_000, 1_900_000),
+            reduce(1_900_000, 1_950_000))  # fmt: skip
+    alone, together = of_ranks(early), of_ranks(early, late)
+    assert alone["exposed_communication"]["saving_ns"] == 1_050_000
+    assert alone["exposed_communication"]["event"] == "kernel:2"
+    assert "One kernel makes 95.24 % of it." in alone["exposed_communication"]["finding"]
+    found = together["exposed_communication"]
+    assert (found["rank"], found["saving_ns"]) == (0, 150_000)
+    assert found["finding"] == (
+        "Communication ran for 150.00 µs with no computation beside it, of 150.00 µs in all. "
+        "One kernel makes 66.67 % of it."
+    )
+    assert together["stragglers"]["saving_ns"] == 90_000
+    assert found["value"] == 100 * 150_000 / 1_950_000
+
+
+def test_what_most_events_share_is_not_said_to_be_of_one() -> None:
+    rows = tuple(
+        kernel for start in (0, 200, 400)
+        for kernel in (Kernel(start, start + 50), reduce(start + 50, start + 150))
+    )  # fmt: skip
+    finding = of_ranks(rows)["exposed_communication"]["finding"]
+    assert finding.endswith("of 300 ns in all.")
+
+
+@pytest.mark.parametrize(("came", "saving", "words"), [
+    ((10, 995, 995, 1000), 990, "1 of the 3 other ranks %: 990 ns."),
+    ((10, 900, 995, 1000), 545, "2 of the 3 other ranks %: 545 ns each on average."),
+    ((100, 400, 700, 1000), 600, "The other ranks %: 600 ns each on average."),
+    ((100, 1000), 900, "The other rank %: 900 ns."),
+    # 9 is 1 % of 900 and less is nothing.
+    ((100, 991, 1000), 454, "The other ranks %: 454 ns each on average."),
+    ((100, 992, 1000), 900, "1 of the 2 other ranks %: 900 ns."),
+])  # fmt: skip
+def test_the_average_is_of_the_ranks_that_waited(
+    came: tuple[int, ...], saving: int, words: str
+) -> None:
+    """The last rank is the late one. All come at once into a second."""
+    ranks = [(Kernel(0, 5), reduce(at, 1100), reduce(1200, 1300)) for at in came]
+    found = of_ranks(*ranks)["stragglers"]
+    assert (found["rank"], found["saving_ns"]) == (len(came) - 1, saving)
+    said = words.replace("%", "waited for it in collectives")
+    assert found["finding"] == f"{said} One collective makes 100.00 % of it."
 
 
 @pytest.mark.parametrize(("kernel", "call", "tool"), [
@@ -362,7 +432,9 @@ def test_one_kernel_is_a_share_of_all_kernel_time() -> None:
             row = row_of(each.report("findings"), "one_kernel")
         assert row is not None
         assert row["value"] == 70
-        assert row["finding"].startswith("One kernel takes 70 % of all kernel time: gemm, 1.40 ms in ")
+        assert row["finding"].startswith(
+            "One kernel takes 70 % of all kernel time: gemm, 1.40 ms in "
+        )
 
 
 def test_where_all_kernels_communicate_none_takes_most() -> None:

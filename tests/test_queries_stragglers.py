@@ -10,7 +10,7 @@ import pytest
 from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Collective, Kernel, MpiCall, Row, answers, opened, write
+from small_store import Collective, Kernel, MpiCall, Range, Row, answers, opened, write
 
 from nsysconv import api
 from nsysconv.errors import NotRecorded
@@ -25,11 +25,21 @@ BROADCAST = "ncclDevKernel_Broadcast_RING_LL(void*)"
 Rank = tuple[tuple[Row, ...], dict[str, Any]]
 
 
-def ask(spec: str, *ranks: Rank, **options: Any) -> Report:
+def ask(spec: str, *ranks: Rank, around: int = 1000, **options: Any) -> Report:
+    """Return a report on ranks of which each was recorded for so long before and after its rows."""
     with TemporaryDirectory() as folder:
         store = Path(folder) / "job.db"
         for rank, (rows, of_rank) in enumerate(ranks):
-            write(store, *rows, label=f"r{rank}", run="job", **{"ranks": {1: rank}, **of_rank})
+            first, last = min(row.start for row in rows), max(row.end for row in rows)
+            recorded = [Range(first - around, last + around, "run")] if around else []
+            write(
+                store,
+                *rows,
+                *recorded,
+                label=f"r{rank}",
+                run="job",
+                **{"ranks": {1: rank}, **of_rank},
+            )
         (report,) = api.report_on(store, [spec], **options)
     return report
 
@@ -249,7 +259,7 @@ def test_point_to_point_is_no_collective() -> None:
     assert slugs(report)["collectives-left-out"] == 6
 
 
-CPU = {"holds": {Fact.MPI_CALLS, Fact.RANKS, Fact.UTC}, "utc": UTC}
+CPU = {"holds": {Fact.MPI_CALLS, Fact.RANKS, Fact.UTC, Fact.RANGES}, "utc": UTC}
 
 
 def test_mpi_by_order() -> None:
@@ -274,10 +284,61 @@ def test_of_mpi_the_first_communicator_is_all_ranks() -> None:
 
 
 def test_ranks_in_one_profile() -> None:
+    recorded = [Range(0, 300, "run", pid=pid) for pid in (1, 2)]
     rows = answers("stragglers", *reduces((100, 200)), Kernel(130, 200, pid=2, device=1, name=REDUCE),
-                   ranks={1: 0, 2: 1})  # fmt: skip
+                   *recorded, ranks={1: 0, 2: 1})  # fmt: skip
     assert [picked(row, "rank", "device_id", "late_sum_ns", "last_count") for row in rows] == [
         (1, 1, 30, 1), (0, 0, 0, 0)]  # fmt: skip
+
+
+# -- a recording's edge
+
+
+def test_what_a_rank_waits_before_others_are_recorded_is_no_wait() -> None:
+    """Rank 1 was recorded from 1000 on, and rank 2 to 4000: rank 0 waited from there for 30, and in the
+    last collective nobody knows for whom.
+    """
+    ranks = (
+        (reduces((100, 1090), (2000, 2090), (3900, 5090)), {"utc": UTC}),
+        ((Kernel(1000, 1010), *reduces((1030, 1090), (2040, 2090), (4070, 5090))), {"utc": UTC}),
+        ((Kernel(50, 60), *reduces((900, 1090), (2000, 2090)), Kernel(3990, 4000)), {"utc": UTC}),
+    )
+    report = ask("stragglers", *ranks, around=0)
+    found = {row["rank"]: row for row in report.rows()}
+    names = ("collective_count", "late_sum_ns", "wait_sum_ns", "caused_wait_ns")
+    assert {rank: picked(row, *names) for rank, row in found.items()} == {
+        0: (3, 0, 30 + 40 + 100, 0),
+        1: (3, 30 + 40 + 100, 0, 60 + 80 + 100),
+        2: (2, 0, 30 + 40, 0),
+    }
+    assert slugs(report)["waits-at-edges"] == 2
+    arrivals = {row["index"]: row for row in ask("collective_arrivals", *ranks, around=0).rows()}
+    assert [arrivals[i]["start_ns"] for i in range(3)] == [1000, 2000, 3900]
+    assert [arrivals[i]["spread_ns"] for i in range(3)] == [30, 40, 100]
+
+
+def test_recordings_that_share_no_time_tell_no_wait() -> None:
+    late = tuple(Kernel(start + 10**6, start + 10**6 + 90, name=BROADCAST) for start in (0, 100))
+    early = (Kernel(0, 90, name=BROADCAST), Kernel(100, 190, name=BROADCAST))
+    found = stragglers((early, {"utc": UTC}), (late, {"utc": UTC}))
+    assert [picked(found[rank], "late_sum_ns", "wait_sum_ns") for rank in (0, 1)] == [
+        (0, 0),
+        (0, 0),
+    ]
+
+
+def test_processes_of_one_profile_are_recorded_apart_where_it_tells_no_session() -> None:
+    """Process 2 begins at 500; a session would be of both."""
+    rows = (Kernel(0, 10), *reduces((100, 600)), Kernel(500, 510, pid=2, device=1),
+            Kernel(530, 600, pid=2, device=1, name=REDUCE))  # fmt: skip
+    of_two = {"ranks": {1: 0, 2: 1}}
+    late = {row["rank"]: row["late_sum_ns"] for row in answers("stragglers", *rows, **of_two)}
+    assert late == {0: 0, 1: 30}
+    session = {"recording_start_ns": -10, "recording_ns": 700}
+    late = {
+        row["rank"]: row["late_sum_ns"] for row in answers("stragglers", *rows, **of_two, **session)
+    }
+    assert late == {0: 0, 1: 430}
 
 
 def test_a_slice_keeps_collectives_that_one_rank_has_in_it() -> None:

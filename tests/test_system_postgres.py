@@ -23,9 +23,11 @@ from conftest import (
     FIXTURES,
     NSYS,
     ODD,
+    REAL,
     all_columns,
     contents,
     import_file,
+    real,
 )
 from golden_cases import run as command
 from nasty import NAMES as NASTY_NAMES
@@ -59,6 +61,8 @@ pytestmark = [
 FILES = sorted(
     path for folder in FIXTURES.iterdir() if folder.is_dir() for path in folder.iterdir()
 )
+PUBLIC = REAL / "bug_reports"
+FILES += sorted(path for path in PUBLIC.rglob("*") if path.suffix in {".json", ".sqlite"})
 
 
 def named(path: Path) -> str:
@@ -109,6 +113,19 @@ def test_a_file_in_place_says_the_same(source: Path, url: Url, tmp_path: Path) -
     include = includable(source)
     api.import_files([source], url, include=include)
     assert said(url) == said(source, include=include)
+
+
+@pytest.mark.parametrize("pattern", ["b43_*", "b79/*"])
+@real
+def test_a_run_of_public_reports_says_the_same(pattern: str, url: Url, tmp_path: Path) -> None:
+    paths, file = sorted(PUBLIC.glob(pattern)), tmp_path / "store.db"
+    specs = ["stragglers", "collective_arrivals", "collectives", "rank_summary", "findings"]
+    answers = []
+    for place in (file, url):
+        api.import_files(paths, place, run="job")
+        reports = api.report_on(place, specs)
+        answers.append([(report.rows(), report.notes) for report in reports])
+    assert answers[0] == answers[1]
 
 
 def told(place: Location, name: str) -> str:
@@ -436,7 +453,10 @@ def test_a_store_of_another_version(url: Url, tmp_path: Path) -> None:
     api.import_files([BASIC], url)
     with PostgresqlConnection(url) as connection:
         connection.execute("UPDATE nsysconv_store SET schema_version = 99")
-    known = f"reads {schema.OLDEST_READ} to {schema.SCHEMA_VERSION}", f"writes {schema.SCHEMA_VERSION}"
+    known = (
+        f"reads {schema.OLDEST_READ} to {schema.SCHEMA_VERSION}",
+        f"writes {schema.SCHEMA_VERSION}",
+    )
     asked = ("runs", url.secret), ("import", OTHER, "-o", url.secret)
     for words, ours in zip(asked, known, strict=True):
         outcome = command(*words, cwd=tmp_path)

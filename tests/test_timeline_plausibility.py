@@ -119,7 +119,9 @@ def test_an_event_outside_of_the_session() -> None:
     late = Range(68_400 * S, 68_400 * S + 5, "a")
     assert found(*rows, late, **session) == {"events-outside": (1, 5, "range:1")}
     assert found(*rows, Range(MS, 30 * MS, "a"), **session) == {"events-outside": (1, 5, "range:1")}
-    assert found(*rows, Range(MS, MS + 9, "b"), late, **session) == {"events-outside": (1, 6, "range:2")}
+    assert found(*rows, Range(MS, MS + 9, "b"), late, **session) == {
+        "events-outside": (1, 6, "range:2")
+    }
 
 
 def test_an_event_far_from_all_others_where_no_session_is_told() -> None:
@@ -127,7 +129,9 @@ def test_an_event_far_from_all_others_where_no_session_is_told() -> None:
     rows = launched(*((at * MS, at * MS + 100) for at in range(1, 21)))
     assert found(*rows, Range(1_900 * MS, 2 * S + 5, "a")) == {}
     assert found(*rows, Range(3 * S, 3 * S + 5, "a")) == {"events-outside": (1, 41, "range:1")}
-    assert found(*rows, Range(-3 * S, 5, "a")) == {"events-outside": (1, 41, "range:1")}
+    assert found(*rows, Range(-3 * S, 5 - 3 * S, "a")) == {"events-outside": (1, 41, "range:1")}
+    # What lasts until the others begin is not far from them.
+    assert found(*rows, Range(-3 * S, 5, "a")) == {}
     # Both at once; and two halves are two parts of a program.
     both = (Range(-9 * S, -9 * S + 5, "a"), Range(9 * S, 9 * S + 5, "a"))
     assert found(*rows, *both) == {"events-outside": (2, 42, "range:1")}
@@ -210,7 +214,11 @@ def test_idle_time_behind_a_launch_without_work_has_no_cause() -> None:
         rules = {row["rule"] for row in profile.report("findings").rows()}
         assert "idle_unknown" not in rules
     # After the last operation: no tear-down.
-    rows = [*launched((100, 200), (300, 400)), Call(450, 455, 8), Call(500, 9_000, 9, name="cudaFree")]
+    rows = [
+        *launched((100, 200), (300, 400)),
+        Call(450, 455, 8),
+        Call(500, 9_000, 9, name="cudaFree"),
+    ]
     with opened(*rows) as profile:
         rules = {row["rule"] for row in profile.report("findings").rows() if row["value"]}
         assert "tear_down" not in rules

@@ -21,11 +21,11 @@ from nsysconv.queries.stragglers import order_notes
 from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import time_of_day
+from nsysconv.timeline.collective_groups import CollectiveGrouper
 from nsysconv.timeline.collective_messages import Message, bus_factor
 from nsysconv.timeline.collective_transfers import Transfers, transfers
 from nsysconv.timeline.collectives import (
     CollectiveCalls,
-    CollectiveGrouper,
     UnmatchedKernels,
     collective_kernels,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,14 +25,13 @@ from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.cycles import Cycles, cycles_of
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import Column, Picture, ProfileRef, Unit
-from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.arrays import percent, sums
 from nsysconv.timeline.clock_offsets import ClockOffset, time_of_day
+from nsysconv.timeline.collective_groups import CollectiveGrouper, CollectiveGroups
 from nsysconv.timeline.collectives import (
     BY_ORDER,
     MPI,
     CollectiveCalls,
-    CollectiveGrouper,
-    CollectiveGroups,
     collective_calls,
     foreign_communicators,
     sends_and_receives,
@@ -113,11 +113,6 @@ def partial(timeline: Timeline, request: Request) -> Partial:
     )
 
 
-def lasted(partial: Partial) -> int:
-    """Return the sum of the durations of a profile's collectives in the slice (ns)."""
-    return sum(int((each.end - each.start)[each.shown].sum()) for each in partial[1])
-
-
 class _Collectives:
     """Gathers the collectives of the profiles of a run."""
 
@@ -148,25 +143,29 @@ class _Collectives:
         matched = self.meetings.met(clocks)
         return matched, clocks, tuple(_notes(self.meetings, matched, clocks, self._unmatched))
 
-
-class _Stragglers(_Collectives):
-    def result(self) -> Result:
-        """Return one row per process and device; the one that came latest in all first."""
-        matched, clocks, notes = self.matched()
+    def processes(self) -> Iterator[tuple[dict[str, Any], list[int]]]:
+        """Yield the processes, each with its devices' own keys and its participants' numbers."""
         labels = [*self.cycles.numbers]
         members = [
             {"profile": labels[member.profile], "rank": member.rank, "pid": member.pid,
              "device_id": member.device, "number": number}
             for number, member in enumerate(self.meetings.participants)
         ]  # fmt: skip
-        rows = []
         for row, *further in self.cycles.by_process(members, "rank", "pid", "device_id"):
-            numbers = [each.pop("number") for each in (row, *further)]
+            yield row, [each.pop("number") for each in (row, *further)]
+
+
+class _Stragglers(_Collectives):
+    def result(self) -> Result:
+        """Return one row per process and device; the one that came latest in all first."""
+        matched, clocks, notes = self.matched()
+        rows = []
+        for row, numbers in self.processes():
             of_cycles = [self.meetings.participants[number] for number in numbers]
             known = [(each, clock) for each in of_cycles if (clock := clocks[each.profile])]
             if known:
-                found = [self.meetings.starts(each, clock) for each, clock in known]
-                collectives, start, shown = map(np.concatenate, zip(*found, strict=True))
+                found = [self.meetings.times(each, clock) for each, clock in known]
+                collectives, start, _, shown = map(np.concatenate, zip(*found, strict=True))
                 alone = shown & (matched.count[collectives] < 2)
                 clock = known[0][1]
                 row |= {
@@ -207,7 +206,14 @@ def _notes(
     if fewer:
         text = "collectives that fewer ranks recorded than others of their kind"
         yield Note("collectives-partial", Severity.INFO, text, fewer)
-    profiles = {member.profile for member in meetings.participants}
+    cut = int(np.count_nonzero(matched.shown & matched.at_edge & (matched.count > 1)))
+    if cut:
+        text = (
+            "collectives into which ranks came while others were not recorded; only what they waited in "
+            "the time that all recordings cover counts"
+        )
+        yield Note("waits-at-edges", Severity.INFO, text, cut)
+    profiles = meetings.profiles
     untied = sum(clocks[i] is None for i in profiles)
     if untied:
         text = "profiles whose clock nothing ties to the others': what they came late is not known"
@@ -258,6 +264,61 @@ def _lateness(
         "wait_sum_ns": int((matched.last[collectives] - start).sum()),
         "caused_wait_ns": int(matched.wait_sum[collectives[last]].sum()),
     }
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Who waited for whom in a run's collectives: `by_last[i, j]` is how long process j waited where
+    process i came last, `most[i]` what all waited for it in one collective, `lasted` how long the
+    collectives of all ran (ns). `who` are the processes, with the columns of their rows.
+    """
+
+    who: list[dict[str, Any]]
+    by_last: Array
+    most: Array
+    lasted: int
+
+
+class CollectiveWaits(_Collectives):
+    """Gathers who waited for whom."""
+
+    @cached_property
+    def _found(self) -> tuple[CollectiveGroups, list[ClockOffset | None], tuple[Note, ...]]:
+        return self.matched()
+
+    @cached_property
+    def moves(self) -> Mapping[str, Callable[[Array], Array]]:
+        """Return by label of profile how its times become those of the run, of when all were recorded."""
+        _, clocks, _ = self._found
+        tied = {p: clock for p in self.meetings.profiles if (clock := clocks[p]) is not None}
+
+        def mover(profile: int, clock: ClockOffset) -> Callable[[Array], Array]:
+            return lambda times: self.meetings.together(profile, clock.of(times))
+
+        labels = [*self.cycles.numbers]
+        return {labels[profile]: mover(profile, clock) for profile, clock in tied.items()}
+
+    def waits(self) -> Waits:
+        """Return it for all profiles that were added."""
+        matched, clocks, _ = self._found
+        found = [*self.processes()]
+        who_of = np.zeros(len(self.meetings.participants), np.int64)
+        for place, (_, numbers) in enumerate(found):
+            who_of[numbers] = place
+        count = len(found)
+        by_last, most, lasted = np.zeros((count, count), np.int64), np.zeros(count, np.int64), 0
+        joint = (matched.count > 1) & matched.shown
+        np.maximum.at(most, who_of[matched.last_who[joint]], matched.wait_sum[joint])
+        for number, one in enumerate(self.meetings.participants):
+            if (clock := clocks[one.profile]) is None:
+                continue
+            collectives, came, left, shown = self.meetings.times(one, clock)
+            lasted += int((left - came)[shown].sum())
+            shown &= matched.count[collectives] > 1
+            collectives, came = collectives[shown], came[shown]
+            last = who_of[matched.last_who[collectives]]
+            by_last[:, who_of[number]] += sums(last, matched.last[collectives] - came, count)
+        return Waits([row for row, _ in found], by_last, most, lasted)
 
 
 STRAGGLERS = Query(

@@ -14,7 +14,7 @@ from nsysconv.timeline.arrays import Array, blocks, counts, sums
 from nsysconv.timeline.events import GpuOps, OpKind, row_times
 from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
 from nsysconv.timeline.kernel_categories import communicates, kernel_names
-from nsysconv.timeline.steps import STEP_RANGE, extent, steps, uncut_by_slice
+from nsysconv.timeline.steps import STEP_RANGE, extent, extents, steps, uncut_by_slice
 from nsysconv.timeline.timeline import (
     Timeline,
     cached,
@@ -191,6 +191,20 @@ def recording(timeline: Timeline) -> TimeSpan | None:
     if (last - first) * _SESSION_TO_RECORDED < length - begin:
         return TimeSpan(*recorded)
     return TimeSpan(min(first, begin), max(last, length))
+
+
+@cached_whole_small
+def recorded_by_process(timeline: Timeline) -> Mapping[int, TimeSpan]:
+    """Return by process the time that its recording is of; none where the clocks disagree.
+
+    A session is of all processes; without one each was recorded from its first event to its last.
+    """
+    recorded = recording(timeline)
+    if recorded is None:
+        return {}
+    if (recorded.start, recorded.end) != extent(timeline):
+        return dict.fromkeys(extents(timeline), recorded)
+    return {pid: TimeSpan(*own) for pid, own in extents(timeline).items()}
 
 
 def recorded_around(timeline: Timeline, low: int, high: int) -> tuple[int, int] | None:

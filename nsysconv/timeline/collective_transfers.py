@@ -10,8 +10,9 @@ import numpy as np
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, counts, sums
 from nsysconv.timeline.clock_offsets import ClockOffset
+from nsysconv.timeline.collective_groups import CollectiveGrouper
 from nsysconv.timeline.collective_messages import Message
-from nsysconv.timeline.collectives import SYNCHRONISING, CollectiveGrouper
+from nsysconv.timeline.collectives import SYNCHRONISING
 
 # No rank leaves these before all have come. Of all-to-all the ends are not near enough to set clocks by.
 _ALL_MEET = SYNCHRONISING | {"alltoall"}

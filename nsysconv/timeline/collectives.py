@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,8 +11,8 @@ from nsysconv import codes
 from nsysconv.codes import COMMUNICATION
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
+from nsysconv.timeline.account import recorded_by_process
 from nsysconv.timeline.arrays import Array, Columns, by_group, counts, factorize, sums
-from nsysconv.timeline.clock_offsets import ClockOffset, clock_offsets
 from nsysconv.timeline.collective_messages import (
     MESSAGE_COLUMNS,
     POINT_TO_POINT,
@@ -34,8 +31,8 @@ NUMBERED, BY_ORDER, MPI = "numbered", "by order", "mpi"
 SYNCHRONISING = frozenset({"allreduce", "allgather", "reduce_scatter", "barrier"})
 """Collectives that end at the same time everywhere, but for what the network takes."""
 
-# A collective is its series and its number, which is less than this: both in one integer.
-_NUMBERS = 1 << 40
+NUMBERS = 1 << 40
+"""A collective is its series and its number, which is less than this: both in one integer."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class CollectiveCalls:
     """The collectives in which one process took part with one device (or, of MPI, none).
 
     `series` are places in `names`, `message` in `messages`; times are ns since the profile's zero;
-    `shown`: those of the slice.
+    `shown`: those of the slice; `recorded`: from when to when the process was recorded.
     """
 
     rank: int | None
@@ -76,6 +73,7 @@ class CollectiveCalls:
     shown: Array
     messages: tuple[Message, ...]
     message: Array
+    recorded: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -176,7 +174,7 @@ def _recorded(timeline: Timeline) -> _Rows | None:
     numbered = column["sequence_number"]
     which = run_on_the_gpu(column)
     named = which & (column["name_id"] != MISSING)
-    which &= (numbered >= 0) & (numbered < _NUMBERS)
+    which &= (numbered >= 0) & (numbered < NUMBERS)
     if not which.any():
         # What a kernel does is recorded all the same, where its own name may not say it.
         return _in_order(timeline, "collective", column, named, BY_ORDER) if named.any() else None
@@ -346,9 +344,11 @@ def _count(
 def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[CollectiveCalls]:
     groups, (pids, devices) = factorize(rows.pid, rows.device)
     members = by_group(groups, len(pids))
+    recorded = recorded_by_process(timeline)
     for which, pid, device in zip(members, pids.tolist(), devices.tolist(), strict=True):
         mine = rows.take(which)
         mine = mine.take(np.argsort(mine.start, kind="stable"))
+        span = recorded.get(pid)
         yield CollectiveCalls(
             timeline.ranks.get(pid),
             None if pid == MISSING else pid,
@@ -359,6 +359,7 @@ def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[CollectiveCalls
             mine.shown,
             mine.messages,
             mine.message,
+            (span.start, span.end) if span else (int(mine.start[0]), int(mine.end.max())),
         )
 
 
@@ -387,187 +388,3 @@ def _occurrence(groups: Array) -> Array:
     result = np.empty(len(ordered), np.int64)
     result[order] = np.arange(len(ordered)) - first
     return result
-
-
-_WORDS = 5
-
-
-@dataclass(frozen=True)
-class Participant:
-    """A process with one device, or without one, of the profile of that number."""
-
-    profile: int
-    rank: int | None
-    pid: int | None
-    device: int | None
-    place: int
-    count: int
-
-
-@dataclass(frozen=True)
-class CollectiveGroups:
-    """Per collective: how many came, when the first and the last did (ns on the run's clock) and who
-    that was (numbers of participants, the first of several), and how long all others waited for the last.
-    `shown`: whether it belongs to the slice of one of them.
-    """
-
-    series: tuple[Series, ...]
-    series_of: Array
-    number: Array
-    count: Array
-    first: Array
-    last: Array
-    first_who: Array
-    last_who: Array
-    wait_sum: Array
-    shown: Array
-
-
-class CollectiveGrouper:
-    """Gathers a run's collectives."""
-
-    def __init__(self) -> None:
-        """Begin without profiles."""
-        self._file = tempfile.TemporaryFile(prefix="nsysconv-")  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
-        self._series: dict[Series, int] = {}
-        self._messages: dict[Message, int] = {}
-        self._codes = np.empty(0, np.int64)
-        self._utc: list[int | None] = []
-        self.participants: list[Participant] = []
-        self._words = 0
-
-    @property
-    def series(self) -> tuple[Series, ...]:
-        """Return all that were added."""
-        return tuple(self._series)
-
-    def add(self, utc: int | None, found: Sequence[CollectiveCalls]) -> None:
-        """Add the collectives of one profile; `utc` is the time of day of its zero."""
-        profile = len(self._utc)
-        self._utc.append(utc)
-        for each in found:
-            numbers = [self._series.setdefault(name, len(self._series)) for name in each.names]
-            code = np.array(numbers, np.int64)[each.series] * _NUMBERS + each.number
-            places = [self._messages.setdefault(m, len(self._messages)) for m in each.messages]
-            message = np.array(places, np.int64)[each.message]
-            rows = np.stack((code, each.start, each.end, each.shown.astype(np.int64), message))
-            self._file.write(rows.tobytes())
-            self.participants.append(
-                Participant(profile, each.rank, each.pid, each.device, self._words, len(code))
-            )
-            self._words += rows.size
-            self._codes = np.union1d(self._codes, code)
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Return all that were added."""
-        return tuple(self._messages)
-
-    @property
-    def series_of(self) -> Array:
-        """Return the place of each collective's series; collectives are ordered by series and number."""
-        return self._codes // _NUMBERS
-
-    def rows(self, one: Participant) -> Array:
-        """Return five rows on a participant's collectives: the place of each, when it came and left (ns
-        since the profile's zero), whether it is in the slice, and the place of its message.
-        """
-        self._file.seek(8 * one.place)
-        rows = np.frombuffer(self._file.read(8 * _WORDS * one.count), np.int64)
-        rows = rows.reshape(_WORDS, one.count).copy()
-        rows[0] = np.searchsorted(self._codes, rows[0])
-        return rows
-
-    def clocks(self) -> list[ClockOffset | None]:
-        """Return per profile its clock; those of low ranks tie the others."""
-        synchronising = np.array([series.synchronises for series in self._series], bool)
-        lowest: dict[int, tuple[bool, int, int]] = {}
-        of_profile: dict[int, list[Participant]] = {i: [] for i in range(len(self._utc))}
-        for one in self.participants:
-            rank = (one.rank is None, one.rank or 0, one.profile)
-            lowest[one.profile] = min(rank, lowest.get(one.profile, rank))
-            of_profile[one.profile].append(one)
-        order = sorted(range(len(self._utc)), key=lambda i: lowest.get(i, (True, 0, i)))
-
-        def ends(place: int) -> tuple[Array, Array]:
-            latest = np.empty(0, np.int64), np.empty(0, np.int64)
-            for one in of_profile[order[place]]:
-                which, _, end, _, _ = self.rows(one)
-                useful = synchronising[self._codes[which] // _NUMBERS]
-                latest = _later_ends(*latest, which[useful], end[useful])
-            return latest
-
-        found = clock_offsets([self._utc[i] for i in order], ends, len(self._codes))
-        clock_of = dict(zip(order, found, strict=True))
-        return [clock_of[profile] for profile in range(len(order))]
-
-    def starts(self, one: Participant, clock: ClockOffset | None) -> tuple[Array, Array, Array]:
-        """Return the place of each of a participant's collectives, when it came to it on the run's clock,
-        and whether it is in the slice; nothing where its clock is not known.
-        """
-        which, start, _, shown, _ = self.rows(one)
-        if clock is None:
-            return which[:0], start[:0], shown[:0] != 0
-        return which, clock.of(start), shown != 0
-
-    def met(self, clocks: Sequence[ClockOffset | None]) -> CollectiveGroups:
-        """Return all collectives, by series and number. Of equal times the earlier participant counts."""
-        total = len(self._codes)
-        count = np.zeros(total, np.int64)
-        first, last = np.full(total, np.iinfo(np.int64).max), np.full(total, MISSING)
-        first_who, last_who = np.full(total, -1), np.full(total, -1)
-        base, since_base = np.zeros(total, np.int64), np.zeros(total, np.int64)
-        shown = np.zeros(total, bool)
-        for index, one in enumerate(self.participants):
-            which, start, mine = self.starts(one, clocks[one.profile])
-            fresh = count[which] == 0
-            base[which[fresh]] = start[fresh]
-            # Sums of times themselves would not fit in 64 bits.
-            since_base[which] += start - base[which]
-            count[which] += 1
-            shown[which] |= mine
-            earlier, later = start < first[which], start > last[which]
-            first[which[earlier]], first_who[which[earlier]] = start[earlier], index
-            last[which[later]], last_who[which[later]] = start[later], index
-        series_of, number = np.divmod(self._codes, _NUMBERS)
-        waits = count * (last - base) - since_base
-        return CollectiveGroups(
-            self.series, series_of, number, count, first, last, first_who, last_who, waits, shown
-        )
-
-    def part(self, cycles: Sequence[int]) -> None:
-        """Have collectives of different cycles be different ones; `cycles` by profile. Called once."""
-        if not any(cycles):
-            return
-        self._codes = np.empty(0, np.int64)
-        series = [*self._series]
-        for one in self.participants:
-            self._file.seek(8 * one.place)
-            code = np.frombuffer(self._file.read(8 * one.count), np.int64)
-            places, of = np.unique(code // _NUMBERS, return_inverse=True)
-            own = [replace(series[place], cycle=cycles[one.profile]) for place in places.tolist()]
-            numbers = [self._series.setdefault(each, len(self._series)) for each in own]
-            code = np.array(numbers, np.int64)[of] * _NUMBERS + code % _NUMBERS
-            self._file.seek(8 * one.place)
-            self._file.write(code.tobytes())
-            self._codes = np.union1d(self._codes, code)
-        self._file.seek(0, os.SEEK_END)
-
-    def sort(self, labels: Sequence[str]) -> None:
-        """Put participants in the order of ranks, then of their profiles' labels."""
-
-        def order(one: Participant) -> tuple[bool, int, str, int, int]:
-            device = -1 if one.device is None else one.device
-            return one.rank is None, one.rank or 0, labels[one.profile], one.pid or 0, device
-
-        self.participants.sort(key=order)
-
-
-def _later_ends(which: Array, end: Array, more: Array, more_end: Array) -> tuple[Array, Array]:
-    places = np.union1d(which, more)
-    latest = np.full(len(places), MISSING)
-    latest[np.searchsorted(places, which)] = end
-    at = np.searchsorted(places, more)
-    latest[at] = np.maximum(latest[at], more_end)
-    return places, latest

@@ -157,6 +157,19 @@ def grouped_measure(start: Array, end: Array, group: Array, count: int) -> Array
     return measure
 
 
+def difference(one: Union, other: Union) -> Union:
+    """Return what the first union covers and the second does not."""
+    if not len(one.starts):
+        return one
+    low, high = other.gaps(int(one.starts[0]), int(one.ends[-1]))
+    first = np.searchsorted(one.ends, low, side="right")
+    count = np.maximum(np.searchsorted(one.starts, high) - first, 0)
+    gap = np.repeat(np.arange(len(low)), count)
+    place = np.arange(len(gap)) + np.repeat(first - np.cumsum(count) + count, count)
+    starts, ends = one.starts.take(place), one.ends.take(place)
+    return Union(np.maximum(starts, low.take(gap)), np.minimum(ends, high.take(gap)))
+
+
 def union_with(one: Union, starts: Array, ends: Array, which: Array | None = None) -> Union:
     """Return the union of a union with intervals, which are given as for `union`."""
     if not len(one.starts):

@@ -187,7 +187,7 @@ class _Look:
             low_edge, high_edge = begin - slack, end + slack
             text = "events outside of the session, which took " + human(end - begin, Unit.NS)
         else:
-            low_edge, high_edge = _main_part([times.start for times in every.values()], low, high)
+            low_edge, high_edge = _main_part([*every.values()], low, high)
             text = (
                 f"events far from all others, by {_APART_SPANS} times the time of those, and more"
             )
@@ -502,15 +502,18 @@ def _medians(keys: Array, which: Array, values: Array, fewest: int) -> Array:
     return result
 
 
-def _main_part(starts: Sequence[Array], low: int, high: int) -> tuple[int, int]:
-    # The first and last moment of the events that are not far apart from most of them, by their starts.
+def _main_part(every_times: Sequence[_Times], low: int, high: int) -> tuple[int, int]:
+    # The first and last start of the events that are not far apart from most of them.
+    starts = [each.start for each in every_times]
     sample = np.sort(np.concatenate([each[:: max(1, len(each) // 1000)] for each in starts]))
     middle = int(sample[3 * len(sample) // 4] - sample[len(sample) // 4])
     if high - low <= max(_APART_NS, _APART_SPANS * middle):
         return low, high
-    every = np.sort(np.concatenate(starts))
+    every, ends = np.concatenate(starts), np.concatenate([each.end for each in every_times])
+    order = np.argsort(every, kind="stable")
+    every = every[order]
     first, last = len(every) // 4, 3 * len(every) // 4
-    gaps = np.diff(every)
+    gaps = every[1:] - np.maximum.accumulate(ends[order])[:-1]
     far = np.flatnonzero(gaps > max(_APART_NS, _APART_SPANS * int(every[last] - every[first])))
     while True:
         before, after = far[far < first], far[far >= last]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,9 +115,9 @@ def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
 
 def whole_profile(timeline: Timeline) -> list[Steps]:
     """Return per process one step from the first to the last of what it did, migrations left out."""
-    extents = _extents(timeline.whole)
     return [
-        Steps(pid, [WHOLE], [1], np.array([low]), np.array([high])) for pid, low, high in extents
+        Steps(pid, [WHOLE], [1], np.array([low]), np.array([high]))
+        for pid, (low, high) in extents(timeline).items()
     ]
 
 
@@ -239,14 +239,19 @@ def _last_ends(timeline: Timeline, pid: int, start: Array, end: Array) -> Array:
 
 def extent(timeline: Timeline) -> tuple[int, int] | None:
     """Return the time from the first start to the last end of what processes did, migrations left out."""
-    found = list(_extents(timeline.whole))
+    found = extents(timeline).values()
     if not found:
         return None
-    return min(start for _, start, _ in found), max(end for _, _, end in found)
+    return min(start for start, _ in found), max(end for _, end in found)
+
+
+@cached_whole_small
+def extents(timeline: Timeline) -> Mapping[int, tuple[int, int]]:
+    """Return the same by process, of those with operations, calls, ranges or operators."""
+    return {pid: (start, end) for pid, start, end in _extents(timeline.whole)}
 
 
 def _extents(timeline: Timeline) -> Iterator[tuple[int, int, int]]:
-    # Per process the first start and the last end of its operations, calls, ranges and operators.
     ops = timeline.ops
     parts: list[GpuOps | ApiCalls | Spans] = [timeline.calls, *_annotations(timeline)]
     if not timeline.clocks_disagree:

@@ -3,36 +3,78 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from nsysconv.queries.contract import Array
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.queries.kernel_categories import computes
+from nsysconv.queries.stragglers import Waits
 from nsysconv.report import Unit, human
+from nsysconv.threads import cached_in
 from nsysconv.timeline.annotations import ranges, which_named
+from nsysconv.timeline.arrays import take
 from nsysconv.timeline.collective_messages import MESSAGE_COLUMNS, messages
 from nsysconv.timeline.collectives import run_on_the_gpu
 from nsysconv.timeline.events import event_id
-from nsysconv.timeline.intervals import measure, union
+from nsysconv.timeline.intervals import Union, difference, union
 from nsysconv.timeline.kernel_categories import communicates
 
 _SMALL_BYTES = 1 << 20
 # As PyTorch names the ranges on gloo's threads.
 _ON_THE_HOST = re.compile(r"gloo:")
+# Who waited for less than this part of what the longest did waited for nothing.
+_WAITED_PARTS = 100
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """The communication of a device in its window, which is that long: kernels by their rows, and when
+    there was one and no computation.
+    """
+
+    row: Array
+    start: Array
+    end: Array
+    alone: Union
+    window_ns: int
+
+    def moved(self, move: Callable[[Array], Array]) -> Exposure:
+        """Return it with other times; what has no length then is gone."""
+        alone = union(move(self.alone.starts), move(self.alone.ends))
+        return Exposure(self.row, move(self.start), move(self.end), alone, self.window_ns)
+
+    def found(self) -> Found:
+        """Measure exposed communication."""
+        each = self.alone.covered(self.start, self.end)
+        longest = int(each.argmax()) if len(each) else 0
+        time = self.alone.measure
+        return Found(
+            100 * time / self.window_ns if self.window_ns else 0.0,
+            time,
+            {"all": human(union(self.start, self.end).measure, Unit.NS)},
+            event=event_id("kernel", int(self.row[longest])) if len(each) else None,
+            most_ns=int(each.max(initial=0)),
+        )
+
+
+@cached_in("measured")
+def exposure(scene: Scene) -> Exposure:
+    """Return the communication of a device."""
+    talks = scene.of_ops(communicates(scene.timeline))
+    low, high = scene.window.start, scene.window.end
+    ops = scene.ops.take(np.flatnonzero(talks))
+    start, end = np.clip(ops.start, low, high), np.clip(ops.end, low, high)
+    works = computes(scene.ops, talks)
+    alone = difference(union(start, end), union(scene.ops.start, scene.ops.end, works))
+    return Exposure(ops.row, start, end, alone, scene.window.length)
 
 
 def exposed_communication(scene: Scene) -> Found | None:
     """Measure exposed communication."""
-    timeline = scene.timeline
-    talks = communicates(timeline)
-    if timeline.ops_on(scene.device) is not timeline.ops:
-        talks = talks[timeline.places_on(scene.device)]
-    ops = timeline.ops_on(scene.device)
-    whole = measure(ops.start, ops.end, scene.window.start, scene.window.end, talks & ops.timed)
-    time = scene.times["communication"]
-    event = scene.longest_op(scene.of_ops(communicates(timeline)))
-    return Found(scene.of_window(time), time, {"all": human(whole, Unit.NS)}, event=event)
+    return exposure(scene).found()
 
 
 def bucket_size(scene: Scene) -> Found | None:
@@ -83,16 +125,38 @@ RULES: dict[str, Measure] = {
 }
 
 
-def collective_wait(waited: Sequence[int], caused: Sequence[int], lasted: int) -> Found | None:
-    """Measure what ranks waited for others than the one that made them wait most.
+def straggler(waits: Waits, span_ns: int) -> tuple[int, Found]:
+    """Measure what ranks waited for the one that made them wait most; say which that is."""
+    top = int(waits.by_last.sum(axis=1).argmax())
+    waited = _noteworthy(waits.by_last[top])
+    time, others = round(waited.mean()), len(waits.who) - 1
+    if len(waited) == others:
+        who = "The other ranks" if others > 1 else "The other rank"
+    else:
+        who = f"{len(waited):,} of the {others:,} other ranks"
+    details = {"who": who, "each": " each on average" if len(waited) > 1 else ""}
+    most = int(waits.most[top]) * time // max(1, int(waits.by_last[top].sum()))
+    return top, Found(100 * time / span_ns if span_ns else 0.0, time, details, most_ns=most)
 
-    `waited` and `caused` are sums over collectives by rank, `lasted` is the time of all of these.
-    """
-    rest = sum(caused) - max(caused, default=0)
-    if not rest or not lasted:
+
+def collective_wait(waits: Waits, straggler: int) -> tuple[int, Found] | None:
+    """Measure what ranks waited for others than this one; say which rank waited most in all."""
+    others = np.arange(len(waits.who)) != straggler
+    waited = waits.by_last[others].sum(axis=0)
+    total = int(waited.sum())
+    if not total or not waits.lasted:
         return None
-    details = {"count": counted(len(waited), "rank", "ranks")}
-    return Found(100 * rest / lasted, round(rest / len(waited)), details)
+    noteworthy = _noteworthy(waited)
+    time = round(noteworthy.mean())
+    details = {"count": counted(len(noteworthy), "rank", "ranks")}
+    most = int(waits.most[others].max()) * time // total
+    found = Found(100 * total / waits.lasted, time, details, most_ns=most)
+    return int(waits.by_last.sum(axis=0).argmax()), found
+
+
+def _noteworthy(waited: Array) -> Array:
+    mask: Array = (waited > 0) & (_WAITED_PARTS * waited >= waited.max())
+    return take(waited, mask)
 
 
 def imbalance(computed: Sequence[int]) -> tuple[int, Found] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError
@@ -63,7 +64,7 @@ RULES: Mapping[str, Measure] = {
 """The rules on one device; those on several devices or ranks are in this module's aggregator."""
 
 DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
-COLLECTIVE_WAIT = "collective_wait"
+COLLECTIVE_WAIT, EXPOSED = "collective_wait", "exposed_communication"
 BUCKET_SIZE = "bucket_size"
 
 _MAX_CONCURRENT = 2
@@ -145,6 +146,7 @@ class _Device:
     computation_ns: int
     span_ns: int
     window_ns: int
+    exposure: communication.Exposure | None = None
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,14 @@ def _on_device(
             blind[name] = measured
         elif measured is not None:
             found[name] = replace(measured, device=device, rank=rank)
-    return _Device(found, scene.times["computation"], scene.span.length, scene.window.length)
+    talks = EXPOSED in found and found[EXPOSED].time_ns > 0
+    return _Device(
+        found,
+        scene.times["computation"],
+        scene.span.length,
+        scene.window.length,
+        communication.exposure(scene) if talks else None,
+    )
 
 
 def _measured(scene: Scene, names: Sequence[str]) -> Iterator[tuple[str, Found | str | None]]:
@@ -329,7 +338,7 @@ class Findings:
     def _candidates(self) -> Iterator[tuple[str, _Candidate]]:
         for ref, partial in self._partials:
             for device in partial.devices:
-                for name, found in device.found.items():
+                for name, found in self._while_all_record(ref, device).items():
                     yield name, _Candidate(ref.label, found, device.span_ns, partial.frameworks)
             uneven = communication.imbalance([d.computation_ns for d in partial.devices])
             if uneven is not None and DEVICE_IMBALANCE not in partial.blind:
@@ -340,6 +349,26 @@ class Findings:
                 span = partial.devices[place].span_ns
                 yield DEVICE_IMBALANCE, _Candidate(ref.label, found, span, partial.frameworks)
         yield from self._over_ranks()
+
+    @cached_property
+    def _collectives(self) -> stragglers.CollectiveWaits | None:
+        # None where there are not several profiles with collectives.
+        together = [(ref, p.arrivals) for ref, p in self._partials if p.arrivals is not None]
+        if len(together) < 2:
+            return None
+        made = stragglers.CollectiveWaits(self._request)
+        for ref, arrivals in together:
+            made.add(ref, arrivals)
+        return made
+
+    def _while_all_record(self, ref: ProfileRef, device: _Device) -> Mapping[str, Found]:
+        # What a device found; its communication in the time that the recordings of all ranks cover.
+        move = self._collectives.moves.get(ref.label) if self._collectives else None
+        if move is None or device.exposure is None:
+            return device.found
+        whole = device.found[EXPOSED]
+        own = replace(device.exposure.moved(move).found(), device=whole.device, rank=whole.rank)
+        return {**device.found, EXPOSED: own}
 
     def _over_ranks(self) -> Iterator[tuple[str, _Candidate]]:
         with_devices = [(ref, p) for ref, p in self._over_cycles() if p.devices]
@@ -353,11 +382,9 @@ class Findings:
             span = max(d.span_ns for d in partial.devices)
             found = replace(found, rank=partial.rank)
             yield RANK_IMBALANCE, _Candidate(ref.label, found, span, partial.frameworks)
-        for name, label, found in self._of_collectives():
+        span = max((d.span_ns for _, p in with_devices for d in p.devices), default=0)
+        for name, label, found in self._of_collectives(span):
             partial = next(p for ref, p in self._partials if ref.label == label)
-            span = max((d.span_ns for _, p in with_devices for d in p.devices), default=0)
-            if name == STRAGGLERS:
-                found = replace(found, value=100 * found.time_ns / span if span else 0.0)
             yield name, _Candidate(label, found, span, partial.frameworks)
 
     def _over_cycles(self) -> list[tuple[ProfileRef, Partial]]:
@@ -381,34 +408,22 @@ class Findings:
             whole.append((ref, replace(own, devices=(_Device({}, *sums),) if devices else ())))
         return whole
 
-    def _of_collectives(self) -> Iterator[tuple[str, str, Found]]:
-        # The rank for which the others waited most, and how long each did on average; and what the
-        # rank that waited most and the others did for the rest.
-        request = replace(self._request, options={"rules": None}, limit=0)
-        assert stragglers.STRAGGLERS.aggregator is not None
-        made = stragglers.STRAGGLERS.aggregator(request)
-        together = [(ref, p) for ref, p in self._partials if p.arrivals is not None]
-        if len(together) < 2:
+    def _of_collectives(self, span_ns: int) -> Iterator[tuple[str, str, Found]]:
+        # The rank for which the others waited most, and how long each did; and what ranks waited for the
+        # rest.
+        waits = self._collectives.waits() if self._collectives else None
+        if waits is None or len(waits.who) < 2 or not waits.by_last.any():
             return
-        for ref, partial in together:
-            made.add(ref, partial.arrivals)
-        values = made.result().values
-        caused = [value or 0 for value in values["caused_wait_ns"]]
-        if len(caused) < 2 or not max(caused):
-            return
-        waited = [value or 0 for value in values["wait_sum_ns"]]
 
         def of_rank(place: int, found: Found) -> tuple[str, Found]:
-            rank, device = values["rank"][place], values["device_id"][place]
-            return values["profile"][place], replace(found, device=device, rank=rank)
+            who = waits.who[place]
+            return who["profile"], replace(found, device=who["device_id"], rank=who["rank"])
 
-        top = caused.index(max(caused))
-        time = round(caused[top] / (len(caused) - 1))
-        yield STRAGGLERS, *of_rank(top, Found(0.0, time))
-        lasted = sum(stragglers.lasted(partial.arrivals) for _, partial in together)
-        rest = communication.collective_wait(waited, caused, lasted)
+        top, found = communication.straggler(waits, span_ns)
+        yield STRAGGLERS, *of_rank(top, found)
+        rest = communication.collective_wait(waits, top)
         if rest is not None:
-            yield COLLECTIVE_WAIT, *of_rank(waited.index(max(waited)), rest)
+            yield COLLECTIVE_WAIT, *of_rank(*rest)
 
     def _is_all_computation(self, best: Mapping[str, _Candidate]) -> bool:
         # Nothing to gain between operations.
@@ -455,7 +470,7 @@ class Findings:
             "event": found.event,
             "where": self._where(candidate) or None,
             "device_count": count,
-            "finding": rule.finding.format(**details),
+            "finding": rule.finding.format(**details) + _of_one(rule, found),
             "advice": next(rule.advice[f] for f in candidate.frameworks if f in rule.advice),
             "report": rule.report,
             "slice": self._slice(rule.report, found),
@@ -495,6 +510,14 @@ class Findings:
             text = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
             text = f"cannot look: {text}"
             yield Note("rules-cannot-look", Severity.INFO, text)
+
+
+def _of_one(rule: Words, found: Found) -> str:
+    # That one event makes most of it: nothing of what goes on all the time.
+    if 2 * found.most_ns <= found.time_ns or not found.time_ns:
+        return ""
+    share = human(100 * found.most_ns / found.time_ns, Unit.PCT)
+    return f" One {rule.one} makes {share} of it."
 
 
 # API calls are made on no device.
