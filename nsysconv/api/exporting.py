@@ -9,9 +9,10 @@ from pathlib import Path
 from nsysconv.api.open_profile import open_all
 from nsysconv.api.targets import Say, StrPath, Target, silent
 from nsysconv.errors import UsageError
-from nsysconv.export import FORMATS, exporter, format_for
-from nsysconv.export.contract import Exporter, Options, Written
+from nsysconv.export import ALL_FORMATS, NSYS_SQLITE, exporter, format_for
+from nsysconv.export.contract import Options, Written
 from nsysconv.importers import detection
+from nsysconv.importers.probe import Probe
 from nsysconv.notes import merged
 from nsysconv.partials import building, sweep
 from nsysconv.phases import phase
@@ -42,16 +43,21 @@ def export_profiles(
     """Write the profiles of a target to another format.
 
     `target` is a store (all its profiles; `job.db@LABEL`, `@ID`, `@rank=N` some of them) or a profile
-    file, which is read in place. `to` is the format, by default the one that the suffix of `path` names.
-    Without `path` it is STEM with the format's usual ending, in the current folder. `slice` says what of
-    each profile is written, None all of it. `names` puts texts beside ids of names and codes in tables.
-    The file or folder appears when it is complete. Raises UsageError where something has its name
-    already, where no format is given, and where the format cannot hold what is asked for; InputError
-    where the target cannot be read.
+    file, which is read in place; for nsys-sqlite it is a report of Nsight Systems. `to` is the format, by
+    default the one that the suffix of `path` names. Without `path` it is STEM with the format's usual
+    ending, in the current folder. `slice` says what of each profile is written, None all of it. `names`
+    puts texts beside ids of names and codes in tables. The file or folder appears when it is complete.
+    Raises UsageError where something has its name already, where no format is given, and where the
+    format cannot hold what is asked for; InputError where the target cannot be read.
     """
     to, made = _destination(target, to, path)
+    source, selector = split_target(target)
+    if to == NSYS_SQLITE:
+        if slice is not None or selector is not None:
+            hint = "Write the whole report; a slice is taken when it is read."
+            raise UsageError("nsys-sqlite takes no part of a report", hint=hint)
+        return _export_report(source, made, say)
     with ExitStack() as stack, phase("export"):
-        source, selector = split_target(target)
         profiles = open_all(source, selector, stack, say)
         timelines = [profile.timeline for profile in profiles]
         if slice is not None:
@@ -73,13 +79,42 @@ def export_profiles(
     return Exported(made, replace(written, notes=(*cut, *written.notes)))
 
 
+def _export_report(source: Path | Url, made: Path, say: Say) -> Exported:
+    # What nsys itself would export, for programs that read that.
+    if isinstance(source, Url):
+        raise _not_a_report(str(source), "a store")
+    with Probe(source) as probe:
+        if not detection.is_report(probe):
+            raise _not_a_report(str(source), "a SQLite file" if probe.is_sqlite else "another file")
+    sweep(made)
+    with building(made) as partial, phase("export"), detection.refusing_defects(source):
+        try:
+            exported = detection.export_report(source, partial, say)
+            publish(partial, made)
+        except OSError as error:
+            hint = "Nothing was left there. Name another place with -o."
+            raise refusal_error(error, str(made), hint) from error
+    return Exported(made, Written(exported.counts, exported.notes))
+
+
+def _not_a_report(where: str, what: str) -> UsageError:
+    return UsageError(
+        f"only a report of Nsight Systems can be written as nsys-sqlite, and this is {what}",
+        where=where,
+        hint="To the formats of nsysconv: --to parquet, --to arrow.",
+    )
+
+
 def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[str, Path]:
     # The format, and where to. Raises UsageError if the format is not clear, or the place is taken.
     made = None if path is None else local_path(path)
     to = format_for(made) if to is None and made is not None else to
     if to is None:
-        raise UsageError("export to what?", hint=f"--to FORMAT; there are: {', '.join(FORMATS)}")
-    made = made or _default_path(target, to, exporter(to))
+        raise UsageError(
+            "export to what?", hint=f"--to FORMAT; there are: {', '.join(ALL_FORMATS)}"
+        )
+    suffixes = (".sqlite",) if to == NSYS_SQLITE else exporter(to).SUFFIXES
+    made = made or _default_path(target, to, suffixes)
     if made.exists() or made.is_symlink():
         hint = "Name another with -o, or remove it."
         raise UsageError("it exists already", where=str(made), hint=hint)
@@ -87,10 +122,10 @@ def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[
     return to, made
 
 
-def _default_path(target: Target, to: str, module: Exporter) -> Path:
+def _default_path(target: Target, to: str, suffixes: tuple[str, ...]) -> Path:
     source, selector = split_target(target)
     name = source.database if isinstance(source, Url) else detection.profile_label(source)
     stem = name + ("" if selector is None else f"-{selector}")
-    ending = module.SUFFIXES[0] if module.SUFFIXES else f"_{to}"
+    ending = suffixes[0] if suffixes else f"_{to}"
     # A label may hold what a file's name cannot.
     return Path(stem.replace("/", "_").replace("=", "") + ending)

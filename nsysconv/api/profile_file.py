@@ -538,7 +538,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         claims = rank_claims(self._path, None)
 
         def recordings() -> Iterator[Recording]:
-            for recording in self._importer.read([self._probe], Options(include, in_place=True)):
+            for recording in self._importer.read([self._probe], Options(include)):
                 yield with_ranks(recording, claims)
 
         return origin, recordings

@@ -29,7 +29,7 @@ from nsysconv.cli.flags import (
 )
 from nsysconv.cli.runtime import check_addresses, say
 from nsysconv.errors import UsageError
-from nsysconv.export import FORMATS
+from nsysconv.export import ALL_FORMATS
 
 
 class AnswersWithoutCommand(typer.core.TyperGroup):
@@ -442,7 +442,7 @@ def export(
     to: Annotated[
         str | None,
         shown_option(
-            help=f"The format: {', '.join(FORMATS)}. Default: by -o's suffix.",
+            help=f"The format: {', '.join(ALL_FORMATS)}. Default: by -o's suffix.",
             metavar="FORMAT",
             autocompletion=flags.formats,
         ),

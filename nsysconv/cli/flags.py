@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 import typer.core
 
-from nsysconv.export import FORMATS
+from nsysconv.export import ALL_FORMATS
 
 ANSWER = "TARGET"
 """The name of the command that is run where none is named."""
@@ -88,7 +88,7 @@ def report_names(incomplete: str) -> list[str]:
 
 def formats(incomplete: str) -> list[str]:
     """Return the formats of export whose names begin so, for a shell to complete."""
-    return [name for name in FORMATS if name.startswith(incomplete)]
+    return [name for name in ALL_FORMATS if name.startswith(incomplete)]
 
 
 FormatOption = Annotated[

@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 FORMATS: tuple[str, ...] = ("parquet", "arrow", "chrome", "perfetto")
 """Modules of this folder that are formats. A new one is one more word here."""
 
+NSYS_SQLITE = "nsys-sqlite"
+"""The tables of nsys itself, which only its reports can be written to."""
+ALL_FORMATS = (*FORMATS, NSYS_SQLITE)
+"""What a profile can be exported to."""
+
 
 def exporter(name: str) -> Exporter:
     """Return the module of a format. Raises UsageError with the names of all formats."""
     if name not in FORMATS:
-        raise UsageError(f"no export format {name!r}", hint=f"There are: {', '.join(FORMATS)}")
+        raise UsageError(f"no export format {name!r}", hint=f"There are: {', '.join(ALL_FORMATS)}")
     # The contract test holds that each has what Exporter asks for.
     return cast("Exporter", importlib.import_module(f"{__name__}.{name}"))
 

@@ -39,13 +39,12 @@ def too_many_recordings_error(where: str) -> InputError:
 class Options:
     """The options of an import that importers see.
 
-    `include`: words of importers' INCLUDABLE. The others change no row: `processes` may work on one file
-    at a time (None: as many as pay); `in_place`: the rows are read where they are and not copied.
+    `include`: words of importers' INCLUDABLE. `processes` may work on one file at a time (None: as many
+    as pay), which changes no row.
     """
 
     include: frozenset[str] = frozenset()
     processes: int | None = None
-    in_place: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,16 @@ import subprocess
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from nsysconv.errors import InputError, NoProfileError, NsysconvError, UsageError
-from nsysconv.importers import IMPORTERS, foreign
+from nsysconv.importers import IMPORTERS, foreign, nsys_rep
 from nsysconv.importers.contract import Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
+from nsysconv.notes import Note, Severity
 from nsysconv.refusals import is_out_of_memory
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import is_store
@@ -52,17 +54,18 @@ def check_included(options: Options) -> None:
 def open_probe(
     path: Path, log: Callable[[str], None], *, threads: int | None = None
 ) -> Iterator[Probe]:
-    """Give a probe of the file, or of its export if its own tool has to export it first.
+    """Give a probe of the file, or of the tables of a report.
 
-    `log` gets a line before such a tool runs; `threads` is the probe's. Raises InputError if the file
+    `log` gets a line before another tool runs; `threads` is the probe's. Raises InputError if the file
     cannot be read.
     """
     with ExitStack() as stack:
         probe = stack.enter_context(Probe(path, threads=threads))
         if is_report(probe):
-            folder = stack.enter_context(private_folder())
-            exported = export_report(path, folder, log)
-            probe = stack.enter_context(Probe(exported, path, threads=threads))
+            target = stack.enter_context(private_folder()) / f"{path.stem}.sqlite"
+            exported = export_report(path, target, log)
+            probe = stack.enter_context(Probe(target, path, threads=threads))
+            probe.notes += exported.notes
         yield probe
 
 
@@ -203,17 +206,15 @@ def _unknown_database(probe: Probe) -> _Kind:
     return None
 
 
-# -- reports of Nsight Systems, which only nsys can read
-#
-# The format has no public description and no known signature. So this is the one place where a file's
-# name counts, and only for content that is nothing else: not SQLite, not text (docs/decisions/0009).
+# -- reports of Nsight Systems
 
 REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 
 
 def is_report(probe: Probe) -> bool:
-    """Return whether the file can only be a report of nsys: so named, and binary."""
-    return probe.path.suffix in REPORT_SUFFIXES and not probe.is_sqlite and b"\0" in probe.head
+    """Return whether the file is a report of nsys: by its first bytes, or so named and binary."""
+    named = probe.path.suffix in REPORT_SUFFIXES and b"\0" in probe.head
+    return nsys_rep.is_report(probe.head) or (named and not probe.is_sqlite)
 
 
 def export_path(path: Path) -> Path | None:
@@ -221,29 +222,46 @@ def export_path(path: Path) -> Path | None:
     return path.with_suffix(".sqlite") if path.suffix in REPORT_SUFFIXES else None
 
 
-def export_report(path: Path, folder: Path, log: Callable[[str], None]) -> Path:
-    """Export the report with the nsys on PATH into `folder` and return the SQLite file.
+def export_report(path: Path, target: Path, log: Callable[[str], None]) -> Exported:
+    """Write a report's tables into a new SQLite file: rows by table, and notes.
 
-    `log` gets a line before nsys runs. Raises InputError with the command to run on another machine if
-    there is no nsys, or with the message of nsys if it failed.
+    nsys is asked only for what is not read here; `log` gets a line before it runs. Raises InputError
+    where neither reads it, and what writing the file raises.
     """
-    target = folder / (path.stem + ".sqlite")
-    by_hand = shlex.join(["nsys", "export", "--type", "sqlite", str(path)])
-    nsys = shutil.which("nsys")
-    if nsys is None:
-        raise InputError(
-            "an Nsight Systems report; only nsys can read it, and nsys is not on PATH",
-            where=str(path),
-            hint=f"Where nsys is installed, run:\n  {by_hand}\nthen import the .sqlite file.",
-        )
+    from nsysconv.importers.nsys_rep.container import DamagedReportError
+    from nsysconv.importers.nsys_rep.report import write_tables
+
+    try:
+        return Exported(*write_tables(path, target))
+    except DamagedReportError as refusal:
+        nsys = shutil.which("nsys")
+        if nsys is None:
+            raise
+        target.unlink(missing_ok=True)
+        by_nsys = _export_by_nsys(nsys, path, target, log)
+        text = f"exported by {by_nsys}, for nsysconv does not read it: {refusal.what}"
+        return Exported({}, (Note("report-by-nsys", Severity.INFO, text),))
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written of a report: rows by table, as far as that is known, and notes."""
+
+    counts: dict[str, int]
+    notes: tuple[Note, ...]
+
+
+def _export_by_nsys(nsys: str, path: Path, target: Path, log: Callable[[str], None]) -> str:
+    # Returns the version of nsys.
     version = subprocess.run(
         [nsys, "--version"], capture_output=True, text=True, check=False
-    ).stdout
-    log(f"exporting {path.name} with {version.strip() or nsys}")
+    ).stdout.strip()
+    log(f"exporting {path.name} with {version or nsys}")
     command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(path)]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     if outcome.returncode != 0 or not target.exists():
         message = (outcome.stderr or outcome.stdout).strip().splitlines()
+        by_hand = shlex.join(["nsys", "export", "--type", "sqlite", str(path)])
         raise InputError(
             f"nsys could not export it (exit status {outcome.returncode})"
             + (f": {message[-1]}" if message else ""),
@@ -251,4 +269,4 @@ def export_report(path: Path, folder: Path, log: Callable[[str], None]) -> Path:
             hint="A report opens only in the nsys that made it or a newer one. Export it there:\n"
             f"  {by_hand}",
         )
-    return target
+    return version or nsys

@@ -59,7 +59,7 @@ class ExportReader:
         self._notes: list[Note] = list(probe.notes)
         self._unread: set[Fact] = set()
         self._gpus = small_tables.read_gpus(probe)
-        self._survey = ExportSurvey(probe, self._sources, from_pages=options.in_place)
+        self._survey = ExportSurvey(probe, self._sources)
         self._unclosed = probe.submit(_unclosed_range_notes, probe)
 
     def recording(self) -> Recording:

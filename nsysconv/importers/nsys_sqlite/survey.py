@@ -1,9 +1,9 @@
 """Survey of an export before its rows are copied: the processes, threads and devices in it.
 
 The distinct rows of the identifying columns of each event table (a handful among millions) give
-processes, threads, device ordinals and the names that rows refer to. They come from SQLite's
-`SELECT DISTINCT`, in the background of the copying. Of a file that is read in place they come straight
-from the pages of large tables, in one pass for all that the survey needs of each.
+processes, threads, device ordinals and the names that rows refer to. They come straight from the pages of
+large tables, in one pass for all that the survey needs of each, and from SQLite's `SELECT DISTINCT` where
+that cannot be; in the background of the copying.
 """
 
 from __future__ import annotations
@@ -100,12 +100,8 @@ class Identities(SurveyedIds):
 class ExportSurvey:
     """The scans of a file's event tables, running or done. Each method waits for those that it needs."""
 
-    def __init__(self, probe: Probe, sources: Iterable[str], *, from_pages: bool) -> None:
-        """Start the scans.
-
-        `from_pages`: search large tables without SQLite. That takes half the work, but Python's lock:
-        while rows are copied, SQLite on another core is in nobody's way.
-        """
+    def __init__(self, probe: Probe, sources: Iterable[str]) -> None:
+        """Start the scans."""
         self.sources = tuple(sources)
         scans = [
             (level, source, columns)
@@ -114,9 +110,7 @@ class ExportSurvey:
         ]
         # The GPU tables first: copying waits for the devices of kernels before anything else.
         scans.sort(key=lambda scan: (scan[0], scan[1] not in tables.GPU_TABLES))
-        self._rows = {
-            source: _DistinctRows(probe, source, from_pages=from_pages) for source in self.sources
-        }
+        self._rows = {source: _DistinctRows(probe, source) for source in self.sources}
         self._numbers = {
             source: probe.submit(self._rows[source].numbers)
             for source in self.sources
@@ -300,10 +294,9 @@ class _PageScan:
 class _DistinctRows:
     # The distinct rows and the row numbers of one table. Threads may share it.
 
-    def __init__(self, probe: Probe, source: str, *, from_pages: bool) -> None:
+    def __init__(self, probe: Probe, source: str) -> None:
         self.source = source
         self._probe = probe
-        self._from_pages = from_pages and probe.tables[source].row_id is not None
 
     def present(self, wanted: Iterable[str]) -> list[str]:
         return [name for name in wanted if name in self._probe.tables[self.source].columns]
@@ -327,7 +320,7 @@ class _DistinctRows:
     @cached_property
     def _page_scan(self) -> _PageScan | None:
         # None: SQLite has to be asked.
-        if not self._from_pages or not self._identifying:
+        if self._probe.tables[self.source].row_id is None or not self._identifying:
             return None
         first, last = row_range(self._probe, self._probe.tables[self.source])
         if first is None or last is None or last - first < MIN_ROWS_FOR_PAGES:

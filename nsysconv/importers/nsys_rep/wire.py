@@ -1,0 +1,235 @@
+"""Protocol Buffers' wire format without a description: fields of one message, and of many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+
+VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
+_LONGEST_VARINT = 10
+_CONTINUED = np.uint64(0x8080808080808080)
+# Bits of two neighbours of 7, 14 and 28 bits, the second of which moves beside the first.
+_HALVES = tuple(
+    (np.uint64(low), np.uint64(high), np.uint64(shift))
+    for low, high, shift in (
+        (0x007F007F007F007F, 0x7F007F007F007F00, 1),
+        (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
+        (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
+    )
+)
+_ONE_PER_BYTE, _TO_BYTES = np.uint64(0x0101010101010101), np.uint64(56)
+_ONE, _ZERO = np.uint64(1), np.uint64(0)
+PADDING = bytes(16)
+"""What has to follow a buffer that many messages are read from at once."""
+
+
+class WireError(Exception):
+    """Bytes that are no message."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a message. `value`: a number, or where a text or a message lies; it is not copied."""
+
+    number: int
+    value: int | memoryview
+
+    @property
+    def signed(self) -> int:
+        """Return a number as one of 64 bits with a sign."""
+        value = int(self.value) if isinstance(self.value, int) else 0
+        return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Return the number that begins at a place, and the place behind it."""
+    value = 0
+    for place in range(at, min(at + _LONGEST_VARINT, len(data))):
+        value |= (data[place] & 0x7F) << 7 * (place - at)
+        if data[place] < 0x80:
+            return value & ((1 << 64) - 1), place + 1
+    raise WireError
+
+
+def fields(message: bytes | memoryview) -> Iterator[Field]:
+    """Yield the fields of one message; what is in them is passed over by its length."""
+    data, at = memoryview(message), 0
+    while at < len(data):
+        tag, at = varint(data, at)
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == VARINT:
+            value, at = varint(data, at)
+            yield Field(number, value)
+            continue
+        if wire_type == BYTES:
+            length, at = varint(data, at)
+        else:
+            length = {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(wire_type, len(data) + 1)
+        if length > len(data) - at:
+            raise WireError
+        content, at = data[at : at + length], at + length
+        yield Field(number, content if wire_type == BYTES else int.from_bytes(content, "little"))
+
+
+def numbers(data: bytes | memoryview) -> dict[int, int]:
+    """Return the numbers of a message by field, the last of each; signed."""
+    return {field.number: field.signed for field in fields(data) if isinstance(field.value, int)}
+
+
+def messages(data: bytes | memoryview, *path: int) -> list[memoryview]:
+    """Return where the messages or texts at a path of fields lie, each time that they are there."""
+    found = [memoryview(data)]
+    for number in path:
+        inner = [field for message in found for field in fields(message) if field.number == number]
+        found = [field.value for field in inner if isinstance(field.value, memoryview)]
+    return found
+
+
+def text(data: bytes | memoryview, number: int) -> str | None:
+    """Return a field of a message as text; None where it is not there."""
+    found = messages(data, number)
+    return bytes(found[-1]).decode("utf-8", "replace") if found else None
+
+
+# -- many messages at once
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Messages or texts in a buffer: where each begins and ends."""
+
+    start: Array
+    end: Array
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.start)
+
+    def take(self, which: Array) -> Spans:
+        """Return some of them."""
+        return Spans(self.start[which], self.end[which])
+
+
+@dataclass(frozen=True)
+class Column:
+    """One field of many messages: `which` of them have it here, and what. Numbers are int64; of bytes the
+    spans are told.
+    """
+
+    number: int
+    which: Array
+    value: Array | Spans
+
+
+class Buffer:
+    """Bytes that many messages lie in."""
+
+    def __init__(self, data: bytes) -> None:
+        """Take the bytes, behind which PADDING has been put."""
+        self.bytes = np.frombuffer(data, np.uint8)
+        self.length = len(data) - len(PADDING)
+        # Eight bytes from each place on, as one number.
+        self._words = np.ndarray((self.length + 8,), "<u8", data, strides=(1,))
+
+    def _varints(self, at: Array) -> tuple[Array, Array]:
+        # The number that begins at each place, and the place behind it.
+        word = self._words[at]
+        stop = ~word & _CONTINUED
+        mask = stop ^ (stop - _ONE)
+        word &= mask & ~_CONTINUED
+        for low, high, shift in _HALVES:
+            word = (word & low) | ((word & high) >> shift)
+        length = ((mask & _ONE_PER_BYTE) * _ONE_PER_BYTE) >> _TO_BYTES
+        value, behind = word.view(np.int64), at + length.view(np.int64)
+        long = np.flatnonzero(stop == _ZERO)
+        if len(long):
+            value[long], behind[long] = self._long_varints(at[long])
+        return value, behind
+
+    def _long_varints(self, at: Array) -> tuple[Array, Array]:
+        value, running = np.zeros(len(at), np.uint64), np.ones(len(at), bool)
+        behind = at.copy()
+        for place in range(_LONGEST_VARINT):
+            byte = self.bytes[np.minimum(at + place, len(self.bytes) - 1)].astype(np.uint64)
+            value[running] |= ((byte & np.uint64(0x7F)) << np.uint64(7 * place))[running]
+            behind += running
+            running &= byte >= 0x80
+        if running.any():
+            raise WireError
+        return value.view(np.int64), behind
+
+    def fields(self, spans: Spans) -> Iterator[Column]:
+        """Yield the fields of messages, those of one number together where they come in one order.
+
+        Raises WireError where one is no message.
+        """
+        which = np.flatnonzero(spans.end > spans.start)
+        at, end = spans.start[which], spans.end[which]
+        tag, at = self._varints(at)
+        while len(which):
+            # Numbers ascend: who has the least one has it now, and the others wait.
+            now = tag.min()
+            mine = np.flatnonzero(tag == now) if tag.max() != now else slice(None)
+            who, place, limit = which[mine], at[mine], end[mine]
+            wire_type = int(now) & 7
+            value: Array | Spans
+            if wire_type == VARINT:
+                value, place = self._varints(place)
+            elif wire_type == BYTES:
+                length, place = self._varints(place)
+                if ((length < 0) | (length > limit - place)).any():
+                    raise WireError
+                value = Spans(place, place + length)
+                place = value.end
+            elif wire_type in (EIGHT_BYTES, FOUR_BYTES):
+                # Four bytes are the lower half of eight; nothing that is read here has them.
+                value = self._words[np.minimum(place, self.length)].view(np.int64)
+                place = place + (8 if wire_type == EIGHT_BYTES else 4)
+            else:
+                raise WireError
+            if (place > limit).any():
+                raise WireError
+            yield Column(int(now) >> 3, who, value)
+            more = place < limit
+            if isinstance(mine, slice):
+                which, at, end = which[more], place[more], end[more]
+                tag, at = self._varints(at)
+                continue
+            tag[mine], at[mine] = np.iinfo(np.int64).max, place
+            again = mine[more]
+            tag[again], at[again] = self._varints(place[more])
+            if not more.all():
+                left = np.ones(len(which), bool)
+                left[mine[~more]] = False
+                which, at, end, tag = which[left], at[left], end[left], tag[left]
+
+    def repeated(self, number: int, start: int) -> Spans:
+        """Return the messages of one field that fill the buffer from a place on, as far as they do.
+
+        No message is looked at by itself: each byte that could be the field's tag is followed to where
+        its message would end, and from the first one on in steps of 2, 4, 8 … messages.
+        """
+        tag = number << 3 | BYTES
+        places = np.flatnonzero(self.bytes[start : self.length] == tag) + start
+        length, begin = self._varints(places + 1)
+        end = np.where((length >= 0) & (length <= self.length - begin), begin + length, -1)
+        # Place `len(places)` is behind the last; what leads nowhere leads to itself.
+        number_of = np.full(self.length + 1, -1)
+        number_of[places], number_of[self.length] = np.arange(len(places)), len(places)
+        following = np.append(np.where(end >= 0, number_of[end], -1), len(places))
+        following[following < 0] = np.flatnonzero(following < 0)
+        first = number_of[start] if start <= self.length else -1
+        if first < 0:
+            return Spans(np.empty(0, np.int64), np.empty(0, np.int64))
+        reached = np.array([first])
+        jump = following
+        while (further := jump[reached[-1]]) != reached[-1]:
+            reached = np.concatenate((reached, jump[reached]))
+            jump = jump[jump]
+            del further
+        reached = np.unique(reached[reached < len(places)])
+        return Spans(begin[reached], end[reached])
