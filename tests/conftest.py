@@ -172,7 +172,7 @@ def store_in_place(source: Path, include: Iterable[str] = ()) -> Iterator[Store]
     """A store over the source itself."""
     with Probe(source) as probe:
         importer = detect(probe)
-        (recording,) = importer.read([probe], Options(frozenset(include), in_place=True))
+        (recording,) = importer.read([probe], Options(frozenset(include)))
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), "in place")
         with open_virtual_store(recording, origin) as store:
             if store is not None:

@@ -488,7 +488,7 @@ CASES: dict[str, tuple[bytes, dict[str, int], dict[str, int]]] = {
     "a duration that is a list": (_kernel(b'"dur": 2.000', b'"dur": [2]'), ONE_CALL,
                                   {"wrong-type": 1, "gpu-activity-missing": 1}),
     "arguments that are a list": (_kernel(b'"args": {', b'"args": [1], "x": {'), BOTH,
-                                  {"json-repaired": 1}),
+                                  {"json-repaired": 1, "launches-without-work": 1}),
     "arguments that are null": (_kernel(b'"args": {', b'"args": null, "x": {'), BOTH,
                                 {"json-repaired": 1, "launches-without-work": 1}),
     "a category that is a list": (_kernel(b'"kernel"', b'["kernel"]'), BOTH,

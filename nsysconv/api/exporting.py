@@ -9,7 +9,7 @@ from pathlib import Path
 from nsysconv.api.open_profile import open_all
 from nsysconv.api.targets import Say, StrPath, Target, silent
 from nsysconv.errors import UsageError
-from nsysconv.export import ALL_FORMATS, NSYS_SQLITE, exporter, format_for
+from nsysconv.export import ALL_FORMATS, OF_REPORTS, exporter, format_for
 from nsysconv.export.contract import Options, Written
 from nsysconv.importers import detection
 from nsysconv.importers.probe import Probe
@@ -52,7 +52,7 @@ def export_profiles(
     """
     to, made = _destination(target, to, path)
     source, selector = split_target(target)
-    if to == NSYS_SQLITE:
+    if to == OF_REPORTS:
         if slice is not None or selector is not None:
             hint = "Write the whole report; a slice is taken when it is read."
             raise UsageError("nsys-sqlite takes no part of a report", hint=hint)
@@ -113,7 +113,7 @@ def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[
         raise UsageError(
             "export to what?", hint=f"--to FORMAT; there are: {', '.join(ALL_FORMATS)}"
         )
-    suffixes = (".sqlite",) if to == NSYS_SQLITE else exporter(to).SUFFIXES
+    suffixes = (".sqlite",) if to == OF_REPORTS else exporter(to).SUFFIXES
     made = made or _default_path(target, to, suffixes)
     if made.exists() or made.is_symlink():
         hint = "Name another with -o, or remove it."

@@ -527,7 +527,8 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
             origin, recordings = self._source(include)
             store = self._open.enter_context(private_folder()) / "store.db"
             with detection.refusing_defects(self._path), writing(store) as writer:
-                writer.add(recordings(), lambda: origin, silent)
+                added = writer.add(recordings(), lambda: origin, silent)
+                writer.examine(examine, [each.profile_id for each in added])
             self._copies[include] = store
         return self._copies[include]
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 FORMATS: tuple[str, ...] = ("parquet", "arrow", "chrome", "perfetto")
 """Modules of this folder that are formats. A new one is one more word here."""
 
-NSYS_SQLITE = "nsys-sqlite"
+OF_REPORTS = "nsys-sqlite"
 """The tables of nsys itself, which only its reports can be written to."""
-ALL_FORMATS = (*FORMATS, NSYS_SQLITE)
+ALL_FORMATS = (*FORMATS, OF_REPORTS)
 """What a profile can be exported to."""
 
 

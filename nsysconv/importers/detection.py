@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from nsysconv.errors import InputError, NoProfileError, NsysconvError, UsageError
-from nsysconv.importers import IMPORTERS, foreign, nsys_rep
+from nsysconv.importers import IMPORTERS, foreign
 from nsysconv.importers.contract import Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
@@ -209,12 +209,13 @@ def _unknown_database(probe: Probe) -> _Kind:
 # -- reports of Nsight Systems
 
 REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
+_REPORT_HEADER = b"NVIDIA Tegra Profiler Report "
 
 
 def is_report(probe: Probe) -> bool:
     """Return whether the file is a report of nsys: by its first bytes, or so named and binary."""
     named = probe.path.suffix in REPORT_SUFFIXES and b"\0" in probe.head
-    return nsys_rep.is_report(probe.head) or (named and not probe.is_sqlite)
+    return probe.head.startswith(_REPORT_HEADER) or (named and not probe.is_sqlite)
 
 
 def export_path(path: Path) -> Path | None:

@@ -235,7 +235,11 @@ class Probe:
         """
         try:
             with self._connections.connection() as connection:
-                yield from connection.execute(sql, parameters)
+                for count, row in enumerate(connection.execute(sql, parameters)):
+                    # No row takes less than a byte: pages refer to each other.
+                    if count > self.size:
+                        raise sqlite3.DatabaseError("more rows than bytes")
+                    yield row
         except SelectTimeoutError as error:
             hint = "Export it again, or copy it to a faster disk."
             raise InputError(str(error), where=str(self.path), hint=hint) from error

@@ -117,7 +117,7 @@ def whole_profile(timeline: Timeline) -> list[Steps]:
     """Return per process one step from the first to the last of what it did, migrations left out."""
     return [
         Steps(pid, [WHOLE], [1], np.array([low]), np.array([high]))
-        for pid, (low, high) in extents(timeline).items()
+        for pid, low, high in _extents(timeline.whole)
     ]
 
 

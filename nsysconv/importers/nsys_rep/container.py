@@ -12,7 +12,6 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from nsysconv.errors import InputError
-from nsysconv.importers.nsys_rep import HEADER
 from nsysconv.importers.nsys_rep.wire import PADDING, WireError, messages, numbers, text, varint
 
 _FOOTER = b"U3w[END]"
@@ -21,7 +20,7 @@ _MAGIC = b"QDTEXT00"
 EVENTS_SECTION, OFFSETS_SECTION = "Raw Sampling Data", "Sampling Data Offsets"
 CLOCKS_SECTION = "Time Conversion Data"
 # `2024@5@1@113-…`: the build, as newer ones write it.
-_BUILD = re.compile(rb"(\d{4}(?:@\d+){2,3})[-v]")
+_BUILD = re.compile(rb"^[ -~]{0,64} (\d{4}(?:@\d+){2,3})[-v]")
 # What is read into memory at once is not larger than this, whatever the file says: blocks are some 1 MB.
 _LARGEST_BYTES = 256 << 20
 # LZ4 makes 255 times less of what it packs at best.
@@ -178,5 +177,5 @@ class Recorded:
 
 
 def _build_of(header: bytes) -> str:
-    match = _BUILD.match(header.removeprefix(HEADER))
+    match = _BUILD.match(header)
     return match.group(1).decode().replace("@", ".") if match else ""

@@ -24,7 +24,7 @@ _KNOWN_CLASSES = {
     77: "creation of graph nodes", 94: "creation of graphs", 95: "creation of graphs",
     102: "compilation of kernels",
 }  # fmt: skip
-_PROGRAM = "program"  # of PROCESSES: what stands for a name that is not there
+_PROGRAM = "program"  # of PROCESSES: what is taken for a name that is not there
 
 Path_ = tuple[int, ...]
 """A field: of the event's payload `(5,)`, of a message in it `(5, 2)`, of its inner message `(0, 5)`."""

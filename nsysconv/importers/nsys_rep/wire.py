@@ -116,8 +116,8 @@ class Spans:
 
 @dataclass(frozen=True)
 class Column:
-    """One field of many messages: `which` of them have it here, and what. Numbers are int64; of bytes the
-    spans are told.
+    """One field of many messages: `which` of them have it here, and what. Numbers are int64; of bytes it is
+    the spans.
     """
 
     number: int

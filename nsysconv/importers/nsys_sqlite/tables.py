@@ -22,6 +22,7 @@ from nsysconv.importers.sqlite_columns import (
     code,
     known_code,
     values_table,
+    whole_number,
 )
 from nsysconv.store.recording import SOURCE
 
@@ -404,7 +405,7 @@ def _with_metrics(c: SourceColumns, context: ExportContext) -> sa.FromClause:
 
 
 def _api_call(c: SourceColumns, context: ExportContext) -> _Columns:
-    layer = c["eventClass"]
+    layer = whole_number(c["eventClass"]) if context.careful else c["eventClass"]
     if context.driver_names is not None:
         is_driver = c["nameId"].in_(context.driver_names)
         layer = sa.case((is_driver, _DRIVER_CLASS), else_=_RUNTIME_CLASS)
