@@ -133,7 +133,7 @@ def test_what_differs_is_found(change: str, tmp_path: Path) -> None:
 def imported(path: Path, tmp_path: Path) -> dict[str, Any]:
     """All that a store holds of a file, but for what says which file it was."""
     store = tmp_path / f"{path.stem}.db"
-    nsysconv.import_files([path], store=store)
+    nsysconv.import_files([path], store=store, include=["osrt_calls"])
     with reading(store) as opened:
         (profile,) = opened.profiles()
         return dict(_contents(profile))
