@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,14 +74,34 @@ COMPARED = {
 """Table -> the columns that are compared where NVIDIA's export has them; "": all that it has."""
 
 _NEVER = frozenset({"ProcessStreams"})  # what the program printed
+_MUST_BE_READ = {f"{prefix}{name}" for prefix in ("", "PROCESS_0:")
+                 for name in ("CAPTURE_EVENT_TYPE", "CUDA_GRAPH_TRACE_OPTIONS:MODE",
+                              "OS_RUNTIME_OPTIONS:DURATION_THRESHOLD_NS")}  # fmt: skip
 _READ = {"CAPTURE_EVENT_TYPE", "CUDA_GRAPH_TRACE_OPTIONS:MODE", *_OPTIONS}
 _ALLOWED = {
     "TARGET_INFO_SYSTEM_ENV": {"TargetInstallDir", "NvDriverVersion", "CudaDriverVersion", "Hostname"},
     "META_DATA_CAPTURE": _READ | {f"PROCESS_0:{name}" for name in _READ},
 }
-"""Table of names and values -> the names that are compared; others are not to be copied."""
+"""Table of names and values -> the names that are compared; others are not to be copied, and some options
+are not found in reports."""
+
+# Table -> the build since which NVIDIA's exports have it; nsysconv's have it of any report.
+_SINCE = {
+    "ANALYSIS_DETAILS": "2022.1", "CUPTI_ACTIVITY_KIND_OVERHEAD": "2025.5.2",
+    "DIAGNOSTIC_EVENT": "2024.5", "EXPORT_META_DATA": "2022.1",
+    "META_DATA_CAPTURE": "2023.3", "META_DATA_EXPORT": "2023.3", "PROCESSES": "2022.1",
+    "TARGET_INFO_CUDA_CONTEXT_INFO": "2023.4", "TARGET_INFO_CUDA_DEVICE": "2025.1",
+    "TARGET_INFO_SESSION_START_TIME": "2021.3", "TARGET_INFO_SYSTEM_ENV": "2021.3",
+}  # fmt: skip
+# NVIDIA's older name of a table or column -> that of later exports, which is nsysconv's.
+_TODAY = {
+    "TARGET_INFO_CUDA_NULL_STREAM": "TARGET_INFO_CUDA_CONTEXT_INFO",
+    "TARGET_INFO_CUDA_NULL_STREAM.streamId": "nullStreamId",
+    "TARGET_INFO_GPU.deviceId": "id",
+}
 
 _MISSING = "(no such column)"
+_HELD_OUT = b"(not copied: it may hold paths)"
 _EXAMPLES = 3
 
 
@@ -122,9 +142,13 @@ def _listed() -> Iterator[Pair]:
                     yield Pair(report, export if export.exists() else None, row["build"])
 
 
+def _age(build: str) -> list[int]:
+    return [int(number) for number in build.split(".")]
+
+
 def by_age(pairs: Iterator[Pair]) -> list[Pair]:
     """Pairs, the oldest build first."""
-    return sorted(pairs, key=lambda p: ([int(n) for n in p.build.split(".")], p.report.name))
+    return sorted(pairs, key=lambda pair: (_age(pair.build), pair.report.name))
 
 
 REPORTS = by_age(_listed()) or [Pair(FOLDER / "missing", None, "0")]
@@ -150,11 +174,13 @@ def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
     return [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
 
 
-def _rows(connection: sqlite3.Connection, table: str, columns: list[str]) -> Rows:
+def _rows(connection: sqlite3.Connection, table: str, columns: Mapping[str, str]) -> Rows:
+    # `columns`: of each, today's name.
     present = set(_columns(connection, table))
     if not present:
         return Counter()
-    shown = ", ".join(f'"{name}"' if name in present else f"'{_MISSING}'" for name in columns)
+    named = {name: name if name in present else later for name, later in columns.items()}
+    shown = ", ".join(f'"{n}"' if n in present else f"'{_MISSING}'" for n in named.values())
     # Bytes, not texts: a program's names can be in any encoding.
     connection.text_factory = bytes
     rows = Counter(tuple(row) for row in connection.execute(f'SELECT {shown} FROM "{table}"'))
@@ -162,10 +188,11 @@ def _rows(connection: sqlite3.Connection, table: str, columns: list[str]) -> Row
     return rows
 
 
-def differences(ours: Path, theirs: Path) -> dict[str, Difference]:
-    """The tables in which an export of nsysconv's is not NVIDIA's of the same run."""
+def differences(ours: Path, theirs: Path, build: str) -> dict[str, Difference]:
+    """The tables in which an export of nsysconv's is not NVIDIA's of the same run, of that build."""
     with opened(ours) as own, opened(theirs) as other:
-        found = {table: _difference(own, other, table) for table in COMPARED}
+        tables = [name for name in COMPARED if not is_later(name, build)]
+        found = {table: _difference(own, other, table) for table in tables}
         found |= {
             table: Difference(own.execute(f"SELECT count(*) FROM {table}").fetchone()[0], 0, ())
             for table in _NEVER & tables_of(own)
@@ -173,24 +200,63 @@ def differences(ours: Path, theirs: Path) -> dict[str, Difference]:
     return {table: each for table, each in found.items() if each.only_ours or each.only_theirs}
 
 
+def is_later(table: str, build: str) -> bool:
+    """Whether NVIDIA's exports of a build have no such table yet."""
+    return table in _SINCE and _age(build) < _age(_SINCE[table])
+
+
 def _difference(own: sqlite3.Connection, other: sqlite3.Connection, table: str) -> Difference:
     # A younger column is compared where NVIDIA's export has it; where it has no such table, all are.
-    wanted = COMPARED[table].split()
-    columns = _columns(other, table) or _columns(own, table)
-    columns = [name for name in columns if name in wanted or not wanted]
-    ours, theirs = (_rows(each, table, columns) for each in (own, other))
-    if table in _ALLOWED and columns:
-        ours, theirs = (_allowed(rows, columns, _ALLOWED[table]) for rows in (ours, theirs))
+    wanted, here = COMPARED[table].split(), table
+    names = _columns(other, table)
+    if names:
+        here = _TODAY.get(table, table) if table not in tables_of(own) else table
+    else:
+        names = _columns(own, table)
+    names = [name for name in names if name in wanted or not wanted]
+    columns = {name: _TODAY.get(f"{table}.{name}", name) for name in names}
+    ours, theirs = _rows(own, here, columns), _rows(other, table, columns)
+    if names:
+        ours, theirs = _comparable(table, ours, theirs, names)
+    only_ours, only_theirs = ours - theirs, theirs - ours
+    some = [f"{mark} {dict(zip(names, row, strict=True))}"
+            for mark, rows in (("+", only_ours), ("-", only_theirs))
+            for row in sorted(rows, key=repr)[:_EXAMPLES]]  # fmt: skip
+    return Difference(only_ours.total(), only_theirs.total(), tuple(some))
+
+
+def _comparable(table: str, ours: Rows, theirs: Rows, names: list[str]) -> tuple[Rows, Rows]:
+    if table in _ALLOWED:
+        ours, theirs = (_allowed(rows, names, _ALLOWED[table]) for rows in (ours, theirs))
     if table == "StringIds":
         both = {row[0] for row in ours} & {row[0] for row in theirs}
         ours, theirs = (_with_ids(rows, both) for rows in (ours, theirs))
     if table == "ANALYSIS_DETAILS":
-        ours, theirs = (_rounded(rows, columns) for rows in (ours, theirs))
-    only_ours, only_theirs = ours - theirs, theirs - ours
-    some = [f"{mark} {dict(zip(columns, row, strict=True))}"
-            for mark, rows in (("+", only_ours), ("-", only_theirs))
-            for row in sorted(rows, key=repr)[:_EXAMPLES]]  # fmt: skip
-    return Difference(only_ours.total(), only_theirs.total(), tuple(some))
+        ours, theirs = (_rounded(rows, names) for rows in (ours, theirs))
+    if table == "META_DATA_CAPTURE":
+        known = _MUST_BE_READ | {row[0].decode() for row in ours}
+        theirs = _allowed(theirs, names, known)
+    if table == "PROCESSES":
+        ours, theirs = (_without_folders(rows, names.index("name")) for rows in (ours, theirs))
+    if table == "DIAGNOSTIC_EVENT":
+        theirs = _held_out(theirs, names.index("text"), ours)
+    return ours, theirs
+
+
+def _without_folders(rows: Rows, at: int) -> Rows:
+    found: Rows = Counter()
+    for row, count in rows.items():
+        found[(*row[:at], row[at] and row[at].rpartition(b"/")[2], *row[at + 1 :])] += count
+    return found
+
+
+def _held_out(theirs: Rows, at: int, ours: Rows) -> Rows:
+    # Texts that may hold paths are not copied: which these are, other tests say.
+    texts = {row[at] for row in ours}
+    found: Rows = Counter()
+    for row, count in theirs.items():
+        found[row if row[at] in texts else (*row[:at], _HELD_OUT, *row[at + 1 :])] += count
+    return found
 
 
 def _allowed(rows: Rows, columns: list[str], names: set[str]) -> Rows:
@@ -221,15 +287,12 @@ def exported(report: Path, folder: Path) -> Path:
     return made
 
 
-_SESSION = ("ANALYSIS_DETAILS", "META_DATA_CAPTURE")
-_LATER = (
-    "EXPORT_META_DATA", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME", "TARGET_INFO_SYSTEM_ENV",
-    "PROCESSES", "DIAGNOSTIC_EVENT", "TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_CONTEXT_INFO",
-)  # fmt: skip
+_SESSION = {"ANALYSIS_DETAILS", "META_DATA_CAPTURE"}
+_EXPORTERS = {"EXPORT_META_DATA", "META_DATA_EXPORT"}
 
 
-def completed(theirs: Path, ours: Path, made: Path) -> Path:
-    """NVIDIA's export with what its age does not tell of the session, which the report tells.
+def completed(theirs: Path, ours: Path, build: str, made: Path) -> Path:
+    """NVIDIA's export of a build with what its age does not tell of the session, and the report tells.
 
     The tables of the session and its options are ours in any age: `differences` compares them, by what
     NVIDIA rounds and what is not copied. The events and all that names them stay NVIDIA's.
@@ -238,15 +301,11 @@ def completed(theirs: Path, ours: Path, made: Path) -> Path:
     made.chmod(0o600)
     with closing(sqlite3.connect(made)) as connection:
         connection.execute("ATTACH ? AS ours", (str(ours),))
-        known = tables_of(connection)
         here = {name for (name,) in connection.execute("SELECT name FROM ours.sqlite_master")}
-        # Both are one table, by its name of this age and of another.
-        is_named = not known.isdisjoint(("EXPORT_META_DATA", "META_DATA_EXPORT"))
-        for table in here & {*_SESSION, *_LATER}:
-            if table in known and table not in _SESSION:
-                continue
-            if is_named and table in ("EXPORT_META_DATA", "META_DATA_EXPORT"):
-                continue
+        later = {table for table in _SINCE if is_later(table, build)}
+        if tables_of(connection) & _EXPORTERS:
+            later -= _EXPORTERS  # it is one table, by its name of that age and of another
+        for table in here & (_SESSION | later):
             connection.execute(f"DROP TABLE IF EXISTS main.{table}")
             connection.execute(f"CREATE TABLE main.{table} AS SELECT * FROM ours.{table}")
         connection.commit()
@@ -265,7 +324,7 @@ def main() -> int:
                 print("the pairs are not here")
                 return 1
             try:
-                found = differences(exported(pair.report, Path(folder)), pair.export)
+                found = differences(exported(pair.report, Path(folder)), pair.export, pair.build)
             except nsysconv.errors.NsysconvError as error:
                 found, status = {}, 1
                 print(f"{pair}\n    {error}")
