@@ -85,13 +85,14 @@ _ALLOWED = {
 """Table of names and values -> the names that are compared; others are not to be copied, and some options
 are not found in reports."""
 
-# Table -> the build since which NVIDIA's exports have it; nsysconv's have it of any report.
+# Table or column -> the build since which NVIDIA's exports have it; nsysconv's have it of any report.
 _SINCE = {
     "ANALYSIS_DETAILS": "2022.1", "CUPTI_ACTIVITY_KIND_OVERHEAD": "2025.5.2",
     "DIAGNOSTIC_EVENT": "2024.5", "EXPORT_META_DATA": "2022.1",
     "META_DATA_CAPTURE": "2023.3", "META_DATA_EXPORT": "2023.3", "PROCESSES": "2022.1",
     "TARGET_INFO_CUDA_CONTEXT_INFO": "2023.4", "TARGET_INFO_CUDA_DEVICE": "2025.1",
-    "TARGET_INFO_SESSION_START_TIME": "2021.3", "TARGET_INFO_SYSTEM_ENV": "2021.3",
+    "TARGET_INFO_GPU.uuid": "2021.2", "TARGET_INFO_SESSION_START_TIME": "2021.3",
+    "TARGET_INFO_SYSTEM_ENV": "2021.3",
 }  # fmt: skip
 # NVIDIA's older name of a table or column -> that of later exports, which is nsysconv's.
 _TODAY = {
@@ -200,9 +201,9 @@ def differences(ours: Path, theirs: Path, build: str) -> dict[str, Difference]:
     return {table: each for table, each in found.items() if each.only_ours or each.only_theirs}
 
 
-def is_later(table: str, build: str) -> bool:
-    """Whether NVIDIA's exports of a build have no such table yet."""
-    return table in _SINCE and _age(build) < _age(_SINCE[table])
+def is_later(name: str, build: str) -> bool:
+    """Whether NVIDIA's exports of a build have no such table (TABLE.COLUMN: column) yet."""
+    return name in _SINCE and _age(build) < _age(_SINCE[name])
 
 
 def _difference(own: sqlite3.Connection, other: sqlite3.Connection, table: str) -> Difference:
@@ -302,7 +303,7 @@ def completed(theirs: Path, ours: Path, build: str, made: Path) -> Path:
     with closing(sqlite3.connect(made)) as connection:
         connection.execute("ATTACH ? AS ours", (str(ours),))
         here = {name for (name,) in connection.execute("SELECT name FROM ours.sqlite_master")}
-        later = {table for table in _SINCE if is_later(table, build)}
+        later = {name for name in _SINCE if is_later(name, build)}
         if tables_of(connection) & _EXPORTERS:
             later -= _EXPORTERS  # it is one table, by its name of that age and of another
         for table in here & (_SESSION | later):

@@ -18,7 +18,7 @@ from test_secrets import everything
 from write_nsys_rep import SECRETS, write_report
 
 import nsysconv
-from nsysconv.export import FORMATS
+from nsysconv.export import ALL_FORMATS
 from nsysconv.store.location import reading
 
 TOKENS = {place: f"CANARY-{place}-END" for place in SECRETS}
@@ -114,7 +114,7 @@ COMMANDS: dict[str, list[str]] = {
     "import": ["import", "-o", "job.db"],
     "diff": ["diff", "again"],
     "list": ["report", "--list"],
-    **{f"export to {name}": ["export", "--to", name, "-o", f"made.{name}"] for name in FORMATS},
+    **{f"export to {name}": ["export", "--to", name, "-o", f"made.{name}"] for name in ALL_FORMATS},
 }
 
 
@@ -130,7 +130,7 @@ def test_no_token_in_what_a_command_writes(
     assert [*temporary.iterdir()] == []
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ALL_FORMATS)
 def test_names_are_found_in_what_an_export_writes(name: str, report: Path, tmp_path: Path) -> None:
     """So that the test above can fail."""
     made = tmp_path / "made"
