@@ -1,0 +1,269 @@
+"""What a report of Nsight Systems holds of a machine leaves it by no way: a token is in every place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from conftest import CHILD_ENVIRONMENT, NSYS, few
+from pyarrow import parquet
+from run_command import run
+from test_secrets import everything
+from write_nsys_rep import SECRETS, write_report
+
+import nsysconv
+from nsysconv.export import ALL_FORMATS
+from nsysconv.store.location import reading
+
+TOKENS = {place: f"CANARY-{place}-END" for place in SECRETS}
+FOUND = {token.encode(coding): place
+         for place, token in TOKENS.items() for coding in ("utf-8", "utf-16-le")}  # fmt: skip
+EXPORT = NSYS / "basic-3.16.1.sqlite"
+# The head and the clocks are others in each.
+BUILDS = ["2026.1.1.204", "2024.5.1.113", "2020.3.2.6"]
+
+
+def tokens_in(content: bytes | str) -> set[str]:
+    """The places whose tokens stand in it."""
+    content = content.encode() if isinstance(content, str) else content
+    return {place for token, place in FOUND.items() if token in content}
+
+
+def tokens_below(folder: Path, but: Path | None = None) -> set[str]:
+    """Those of all files in a folder, one excepted."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path != but)
+    return {place for path in files for place in tokens_in(content_of(path) + path.name.encode())}
+
+
+def content_of(path: Path) -> bytes:
+    """A file's bytes; of tables that are packed also what they hold."""
+    content = path.read_bytes()
+    if path.suffix == ".parquet":
+        table = parquet.read_table(path)
+        content += f"{table.schema.metadata} {table.to_pylist()}".encode()
+    elif path.suffix == ".arrow":
+        with pa.ipc.open_file(path) as file:
+            content += f"{file.schema.metadata} {file.read_all().to_pylist()}".encode()
+    return content
+
+
+@pytest.fixture(scope="module", params=few(BUILDS, 2))
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with a token in every place."""
+    path = tmp_path_factory.mktemp("planted") / "run.nsys-rep"
+    write_report(EXPORT, path, build=request.param, secrets=TOKENS)
+    return path
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files; what a command is given and makes lies beside it."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return folder
+
+
+# -- so that the tests below can fail
+
+
+def test_the_report_holds_every_token(report: Path) -> None:
+    assert tokens_in(b"".join(unpacked(report.read_bytes()))) == set(SECRETS)
+
+
+def unpacked(content: bytes) -> Iterator[bytes]:
+    """A report as it is, and its blocks of events and strings unpacked."""
+    yield content
+    at = content.index(b"QDTEXT00") + 8
+    for _ in range(2):  # the head and the counts
+        size, at = varint(content, at)
+        at += size
+    while at < len(content):
+        packed, at = varint(content, at)
+        size, at = varint(content, at)
+        try:
+            yield pa.Codec("lz4_raw").decompress(content[at : at + packed], size, asbytes=True)
+        except (pa.ArrowException, OSError, ValueError):
+            return
+        at += packed
+
+
+def varint(content: bytes, at: int) -> tuple[int, int]:
+    """A number, and where what follows it begins."""
+    end = at
+    while content[end] >= 0x80:
+        end += 1
+    digits = content[at : end + 1]
+    return sum((digit & 0x7F) << 7 * place for place, digit in enumerate(digits)), end + 1
+
+
+# -- what is read, shown and written
+
+COMMANDS: dict[str, list[str]] = {
+    "the answer": [],
+    "info": ["info"],
+    "all reports": ["report", "all", "-f", "json"],
+    "the page": ["report", "-o", "page.html"],
+    "import": ["import", "-o", "job.db"],
+    "diff": ["diff", "again"],
+    "list": ["report", "--list"],
+    **{f"export to {name}": ["export", "--to", name, "-o", f"made.{name}"] for name in ALL_FORMATS},
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_token_in_what_a_command_writes(
+    command: str, report: Path, temporary: Path, tmp_path: Path
+) -> None:
+    words = COMMANDS[command]
+    rest = [str(report) if word == "again" else word for word in words[1:]]
+    outcome = run(*words[:1], report, *rest, cwd=tmp_path)
+    assert outcome.status == 0, outcome.err
+    assert tokens_in(outcome.out + outcome.err) | tokens_below(tmp_path) == set()
+    assert [*temporary.iterdir()] == []
+
+
+@pytest.mark.parametrize("name", ALL_FORMATS)
+def test_names_are_found_in_what_an_export_writes(name: str, report: Path, tmp_path: Path) -> None:
+    """So that the test above can fail."""
+    made = tmp_path / "made"
+    nsysconv.export_profiles(report, name, made)
+    files = [made] if made.is_file() else [*made.iterdir()]
+    assert b"cudaLaunchKernel" in b"".join(content_of(path) for path in files)
+
+
+def test_no_token_in_anything_a_store_shows(report: Path, tmp_path: Path) -> None:
+    nsysconv.import_files([report], store=tmp_path / "job.db")
+    with reading(tmp_path / "job.db") as store:
+        assert {place for text in everything(store) for place in tokens_in(text)} == set()
+
+
+# -- what is refused
+
+CUTS = range(1, 24)
+NEAR = 12
+"""So many bytes before a token, and the first of it: where its length and its place are said."""
+
+
+def looked_at(damaged: Path, cwd: Path) -> set[str]:
+    """The places whose tokens two commands show or leave of a file."""
+    found = set[str]()
+    for words in (["info", damaged], ["import", damaged, "-o", "job.db"]):
+        outcome = run(*words, cwd=cwd)
+        found |= tokens_in(outcome.out + outcome.err) | tokens_below(cwd, damaged)
+    (cwd / "job.db").unlink(missing_ok=True)
+    return found
+
+
+@pytest.mark.parametrize("part", few(CUTS, 4))
+def test_no_token_in_the_refusal_of_a_report_that_is_cut_off(
+    part: int, report: Path, temporary: Path, tmp_path: Path
+) -> None:
+    content = report.read_bytes()
+    damaged = tmp_path / "cut.nsys-rep"
+    kept = content[: len(content) * part // len(CUTS)]
+    # Cut off as it is, and with the last bytes that a whole one has.
+    for end in (b"", content[-16:]):
+        damaged.write_bytes(kept + end)
+        assert looked_at(damaged, tmp_path) == set()
+
+
+@pytest.mark.parametrize("bit", few(range(8), 1))
+@pytest.mark.parametrize("place", SECRETS)
+def test_no_token_where_a_bit_before_it_is_flipped(
+    place: str, bit: int, report: Path, temporary: Path, tmp_path: Path
+) -> None:
+    content = report.read_bytes()
+    at = content.find(TOKENS[place].encode())
+    if at < 0:
+        pytest.skip("it stands in a block that is packed")
+    damaged = tmp_path / "flipped.nsys-rep"
+    leaking = {}
+    for offset in range(at - NEAR, at + 1):
+        flipped = content[offset] ^ 1 << bit
+        damaged.write_bytes(content[:offset] + bytes([flipped]) + content[offset + 1 :])
+        if found := looked_at(damaged, tmp_path):
+            leaking[offset] = found
+    assert leaking == {}
+
+
+@pytest.mark.parametrize("part", few(range(64), 6))
+def test_no_token_where_any_bit_is_flipped(
+    part: int, report: Path, temporary: Path, tmp_path: Path
+) -> None:
+    content = bytearray(report.read_bytes())
+    content[len(content) * part // 64] ^= 1 << part % 8
+    damaged = tmp_path / "flipped.nsys-rep"
+    damaged.write_bytes(content)
+    assert looked_at(damaged, tmp_path) == set()
+
+
+# -- what is left of a process that crashes, or is killed, in the middle of decoding
+
+DISTURBED = """
+import os, signal, sys, threading
+how, left = sys.argv[1], int(sys.argv[2])
+del sys.argv[1:3]
+made = 0
+def count(frame, event, argument):
+    global made
+    if event == "call" and "/importers/nsys_rep/" in frame.f_code.co_filename:
+        made += 1
+        if made == left:
+            if how == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise RuntimeError("planted")
+sys.setprofile(count)
+threading.setprofile(count)
+from nsysconv.cli import main
+try:
+    main()
+finally:
+    sys.setprofile(None)
+    print("calls", made, file=sys.stderr)
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an import ended, and what it printed."""
+
+    status: int
+    said: str
+
+
+def disturbed(how: str, call: int, report: Path, cwd: Path) -> Ended:
+    """An import in a process of its own, in which the nth call within the decoder does not return."""
+    done = subprocess.run(
+        [sys.executable, "-c", DISTURBED, how, str(call), "import", str(report), "-o", "job.db"],
+        cwd=cwd, env=CHILD_ENVIRONMENT | {"TMPDIR": str(cwd / "temporary")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return Ended(done.returncode, done.stdout + done.stderr)
+
+
+@pytest.fixture(scope="module")
+def calls(report: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """How many calls within the decoder an import makes."""
+    cwd = tmp_path_factory.mktemp("undisturbed")
+    (cwd / "temporary").mkdir()
+    ended = disturbed("", 0, report, cwd)
+    assert ended.status == 0, ended.said
+    return int(ended.said.rpartition("calls ")[2])
+
+
+@pytest.mark.parametrize("part", few(range(1, 16), 3))
+@pytest.mark.parametrize(("how", "status"), [("crash", {3, 70}), ("kill", {-9})])
+def test_no_token_is_left_by_an_import_that_ends_in_the_middle(
+    how: str, status: set[int], part: int, calls: int, report: Path, temporary: Path, tmp_path: Path
+) -> None:
+    ended = disturbed(how, max(1, calls * part // 16), report, tmp_path)
+    assert ended.status in status, ended.said
+    assert tokens_in(ended.said) | tokens_below(tmp_path) == set()
