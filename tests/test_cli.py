@@ -563,7 +563,7 @@ def fake_nsys(folder: Path, script: str) -> None:
 
 def test_a_report_file_without_nsys(nsys_report: Path) -> None:
     outcome = run("import", "job.nsys-rep", cwd=nsys_report)
-    failed(outcome, 3, "nsys is not on PATH", "nsys export --type sqlite job.nsys-rep")
+    failed(outcome, 3, "the report is cut off", "Copy it again")
 
 
 def test_a_report_file_with_nsys(nsys_report: Path) -> None:
@@ -586,6 +586,8 @@ else:
     assert "job.nsys-rep" in runs
     assert "/tmp" not in runs
     assert "already imported" in run("import", "job.nsys-rep", cwd=nsys_report).out
+    notes = run("info", "job.db", cwd=nsys_report).out
+    assert "exported by NVIDIA Nsight Systems version 2026.2.1, for nsysconv does not read it" in notes
 
 
 def test_a_report_file_that_nsys_refuses(nsys_report: Path) -> None:

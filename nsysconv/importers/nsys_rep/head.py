@@ -185,6 +185,5 @@ def _cuda_options(
         graph = numbers(options)
         if (mode := _GRAPH_MODES.get(graph.get(1, 0))) is not None:
             yield f"{prefix}CUDA_GRAPH_TRACE_OPTIONS:MODE", mode
-        if 2 in graph:
-            name = "CUDA_GRAPH_TRACE_OPTIONS:TRACE_DEVICE_GRAPH_LAUNCH"
-            yield prefix + name, _switch(graph[2])
+        if 2 in graph and not prefix:
+            yield "CUDA_GRAPH_TRACE_OPTIONS:TRACE_DEVICE_GRAPH_LAUNCH", _switch(graph[2])
