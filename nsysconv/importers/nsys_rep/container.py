@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,8 +21,8 @@ EVENTS_SECTION, OFFSETS_SECTION = "Raw Sampling Data", "Sampling Data Offsets"
 CLOCKS_SECTION = "Time Conversion Data"
 # `2024@5@1@113-…`: the build, as newer ones write it.
 _BUILD = re.compile(rb"^[ -~]{0,64} (\d{4}(?:@\d+){2,3})[-v]")
-# What is read into memory at once is not larger than this, whatever the file says: blocks are some 1 MB.
-_LARGEST_BYTES = 256 << 20
+# No block or message is larger, whatever the file says: those of events, and the head, have 1 or 2 MB.
+_LARGEST_BYTES = 32 << 20
 # LZ4 makes 255 times less of what it packs at best.
 _BEST_PACKING = 255
 _SIZES_BYTES = 20
@@ -30,15 +30,6 @@ _SIZES_BYTES = 20
 
 class DamagedReportError(InputError):
     """A report that is cut off, or holds what none can."""
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How many events, strings and names of threads a report says that it holds."""
-
-    events: int
-    strings: int
-    thread_names: int
 
 
 class Container:
@@ -79,9 +70,13 @@ class Container:
         hint = "Copy it again; if that is how the profiler left it, the recording did not end well."
         return DamagedReportError(what, where=str(self._path), hint=hint)
 
-    def reading(self, part: str) -> _Reading:
-        """Return a block of code in which what cannot be read is damage of this part."""
-        return _Reading(self, part)
+    @contextmanager
+    def reading(self, part: str) -> Iterator[None]:
+        """Raise the error for damage of this part where the block meets what cannot be read."""
+        try:
+            yield
+        except (WireError, pa.ArrowException):
+            raise self.damaged(f"the report is damaged: {part}") from None
 
     def section(self, name: str) -> bytes:
         """Return a whole section; nothing where there is none."""
@@ -93,18 +88,6 @@ class Container:
         if EVENTS_SECTION not in self._sections:
             raise self.damaged("the report has no events: a section is missing")
         return Recorded(self, *self._sections[EVENTS_SECTION])
-
-
-class _Reading:
-    def __init__(self, container: Container, part: str) -> None:
-        self._container, self._part = container, part
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, (WireError, pa.ArrowException)):
-            raise self._container.damaged(f"the report is damaged: {self._part}") from None
 
 
 class Recorded:
@@ -121,7 +104,8 @@ class Recorded:
             self.head = self._message()
             counts = self._message()
             said = numbers(counts)
-            self.counts = Counts(*(max(0, said.get(number, 0)) for number in (1, 3, 5)))
+            # What the report says that it holds.
+            self.events, self.strings, self.thread_names = (said.get(n, 0) for n in (1, 3, 5))
             if text(counts, 9) not in (None, "lz4"):
                 raise WireError
             self._begin = offset + len(_MAGIC)

@@ -11,6 +11,7 @@ Array = np.ndarray
 
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 _LONGEST_VARINT = 10
+_AT_ONCE = 1 << 18
 _CONTINUED = np.uint64(0x8080808080808080)
 # Bits of two neighbours of 7, 14 and 28 bits, the second of which moves beside the first.
 _HALVES = tuple(
@@ -31,20 +32,6 @@ class WireError(Exception):
     """Bytes that are no message."""
 
 
-@dataclass(frozen=True)
-class Field:
-    """A field of a message. `value`: a number, or where a text or a message lies; it is not copied."""
-
-    number: int
-    value: int | memoryview
-
-    @property
-    def signed(self) -> int:
-        """Return a number as one of 64 bits with a sign."""
-        value = int(self.value) if isinstance(self.value, int) else 0
-        return value - (1 << 64) if value >= 1 << 63 else value
-
-
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """Return the number that begins at a place, and the place behind it."""
     value = 0
@@ -55,37 +42,37 @@ def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     raise WireError
 
 
-def fields(message: bytes | memoryview) -> Iterator[Field]:
-    """Yield the fields of one message; what is in them is passed over by its length."""
+def fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Yield the fields of one message: its number, and a number of 64 bits with a sign or where a text or
+    a message lies. What is in these is neither looked at nor copied.
+    """
     data, at = memoryview(message), 0
     while at < len(data):
         tag, at = varint(data, at)
-        number, wire_type = tag >> 3, tag & 7
-        if wire_type == VARINT:
+        if tag & 7 == VARINT:
             value, at = varint(data, at)
-            yield Field(number, value)
+            yield tag >> 3, value - (value >> 63 << 64)
             continue
-        if wire_type == BYTES:
+        length = {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(tag & 7, len(data) + 1)
+        if tag & 7 == BYTES:
             length, at = varint(data, at)
-        else:
-            length = {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(wire_type, len(data) + 1)
         if length > len(data) - at:
             raise WireError
-        content, at = data[at : at + length], at + length
-        yield Field(number, content if wire_type == BYTES else int.from_bytes(content, "little"))
+        yield tag >> 3, data[at : at + length]
+        at += length
 
 
 def numbers(data: bytes | memoryview) -> dict[int, int]:
-    """Return the numbers of a message by field, the last of each; signed."""
-    return {field.number: field.signed for field in fields(data) if isinstance(field.value, int)}
+    """Return the numbers of a message by field, the last of each."""
+    return {number: value for number, value in fields(data) if isinstance(value, int)}
 
 
 def messages(data: bytes | memoryview, *path: int) -> list[memoryview]:
     """Return where the messages or texts at a path of fields lie, each time that they are there."""
     found = [memoryview(data)]
-    for number in path:
-        inner = [field for message in found for field in fields(message) if field.number == number]
-        found = [field.value for field in inner if isinstance(field.value, memoryview)]
+    for wanted in path:
+        inner = [value for outer in found for number, value in fields(outer) if number == wanted]
+        found = [value for value in inner if isinstance(value, memoryview)]
     return found
 
 
@@ -116,9 +103,7 @@ class Spans:
 
 @dataclass(frozen=True)
 class Column:
-    """One field of many messages: `which` of them have it here, and what. Numbers are int64; of bytes it is
-    the spans.
-    """
+    """One field of many messages: `which` of them have it here, and what: numbers as int64, or spans."""
 
     number: int
     which: Array
@@ -151,16 +136,16 @@ class Buffer:
         return value, behind
 
     def _long_varints(self, at: Array) -> tuple[Array, Array]:
-        value, running = np.zeros(len(at), np.uint64), np.ones(len(at), bool)
-        behind = at.copy()
-        for place in range(_LONGEST_VARINT):
-            byte = self.bytes[np.minimum(at + place, len(self.bytes) - 1)].astype(np.uint64)
-            value[running] |= ((byte & np.uint64(0x7F)) << np.uint64(7 * place))[running]
-            behind += running
-            running &= byte >= 0x80
-        if running.any():
+        # Those of 9 and 10 bytes: the first 8 have 56 bits, and a tenth the last one.
+        ninth, tenth = (self.bytes[np.minimum(at + n, len(self.bytes) - 1)] for n in (8, 9))
+        if (tenth[ninth >= 0x80] >= 0x80).any():
             raise WireError
-        return value.view(np.int64), behind
+        value = self._words[at] & ~_CONTINUED
+        for low, high, shift in _HALVES:
+            value = (value & low) | ((value & high) >> shift)
+        value |= (ninth & 0x7F).astype(np.uint64) << np.uint64(56)
+        value |= np.where(ninth < 0x80, 0, tenth).astype(np.uint64) << np.uint64(63)
+        return value.view(np.int64), at + 9 + (ninth >= 0x80)
 
     def fields(self, spans: Spans) -> Iterator[Column]:
         """Yield the fields of messages, those of one number together where they come in one order.
@@ -186,9 +171,9 @@ class Buffer:
                 value = Spans(place, place + length)
                 place = value.end
             elif wire_type in (EIGHT_BYTES, FOUR_BYTES):
-                # Four bytes are the lower half of eight; nothing that is read here has them.
-                value = self._words[np.minimum(place, self.length)].view(np.int64)
-                place = place + (8 if wire_type == EIGHT_BYTES else 4)
+                # Nothing that is read here has them.
+                value = Spans(place, place + (8 if wire_type == EIGHT_BYTES else 4))
+                place = value.end
             else:
                 raise WireError
             if (place > limit).any():
@@ -207,29 +192,28 @@ class Buffer:
                 left[mine[~more]] = False
                 which, at, end, tag = which[left], at[left], end[left], tag[left]
 
-    def repeated(self, number: int, start: int) -> Spans:
-        """Return the messages of one field that fill the buffer from a place on, as far as they do.
+    def repeated(self, number: int) -> Spans:
+        """Return the messages of one field that the buffer begins with, one behind the other.
 
         No message is looked at by itself: each byte that could be the field's tag is followed to where
-        its message would end, and from the first one on in steps of 2, 4, 8 … messages.
+        its message would end, and from the first one on in steps of 1, 2, 4, 8 … messages.
         """
-        tag = number << 3 | BYTES
-        places = np.flatnonzero(self.bytes[start : self.length] == tag) + start
-        length, begin = self._varints(places + 1)
-        end = np.where((length >= 0) & (length <= self.length - begin), begin + length, -1)
-        # Place `len(places)` is behind the last; what leads nowhere leads to itself.
-        number_of = np.full(self.length + 1, -1)
-        number_of[places], number_of[self.length] = np.arange(len(places)), len(places)
-        following = np.append(np.where(end >= 0, number_of[end], -1), len(places))
-        following[following < 0] = np.flatnonzero(following < 0)
-        first = number_of[start] if start <= self.length else -1
-        if first < 0:
-            return Spans(np.empty(0, np.int64), np.empty(0, np.int64))
-        reached = np.array([first])
-        jump = following
-        while (further := jump[reached[-1]]) != reached[-1]:
-            reached = np.concatenate((reached, jump[reached]))
-            jump = jump[jump]
-            del further
-        reached = np.unique(reached[reached < len(places)])
-        return Spans(begin[reached], end[reached])
+        places = np.flatnonzero(self.bytes[: self.length] == (number << 3 | BYTES)).astype(np.int32)
+        count = len(places)
+        begin, end = np.zeros((2, count), np.int32)
+        place_of = np.full(self.length + 1, -1, np.int32)
+        place_of[places], place_of[self.length] = np.arange(count), count
+        for low in range(0, count, _AT_ONCE):
+            part = slice(low, low + _AT_ONCE)
+            length, first = self._varints(places[part].astype(np.int64) + 1)
+            whole = (length >= 0) & (length <= self.length - first)
+            begin[part], end[part] = first, np.where(whole, first + length, first)
+        # The last one is behind all; what ends where no other begins leads to itself.
+        following = np.append(place_of[end], count)
+        following = np.where(following < 0, np.arange(count + 1), following)
+        reached = place_of[:1] if count and places[0] == 0 else np.array([count])
+        while following[reached[-1]] != reached[-1]:
+            reached = np.concatenate((reached, following[reached]))
+            following = following[following]
+        reached = np.unique(reached[reached < count])
+        return Spans(begin[reached].astype(np.int64), end[reached].astype(np.int64))
