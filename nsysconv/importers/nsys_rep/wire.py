@@ -120,8 +120,8 @@ class Buffer:
         # Eight bytes from each place on, as one number.
         self._words = np.ndarray((self.length + 8,), "<u8", data, strides=(1,))
 
-    def _varints(self, at: Array) -> tuple[Array, Array]:
-        # The number that begins at each place, and the place behind it.
+    def _varints(self, at: Array, *, short: bool = False) -> tuple[Array, Array]:
+        # The number that begins at each place, and the place behind it. `short`: longer ones are -1.
         word = self._words[at]
         stop = ~word & _CONTINUED
         mask = stop ^ (stop - _ONE)
@@ -131,7 +131,9 @@ class Buffer:
         length = ((mask & _ONE_PER_BYTE) * _ONE_PER_BYTE) >> _TO_BYTES
         value, behind = word.view(np.int64), at + length.view(np.int64)
         long = np.flatnonzero(stop == _ZERO)
-        if len(long):
+        if short:
+            value[long] = -1
+        elif len(long):
             value[long], behind[long] = self._long_varints(at[long])
         return value, behind
 
@@ -205,15 +207,17 @@ class Buffer:
         place_of[places], place_of[self.length] = np.arange(count), count
         for low in range(0, count, _AT_ONCE):
             part = slice(low, low + _AT_ONCE)
-            length, first = self._varints(places[part].astype(np.int64) + 1)
+            length, first = self._varints(places[part].astype(np.int64) + 1, short=True)
             whole = (length >= 0) & (length <= self.length - first)
-            begin[part], end[part] = first, np.where(whole, first + length, first)
+            begin[part], end[part] = first, np.where(whole, first + length, -1)
         # The last one is behind all; what ends where no other begins leads to itself.
-        following = np.append(place_of[end], count)
+        following = np.append(np.where(end < 0, -1, place_of[end]), count)
         following = np.where(following < 0, np.arange(count + 1), following)
         reached = place_of[:1] if count and places[0] == 0 else np.array([count])
         while following[reached[-1]] != reached[-1]:
             reached = np.concatenate((reached, following[reached]))
             following = following[following]
         reached = np.unique(reached[reached < count])
+        if (end[reached] < 0).any():
+            raise WireError
         return Spans(begin[reached].astype(np.int64), end[reached].astype(np.int64))
