@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nsys_rep_wire import BYTES, EIGHT, FOUR, MASK, VARINT, read_fields, sized, varint
+from nsys_rep_wire import BYTES, EIGHT, FOUR, MASK, VARINT, as_read, read_fields, varint
 
 Fields = list[tuple[int, int, Any]]
 """Number, wire type and value of each field of a message."""
@@ -37,11 +37,7 @@ def parsed(message: bytes) -> Fields:
 
 def built(fields: Fields) -> bytes:
     """Return the message of these fields."""
-    out = []
-    for number, kind, value in fields:
-        out.append(varint(number << 3 | kind))
-        out.append(varint(value) if kind == VARINT else sized(value) if kind == BYTES else value)
-    return b"".join(out)
+    return b"".join(as_read(*one) for one in fields)
 
 
 def flipped(random_: random.Random, data: bytes, counts: Sequence[int] = (1, 1, 1, 2, 5)) -> bytes:
