@@ -11,10 +11,11 @@ import make_nesting
 import make_pages
 import make_printed
 import mutate_json
+import mutate_report
 import mutate_sqlite
 import mutate_text
 from made import Made
-from seeds import IMPORTERS, Seed, seeds
+from seeds import DAMAGED, EXPORTED, Seed, seeds
 from truth import Printed, Truth
 
 MAKERS: dict[str, Callable[[random.Random], Made]] = {
@@ -25,8 +26,8 @@ MAKERS: dict[str, Callable[[random.Random], Made]] = {
 }
 """Classes of files that are made; nothing is wrong with these."""
 
-KINDS = (*IMPORTERS, *MAKERS)
-"""Classes of files: importers', which are damaged, and those that are made."""
+KINDS = (*DAMAGED, *MAKERS)
+"""Classes of files: those that are damaged, by importer or by format, and those that are made."""
 
 LARGE = ("nesting", "names", "pages")
 """Those of which a file can take seconds."""
@@ -63,8 +64,8 @@ class Case:
     @property
     def importer(self) -> str:
         """Return the importer that the file is meant for."""
-        if self.kind in IMPORTERS:
-            return self.kind
+        if self.kind in DAMAGED:
+            return EXPORTED.get(self.kind, self.kind)
         if self.seed.is_sqlite:
             return "nsys_sqlite"
         return "kineto" if self.content.startswith(b"{") else "nsys_stats"
@@ -97,6 +98,9 @@ def case(
     if chosen.is_sqlite:
         damaged = mutate_sqlite.mutate(chosen.content, steps)
         return Case(key, chosen, damaged.content, damaged.done, damaged.beside, damaged.moved)
+    if kind == "nsys_rep":
+        content, what, moved = mutate_report.mutate(chosen.content, steps)
+        return Case(key, chosen, content, tuple(what), moved=moved)
     if chosen.content.lstrip(b"\xef\xbb\xbf \n")[:1] in (b"{", b"[") and kind == "kineto":
         content, done = mutate_json.mutate(chosen.content, steps, others, packed=chosen.packed)
     else:

@@ -21,6 +21,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+# pytest has them in its path.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "scripts"))
+
 from cases import KINDS, case
 from tally import Tally
 from workers import Worker, looked_at, work

@@ -1,4 +1,4 @@
-"""Seeds of fuzzing: every fixture, and real profiles, where they are, with a few hundred rows."""
+"""Seeds of fuzzing: every fixture, reports made of some, and real profiles, if any, with few rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from nsys_rep_wire import COUNT_OF_EVENTS, Block, Report, field, read_fields
+from nsys_tables import AGES
+from write_nsys_rep import SECRETS, write_report
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -26,13 +30,27 @@ FOLDERS = {
     "nvprof_log": (("nvprof_log",), ("nvprof_csv", "nvprof_text")),
     "nsys_stats": (("nsys_stats",), ("expected",)),
     "nvidia_smi": (("nvidia_smi",), ()),
+    "nsys_rep": (("odd",), ("nsys_rep",)),
 }
-IMPORTERS = tuple(FOLDERS)
+DAMAGED = tuple(FOLDERS)
+"""Classes of files that are damaged."""
+EXPORTED = {"nsys_rep": "nsys_sqlite"}
+"""Classes of files that are made into another importer's, and that importer."""
+IMPORTERS = tuple(name for name in FOLDERS if name not in EXPORTED)
+# Fixtures that are written as reports; the age is behind the hyphen.
+_REPORTS = (
+    "basic-2020", "basic-2021", "basic-2.9.1", "basic-3.13.2", "basic-3.24.7", "basic-3.28.1",
+    "cpu_side-3.28.1", "graphs-3.24.0", "nccl-3.28.1", "no_gpu-3.25.0", "ranges-3.28.1",
+    "two_processes_two_gpus-3.17.2", "unified_memory-3.1.2", "unified_memory-3.25.0",
+)  # fmt: skip
+_REPORT = ".nsys-rep"
 # Those that look for what they read inside of longer texts: one file can hold what several of them read.
 PRINTED = frozenset({"nvprof_log", "nsys_stats", "nvidia_smi", "kineto"})
 
 # Of real files so much is kept.
 _ROWS = 200
+_BLOCK_EVENTS = 30
+_BLOCKS = 3
 _TEXT_BYTES = 40_000
 # A page of a list of events ends with one; where a longer trace is cut.
 _EVENT_END = b"},"
@@ -56,17 +74,30 @@ class Seed:
 def seeds(importer: str, *, real: bool = True) -> tuple[Seed, ...]:
     """Return the files that an importer is tried with, in an order of their own."""
     own, others = FOLDERS[importer]
-    found = [_seed(path) for folder in own for path in _files(FIXTURES / folder)]
+    reports = importer == "nsys_rep"
+    found = [_seed(path) for folder in own for path in _files(FIXTURES / folder, reports)]
+    if reports:
+        found += [_report(name) for name in _REPORTS]
     if real and REAL.is_dir():
-        found += [_cut_down(_seed(path)) for folder in others for path in _files(REAL / folder)]
+        paths = [path for folder in others for path in _files(REAL / folder, reports)]
+        found += [_cut_down(_seed(path)) for path in paths]
     return tuple(seed for seed in found if seed.content)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path, reports: bool) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
-        # Of a report that its own tool has to export there is nothing to read.
-        if path.is_file() and path.suffix != ".nsys-rep":
+        if path.is_file() and (path.suffix == _REPORT) == reports:
             yield path
+
+
+def _report(name: str) -> Seed:
+    age = AGES[name.rpartition("-")[2]]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}{_REPORT}"
+        secrets = {place: f"SECRET-{place}" for place in SECRETS}
+        export = FIXTURES / "nsys" / f"{name}.sqlite"
+        write_report(export, path, build=age.product, block_events=_BLOCK_EVENTS, secrets=secrets)
+        return _seed(path)
 
 
 def _seed(path: Path) -> Seed:
@@ -81,6 +112,8 @@ def _seed(path: Path) -> Seed:
 def _cut_down(seed: Seed) -> Seed:
     if seed.is_sqlite:
         return Seed(seed.name, _fewer_rows(seed.content))
+    if seed.name.endswith(_REPORT):
+        return Seed(seed.name, _fewer_events(seed.content))
     text = seed.content
     if len(text) > _TEXT_BYTES:
         if seed.name.endswith((".json", ".json.gz")):
@@ -89,6 +122,16 @@ def _cut_down(seed: Seed) -> Seed:
         else:
             text = text[: text.rfind(b"\n", 0, _TEXT_BYTES) + 1]
     return Seed(seed.name, text, seed.packed)
+
+
+def _fewer_events(content: bytes) -> bytes:
+    report = Report.read(content)
+    samples = report.samples()
+    blocks = [block.fields(1)[:_ROWS] for block in samples.events[-_BLOCKS:]]
+    samples.events = [Block.of(b"".join(field(1, event) for event in events)) for events in blocks]
+    rest = [field(number, value) for number, _, value in read_fields(samples.counts) if number > 1]
+    samples.counts = field(COUNT_OF_EVENTS, sum(map(len, blocks))) + b"".join(rest)
+    return report.with_samples(samples).written()
 
 
 def _fewer_rows(content: bytes) -> bytes:

@@ -46,6 +46,12 @@ def field(number: int, value: int | float | bytes | str) -> bytes:
     return varint(number << 3 | BYTES) + sized(value.encode() if isinstance(value, str) else value)
 
 
+def as_read(number: int, kind: int, value: Any) -> bytes:
+    """Return a field as `read_fields` yields it."""
+    content = varint(value) if kind == VARINT else sized(value) if kind == BYTES else value
+    return varint(number << 3 | kind) + bytes(content)
+
+
 def sized(content: bytes) -> bytes:
     """Return the content behind its length."""
     return varint(len(content)) + content

@@ -248,7 +248,7 @@ class _Writer:
         elif table == "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" and row.get("eventSyncId") is None:
             row["_oldType"] = row.pop("syncType")
         elif table == "CUDA_GRAPH_EVENTS":
-            row["_kind"] = _GRAPH_KINDS[_number(row["eventClass"])]
+            row["_kind"] = _GRAPH_KINDS.get(_number(row["eventClass"]), 132)
             if row["eventClass"] == _INSTANTIATED:
                 row["_instantiated"] = row.pop("graphId")
         elif table == "NVTX_EVENTS" and isinstance(blob := row.get("binaryData"), bytes):

@@ -1,10 +1,11 @@
-"""Repeated traces and exports are what their scripts promise, and import to as many times the rows."""
+"""Repeated traces, exports and reports are what their scripts promise, with as many times the rows."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -14,8 +15,11 @@ import inputs
 import jobs_kineto
 import pytest
 import repeat_export
+import repeat_report
 import repeat_trace
 from conftest import EVENTS, FIXTURES, NSYS, REAL, dump, few, import_file, real
+from nsys_rep_wire import OFFSETS, Report, numbers, read_fields
+from write_nsys_rep import write_report
 
 # One step of a program: an operator, its call, the arrow to its kernel, a memset, a Python function.
 # Names, spaces and line breaks are odd on purpose. It lasts from 1000.250 to 1009.500 us, 9.25 us: copies
@@ -203,3 +207,59 @@ def assert_export_rows(source: Path, folder: Path) -> Path:
     extent = (last - end) // 2
     assert extent > end - begin
     return target
+
+
+# -- reports
+
+
+def _events(report: Path, *, once: bool) -> Counter[bytes]:
+    """Events of a report, and how often each; `once`: only processes and diagnostics."""
+    found = Report.read(report.read_bytes()).samples()
+    every = (event for block in found.events for event in block.fields(1))
+    kinds = ((max(number for number, _, _ in read_fields(event)), event) for event in every)
+    return Counter(event for kind, event in kinds if (kind in (110, 113)) == once)
+
+
+REPORTS = ("basic-3.25.0", "basic-2021", "graphs-3.24.0", "nccl-3.25.0", "ranges-3.16.1",
+           "two_processes_one_gpu-3.13.2")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", few(REPORTS, 2))
+def test_a_repeated_report_is_the_report_of_a_repeated_export(name: str, tmp_path: Path) -> None:
+    export = NSYS / f"{name}.sqlite"
+    once, twice = tmp_path / "once.nsys-rep", tmp_path / "twice.nsys-rep"
+    write_report(export, once)
+    ((kernels,),) = asked(export, f"SELECT count(*) FROM {repeat_export.KERNELS}")
+    assert repeat_report.generate(twice, once, 3 * kernels - 1) == 3
+    repeat_export.generate(tmp_path / "repeated.sqlite", export, 3 * kernels - 1)
+    write_report(tmp_path / "repeated.sqlite", tmp_path / "repeated.nsys-rep")
+    assert _events(twice, once=False) == _events(tmp_path / "repeated.nsys-rep", once=False)
+    assert _events(twice, once=True) == _events(once, once=True)
+
+
+def test_a_report_has_the_strings_counts_and_times_of_its_copies(tmp_path: Path) -> None:
+    once, thrice = tmp_path / "once.nsys-rep", tmp_path / "thrice.nsys-rep"
+    write_report(NSYS / "basic-3.16.1.sqlite", once, block_events=20)
+    assert repeat_report.generate(once.with_name("same.nsys-rep"), once, 1) == 1
+    assert once.with_name("same.nsys-rep").read_bytes() == once.read_bytes()
+    copies = repeat_report.generate(thrice, once, 24)
+    one, other = (Report.read(path.read_bytes()) for path in (once, thrice))
+    before, after = one.samples(), other.samples()
+    assert after.events[: len(before.events)] == before.events
+    for name in ("strings", "targets", "threads", "rest"):
+        assert getattr(after, name) == getattr(before, name)
+    assert numbers(other.sections[OFFSETS])[2] == after.strings_at()
+    repeated = repeat_report.Repeated.of(before)
+    assert (repeated.kernels, copies) == (8, 3)
+    counts = [numbers(found.counts)[1] for found in (before, after)]
+    assert counts[1] == counts[0] + 2 * len(repeated.events)
+    assert counts[1] == sum(len(block.fields(1)) for block in after.events)
+    stops = [numbers(found.head) for found in (before, after)]
+    assert stops[1][18] - stops[0][18] == 2 * repeated.steps[repeat_report.TIME]
+    assert stops[1][17] == stops[0][17]
+
+
+def test_a_report_without_kernels_is_not_repeated(tmp_path: Path) -> None:
+    write_report(NSYS / "no_gpu-3.25.0.sqlite", tmp_path / "a.nsys-rep")
+    with pytest.raises(ValueError, match="no kernels"):
+        repeat_report.generate(tmp_path / "b.nsys-rep", tmp_path / "a.nsys-rep", 5)

@@ -350,7 +350,8 @@ def test_a_failed_run_measures_nothing() -> None:
 
 
 def test_the_command_lines_of_the_benchmarks_work() -> None:
-    for script in ("run.py", "repeat_trace.py", "repeat_export.py", "verdict_power.py"):
+    repeat = ("repeat_trace.py", "repeat_export.py", "repeat_report.py")
+    for script in ("run.py", *repeat, "verdict_power.py"):
         done = subprocess.run([sys.executable, str(measure.HERE / script), "--help"],
                               capture_output=True, text=True, check=True)  # fmt: skip
         assert "usage" in done.stdout

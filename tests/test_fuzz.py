@@ -16,6 +16,7 @@ from typing import Any
 import commands
 import make_printed
 import mutate_bytes
+import mutate_report
 import oracle
 import pytest
 import replies
@@ -23,8 +24,9 @@ import session
 from cases import KINDS, MAKERS, Case, case
 from conftest import NSYS, few
 from findings import Looked
+from nsys_rep_wire import Block, Report
 from oracle import look
-from seeds import IMPORTERS, Seed, seeds
+from seeds import DAMAGED, EXPORTED, IMPORTERS, Seed, seeds
 from stored import Stored
 from tally import Tally
 
@@ -36,8 +38,9 @@ from nsysconv.notes import Note
 from nsysconv.timeline import idle
 
 # Files per importer: databases take longest.
-FILES = dict.fromkeys(IMPORTERS, 60) | {
+FILES = dict.fromkeys(DAMAGED, 60) | {
     "nsys_sqlite": 200, "nvprof_database": 100, "kineto": 200, "nvprof_log": 300, "nsys_stats": 300,
+    "nsys_rep": 300,
 }  # fmt: skip
 SEED = 1
 AT_ONCE = 5
@@ -80,10 +83,10 @@ def test_every_importer_has_its_files() -> None:
     from nsysconv.importers import IMPORTERS as ALL
 
     assert set(IMPORTERS) == set(ALL), "give it folders in FOLDERS of fuzz/seeds.py"
-    assert set(FILES) == set(ALL), "name numbers of files in FILES of this test"
+    assert set(FILES) == {*ALL, *EXPORTED}, "name numbers of files in FILES of this test"
 
 
-@pytest.mark.parametrize("importer", IMPORTERS)
+@pytest.mark.parametrize("importer", DAMAGED)
 def test_a_file_follows_from_its_number(importer: str) -> None:
     for number in range(10):
         one, other = (case(importer, 7, number, real=False) for _ in range(2))
@@ -108,12 +111,59 @@ def test_a_file_that_is_made_follows_from_its_number(kind: str) -> None:
     assert (one.done, one.content, one.truths) == (other.done, other.content, other.truths)
 
 
-@pytest.mark.parametrize("importer", IMPORTERS)
+@pytest.mark.parametrize("importer", DAMAGED)
 def test_mutation_changes_the_file(importer: str) -> None:
     found = [case(importer, 7, number, real=False) for number in range(20)]
     changed = [one for one in found if one.content != one.seed.content or one.beside]
     assert len(changed) >= 15
     assert len({one.content for one in changed}) >= 12
+
+
+# -- damage to reports, whose events are packed
+
+
+def _report() -> mutate_report.Parts:
+    (seed,) = (s for s in seeds("nsys_rep", real=False) if s.name == "basic-3.28.1.nsys-rep")
+    report = Report.read(seed.content)
+    return mutate_report.Parts(report, report.samples())
+
+
+def test_damaged_events_are_packed_again() -> None:
+    whole, changed = _report().samples, 0
+    for number in range(30):
+        parts = _report()
+        mutate_report.events(random.Random(number), parts)
+        changed += parts.samples.events != whole.events
+        packed = b"".join(block.written() for block in parts.samples.events)
+        assert packed in parts.written()
+        for block in parts.samples.events:
+            assert Block.read(block.written(), 0)[0].raw == block.raw
+    assert changed > 25  # others have the same value again
+
+
+def test_reports_end_at_borders_or_a_byte_beside() -> None:
+    parts = _report()
+    content = parts.written()
+    before = content.index(b"QDTEXT00")
+    ends = [before + sum(map(len, parts.samples.pieces()[:count])) for count in range(9)]
+    found = set()
+    for number in range(400):
+        cut = _report()
+        if "footer" not in mutate_report.cut(random.Random(number), cut):
+            found.add(len(cut.written()))
+    for end in ends:
+        assert {end - 1, end, end + 1} <= found
+
+
+def test_a_bomb_is_small_as_long_as_it_is_packed() -> None:
+    sizes = []
+    for number in range(8):
+        parts = _report()
+        mutate_report.bomb(random.Random(number), parts)
+        content = parts.written()
+        sizes.append(len(content))
+        assert len(content) < 2 << 20
+    assert max(sizes) > 200_000
 
 
 # -- the fuzzer notices
