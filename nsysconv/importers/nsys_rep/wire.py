@@ -122,6 +122,9 @@ class Buffer:
 
     def _varints(self, at: Array, *, short: bool = False) -> tuple[Array, Array]:
         # The number that begins at each place, and the place behind it. `short`: longer ones are -1.
+        first = self.bytes[at]
+        if len(first) and first.max() < 0x80:  # most fields, and what most hold
+            return first.astype(np.int64), at + 1
         word = self._words[at]
         stop = ~word & _CONTINUED
         mask = stop ^ (stop - _ONE)
