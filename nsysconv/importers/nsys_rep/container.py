@@ -75,7 +75,7 @@ class Container:
         """Raise the error for damage of this part where the block meets what cannot be read."""
         try:
             yield
-        except (WireError, pa.ArrowException):
+        except WireError:
             raise self.damaged(f"the report is damaged: {part}") from None
 
     def section(self, name: str) -> bytes:
@@ -136,7 +136,10 @@ class Recorded:
                 if raw_size > min(_LARGEST_BYTES, _BEST_PACKING * packed_size + 64):
                     raise WireError
                 packed = self._take(packed_size)
-                raw = self._codec.decompress(packed, raw_size, asbytes=True)
+                try:
+                    raw = self._codec.decompress(packed, raw_size, asbytes=True)
+                except (OSError, pa.ArrowException):  # what pyarrow says of bytes that are not LZ4
+                    raise WireError from None
                 length, begin = varint(raw, 0)
                 if length != len(raw) - begin:
                     raise WireError

@@ -20,6 +20,7 @@ from nsysconv.importers.nsys_rep.schema import (
 from nsysconv.importers.nsys_rep.wire import Array, Buffer, Column, Spans, WireError
 
 _CALL, _ACTIVITY, _CLASS, _INNER = 108, 107, (6,), 100
+_MOST_EVENTS = 1 << 16  # of a block; nsys writes 7,000 at most
 _SAMPLE = (5,)  # of a CPU sample, without which it is no row
 
 
@@ -71,7 +72,7 @@ class Events:
         """Yield the rows of a block by table, in the order of the events. Raises WireError."""
         buffer = Buffer(block)
         events = buffer.repeated(1)
-        if not len(events) or int(events.end[-1]) != buffer.length:
+        if not 0 < len(events) <= _MOST_EVENTS or int(events.end[-1]) != buffer.length:
             raise WireError
         self.count += len(events)
         found, of = _Found(buffer, events), 0

@@ -12,6 +12,8 @@ Array = np.ndarray
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 _LONGEST_VARINT = 10
 _AT_ONCE = 1 << 18
+# No message that is read with others has more fields; call chains have some hundreds of them.
+_MOST_FIELDS = 1 << 13
 _CONTINUED = np.uint64(0x8080808080808080)
 # Bits of two neighbours of 7, 14 and 28 bits, the second of which moves beside the first.
 _HALVES = tuple(
@@ -160,7 +162,9 @@ class Buffer:
         which = np.flatnonzero(spans.end > spans.start)
         at, end = spans.start[which], spans.end[which]
         tag, at = self._varints(at)
-        while len(which):
+        for _ in range(_MOST_FIELDS):
+            if not len(which):
+                return
             # Numbers ascend: who has the least one has it now, and the others wait.
             now = tag.min()
             mine = np.flatnonzero(tag == now) if tag.max() != now else slice(None)
@@ -196,6 +200,8 @@ class Buffer:
                 left = np.ones(len(which), bool)
                 left[mine[~more]] = False
                 which, at, end, tag = which[left], at[left], end[left], tag[left]
+        if len(which):
+            raise WireError
 
     def repeated(self, number: int) -> Spans:
         """Return the messages of one field that the buffer begins with, one behind the other.
