@@ -648,10 +648,12 @@ def test_nvprof_is_imported_as_it_is(here: Place) -> None:
 def test_an_export_that_fails_costs_neither_report_nor_status(
     here: Place, fault: str, problem: str
 ) -> None:
-    done = here.run(IMPORTING, ["--timeout", "1"], [*LINE, "true"], STANDIN_FAULTS=f"3:{fault}")
+    """The stand-in's report is none that is read without nsys, so that it cannot be imported either."""
+    asked = ["--timeout", "1", "--keep", "report,export,store"]
+    done = here.run(IMPORTING, asked, [*LINE, "true"], STANDIN_FAULTS=f"3:{fault}")
     assert done.returncode == 0
     assert here.files == [f"{NAME}.nsys-rep", f"{NAME}.nsysconv.json"]
-    assert record(here).problems == (problem,)
+    assert record(here).problems == (problem, "it could not be imported")
     assert problem in done.stderr.decode()
     assert here.left == []
 

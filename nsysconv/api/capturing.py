@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -113,6 +114,8 @@ def _importer() -> Callable[[_Item], int | str | None]:
 
     def work(item: _Item) -> int | str | None:
         source, store, run = item
+        # Beside the report, whose folder is removed even if this process is killed.
+        tempfile.tempdir = str(source.parent)
         while True:
             try:
                 result = import_files([source], store, run=run, jobs=1)

@@ -276,8 +276,6 @@ def _refine(context: StageOutContext, report: _Report, interruptions: _Interrupt
     try:
         with interruptions.allowed():
             source = _exported(context, report)
-        if source is None:
-            return
         # The importer finds rank and job where it finds the report's own record.
         with suppress(OSError):
             context.record.write(records.record_path(source))
@@ -291,11 +289,13 @@ def _refine(context: StageOutContext, report: _Report, interruptions: _Interrupt
         report.problems.append("not exported and imported to the end: the job was being ended")
 
 
-def _exported(context: StageOutContext, report: _Report) -> Path | None:
+def _exported(context: StageOutContext, report: _Report) -> Path:
     if not context.line.profiler.adds_suffix:
         return report.source
     target = report.source.with_suffix(atomic_move.EXPORT_SUFFIX)
     if not target.is_file():  # nsys profile --export=sqlite has just made it
+        if "export" not in context.options.keep:
+            return report.source  # which is read without an export
         try:
             timeout_s = context.options.timeout_s
             export(context.profiler, report.source, target, context.environment, timeout_s)
@@ -303,9 +303,8 @@ def _exported(context: StageOutContext, report: _Report) -> Path | None:
             report.problems.append(str(error))
             if error.words:
                 context.say(f"{report.source.name}: nsys says: {error.words}")
-            return None
-        if "export" in context.options.keep:
-            _put(report, target, "export", context)
+            return report.source
+        _put(report, target, "export", context)
     return target
 
 
