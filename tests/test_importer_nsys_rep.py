@@ -125,8 +125,8 @@ def test_what_reaches_beyond_its_message_is_damage(content: bytes) -> None:
 
 
 def test_a_kernel_and_a_call_become_rows() -> None:
-    kernel = message((1, 100), (2, 250), (3, 7), (4, 0), (5, 1), (6, 13), (8, 99 << 24),
-                     (101, message((1, 3), (2, 2), (10, 4), (11, 1), (12, 1), (27, 1 << 33))))  # fmt: skip
+    launch = message((1, 3), (2, 2), (10, 4), (11, 1), (12, 1), (27, 1 << 33))
+    kernel = message((1, 100), (2, 250), (3, 7), (4, 0), (5, 1), (6, 13), (8, 99 << 24), (101, launch))
     call = message((1, 90), (2, 95), (3, 7), (6, 0), (7, 5), (8, 0), (13, 99 << 24 | 99))
     events = Events()
     rows = dict(events.rows(block((107, kernel), (108, call))))
