@@ -41,6 +41,12 @@ def export(source: Path, kernels: int) -> Path:
     return _made("repeat_export.py", stem, ".sqlite", source, "--kernels", kernels)
 
 
+def report(source: Path, kernels: int) -> Path:
+    """Return a report of Nsight Systems, repeated."""
+    stem = f"{source.name.removesuffix('.nsys-rep')}-{kernels}"
+    return _made("repeat_report.py", stem, ".nsys-rep", source, "--kernels", kernels)
+
+
 def trace(source: Path, megabytes: int, suffix: str = "", *, metadata: bool = False) -> Path:
     """Return a trace of PyTorch, repeated to so many MB before it is compressed; `.gz` compresses it."""
     stem = source.name.removesuffix(".gz").removesuffix(".json")

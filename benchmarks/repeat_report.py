@@ -1,6 +1,6 @@
 """Writes a large report of Nsight Systems (`.nsys-rep`): a given one, repeated.
 
-    python benchmarks/repeat_report.py REPORT OUT.nsys-rep --kernels 1000000
+    python benchmarks/repeat_report.py OUT.nsys-rep REPORT --kernels 1000000
 
 What it promises:
 
@@ -213,8 +213,8 @@ def generate(target: Path, source: Path, kernels: int) -> int:
 def main() -> None:
     """Read the command line, writes the file, says what is in it."""
     parser = argparse.ArgumentParser(description="write a report of Nsight Systems, repeated")
-    parser.add_argument("report", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("report", type=Path)
     parser.add_argument("--kernels", type=int, default=1_000_000)
     asked = parser.parse_args()
     print(f"{generate(asked.out, asked.report, asked.kernels)} copies")

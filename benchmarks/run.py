@@ -30,6 +30,7 @@ import jobs_diff
 import jobs_export
 import jobs_kineto
 import jobs_nsys
+import jobs_nsys_rep
 import jobs_nvprof
 import jobs_operators
 import jobs_ranks
@@ -53,6 +54,8 @@ def setting(runs: int) -> str:
 
 GROUPS: dict[str, Callable[[argparse.Namespace, str], Group]] = {
     "nsys": lambda asked, where: jobs_nsys.run(asked.real, asked.kernels, asked.runs, where),
+    "nsys_rep": lambda asked, where: jobs_nsys_rep.run(asked.real, asked.report_kernels, asked.runs,
+                                                      where),
     "kineto": lambda asked, where: jobs_kineto.run(asked.real, asked.mb, asked.flat_mb, asked.runs,
                                                    where),
     "operators": lambda asked, where: jobs_operators.run(asked.real, asked.operators_mb,
@@ -132,6 +135,7 @@ def main() -> None:
     parser.add_argument("--kernels", type=int, nargs="+", default=[1_000_000, 5_000_000],
                         help="sizes of nsys exports")  # fmt: skip
     for flag, number, text in (
+        ("--report-kernels", jobs_nsys_rep.KERNELS, "of the nsys report"),
         ("--mb", jobs_kineto.MB, "size of each Kineto trace"),
         ("--flat-mb", jobs_kineto.FLAT_MB, "size of the one that shows memory; 0 for none"),
         ("--operators-mb", jobs_operators.MB, "size of the trace whose operators are reported"),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import shlex
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import NSYS, examples
+from conftest import CHILD_ENVIRONMENT, NSYS, examples
 from hypothesis import given
 from hypothesis import strategies as st
 from write_nsys_rep import write_report
@@ -266,3 +269,21 @@ def test_texts_of_an_arrow_table_are_those_of_the_buffer() -> None:
     assert texts(buffer, spans, there).to_pylist() == ["a", "äß", ""]
     assert texts(buffer, spans, np.array([True, False, False])).to_pylist() == ["a", None, None]
     assert texts(buffer, spans, ~there) is None
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["report", "run.nsys-rep"], "run.nsys-rep: its tables are written into a temporary file"),
+    (["export", "run.nsys-rep", "--to", "nsys-sqlite", "-o", "out.sqlite"], "out.sqlite: a limit on file"),
+])  # fmt: skip
+def test_tables_that_cannot_be_written_are_no_fault_of_the_report(
+    words: list[str], said: str, report: Path
+) -> None:
+    command = shlex.join([sys.executable, "-m", "nsysconv", *words])
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -f 100; exec {command}"], cwd=report.parent, env=CHILD_ENVIRONMENT,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode not in (0, 70)
+    assert said in done.stderr
+    assert "a limit on file size" in done.stderr
+    assert {path.name for path in report.parent.iterdir()} == {"run.nsys-rep"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nsysconv.api.open_profile import open_all
 from nsysconv.api.targets import Say, StrPath, Target, silent
-from nsysconv.errors import UsageError
+from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.export import ALL_FORMATS, OF_REPORTS, exporter, format_for
 from nsysconv.export.contract import Options, Written
 from nsysconv.importers import detection
@@ -91,6 +91,9 @@ def _export_report(source: Path | Url, made: Path, say: Say) -> Exported:
         try:
             exported = detection.export_report(source, partial, say)
             publish(partial, made)
+        except NsysconvError as error:
+            error.where = str(made) if error.where == str(partial) else error.where
+            raise
         except OSError as error:
             hint = "Nothing was left there. Name another place with -o."
             raise refusal_error(error, str(made), hint) from error

@@ -63,7 +63,16 @@ def open_probe(
         probe = stack.enter_context(Probe(path, threads=threads))
         if is_report(probe):
             target = stack.enter_context(private_folder()) / f"{path.stem}.sqlite"
-            exported = export_report(path, target, log)
+            try:
+                exported = export_report(path, target, log)
+            except NsysconvError as error:
+                if error.where != str(target):
+                    raise
+                raise InputError(
+                    f"its tables are written into a temporary file, and that cannot be: {error.what}",
+                    where=str(path),
+                    hint="Name a folder with more room: TMPDIR=/path nsysconv …",
+                ) from error
             probe = stack.enter_context(Probe(target, path, threads=threads))
             probe.notes += exported.notes
         yield probe

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from nsysconv.store.sqlite.connection import PAGE_SIZE, SqliteConnection, sqlite_uri
+from nsysconv.store.sqlite.connection import PAGE_SIZE, SqliteConnection
+from nsysconv.store.sqlite.writer import ChangingConnection
 
 
 class TableFile:
@@ -36,7 +37,7 @@ def new_table_file(path: Path, tables: Mapping[str, Mapping[str, str]]) -> Itera
 
     Raises what a connection raises where it cannot be written. What a failure leaves is no database.
     """
-    with SqliteConnection(sqlite_uri(path, "rwc&nolock=1"), str(path)) as connection:
+    with ChangingConnection(path, "rwc&nolock=1", path) as connection:
         connection.execute("PRAGMA synchronous=OFF")
         connection.execute("PRAGMA journal_mode=OFF")
         connection.execute(f"PRAGMA page_size={PAGE_SIZE}")

@@ -54,16 +54,18 @@ class UnwrittenError(UsageError):
     """SQLite could not write, or not read, and nobody knows why."""
 
 
-class _Changing(SqliteConnection):
+class ChangingConnection(SqliteConnection):
     """A connection to a file that is written to. SQLite does not say why a write failed; this does."""
 
     _file: Path | None = None
 
     def __init__(self, file: Path, mode: str, place: Path) -> None:
+        """Open the file; `mode` is that of `sqlite_uri`, `place` what errors call it."""
         super().__init__(sqlite_uri(file, mode), str(place))
         self._file = file  # until now nothing was written
 
     def translated(self, error: BaseException) -> NsysconvError:
+        """Return the error to raise for what SQLite said, with the reason of a write that failed."""
         if self._file is None or "disk I/O error" not in str(error):
             return super().translated(error)
         reason = write_failure(self._file, _journal(self._file))
@@ -188,9 +190,9 @@ class _Adding(SqliteWriter):
             ) from error
 
 
-def _opened(path: Path) -> _Changing:
+def _opened(path: Path) -> ChangingConnection:
     try:
-        return _Changing(path, "rw", path)
+        return ChangingConnection(path, "rw", path)
     except InputError:
         kind = network_file_system(path)
         if kind is None:
@@ -224,7 +226,7 @@ def write_file(
     require_folder(path)
     with building(path) as new_file:
         # Nobody else knows the name: no locks, which some network file systems do not have.
-        with _Changing(new_file, "rwc&nolock=1", path) as connection:
+        with ChangingConnection(new_file, "rwc&nolock=1", path) as connection:
             # What a crash leaves is not a store, so nothing need be flushed on the way. It is, once,
             # before it gets its name.
             connection.execute("PRAGMA synchronous=OFF")
