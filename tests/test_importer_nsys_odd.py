@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from odd_fixtures import ODD as DESCRIPTIONS
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
+from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -95,6 +98,20 @@ def test_a_table_that_was_not_read_is_not_recorded(shelf: Shelf, name: str, fact
 def test_a_later_schema_is_read_under_its_own_number(shelf: Shelf) -> None:
     profile = shelf.profile(ODD / "future-schema.sqlite")
     assert profile.attributes["format_version"] == "4.0.0"
+
+
+def test_an_id_of_zeros_makes_two_gpus_no_one(tmp_path: Path) -> None:
+    export = tmp_path / "a.sqlite"
+    export.write_bytes((NSYS / "two_processes_two_gpus-3.17.2.sqlite").read_bytes())
+    with closing(sqlite3.connect(export)) as connection, connection:
+        zeros = "00000000-0000-0000-0000-000000000000"
+        connection.execute("UPDATE TARGET_INFO_GPU SET uuid = ?", (zeros,))
+    import_file(export, tmp_path / "a.db")
+    with reading(tmp_path / "a.db") as store:
+        (profile,) = store.profiles()
+        devices = profile.rows("device")
+    assert [row["uuid"] for row in devices] == [None, None]
+    assert len({row["bus_id"] for row in devices}) == 2
 
 
 def test_names_of_backtrace_rows_stay_behind(shelf: Shelf) -> None:

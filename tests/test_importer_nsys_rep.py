@@ -273,7 +273,7 @@ def test_texts_of_an_arrow_table_are_those_of_the_buffer() -> None:
 
 @pytest.mark.parametrize(("words", "said"), [
     (["report", "run.nsys-rep"], "run.nsys-rep: its tables are written into a temporary file"),
-    (["export", "run.nsys-rep", "--to", "nsys-sqlite", "-o", "out.sqlite"], "out.sqlite: a limit on file"),
+    (["export", "run.nsys-rep", "--to", "nsys-sqlite", "-o", "out.sqlite"], "out.sqlite: a limit"),
 ])  # fmt: skip
 def test_tables_that_cannot_be_written_are_no_fault_of_the_report(
     words: list[str], said: str, report: Path

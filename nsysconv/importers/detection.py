@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from nsysconv.errors import InputError, NoProfileError, NsysconvError, UsageError
+from nsysconv.facts import Fact
 from nsysconv.importers import IMPORTERS, foreign
 from nsysconv.importers.contract import Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
@@ -250,7 +251,9 @@ def export_report(path: Path, target: Path, log: Callable[[str], None]) -> Expor
         target.unlink(missing_ok=True)
         by_nsys = _export_by_nsys(nsys, path, target, log)
         text = f"exported by {by_nsys}, for nsysconv does not read it: {refusal.what}"
-        return Exported({}, (Note("report-by-nsys", Severity.INFO, text),))
+        return Exported(
+            {}, (Note("report-by-nsys", Severity.INFO, text, facts=frozenset({Fact.UTC})),)
+        )
 
 
 @dataclass(frozen=True)

@@ -47,10 +47,10 @@ class _Found:
         return values, there
 
     def spans(self, number: int) -> tuple[Spans, Array]:
-        # The same of texts and messages.
+        # The same of texts and messages: the first of several, for a flipped bit may make more of them.
         start, end = np.zeros((2, self.count), np.int64)
         there = np.zeros(self.count, bool)
-        for column in self.columns.get(number, ()):
+        for column in reversed(self.columns.get(number, ())):
             if isinstance(column.value, Spans):
                 start[column.which], end[column.which] = column.value.start, column.value.end
                 there[column.which] = True

@@ -71,7 +71,7 @@ class Head:
             details = {"globalVid": vid or 0, "duration": end - begin}
             yield "ANALYSIS_DETAILS", [{**details, "startTime": begin, "stopTime": end}]
         if (utc := self._utc_of_start()) is not None:
-            yield "TARGET_INFO_SESSION_START_TIME", [{"utcEpochNs": utc}]
+            yield "TARGET_INFO_SESSION_START_TIME", [{"utcEpochNs": utc, "systemClockNs": begin}]
         of_machine = {"globalVid": vid, "devStateName": ""}
         system = self.system.items()
         named = [{**of_machine, "name": _SYSTEM[n], "nameEnum": n, "value": v} for n, v in system]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from nsysconv.facts import Fact
 from nsysconv.importers.nsys_rep.container import CLOCKS_SECTION, Container, Recorded
 from nsysconv.importers.nsys_rep.events import Events, texts
 from nsysconv.importers.nsys_rep.head import INSTALLED_IN, Head, target_rows, thread_name_rows
@@ -38,10 +39,13 @@ _DOUBTS = {
     "report-fields": (Severity.INFO, "fields that are not known"),
 }
 _SHOWN = 5
-# Since then the profiler's own intervals have a type in the field of what older ones returned.
+# Every note names facts; with these, hardly a report shows it.
+_SELDOM = frozenset({Fact.UTC})
+# Since then the profiler's own intervals have a type in the field of what older ones returned, and those
+# that CUPTI names are exported.
 _OVERHEAD_TYPES = (2025, 5, 2)
 _HELD_OUT = "(not copied: it may hold paths)"
-_INSTALLED = re.compile(r"nsight-systems[a-z-]*/(\d{4}\.\d+(?:\.\d+)*)", re.IGNORECASE)
+_INSTALLED = re.compile(r"nsight-?systems(?:-cli)?[/-](\d{4}\.\d+(?:\.\d+)*)", re.IGNORECASE)
 
 
 def write_tables(report: Path, target: Path) -> tuple[dict[str, int], tuple[Note, ...]]:
@@ -77,7 +81,10 @@ def report_rows(container: Container, notes: list[Note]) -> Iterator[tuple[str, 
         block = next(blocks)
         with container.reading("its events"):
             for name, table in events.rows(block):
-                yield name, _as_exported(name, table, build)
+                if name == "CUPTI_ACTIVITY_KIND_OVERHEAD" and _number(build) < _OVERHEAD_TYPES:
+                    events.doubts["report-not-read"]["overhead of CUPTI"] += table.num_rows
+                else:
+                    yield name, _as_exported(name, table, build)
     recorded.require_strings_here()
     begin = recorded.at
     strings = sum(len(spans) for _, _, spans in _string_blocks(container, recorded))
@@ -160,18 +167,18 @@ def _notes(
         if counts := events.doubts.get(slug):
             shown = [f"{name} ({count:,})" for name, count in counts.most_common(_SHOWN)]
             text += f": {', '.join(shown)}{', …' if len(counts) > _SHOWN else ''}"
-            yield Note(slug, severity, text, sum(counts.values()), of=events.count)
+            facts = _SELDOM if severity is Severity.INFO else frozenset()
+            yield Note(slug, severity, text, sum(counts.values()), facts=facts, of=events.count)
     for what, (found, said) in counted.items():
         if found != said:
             text = f"the report says that it has {said:,} {what}, and there are {found:,}"
             yield Note("report-counts", Severity.APPROXIMATED, text)
     if rest:
-        yield Note(
-            "report-rest", Severity.INFO, f"{rest:,} bytes behind the last part are not read"
-        )
+        text = f"{rest:,} bytes behind the last part are not read"
+        yield Note("report-rest", Severity.INFO, text, facts=_SELDOM)
     if _number(build)[:2] > _number(TESTED[1]):
         text = f"made by {build}, which is newer than what was tested: {TESTED[1]}"
-        yield Note("report-newer", Severity.INFO, text)
+        yield Note("report-newer", Severity.INFO, text, facts=_SELDOM)
 
 
 def _number(build: str) -> tuple[int, ...]:

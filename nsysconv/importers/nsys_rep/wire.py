@@ -79,9 +79,9 @@ def messages(data: bytes | memoryview, *path: int) -> list[memoryview]:
 
 
 def text(data: bytes | memoryview, number: int) -> str | None:
-    """Return a field of a message as text; None where it is not there."""
+    """Return a field of a message as text, the first of several; None where it is not there."""
     found = messages(data, number)
-    return bytes(found[-1]).decode("utf-8", "replace") if found else None
+    return bytes(found[0]).decode("utf-8", "replace") if found else None
 
 
 # -- many messages at once

@@ -132,7 +132,7 @@ def _option(capture: Mapping[str, list[str]], name: str, shape: str) -> str | No
 
 def _version_of_install(system: Mapping[str, list[str]]) -> str | None:
     for folder in system.get("TargetInstallDir", ()):
-        match = re.search(r"nsight-systems[a-z-]*/(\d{4}\.\d+(?:\.\d+)*)", folder)
+        match = re.search(r"(?i)nsight-?systems[a-z-]*[/-](\d{4}\.\d+(?:\.\d+)*)", folder)
         if match:
             return match.group(1)
     return None

@@ -403,6 +403,8 @@ def _typed_rows(probe: Probe, table: str, columns: Mapping[str, str]) -> list[Ro
         row = dict(zip(present, values, strict=True))
         if isinstance(row.get("bus_id"), int):
             row["bus_id"] = str(row["bus_id"])  # before 2021 the bus was a plain number
+        if not str(row.get("uuid", "")).strip("0-"):
+            row.pop("uuid", None)  # zeros: not known
         types = {name: str if name in _TEXT_COLUMNS else int for name in row}
         rows.append({n: v for n, v in row.items() if isinstance(v, types[n]) and v != ""})
     return rows
