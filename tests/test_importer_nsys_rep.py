@@ -172,6 +172,7 @@ def test_of_a_program_only_its_files_name_is_taken() -> None:
     ((_, rows),) = Events().rows(block(*((113, each) for each in of)))
     assert rows.column("name").to_pylist() == ["run", "a", "train"]
     assert rows.column("pid").to_pylist() == [7, 7, 7]
+    assert list(Events().rows(block((113, message((6, b"run")))))) == []
 
 
 def test_what_is_not_known_is_counted_by_its_number() -> None:
@@ -191,6 +192,12 @@ def test_what_is_not_known_is_counted_by_its_number() -> None:
         "report-fields": {"77 of payload 106": 1},
     }
     assert events.used == set()
+
+
+def test_an_event_without_a_payload_is_counted_once() -> None:
+    events = Events()
+    assert list(events.rows(message((1, message((1, 5), (140, 7)))) + PADDING)) == []
+    assert events.doubts == {"report-unknown": {"events without a payload": 1}}
 
 
 def test_each_column_is_of_one_table_and_in_order() -> None:

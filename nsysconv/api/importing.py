@@ -312,7 +312,7 @@ class Work(Enum):
 
     COPYING = "rows that the database itself copies"
     DECODING = "text that is decoded"
-    EXPORTING = "a report that its own tool exports first"
+    EXPORTING = "a report whose tables are made first"
 
 
 def work_of(item: Input) -> Work:

@@ -88,7 +88,7 @@ class Events:
     ) -> Iterator[tuple[str, pa.Table]]:
         tables = [table for table in event_tables().values() if table.payload == payload]
         if not tables:
-            if payload not in read("tables")["not_needed"]["payloads"]:
+            if len(spans) and payload not in read("tables")["not_needed"]["payloads"]:
                 self.doubts["report-unknown"][f"payload {payload}"] += len(spans)
             return
         found, which = _Found(buffer, spans), np.arange(len(spans))
@@ -144,9 +144,10 @@ class Events:
             arrays[column.name] = array
             if column.name in table.inferred and (count := pc.sum(pc.not_equal(array, 0)).as_py()):
                 self.doubts["report-inferred"][f"{table.name}.{column.name}"] += count
+        if table.name == "PROCESSES":
+            arrays = _with_names(arrays) if "globalPid" in arrays else {}
         if arrays:
-            rows = pa.table(arrays)
-            yield table.name, _with_names(rows) if table.name == "PROCESSES" else rows
+            yield table.name, pa.table(arrays)
 
     def _array(
         self, column: ColumnFields, found: _Found, which: Array, inner: _Found | None
@@ -195,18 +196,14 @@ def texts(buffer: Buffer, spans: Spans, there: Array) -> pa.Array | None:
     )
 
 
-def _with_names(rows: pa.Table) -> pa.Table:
+def _with_names(arrays: dict[str, pa.Array]) -> dict[str, pa.Array]:
     # Of a program only its file's name is taken: what follows are its arguments.
-    none = pa.nulls(rows.num_rows, pa.large_string())
-    name, program = (
-        rows.column(word) if word in rows.column_names else none for word in ("name", "program")
-    )
+    pid = arrays["globalPid"]
+    none = pa.nulls(len(pid), pa.large_string())
+    name, program = (arrays.get(word, none) for word in ("name", "program"))
     for pattern in (" .*", "^.*/"):
         program = pc.replace_substring_regex(program, f"(?s){pattern}", "")
-    pid = pc.bit_wise_and(pc.shift_right(rows.column("globalPid"), 24), 0xFFFFFF)
-    columns = {
-        "globalPid": rows.column("globalPid"),
-        "pid": pid,
-        "name": pc.coalesce(name, program),
-    }
-    return pa.table(columns).filter(pc.is_valid(columns["name"]))
+    name = pc.coalesce(name, program)
+    number = pc.bit_wise_and(pc.shift_right(pid, 24), 0xFFFFFF)
+    columns = {"globalPid": pid, "pid": number, "name": name}
+    return {each: column.filter(pc.is_valid(name)) for each, column in columns.items()}

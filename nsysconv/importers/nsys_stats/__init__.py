@@ -19,7 +19,7 @@ NAME = "nsys_stats"
 VERSION = 1
 TITLE = "nsys stats output (CSV, TSV, JSON or text)"
 
-_EXPORT = "export the report itself and import that: `nsys export --type=sqlite REPORT.nsys-rep`"
+_EXPORT = "import the report itself, REPORT.nsys-rep"
 
 
 def _print(reports: str) -> str:
