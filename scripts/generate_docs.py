@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import docs_nsys_rep
 from docs_api import api_page
 from docs_ci import comment_block
 from docs_cli import cli_page
@@ -33,6 +34,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
 # Parts of pages that people write, by page and name: what lies between two marks.
 PARTS: dict[tuple[str, str], Callable[[], Iterator[str]]] = {
     ("ci.md", "comment"): comment_block,
+    **{(docs_nsys_rep.PAGE, name): part for name, part in docs_nsys_rep.PARTS.items()},
 }
 
 _MARK = "<!-- Written by scripts/generate_docs.py from the code. Do not edit; run `make docs`. -->"

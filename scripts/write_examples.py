@@ -4,7 +4,7 @@
     python scripts/write_examples.py FOLDER train.sqlite  this one
 
 They are the made-up training of `example_training.py` as different profilers write it, and the small
-recordings of the tests that the reference pages look at. Nothing of it is kept in the repository: writing
+recordings that the reference pages look at. Nothing of it is kept in the repository: writing
 all takes seconds.
 """
 
@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from example_training import V100, Training, train
+from nsys_tables import AGES
+from two_calls import write_two_calls
 from workload import Process, Workload
 from write_kineto import write_kineto
 from write_nsys import write_nsys
+from write_nsys_rep import write_report
 from write_nvprof_database import write_nvprof_database
 from write_nvprof_log import api_trace_csv, gpu_trace_csv, summary_text, write_log
 
@@ -40,6 +44,16 @@ def _nsys(training: Training) -> Writer:
     def write(path: Path) -> None:
         ((workload, _),) = train(training)
         write_nsys(workload, path, NSYS)
+
+    return write
+
+
+def _report(training: Training) -> Writer:
+    def write(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            export = Path(folder) / f"{path.stem}.sqlite"
+            _nsys(training)(export)
+            write_report(export, path, build=AGES[NSYS].product)
 
     return write
 
@@ -76,6 +90,8 @@ def _fixture(name: str) -> Writer:
 
 
 EXAMPLES: dict[str, Writer] = {
+    "train.nsys-rep": _report(BEFORE),
+    "faster.nsys-rep": _report(AFTER),
     "train.sqlite": _nsys(BEFORE),
     "faster.sqlite": _nsys(AFTER),
     "ranks": _ranks,
@@ -87,6 +103,7 @@ EXAMPLES: dict[str, Writer] = {
     # Small enough to count by hand.
     "report1.sqlite": _fixture("nsys/basic-3.25.0.sqlite"),
     "run.pt.trace.json": _fixture("kineto/training-2.13.json"),
+    "two-calls.nsys-rep": write_two_calls,
 }
 
 
