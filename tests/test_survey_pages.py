@@ -108,7 +108,7 @@ def surveyed(path: Path, least: int) -> Any:
         patch.setattr(MIN_ROWS, least)
         try:
             sources = [name for name in tables.EVENT_SOURCES if name in probe.tables]
-            found = ExportSurvey(probe, sources, from_pages=True)
+            found = ExportSurvey(probe, sources)
             return {
                 "everything": asdict(found.all_tables()),
                 "devices": asdict(found.devices_of(sources)),
@@ -139,7 +139,7 @@ def test_survey_from_pages_equals_that_by_sqlite(path: Path) -> None:
 def test_each_table_is_read_once(monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "MIN_ROWS_FOR_PAGES", 0)
     with counted() as read, Probe(BASIC) as probe:
-        found = ExportSurvey(probe, [KERNEL, tables.RUNTIME], from_pages=True)
+        found = ExportSurvey(probe, [KERNEL, tables.RUNTIME])
         assert found.row_numbers(KERNEL) == (1, 8, 8)
         assert found.all_tables().name_ids
         assert found.row_numbers(tables.RUNTIME) == found.row_numbers(tables.RUNTIME)
@@ -148,7 +148,7 @@ def test_each_table_is_read_once(monkeypatch: MonkeyPatch) -> None:
 
 def test_small_tables_are_left_to_sqlite() -> None:
     with counted() as read, Probe(BASIC) as probe:
-        ExportSurvey(probe, [KERNEL], from_pages=True).all_tables()
+        ExportSurvey(probe, [KERNEL]).all_tables()
     assert read == []
 
 
@@ -160,7 +160,7 @@ def test_files_opened_for_pages_are_closed(monkeypatch: MonkeyPatch) -> None:
         probe.tables  # noqa: B018 - opens the file, too
         monkeypatch.setattr(os, "open", lambda *a: opened.append(open_(*a)) or opened[-1])
         monkeypatch.setattr(os, "close", lambda number: close(closed.append(number) or number))
-        ExportSurvey(probe, [KERNEL, tables.RUNTIME, tables.MEMSET], from_pages=True).all_tables()
+        ExportSurvey(probe, [KERNEL, tables.RUNTIME, tables.MEMSET]).all_tables()
     assert opened
     assert sorted(opened) == sorted(closed)
 
@@ -229,7 +229,7 @@ def test_more_rows_than_numbers_are_left_to_sqlite(monkeypatch: MonkeyPatch) -> 
     monkeypatch.setattr(survey, "row_range", lambda probe, source: (1, 7))
     monkeypatch.setattr(survey, "MIN_ROWS_FOR_PAGES", 0)
     with Probe(BASIC) as probe:
-        assert ExportSurvey(probe, [KERNEL], from_pages=True).row_numbers(KERNEL) == (1, 8, 8)
+        assert ExportSurvey(probe, [KERNEL]).row_numbers(KERNEL) == (1, 8, 8)
 
 
 @pytest.mark.parametrize("seed", few(range(1, 4), 1))

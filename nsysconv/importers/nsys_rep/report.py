@@ -131,8 +131,14 @@ def _small(name: str, rows: list[dict[str, Any]]) -> Iterator[tuple[str, pa.Tabl
             c.name: pa.large_string() if c.is_text else pa.int64() for c in small_tables()[name]
         }
         yield name, pa.table({
-            column: pa.array([row.get(column) for row in rows], kind) for column, kind in kinds.items()
+            column: pa.array([_held(row.get(column)) for row in rows], kind)
+            for column, kind in kinds.items()
         })  # fmt: skip
+
+
+def _held(cell: int | str | None) -> int | str | None:
+    # A time less another may have more than 64 bits, which is damage, and not known.
+    return None if isinstance(cell, int) and cell.bit_length() > 63 else cell
 
 
 @cache
