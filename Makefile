@@ -52,19 +52,19 @@ $(STAMP): $(PROGRAM)
 
 demo: $(PROGRAM)  ## write two runs of a made-up training, say where the time went and what made one faster
 	@rm -rf $(DEMO)
-	@$(BIN)/python scripts/write_examples.py $(DEMO) train.sqlite faster.sqlite
-	$(BIN)/nsysconv $(DEMO)/train.sqlite
+	@$(BIN)/python scripts/write_examples.py $(DEMO) train.nsys-rep faster.nsys-rep
+	$(BIN)/nsysconv $(DEMO)/train.nsys-rep
 	@echo
-	$(BIN)/nsysconv diff $(DEMO)/train.sqlite $(DEMO)/faster.sqlite steps --step-range 'step *'
+	$(BIN)/nsysconv diff $(DEMO)/train.nsys-rep $(DEMO)/faster.nsys-rep steps --step-range 'step *'
 	@echo
 	@echo "Things to try next:"
 	@echo
-	@echo "  $(BIN)/nsysconv $(DEMO)/train.sqlite --open"
-	@echo "  $(BIN)/nsysconv report $(DEMO)/train.sqlite kernels idle_host"
-	@echo "  $(BIN)/nsysconv report $(DEMO)/train.sqlite --list"
-	@echo "  $(BIN)/nsysconv report $(DEMO)/train.sqlite kernels --step 5 --step-range 'step *'"
-	@echo "  $(BIN)/nsysconv diff $(DEMO)/train.sqlite $(DEMO)/faster.sqlite -o $(DEMO)/diff.html"
-	@echo "  $(BIN)/nsysconv sql $(DEMO)/train.sqlite 'select kind, count(*) from v_gpu_op group by kind'"
+	@echo "  $(BIN)/nsysconv $(DEMO)/train.nsys-rep --open"
+	@echo "  $(BIN)/nsysconv report $(DEMO)/train.nsys-rep kernels idle_host"
+	@echo "  $(BIN)/nsysconv report $(DEMO)/train.nsys-rep --list"
+	@echo "  $(BIN)/nsysconv report $(DEMO)/train.nsys-rep kernels --step 5 --step-range 'step *'"
+	@echo "  $(BIN)/nsysconv diff $(DEMO)/train.nsys-rep $(DEMO)/faster.nsys-rep -o $(DEMO)/diff.html"
+	@echo "  $(BIN)/nsysconv sql $(DEMO)/train.nsys-rep 'select kind, count(*) from v_gpu_op group by kind'"
 
 test: $(STAMP)  ## run the tests; no root, no service, no network but the package index
 	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist worksteal
