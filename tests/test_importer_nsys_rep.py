@@ -189,7 +189,6 @@ def test_what_is_not_known_is_counted_by_its_number() -> None:
     assert events.doubts == {
         "report-unknown": {"payload 140": 2, "activity 119": 1, "class 99": 1},
         "report-not-read": {"creation of graphs": 1},
-        "report-fields": {"77 of payload 106": 1},
     }
     assert events.used == set()
 

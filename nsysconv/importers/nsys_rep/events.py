@@ -9,14 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nsysconv.importers.nsys_rep.schema import (
-    ColumnFields,
-    EventTable,
-    FieldPath,
-    event_tables,
-    known_fields,
-    read,
-)
+from nsysconv.importers.nsys_rep import schema
+from nsysconv.importers.nsys_rep.schema import ColumnFields, EventTable, FieldPath
 from nsysconv.importers.nsys_rep.wire import Array, Buffer, Column, Spans, WireError
 
 _CALL, _ACTIVITY, _CLASS, _INNER = 108, 107, (6,), 100
@@ -86,13 +80,12 @@ class Events:
     def _of_payload(
         self, buffer: Buffer, payload: int, spans: Spans
     ) -> Iterator[tuple[str, pa.Table]]:
-        tables = [table for table in event_tables().values() if table.payload == payload]
+        tables = [table for table in schema.event_tables().values() if table.payload == payload]
         if not tables:
-            if len(spans) and payload not in read("tables")["not_needed"]["payloads"]:
+            if len(spans) and payload not in schema.read("tables")["not_needed"]["payloads"]:
                 self.doubts["report-unknown"][f"payload {payload}"] += len(spans)
             return
         found, which = _Found(buffer, spans), np.arange(len(spans))
-        self._count_fields(f"payload_{payload}", found)
         if payload == _ACTIVITY:
             by_inner = {table.inner: table for table in tables}
             for number in [number for number in found.columns if number >= _INNER]:
@@ -100,7 +93,6 @@ class Events:
                 which = np.flatnonzero(there)
                 if number in by_inner:
                     messages = _Found(buffer, inner.take(which))
-                    self._count_fields(f"inner_{number}", messages)
                     yield from self._table(by_inner[number], found, which, messages)
                 else:
                     self.doubts["report-unknown"][f"activity {number}"] += len(which)
@@ -116,16 +108,10 @@ class Events:
                 which = np.flatnonzero(found.spans(*_SAMPLE)[1])
             yield from self._table(tables[0], found, which, None)
 
-    def _count_fields(self, where: str, found: _Found) -> None:
-        for number in found.columns.keys() - known_fields().get(where, set()):
-            if not (where.startswith("payload") and number >= _INNER):
-                count = sum(len(column.which) for column in found.columns[number])
-                self.doubts["report-fields"][f"{number} of {where.replace('_', ' ')}"] += count
-
     def _count_classes(self, classes: Array) -> None:
         known, not_needed = (
-            read("tables")["classes_not_read"],
-            read("tables")["not_needed"]["classes"],
+            schema.read("tables")["classes_not_read"],
+            schema.read("tables")["not_needed"]["classes"],
         )
         for number, count in Counter(classes.tolist()).items():
             if str(number) in known:

@@ -36,7 +36,6 @@ _DOUBTS = {
     "report-unknown": (Severity.DROPPED, "events of a kind that is not known"),
     "report-not-read": (Severity.INFO, "events that are not read"),
     "report-inferred": (Severity.INFO, "values whose meaning is inferred"),
-    "report-fields": (Severity.INFO, "fields that are not known"),
 }
 _SHOWN = 5
 # Every note names facts; with these, hardly a report shows it.

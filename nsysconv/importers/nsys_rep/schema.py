@@ -59,38 +59,19 @@ def columns(words: str) -> tuple[ColumnFields, ...]:
 @cache
 def event_tables() -> Mapping[str, EventTable]:
     """Return the tables of events by name."""
-    return {
-        name: EventTable(
-            name,
-            given["payload"],
-            given.get("inner", 0),
-            tuple(given.get("classes", ())),
-            columns(given["columns"]),
-            frozenset(given.get("inferred", "").split()),
-        )
-        for name, given in read("tables").items()
-        if "payload" in given
-    }
+    made = {}
+    for name, given in read("tables").items():
+        if "payload" in given:
+            classes, inferred = given.get("classes", ()), given.get("inferred", "").split()
+            of = given["payload"], given.get("inner", 0), tuple(classes)
+            made[name] = EventTable(name, *of, columns(given["columns"]), frozenset(inferred))
+    return made
 
 
 @cache
 def small_tables() -> Mapping[str, tuple[ColumnFields, ...]]:
     """Return the columns of the other tables by name."""
     return {name: columns(given["columns"]) for name, given in read("targets").items()}
-
-
-@cache
-def known_fields() -> Mapping[str, frozenset[int]]:
-    """Return the fields that are read or need not be, by payload and by inner message of activities."""
-    known = {
-        where: set(map(int, words.split())) for where, words in read("tables")["ignored"].items()
-    }
-    for table in event_tables().values():
-        for path in (path for column in table.columns for path in column.paths):
-            inner = path[0] == 0
-            where = f"inner_{table.inner}" if inner else f"payload_{table.payload}"
-            known.setdefault(where, set()).add(path[inner])
-    return {where: frozenset(numbers) for where, numbers in known.items()}
 
 
 @cache
