@@ -29,12 +29,16 @@ def sources_page() -> Iterator[str]:
         header, ((f.label, f"`{f}`", *(_held(i, f) for i in importers)) for f in Fact)
     )
     yield ""
-    yield f"Report files of Nsight Systems ({suffixes}) are read without nsys. nsysconv decodes them into the"
-    yield "tables of the SQLite export, and reads those: the column of the export is theirs, too. Not decoded are"
-    yield "calls of MPI, OpenACC and OpenMP, GPU metrics, page faults, and NCCL's sizes of messages. For these, give"
-    yield "nsysconv the export ([what is not read](formats/nsys-rep.md#what-is-not-read)). If a report cannot be"
-    yield "decoded and nsys is on `PATH`, nsys exports it into a temporary folder, and a note says so. The tables can"
-    yield "be written to a file for other programs: `nsysconv export run.nsys-rep --to nsys-sqlite`."
+    yield f"Report files of Nsight Systems ({suffixes}) are read without nsys. nsysconv"
+    yield "decodes them into the tables of the SQLite export, and reads those: the column of the export"
+    yield "is theirs, too. To have these tables as a file:"
+    yield ""
+    yield "    nsysconv export run.nsys-rep --to nsys-sqlite"
+    yield ""
+    yield "Not decoded are calls of MPI, OpenACC and OpenMP, GPU metrics, page faults, where nodes of"
+    yield "CUDA graphs were made, and NCCL's sizes of messages. For these, give nsysconv the export: see"
+    yield "[what is not read](formats/nsys-rep.md#what-is-not-read). If a report cannot be decoded and"
+    yield "nsys is on `PATH`, nsys exports it into a temporary folder, and a note says so."
     for importer in importers:
         yield ""
         yield f"## {importer.TITLE}"
