@@ -226,11 +226,11 @@ def test_an_export_is_broken_off_and_the_report_is_there(here: Place) -> None:
     run = ["nsys", "profile", "-o", "train", "sh", "-c", "exit 6"]
     with here.start(wrapper, [], run, STANDIN_FAULTS="3:export-hangs") as process:
         told = here.here / f"{NAME}.nsysconv.json"
-        until(lambda: told.exists() and b"not exported and imported yet" in told.read_bytes())
+        until(lambda: told.exists() and b"not imported yet" in told.read_bytes())
         time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 6
-    problem = "not exported and imported to the end: the job was being ended"
+    problem = "not imported to the end: the job was being ended"
     assert record(here).problems == (problem,)
     assert here.files == [f"{NAME}.nsys-rep", f"{NAME}.nsysconv.json"]
     assert here.left == []

@@ -1,4 +1,4 @@
-"""Move what a profiler left on local scratch to where it is kept, then export and import it.
+"""Move what a profiler left on local scratch to where it is kept, then import it.
 
 Signals to end are deferred meanwhile, but where work may be interrupted.
 """
@@ -27,7 +27,7 @@ from nsysconv.store.location import Location
 
 KEEPS = ("report", "export", "store")
 """Kinds of files that can be kept of a rank."""
-_PENDING = ("not exported and imported yet",)
+_PENDING = ("not imported yet",)
 """The outcome in a record until all is done: whoever is killed before, or has no room, leaves it so."""
 _UNFINISHED = ".qdstrm"
 """Suffix of the file that nsys leaves where it could not make a report of what it recorded."""
@@ -116,7 +116,7 @@ class StageOutContext:
 
 
 def stage_reports(context: StageOutContext, ended: ExitState) -> Captured:
-    """Move what the profiler left from scratch to where it is kept, then export and import it.
+    """Move what the profiler left from scratch to where it is kept, then import it.
 
     Prints a line per report. Signals to end are deferred but while nsys exports and while files are
     imported.
@@ -286,7 +286,7 @@ def _refine(context: StageOutContext, report: _Report, interruptions: _Interrupt
             if made is not None:
                 report.store = _put(report, made, "store", context)
     except Interrupted:
-        report.problems.append("not exported and imported to the end: the job was being ended")
+        report.problems.append("not imported to the end: the job was being ended")
 
 
 def _exported(context: StageOutContext, report: _Report) -> Path:

@@ -87,7 +87,7 @@ def _main(
     cls=AnswerCommand,
     short_help="Say where the time went, what holds it back, and what to do.",
     epilog=examples(
-        ("nsysconv report1.sqlite", "the answer in at most 25 lines"),
+        ("nsysconv report1.nsys-rep", "the answer in at most 25 lines"),
         ("nsysconv job.db --step 5 --device 0", "of a part of it"),
         ("nsysconv report1.sqlite --ignore start_up", "without one kind of finding"),
         ("nsysconv report1.sqlite -f json --brief", "for programs, in at most 2 kB"),
@@ -427,6 +427,7 @@ def sql(
     epilog=examples(
         ("nsysconv export report1.sqlite --to perfetto", "a trace for ui.perfetto.dev"),
         ("nsysconv export job.db --step 3 -o step3.json.gz", "a step for chrome://tracing"),
+        ("nsysconv export run.nsys-rep --to nsys-sqlite", "as nsys would export the report"),
         ("nsysconv export job.db --to parquet -o job-parquet/", "tables for pandas or DuckDB"),
     ),
 )

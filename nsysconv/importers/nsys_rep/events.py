@@ -104,6 +104,9 @@ class Events:
                 classes = np.where(of_table, -1, classes)
             self._count_classes(classes[classes != -1])
         else:
+            for number, what in schema.read("tables")["not_read"].get(tables[0].name, {}).items():
+                if count := int(np.count_nonzero(found.spans(int(number))[1])):
+                    self.doubts["report-not-read"][what] += count
             if tables[0].name == "COMPOSITE_EVENTS":
                 which = np.flatnonzero(found.spans(*_SAMPLE)[1])
             yield from self._table(tables[0], found, which, None)

@@ -39,7 +39,7 @@ _DOUBTS = {
 }
 _SHOWN = 5
 # Every note names facts; with these, hardly a report shows it.
-_SELDOM = frozenset({Fact.UTC})
+_SELDOM = frozenset({Fact.UTC, Fact.COLLECTIVES})
 # Since then the profiler's own intervals have a type in the field of what older ones returned, and those
 # that CUPTI names are exported.
 _OVERHEAD_TYPES = (2025, 5, 2)

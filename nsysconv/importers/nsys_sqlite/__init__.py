@@ -45,8 +45,9 @@ ADVICE: Mapping[Fact, str] = {
     Fact.METRICS: "Record with `nsys profile --gpu-metrics-devices=all …`, and import with "
     "`--include metrics`.",
     Fact.RANKS: "Record with `nsys profile --trace=cuda,nvtx,mpi …` under the MPI launcher.",
-    Fact.UTC: "Export again with nsys 2021.5 or later.",
-    Fact.DEVICES: "Export again with a current nsys; in containers the GPU's description can be missing.",
+    Fact.UTC: "Export again with nsys 2021.5 or later, or read the report itself.",
+    Fact.DEVICES: "Read the report itself, or export it again with a current nsys; in containers the "
+    "GPU's description can be missing.",
 }
 
 POSSIBLE = frozenset(ADVICE) | {Fact.OVERHEAD}
