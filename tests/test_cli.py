@@ -15,6 +15,7 @@ from unittest import mock
 import pytest
 from conftest import NSYS, ODD, ODD_FILES, UNREADABLE_FILES, few, name_of
 from golden_cases import BASIC, FIXTURES, Outcome, run
+from write_nsys_rep import write_report
 
 from nsysconv.api.diffing import DEFAULT
 from nsysconv.importers.probe import Probe
@@ -588,6 +589,15 @@ else:
     assert "already imported" in run("import", "job.nsys-rep", cwd=nsys_report).out
     notes = run("info", "job.db", cwd=nsys_report).out
     assert "exported by NVIDIA Nsight Systems version 2026.2.1, for nsysconv does not read it" in notes
+
+
+def test_nsys_is_not_asked_for_a_report_that_is_read(nsys_report: Path) -> None:
+    fake_nsys(nsys_report, 'sys.exit("asked")')
+    write_report(FIXTURES / BASIC, nsys_report / "whole.nsys-rep")
+    outcome = run("report", "whole.nsys-rep", "kernels", cwd=nsys_report)
+    assert outcome.status == 0, outcome
+    assert "exporting" not in outcome.err
+    assert "asked" not in outcome.err
 
 
 def test_a_report_file_that_nsys_refuses(nsys_report: Path) -> None:
