@@ -24,9 +24,11 @@ from test_store_older import older
 from nsysconv import api
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.store import checksums
+from nsysconv.store.location import writing
 from nsysconv.store.sqlite import connection as connecting
 from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.connection import PAGE_SIZE
+from nsysconv.timeline.plausibility import examine
 
 BASIC, OTHER = NSYS / "basic-3.25.0.sqlite", NSYS / "graphs-3.24.0.sqlite"
 TRACE = FIXTURES / "kineto" / "training-2.13.json"
@@ -432,3 +434,15 @@ def test_every_flipped_bit_of_a_leaf_in_use_changes_it(seed: int) -> None:
         connection.deserialize(bytes(damaged))
         found = connection.execute("SELECT * FROM t ORDER BY id").fetchall()
     assert found == rows
+
+
+def test_an_examination_that_comes_after_another_import_s_checksums_is_no_damage(tmp_path: Path) -> None:
+    """Between a profile's rows and its examination another import may keep the checksums of all."""
+    path = tmp_path / "job.db"
+    profile = import_file(NSYS / "basic-3.25.0.sqlite", path)
+    with writing(path) as another:
+        assert another.keep_checksums() == ""
+    with writing(path) as writer:
+        writer.examine(examine, [profile.profile_id])
+        assert writer.keep_checksums() == ""
+    assert api.check(path).rows() == []

@@ -94,11 +94,10 @@ def keep(connection: Connection, wait: Callable[[], None]) -> None:
         connection.ingest(schema.checksum.name, rows)
 
 
-def forget(connection: Connection, run_id: int) -> None:
-    """Drop the checksums of the profiles of a run that gets another name."""
-    of_run = sa.select(schema.profile.c.id).where(schema.profile.c.run_id == run_id)
-    kept = schema.checksum
-    connection.execute(sa.delete(kept).where(kept.c.profile_id.in_(of_run)))
+def forget(connection: Connection, of: sa.ColumnElement[bool]) -> None:
+    """Drop the checksums of the profiles of which `of` holds, for their rows are changed now."""
+    kept, changed = schema.checksum, sa.select(schema.profile.c.id).where(of)
+    connection.execute(sa.delete(kept).where(kept.c.profile_id.in_(changed)))
 
 
 def _differences(connection: Connection) -> list[Difference]:

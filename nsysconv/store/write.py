@@ -234,6 +234,8 @@ class Writer(ABC):
                     self._alone()
                     if self._unexamined([number]):
                         add_examination(self._connection, number, found)
+                        # Another import may have kept some since the profile was added.
+                        checksums.forget(self._connection, schema.profile.c.id == number)
                         notes[number] = found.notes
         return notes
 
@@ -504,7 +506,7 @@ def _rename(connection: Connection, run_id: int, label: str | None) -> None:
     old = connection.value(sa.select(run.c.label).where(run.c.id == run_id))
     if label is not None and labels == [old]:
         new = _free(connection, _storable(label), run)
-        checksums.forget(connection, run_id)
+        checksums.forget(connection, schema.profile.c.run_id == run_id)
         connection.execute(sa.update(run).where(run.c.id == run_id).values(label=new))
 
 
