@@ -151,7 +151,7 @@ def failing(store: Path) -> Exception:
 
 
 def test_what_cannot_be_taken_back_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(connection: writer._Changing, sql: str) -> int:
+    def fails(connection: writer.ChangingConnection, sql: str) -> int:
         raise InputError("SQLite says: disk I/O error")
 
     left = folder / "left-journal"
@@ -160,7 +160,7 @@ def test_what_cannot_be_taken_back_is_said(folder: Path, monkeypatch: pytest.Mon
     with pytest.raises(UsageError, match="cannot be taken back now") as caught, writing(
         folder / "old.db"
     ) as ours, ours._transaction():  # fmt: skip
-        monkeypatch.setattr(writer._Changing, "number", fails)
+        monkeypatch.setattr(writer.ChangingConnection, "number", fails)
         raise ZeroDivisionError
     assert "Keep left-journal beside it" in caught.value.hint
 

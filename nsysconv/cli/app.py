@@ -427,7 +427,6 @@ def sql(
     epilog=examples(
         ("nsysconv export report1.sqlite --to perfetto", "a trace for ui.perfetto.dev"),
         ("nsysconv export job.db --step 3 -o step3.json.gz", "a step for chrome://tracing"),
-        ("nsysconv export run.nsys-rep --to nsys-sqlite", "as nsys would export the report"),
         ("nsysconv export job.db --to parquet -o job-parquet/", "tables for pandas or DuckDB"),
     ),
 )
