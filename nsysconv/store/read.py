@@ -308,7 +308,8 @@ class Profile:
     def rows(self, table: str) -> list[Row]:
         """Return this profile's rows of a small table as dictionaries."""
         source = schema.metadata.tables[table]
-        return self._store.rows(sa.select(source).where(self._own_rows(source)))
+        own = sa.select(source).where(self._own_rows(source))
+        return self._store.rows(own.order_by(*source.primary_key.columns))
 
     def names(self, ids: Iterable[int], *, plain: bool = False) -> dict[int, str]:
         """Return the texts of name ids.
