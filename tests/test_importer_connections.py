@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import NSYS
 
+from nsysconv.errors import InputError
 from nsysconv.importers import probe
 from nsysconv.importers.probe import ConnectionPool, Probe, SelectTimeoutError
 
@@ -90,3 +91,28 @@ def test_none_stays_open_behind_a_probe(tmp_path: Path) -> None:
     assert open_now() == 1
     unfinished.close()  # type: ignore[attr-defined] # a generator
     assert open_now() == 0
+
+
+def test_more_rows_than_bytes_are_damage() -> None:
+    """Pages that refer to each other give the same rows for ever."""
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    with Probe(BASIC) as source, pytest.raises(InputError, match="more rows than bytes"):
+        source.select(endless)
+
+
+def test_rows_that_are_in_the_journal_yet_are_no_damage(tmp_path: Path) -> None:
+    """The file itself is one page then."""
+    made, copy = tmp_path / "made.sqlite", tmp_path / "copy.sqlite"
+    rows = 3 * 4096
+    with closing(sqlite3.connect(made)) as connection:
+        connection.execute("PRAGMA page_size=4096")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute("CREATE TABLE t (a INTEGER)")
+        connection.executemany("INSERT INTO t VALUES (?)", ((i,) for i in range(rows)))
+        connection.commit()
+        for ending in ("", "-wal"):
+            shutil.copyfile(f"{made}{ending}", f"{copy}{ending}")
+    with Probe(copy) as source:
+        assert source.size < rows
+        assert len(source.select("SELECT a FROM t")) == rows

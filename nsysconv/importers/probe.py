@@ -237,7 +237,7 @@ class Probe:
             with self._connections.connection() as connection:
                 for count, row in enumerate(connection.execute(sql, parameters)):
                     # No row takes less than a byte: pages refer to each other.
-                    if count > self.size:
+                    if count > self._readable_bytes:
                         raise sqlite3.DatabaseError("more rows than bytes")
                     yield row
         except SelectTimeoutError as error:
@@ -253,6 +253,11 @@ class Probe:
             hint = "Export or copy it again; or, if it is whole, raise the limit of memory."
             where = str(self.path)
             raise InputError(f"SQLite cannot read it: {reason}", where=where, hint=hint) from error
+
+    @cached_property
+    def _readable_bytes(self) -> int:
+        # Of a file whose rows are in its journal yet, that of the copy that has them.
+        return _size(self.readable)
 
     @cached_property
     def _connections(self) -> ConnectionPool:
