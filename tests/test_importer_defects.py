@@ -119,6 +119,24 @@ def test_what_cannot_be_examined_is_refused_alone(
     assert not nsysconv.api.check(store).rows()
 
 
+def test_what_was_there_stays_if_it_cannot_be_examined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import that was killed before it looked left the profile so."""
+    file, store = NSYS / "basic-3.0.0.sqlite", tmp_path / "job.db"
+    assert not nsysconv.import_files([file], store).errors
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE profile SET examined = NULL")
+        connection.execute("DELETE FROM checksum")
+
+    def broken(profile: Profile) -> Examination:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(profile_file, "examine", broken)
+    assert nsysconv.import_files([file], store).errors
+    assert len(nsysconv.runs(store).rows()) == 1
+
+
 def test_file_alone_is_refused_with_what_to_report(folder: Path) -> None:
     done = run("report", folder / "rank5.sqlite", cwd=folder)
     assert done.status == 3

@@ -305,11 +305,10 @@ def import_input(
 
 def _examined(imported: tuple[Imported, ...], writer: Writer) -> tuple[Imported, ...]:
     # With notes on what cannot be believed. A file of which that cannot be found out is not in the store.
-    ids = [each.profile_id for each in imported]
     try:
-        found = writer.examine(examine, ids)
+        found = writer.examine(examine, [each.profile_id for each in imported])
     except Exception:
-        writer.remove(ids)
+        writer.remove([each.profile_id for each in imported if not each.existing])
         raise
     return tuple(
         replace(each, notes=(*each.notes, *found.get(each.profile_id, ()))) for each in imported
