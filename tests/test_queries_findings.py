@@ -322,14 +322,15 @@ def test_where_a_finding_is_of_several(
     assert (row["slice"] is None) or ranks == 1
 
 
-def of_ranks(*ranks: tuple[Kernel, ...]) -> dict[str, dict[str, Any]]:
+def of_ranks(*ranks: tuple[Kernel, ...], ignore: str = "") -> dict[str, dict[str, Any]]:
     """The findings on a run, by rule; thresholds of those on communication are 0."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "job.db"
         for rank, rows in enumerate(ranks):
             write(store, *rows, ranks={1: rank}, utc=0, label=f"rank{rank}", run="run")
         asked = ("stragglers", "collective_wait", "exposed_communication")
-        spec = "findings:" + ":".join(f"{rule}=0" for rule in asked)
+        spec = "findings:" + ":".join(f"{rule}=0" for rule in asked if rule not in ignore)
+        spec += f":ignore={ignore}" if ignore else ""
         (report,) = nsysconv.report_on(store, spec)
     return {row["rule"]: row for row in report.rows()}
 
@@ -356,6 +357,8 @@ def test_communication_before_all_ranks_are_recorded_is_no_finding() -> None:
     )
     assert together["stragglers"]["saving_ns"] == 90_000
     assert found["value"] == 100 * 150_000 / 1_950_000
+    ignoring = of_ranks(early, late, ignore="stragglers,collective_wait")
+    assert ignoring["exposed_communication"]["saving_ns"] == 150_000
 
 
 def test_what_most_events_share_is_not_said_to_be_of_one() -> None:

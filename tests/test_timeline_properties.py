@@ -57,7 +57,15 @@ from nsysconv.timeline.arrays import (
 )
 from nsysconv.timeline.events import EVENT_KINDS
 from nsysconv.timeline.idle import IDLE_KINDS
-from nsysconv.timeline.intervals import Union, longest, measure, measures, union, union_with
+from nsysconv.timeline.intervals import (
+    Union,
+    difference,
+    longest,
+    measure,
+    measures,
+    union,
+    union_with,
+)
 from nsysconv.timeline.utilization import resident_blocks, sms
 
 STEP_CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu",
@@ -108,6 +116,13 @@ def test_union_of_those_of_a_mask(drawn: list[tuple[tuple[int, int], bool]]) -> 
 def test_united(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
     found = union_with(union(*columns_of(one)), *columns_of(other))
     assert pairs_of(found) == runs(instants(one + other))
+
+
+@given(some_intervals, some_intervals)
+@example([(0, 10), (20, 30)], [(0, 2), (5, 6), (8, 22), (30, 40)])
+def test_difference(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+    found = difference(union(*columns_of(one)), union(*columns_of(other)))
+    assert pairs_of(found) == runs(instants(one) - instants(other))
 
 
 @given(some_intervals, st.lists(st.tuples(interval, st.booleans()), max_size=12))

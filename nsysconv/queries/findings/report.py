@@ -191,7 +191,8 @@ def partial(timeline: Timeline, request: Request) -> Partial:
         if account_span(timeline, device) is not None and _has_window(timeline, device)
     ]
     arrivals = None
-    if any(name in wanted and name not in blind for name in (STRAGGLERS, COLLECTIVE_WAIT)):
+    over_ranks = (STRAGGLERS, COLLECTIVE_WAIT, EXPOSED)
+    if any(name in wanted and name not in blind for name in over_ranks):
         own = replace(request, options={"rules": None})
         arrivals = stragglers.partial(timeline, own)
     ranks = sorted(set(timeline.ranks.values()))
