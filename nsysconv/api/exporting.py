@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,19 +63,11 @@ def export_profiles(
         timelines = [profile.timeline for profile in profiles]
         if slice is not None:
             timelines = [sliced(timeline, slice) for timeline in timelines]
-        sweep(made)
-        partial = stack.enter_context(building(made))
-        try:
-            with ExitStack() as until_written:
-                for profile in profiles:
-                    until_written.enter_context(profile.profile.unchanged())
-                written = exporter(to).export(
-                    timelines, partial, Options(names, made.suffix == ".gz")
-                )
-            publish(partial, made)
-        except OSError as error:
-            hint = "Nothing was left there. Name another place with -o."
-            raise refusal_error(error, str(made), hint) from error
+        partial = stack.enter_context(_being_made(made))
+        with ExitStack() as until_written:
+            for profile in profiles:
+                until_written.enter_context(profile.profile.unchanged())
+            written = exporter(to).export(timelines, partial, Options(names, made.suffix == ".gz"))
     cut = merged(note for timeline in timelines for note in timeline.slice_notes)
     return Exported(made, replace(written, notes=(*cut, *written.notes)))
 
@@ -86,18 +79,26 @@ def _export_report(source: Path | Url, made: Path, say: Say) -> Exported:
     with Probe(source) as probe:
         if not detection.is_report(probe):
             raise _not_a_report(str(source), "a SQLite file" if probe.is_sqlite else "another file")
-    sweep(made)
-    with building(made) as partial, phase("export"), detection.refusing_defects(source):
+    with phase("export"), _being_made(made) as partial, detection.refusing_defects(source):
         try:
-            exported = detection.export_report(source, partial, say)
-            publish(partial, made)
+            tables = detection.export_report(source, partial, say)
         except NsysconvError as error:
             error.where = str(made) if error.where == str(partial) else error.where
             raise
+    return Exported(made, Written(tables.counts, tables.notes))
+
+
+@contextmanager
+def _being_made(made: Path) -> Iterator[Path]:
+    # The name that it has until the block ends, when it gets its own.
+    sweep(made)
+    with building(made) as partial:
+        try:
+            yield partial
+            publish(partial, made)
         except OSError as error:
             hint = "Nothing was left there. Name another place with -o."
             raise refusal_error(error, str(made), hint) from error
-    return Exported(made, Written(exported.counts, exported.notes))
 
 
 def _not_a_report(where: str, what: str) -> UsageError:

@@ -233,7 +233,7 @@ def export_path(path: Path) -> Path | None:
     return path.with_suffix(".sqlite") if path.suffix in REPORT_SUFFIXES else None
 
 
-def export_report(path: Path, target: Path, log: Callable[[str], None]) -> Exported:
+def export_report(path: Path, target: Path, log: Callable[[str], None]) -> ReportTables:
     """Write a report's tables into a new SQLite file: rows by table, and notes.
 
     nsys is asked only for what is not read here; `log` gets a line before it runs. Raises InputError
@@ -243,7 +243,7 @@ def export_report(path: Path, target: Path, log: Callable[[str], None]) -> Expor
     from nsysconv.importers.nsys_rep.report import write_tables
 
     try:
-        return Exported(*write_tables(path, target))
+        return ReportTables(*write_tables(path, target))
     except DamagedReportError as refusal:
         nsys = shutil.which("nsys")
         if nsys is None:
@@ -251,14 +251,14 @@ def export_report(path: Path, target: Path, log: Callable[[str], None]) -> Expor
         target.unlink(missing_ok=True)
         by_nsys = _export_by_nsys(nsys, path, target, log)
         text = f"exported by {by_nsys}, for nsysconv does not read it: {refusal.what}"
-        return Exported(
+        return ReportTables(
             {}, (Note("report-by-nsys", Severity.INFO, text, facts=frozenset({Fact.UTC})),)
         )
 
 
 @dataclass(frozen=True)
-class Exported:
-    """What was written of a report: rows by table, as far as that is known, and notes."""
+class ReportTables:
+    """The tables that were written of a report: rows by table, as far as that is known, and notes."""
 
     counts: dict[str, int]
     notes: tuple[Note, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,7 +68,11 @@ class Container:
 
     def damaged(self, what: str) -> DamagedReportError:
         """Return the error that says so; it repeats no bytes of the file."""
-        hint = "Copy it again; if that is how the profiler left it, the recording did not end well."
+        by_hand = shlex.join(["nsys", "export", "--type", "sqlite", str(self._path)])
+        hint = (
+            "Copy it again; if that is how the profiler left it, the recording did not end well.\n"
+            f"If nsys opens it, read its export instead: {by_hand}"
+        )
         return DamagedReportError(what, where=str(self._path), hint=hint)
 
     @contextmanager

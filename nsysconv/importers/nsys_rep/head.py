@@ -14,6 +14,7 @@ from nsysconv.importers.nsys_rep.wire import fields, messages, numbers, text
 
 Row = dict[str, Any]
 
+THREAD_NAMES = "ThreadNames"
 INSTALLED_IN = 170
 # Texts of the system by the number of their name, and the names.
 _SYSTEM = {INSTALLED_IN: "TargetInstallDir", 205: "NvDriverVersion", 611: "CudaDriverVersion",
@@ -27,24 +28,24 @@ _KIND_RAW, _KIND_UTC = 7, 11
 
 def target_rows(message: bytes) -> Iterator[tuple[str, list[Row]]]:
     """Yield the rows of the targets message by table: GPUs, contexts, streams."""
-    for table, columns in small_tables().items():
-        first, *path = read("targets")[table].get("path", [None])
-        rows = []
-        for outer in messages(message, first) if first else ():
-            for found in messages(outer, *path) if path else (outer,):
-                held = numbers(found) | {0: numbers(outer).get(1)}
-                rows.append({
-                    each.name: text(found, each.paths[0][0]) if each.is_text
-                    else held.get(each.paths[0][0] if each.paths else 0)
-                    for each in columns
-                })  # fmt: skip
-        yield table, rows
+    for table, given in read("targets").items():
+        if "path" in given and table != THREAD_NAMES:
+            yield table, rows_of(table, message)
 
 
-def thread_name_rows(message: bytes) -> list[Row]:
-    """Return the names of threads, as numbers of strings."""
-    found = map(numbers, messages(message, 1))
-    return [{"nameId": n.get(2), "priority": n.get(3), "globalTid": n.get(4)} for n in found]
+def rows_of(table: str, message: bytes) -> list[Row]:
+    """Return the rows of a small table that a message holds."""
+    rows = []
+    first, *path = read("targets")[table]["path"]
+    for outer in messages(message, first):
+        for found in messages(outer, *path):
+            held = numbers(found) | {0: numbers(outer).get(1)}  # without a field: of what is around
+            rows.append({
+                each.name: text(found, each.paths[0][0]) if each.is_text
+                else held.get(each.paths[0][0] if each.paths else 0)
+                for each in small_tables()[table]
+            })  # fmt: skip
+    return rows
 
 
 class Head:

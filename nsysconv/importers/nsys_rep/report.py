@@ -15,7 +15,13 @@ import pyarrow as pa
 from nsysconv.facts import Fact
 from nsysconv.importers.nsys_rep.container import CLOCKS_SECTION, Container, Recorded
 from nsysconv.importers.nsys_rep.events import Events, texts
-from nsysconv.importers.nsys_rep.head import INSTALLED_IN, Head, target_rows, thread_name_rows
+from nsysconv.importers.nsys_rep.head import (
+    INSTALLED_IN,
+    THREAD_NAMES,
+    Head,
+    rows_of,
+    target_rows,
+)
 from nsysconv.importers.nsys_rep.schema import small_tables, table_columns
 from nsysconv.importers.nsys_rep.wire import Buffer, Spans, WireError
 from nsysconv.notes import Note, Severity
@@ -89,9 +95,9 @@ def report_rows(container: Container, notes: list[Note]) -> Iterator[tuple[str, 
     strings = sum(len(spans) for _, _, spans in _string_blocks(container, recorded))
     threads, targets = recorded.last_messages()
     with container.reading("names of threads and targets"):
-        named = thread_name_rows(threads)
+        named = rows_of(THREAD_NAMES, threads)
         events.used.update(row["nameId"] for row in named if row["nameId"] is not None)
-        for name, rows in (("ThreadNames", named), *target_rows(targets)):
+        for name, rows in ((THREAD_NAMES, named), *target_rows(targets)):
             yield from _small(name, rows)
     counted = {"events": (events.count, recorded.events), "strings": (strings, recorded.strings),
                "names of threads": (len(named), recorded.thread_names)}  # fmt: skip
