@@ -136,7 +136,9 @@ def test_tables_of_targets_are_those_that_are_read() -> None:
     given = tomllib.loads((DECODER / "targets.toml").read_text(encoding="utf-8"))
     rows = re.findall(r"^\| `([\d.]+)` \| `(TARGET_INFO_[A-Z_]+)`", PAGE, re.M)
     assert {table: path for path, table in rows} == {
-        table: ".".join(map(str, of["path"])) for table, of in given.items() if "path" in of
+        table: ".".join(map(str, of["path"]))
+        for table, of in given.items()
+        if "path" in of and table != "ThreadNames"  # which are a message of their own
     }
 
 
