@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from conftest import REAL, few, real
 from diff_workloads import SOURCES, training
-from small_store import Call, Kernel, Range, opened
+from small_store import Call, Kernel, Memcpy, Range, opened
 from workload import Events
 
 from nsysconv import api
+from nsysconv.store.read import Profile
+from nsysconv.timeline.soundness import is_sound
 from nsysconv.timeline.timeline import Timeline
 
 MS, S = 1_000_000, 1_000_000_000
@@ -35,8 +37,18 @@ def found_in(timeline: Timeline) -> Found:
 
 
 def found(*rows: Any, **options: Any) -> Found:
+    seems_sound(*rows, **options)
     with opened(*rows, **options) as profile:
         return found_in(profile.timeline)
+
+
+def seems_sound(*rows: Any, **options: Any) -> bool:
+    """Whether a look at blocks of rows says that nothing is to be found; it may not where something is."""
+    session = {"recording_start_ns": 0, "recording_ns": 100 * S}
+    with opened(*rows, **session | options) as profile:
+        is_seen = is_sound(profile.timeline.profile)
+        assert not (is_seen and found_in(profile.timeline))
+        return is_seen
 
 
 def launched(*kernels: tuple[int, int], **options: Any) -> list[Any]:
@@ -224,6 +236,54 @@ def test_idle_time_behind_a_launch_without_work_has_no_cause() -> None:
         assert "tear_down" not in rules
 
 
+# -- seen by blocks
+
+
+def test_what_is_sound_is_seen_by_blocks() -> None:
+    """Kernels follow each other to 1 ms, begin up to a second before their calls, and each call has one."""
+    pair = launched((10 * MS, 20 * MS), (19 * MS, 30 * MS))
+    assert seems_sound(*pair)
+    assert seems_sound(*pair, Call(3 * S, 3 * S + 5, 3), Kernel(2 * S + 5 * MS, 2 * S + 6 * MS, 3))
+    assert seems_sound(*launched((10 * MS, 20 * MS), (11 * MS, 21 * MS), stream=8)[2:], *pair[:2])
+    waits = Call(50 * MS, 60 * MS, 9, name="cudaStreamSynchronize")
+    assert seems_sound(*pair, waits)
+    assert seems_sound(*launched(*((n * MS, n * MS + 900_000) for n in range(1, 500))))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [*launched((10 * MS, 20 * MS)), Kernel(19 * MS - 1, 30 * MS)],
+        [*launched((10 * MS, 20 * MS)), Kernel(10 * MS, 10 * MS + 5)],
+        [*launched((10 * MS, 20 * MS)), Memcpy(12 * MS, 12 * MS + 5)],
+        [*launched((2 * S, 2 * S + 5)), Call(3 * S + 1, 3 * S + 5, 9), Kernel(2 * S, 2 * S + 1, 9, stream=8)],
+        [*launched((10 * MS, 20 * MS)), Call(5, 9, 1)],
+        [*launched((10 * MS, 20 * MS)), Call(5, 9, 2)],
+        [*launched((10 * MS, 20 * MS)), Kernel(5, 9)],
+        [*launched((10 * MS, 20 * MS)), Kernel(110 * S, 111 * S, stream=8)],
+        [*launched((10 * MS, 20 * MS)), Call(5, 9, 3, name="cudaGraphLaunch")],
+        [*launched((10 * MS, 20 * MS)), Call(5, 9, 1 << 40), Kernel(20, 30, 1 << 40, stream=8)],
+    ],
+    ids=["overrun", "one start", "of two tables", "early", "one id twice", "lost", "left", "outside", "graph",
+         "far id"],
+)  # fmt: skip
+def test_what_only_an_examination_can_tell_is_not_called_sound(rows: list[Any]) -> None:
+    assert not seems_sound(*rows)
+
+
+def test_blocks_are_parts_of_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the numbers of one block fit in 32 bits and those of the next do not."""
+    monkeypatch.setattr("nsysconv.store.read._ROWS_OF_BLOCK", 2)
+    with opened(*launched((10, 20), (30, 40), (5 * S, 6 * S), (7 * S, 7 * S + 1))) as profile:
+        stored: Profile = profile.timeline.profile
+        names = ["start_ns", "dur_ns", "pid", "correlation_id"]
+        whole, blocks = stored.columns("kernel", names), list(stored.blocks("kernel", names))
+        assert [len(block["pid"]) for block in blocks] == [2, 2]
+        assert all(block["start_ns"].dtype == whole["start_ns"].dtype for block in blocks)
+        for name in names:
+            assert [*whole[name]] == [value for block in blocks for value in block[name]]
+
+
 # -- in a store
 
 
@@ -343,8 +403,14 @@ def test_a_planted_fault_is_found(fault: str, source: str, seed: int, tmp_path: 
     plant, slugs, _ = FAULTS[fault]
     change = healthy(chosen)
     path = SOURCES[source](training(lambda events: plant(change(events), chosen)), tmp_path)
-    with api.open(path) as profile:
-        assert slugs & found_in(profile.timeline).keys()
+    # The import looks at blocks of rows first.
+    api.import_files([path], tmp_path / "job.db")
+    seen = []
+    for target in (path, tmp_path / "job.db"):
+        with api.open(target) as profile:
+            seen.append(found_in(profile.timeline))
+    assert slugs & seen[0].keys()
+    assert seen[1] == seen[0]
 
 
 @pytest.mark.parametrize(("source", "seed"), few([(s, n) for s in SOURCES for n in range(25)], 12))

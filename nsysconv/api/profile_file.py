@@ -37,6 +37,7 @@ from nsysconv.store.runs import RunMembership
 from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer
 from nsysconv.timeline.plausibility import examine
+from nsysconv.timeline.soundness import examine_in_blocks
 
 Row = dict[str, Any]
 Failure = TypeVar("Failure", bound=NsysconvError)
@@ -306,7 +307,7 @@ def import_input(
 def _examined(imported: tuple[Imported, ...], writer: Writer) -> tuple[Imported, ...]:
     # With notes on what cannot be believed. A file of which that cannot be found out is not in the store.
     try:
-        found = writer.examine(examine, [each.profile_id for each in imported])
+        found = writer.examine(examine_in_blocks, [each.profile_id for each in imported])
     except Exception:
         writer.remove([each.profile_id for each in imported if not each.existing])
         raise
@@ -527,7 +528,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
             store = self._open.enter_context(private_folder()) / "store.db"
             with detection.refusing_defects(self._path), writing(store) as writer:
                 added = writer.add(recordings(), lambda: origin, silent)
-                writer.examine(examine, [each.profile_id for each in added])
+                writer.examine(examine_in_blocks, [each.profile_id for each in added])
             self._copies[include] = store
         return self._copies[include]
 

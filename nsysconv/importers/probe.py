@@ -40,6 +40,8 @@ MIN_ROWS_FOR_PAGES = page_reader.WORTH_ROWS
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 1 << 16
 _ALL_IDS = (-(1 << 63), (1 << 63) - 1)
+# What is read beside the copying of rows is to take little memory.
+_BYTES_AT_ONCE = 1 << 19
 # The encoding of texts as the header of a SQLite file names it; 0 in one without tables.
 _UTF_8 = (0, 1)
 # SQLite writes down every plain table with these words, whatever words made it.
@@ -280,7 +282,7 @@ class Probe:
             return
         try:
             places = [source.stored_columns[name] for name in names]
-            yield from page_reader.read(descriptor, source.root, places, *_ALL_IDS)
+            yield from page_reader.read(descriptor, source.root, places, *_ALL_IDS, _BYTES_AT_ONCE)
         finally:
             # Closing a file drops this process's locks on it, but there are none on a source: SQLite has
             # it open as immutable.

@@ -33,6 +33,8 @@ from nsysconv.threads import Threads
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
 _MAX_THREADS = 8
+# Rows of a block: the memory that reading takes grows with them.
+_ROWS_OF_BLOCK = 1 << 15
 # So many names are asked for by their ids; who wants more gets them out of all.
 _MANY_NAMES = 5_000
 # Read as int64 even where all values are small.
@@ -249,6 +251,27 @@ class Profile:
                 if name not in cached:
                     cached[name] = np.broadcast_to(np.int64(constants[name]), length)
             return {name: cached[name] for name in names}
+
+    def blocks(self, table: str, names: Sequence[str]) -> Iterator[Columns]:
+        """Yield integer columns of an event table that has rows, some rows at a time; cache nothing.
+
+        They are as they were recorded, whatever of them is not believed.
+        """
+        constants = self.constants(table)
+        stored = [name for name in names if name not in constants] or list(names[:1])
+        columns = [schema.metadata.tables[table].c[name] for name in stored]
+        extent = self.extents[table]
+        with self._store.connect() as connection:
+            for low in range(extent.first_id, extent.last_id + 1, _ROWS_OF_BLOCK):
+                high = min(low + _ROWS_OF_BLOCK - 1, extent.last_id)
+                for values in connection.columns(columns, self.id, low, high):
+                    found = dict(zip(stored, values, strict=True))
+                    for name in names:
+                        if name not in found:
+                            found[name] = np.broadcast_to(np.int64(constants[name]), len(values[0]))
+                        elif name in _WIDE:
+                            found[name] = found[name].astype(np.int64, copy=False)
+                    yield found
 
     def release(self, table: str, names: Iterable[str]) -> None:
         """Drop cached columns that others were made from; when asked for again they are read again."""

@@ -32,11 +32,11 @@ from nsysconv.timeline.events import (
 
 # An operation runs over the next start on its stream by more than this, and by so many times the median
 # of its name. In healthy recordings it is 13 µs at most.
-_OVERRUN_NS, _OVERRUN_MEDIANS = 1_000_000, 10
+OVERRUN_NS, _OVERRUN_MEDIANS = 1_000_000, 10
 # Fewer of one name have no median; the stream's has to do.
 _FEWEST_OF_A_NAME = 3
 # So long before the call that launched it nothing runs.
-_EARLY_NS = 1_000_000_000
+EARLY_NS = 1_000_000_000
 # An event is outside of a session that ended earlier than this, and than a tenth of itself, before it.
 _OUTSIDE_NS, _OUTSIDE_PARTS = 1_000_000, 10
 # Without a session: an event so long from all others, and so many times their span. Of more events than
@@ -50,8 +50,8 @@ _SHOWN = 3
 
 _READ = ("start_ns", "dur_ns", "correlation_id", "pid")
 _OF_CALLS = (*_READ, "name_id")
-_GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
-_HOST_TABLES = ("api_call", "operator")
+GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
+HOST_TABLES = ("api_call", "operator")
 # What says of operations, and of what ran for whom, is wrong without them.
 _WORK = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS, Fact.RANGES, Fact.OPERATORS})
 _KIND_OF_TABLE = {table: kind for kind, table in EVENT_KINDS.items()}
@@ -76,6 +76,27 @@ def examine(profile: Profile) -> Examination:
     return Examination(rows, look.lost(rows), tuple(notes))
 
 
+def timed_tables(profile: Profile) -> list[str]:
+    """Return the event tables of a profile that have times."""
+    timed = [name for name in schema.EVENT_TABLES if "start_ns" in schema.metadata.tables[name].c]
+    return [name for name in timed if name in profile.extents]
+
+
+def are_linked(profile: Profile) -> bool:
+    """Return whether a profile has calls, and says which of them launched an operation."""
+    recorded = {Fact.API_CALLS, Fact.API_LINKS, Fact.KERNELS} <= profile.facts
+    return recorded and "api_call" in profile.extents
+
+
+def edges_of_session(profile: Profile) -> tuple[int, int] | None:
+    """Return before and after which times events are outside of the session; None where it is unknown."""
+    begin, end = (profile.attributes[name] for name in ("recording_start_ns", "recording_ns"))
+    if begin is None or end is None or end <= begin:
+        return None
+    slack = max(_OUTSIDE_NS, (end - begin) // _OUTSIDE_PARTS)
+    return begin - slack, end + slack
+
+
 @dataclass(frozen=True)
 class _Times:
     # Of the rows of a table that have a time and are believed: which they are, when they start and end.
@@ -88,12 +109,8 @@ class _Look:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self.places: dict[str, list[Array]] = {}
-        self._tables = [
-            name
-            for name in schema.EVENT_TABLES
-            if name in profile.extents and "start_ns" in schema.metadata.tables[name].c
-        ]
-        self._gpu_tables = [name for name in _GPU_TABLES if name in self._tables]
+        self._tables = timed_tables(profile)
+        self._gpu_tables = [name for name in GPU_TABLES if name in self._tables]
         self._cache, self._owner_cache = ThreadSafeCache(), ThreadSafeCache()
         self._lookups: dict[int, Lookup] = {}
         self._lost = np.empty(0, np.int64)
@@ -106,8 +123,7 @@ class _Look:
     @property
     def _calls(self) -> Mapping[str, Array] | None:
         # None where calls and operations are not linked.
-        linked = {Fact.API_CALLS, Fact.API_LINKS, Fact.KERNELS} <= self._profile.facts
-        if not linked or "api_call" not in self._tables:
+        if not are_linked(self._profile):
             return None
         found = self._profile.columns("api_call", _OF_CALLS)
         return found if len(found["pid"]) else None  # all rows may be left out
@@ -180,12 +196,15 @@ class _Look:
             return
         low = min(int(times.start.min()) for times in every.values())
         high = max(int(times.end.max()) for times in every.values())
-        begin, end = (self._profile.attributes[n] for n in ("recording_start_ns", "recording_ns"))
-        has_session = begin is not None and end is not None and end > begin
-        if has_session:
-            slack = max(_OUTSIDE_NS, (end - begin) // _OUTSIDE_PARTS)
-            low_edge, high_edge = begin - slack, end + slack
-            text = "events outside of the session, which took " + human(end - begin, Unit.NS)
+        edges = edges_of_session(self._profile)
+        has_session = edges is not None
+        if edges is not None:
+            took = (
+                self._profile.attributes["recording_ns"]
+                - self._profile.attributes["recording_start_ns"]
+            )
+            low_edge, high_edge = edges
+            text = "events outside of the session, which took " + human(took, Unit.NS)
         else:
             low_edge, high_edge = _main_part([*every.values()], low, high)
             text = (
@@ -237,7 +256,7 @@ class _Look:
         found, count = {}, 0
         for table in self._gpu_tables:
             rows, lag = self._lags(table)
-            found[table] = rows[lag < -_EARLY_NS]
+            found[table] = rows[lag < -EARLY_NS]
             count += len(rows)
         early = sum(map(len, found.values()))
         if not early or 2 * early > count:
@@ -248,7 +267,7 @@ class _Look:
     def left_over(self) -> Iterator[Note]:
         """Yield a note on operations that ended long before the host's first event."""
         host = [
-            times for t in _HOST_TABLES if t in self._tables and len((times := self._times(t)).row)
+            times for t in HOST_TABLES if t in self._tables and len((times := self._times(t)).row)
         ]
         if not host:
             return
@@ -282,7 +301,7 @@ class _Look:
         """Yield a note on operations that end long after the next one on their stream has begun."""
         tables = self._gpu_tables
         times = [self._times(table) for table in tables]
-        if not any((each.end - each.start > _OVERRUN_NS).any() for each in times):
+        if not any((each.end - each.start > OVERRUN_NS).any() for each in times):
             return
         kind = np.repeat(np.arange(len(tables)), [len(each.row) for each in times])
         row, start, end = (
@@ -296,11 +315,11 @@ class _Look:
             for n in ("device_id", "pid", "stream_id", "name_id")
         )
         dur, (group, _) = end - start, factorize(device, pid, stream)
-        some = distinct(group[(dur > _OVERRUN_NS) & (stream != MISSING)])
+        some = distinct(group[(dur > OVERRUN_NS) & (stream != MISSING)])
         order = np.flatnonzero(among(group, some))
         order = order[np.lexsort((start[order], group[order]))]
         over = end[order[:-1]] - start[order[1:]]
-        late = (group[order[:-1]] == group[order[1:]]) & (over > _OVERRUN_NS)
+        late = (group[order[:-1]] == group[order[1:]]) & (over > OVERRUN_NS)
         suspects, over = order[:-1][late], over[late]
         usual = _medians(name, suspects, dur, _FEWEST_OF_A_NAME)
         usual = np.where(np.isnan(usual), _medians(group, suspects, dur, 1), usual)

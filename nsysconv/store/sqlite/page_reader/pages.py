@@ -73,14 +73,20 @@ class UnreadableError(Exception):
 
 
 def read(
-    descriptor: int, root: int, places: Sequence[int], first: int, last: int
+    descriptor: int,
+    root: int,
+    places: Sequence[int],
+    first: int,
+    last: int,
+    batch_bytes: int | None = None,
 ) -> Iterator[tuple[int, list[Array]]]:
     """Yield columns of the rows with ids from `first` to `last`, in that order, some rows at a time.
 
     `root` is the page on which the table's tree has its root. `places` are the columns' numbers in a
     record, from 0, or ID for the ids. Each batch comes with the id from which reading goes on; its
     columns are arrays of int64, or of int32 where all values fit, broadcast where all are equal;
-    null is MISSING.
+    null is MISSING. A batch comes from `batch_bytes` of pages, and takes six times as much memory; None:
+    from as many as is fastest.
 
     Ends early where the pages hold what is not read here, damage above all: SQLite has to go on from the
     last id that was given, or from `first`. Where all is read, that id is `last` + 1. Takes no lock: the
@@ -88,7 +94,7 @@ def read(
     """
     following = first
     try:
-        for following, columns in Pages(descriptor).rows(root, places, first, last):
+        for following, columns in Pages(descriptor, batch_bytes).rows(root, places, first, last):
             yield following, columns
     except UnreadableError:
         return
@@ -100,9 +106,9 @@ def read(
 class Pages:
     """The pages of a SQLite file behind a descriptor. Threads may share it."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, batch_bytes: int | None = None) -> None:
         """Raise UnreadableError where there is a write-ahead log, or no SQLite file."""
-        self._descriptor = descriptor
+        self._descriptor, self._batch_bytes = descriptor, batch_bytes or BATCH_BYTES
         header = self._read(_HEADER_BYTES, 0)
         if header[:16] != _MAGIC or header[19] != _ROLLBACK:
             raise UnreadableError
@@ -140,7 +146,7 @@ class Pages:
 
     def _room(self, count: int) -> tuple[int, Room]:
         # How many of so many pages are read at a time, and room for them.
-        step = max(1, min(BATCH_BYTES // self._size, count))
+        step = max(1, min(self._batch_bytes // self._size, count))
         return step, Room(np.zeros(step * self._size + _SLACK, np.uint8))
 
     def _read(self, size: int, begin: int) -> bytes:

@@ -1,0 +1,212 @@
+"""Whether a profile is sound, seen by reading its rows once, a block at a time.
+
+An examination (plausibility.py) compares rows with rows, and holds the columns of all of them. An import
+is to hold no more for a large file than for a small one. What is here says of most profiles that an
+examination would find nothing, and keeps three bytes for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.names import called
+from nsysconv.store.read import Columns, Examination, Profile
+from nsysconv.timeline.arrays import Array, among, distinct
+from nsysconv.timeline.events import has_correlation
+from nsysconv.timeline.plausibility import (
+    EARLY_NS,
+    GPU_TABLES,
+    HOST_TABLES,
+    OVERRUN_NS,
+    are_linked,
+    edges_of_session,
+    examine,
+    timed_tables,
+)
+
+# Correlation ids count from 1, and nearly every one is a call's: what is known of calls is kept in tables
+# by id, as long as the highest id is not above so many times their number.
+_IDS_PER_CALL, _LEAST_IDS = 8, 1 << 16
+_CALL, _LAUNCH, _WORKED = 1, 2, 4
+_STREAM = ("device_id", "pid", "stream_id")
+
+
+def examine_in_blocks(profile: Profile) -> Examination:
+    """Examine a profile in a store, in little memory where there is nothing to find."""
+    return Examination() if is_sound(profile) else examine(profile)
+
+
+def is_sound(profile: Profile) -> bool:
+    """Return whether an examination would find nothing. False also where only an examination can tell.
+
+    Without the session's length only that can. Raises what reading rows raises.
+    """
+    edges = edges_of_session(profile)
+    if edges is None:
+        return False
+    sieve = _Sieve(profile, *edges)
+    return sieve.passes_host() and sieve.passes_gpu() and sieve.passes_streams()
+
+
+class _Process:
+    # By correlation id: in which of 65,536 parts of the session its call began, and what is known of it.
+    def __init__(self) -> None:
+        self.count = 0
+        self.part = np.zeros(_LEAST_IDS, np.uint16)
+        self.state = np.zeros(_LEAST_IDS, np.uint8)
+
+    def add(self, ids: Array, part: Array, state: Array) -> None:
+        highest = int(ids.max())
+        if highest >= len(self.state):
+            room = max(highest + 1, len(self.state) * 5 // 4)
+            self.part.resize(room, refcheck=False)
+            self.state.resize(room, refcheck=False)
+        self.count += len(ids)
+        self.part[ids] = part
+        self.state[ids] = state
+
+
+class _Sieve:
+    def __init__(self, profile: Profile, low: int, high: int) -> None:
+        self._profile, self._low, self._high = profile, low, high
+        self._part_ns = (high - low >> 16) + 1
+        self._tables = timed_tables(profile)
+        self._gpu = [table for table in GPU_TABLES if table in self._tables]
+        self._linked = are_linked(profile) and bool(self._gpu)
+        self._highest = _IDS_PER_CALL * profile.row_count("api_call") + _LEAST_IDS
+        self._processes: dict[int, _Process] = {}
+        self._launching: dict[int, bool] = {}
+        self._first_of_host: int | None = None
+        # Operations that take long, by stream: their starts and ends.
+        self._long: dict[tuple[int, ...], list[tuple[Array, Array]]] = {}
+
+    def _blocks(self, table: str, *names: str) -> Iterator[Columns]:
+        known = schema.metadata.tables[table].c
+        return self._profile.blocks(table, [name for name in names if name in known])
+
+    def _end(self, block: Columns) -> Array | None:
+        # When its rows end, of all of them within the session.
+        start, dur = block["start_ns"], block.get("dur_ns")
+        end = start if dur is None else start + np.maximum(dur, 0)
+        within = int(start.min()) >= self._low and int(end.max()) <= self._high
+        return end if within else None
+
+    # -- the host
+
+    def passes_host(self) -> bool:
+        """Return whether all that is not a GPU's is within the session, and calls have their own ids."""
+        for table in self._tables:
+            if table in self._gpu:
+                continue
+            of_calls = ("correlation_id", "pid", "name_id") if table == "api_call" else ()
+            for block in self._blocks(table, "start_ns", "dur_ns", *of_calls):
+                if self._end(block) is None:
+                    return False
+                if table in HOST_TABLES:
+                    first = int(block["start_ns"].min())
+                    known = self._first_of_host
+                    self._first_of_host = first if known is None else min(first, known)
+                if of_calls and self._linked and not self._takes(block):
+                    return False
+        every = self._processes.values()
+        return all(int(np.count_nonzero(each.state)) == each.count for each in every)
+
+    def _takes(self, calls: Columns) -> bool:
+        names, ids = calls["name_id"], calls["correlation_id"]
+        new = [each for each in distinct(names).tolist() if each not in self._launching]
+        texts = self._profile.names(new, plain=True)
+        if any(map(called("graph_launch"), texts.values())):
+            return False  # replays of a graph are compared with one another
+        is_launch = called("kernel_launch")
+        self._launching.update((each, bool(is_launch(text))) for each, text in texts.items())
+        launching = np.array(sorted(each for each, launches in self._launching.items() if launches))
+        for pid in distinct(calls["pid"]).tolist():
+            mine = np.flatnonzero((calls["pid"] == pid) & has_correlation(ids))
+            if not len(mine):
+                continue
+            own = ids[mine]
+            if int(own.min()) < 0 or int(own.max()) > self._highest:
+                return False
+            part = (calls["start_ns"][mine] - self._low) // self._part_ns
+            state = np.where(among(names[mine], launching), _LAUNCH, _CALL)
+            self._processes.setdefault(pid, _Process()).add(own, part, state)
+        return True
+
+    # -- the GPU
+
+    def passes_gpu(self) -> bool:
+        """Return whether operations are within the session and after their calls, and none is missing."""
+        for table in self._gpu:
+            names = ("start_ns", "dur_ns", "correlation_id", *_STREAM)
+            for block in self._blocks(table, *names):
+                end = self._end(block)
+                if end is None or ("dur_ns" in block and int(block["dur_ns"].min()) < 0):
+                    return False
+                first = self._first_of_host
+                if first is not None and int(block["start_ns"].min()) < first:
+                    return False  # what was left over from before the recording
+                if not self._follow(block):
+                    return False
+                self._keep_long(block, end)
+        return not any((each.state == _LAUNCH).any() for each in self._processes.values())
+
+    def _follow(self, ops: Columns) -> bool:
+        for pid in distinct(ops["pid"]).tolist():
+            process = self._processes.get(pid)
+            if process is None:
+                continue
+            ids = ops["correlation_id"]
+            mine = np.flatnonzero((ops["pid"] == pid) & (ids > 0) & (ids < len(process.state)))
+            mine = mine[process.state[ids[mine]] > 0]
+            own = ids[mine]
+            latest_call = self._low + (process.part[own].astype(np.int64) + 1) * self._part_ns
+            if (ops["start_ns"][mine] < latest_call - EARLY_NS).any():
+                return False
+            process.state[own] |= _WORKED
+        return True
+
+    # -- streams
+
+    def _keep_long(self, ops: Columns, end: Array) -> None:
+        if not all(name in ops for name in _STREAM):
+            return
+        is_long = end - ops["start_ns"] > OVERRUN_NS
+        if not is_long.any():
+            return
+        for stream in {*zip(*(ops[name][is_long].tolist() for name in _STREAM), strict=True)}:
+            mine = is_long & _is_on(ops, stream)
+            self._long.setdefault(stream, []).append((ops["start_ns"][mine], end[mine]))
+
+    def passes_streams(self) -> bool:
+        """Return whether on no stream an operation begins long before the one before it ends."""
+        spans = {}
+        for stream, found in self._long.items():
+            start, end = (np.concatenate(each) for each in zip(*found, strict=True))
+            order = np.argsort(start, kind="stable")
+            start, until = start[order], end[order] - OVERRUN_NS
+            if (start[1:] < until[:-1]).any():
+                return False
+            spans[stream] = start, until
+        if not spans:
+            return True
+        inside = 0
+        for table in self._gpu:
+            for block in self._blocks(table, "start_ns", *_STREAM):
+                if not all(name in block for name in _STREAM):
+                    break
+                for stream, (start, until) in spans.items():
+                    begun = block["start_ns"][_is_on(block, stream)]
+                    before = np.searchsorted(start, begun, side="right") - 1
+                    inside += int(np.count_nonzero((before >= 0) & (begun < until[before])))
+        # In the time of each there is its own start.
+        return inside == sum(len(start) for start, _ in spans.values())
+
+
+def _is_on(ops: Columns, stream: tuple[int, ...]) -> Array:
+    result: Array = np.logical_and.reduce(
+        [ops[name] == value for name, value in zip(_STREAM, stream, strict=True)]
+    )
+    return result
