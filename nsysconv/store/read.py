@@ -255,23 +255,20 @@ class Profile:
     def blocks(self, table: str, names: Sequence[str]) -> Iterator[Columns]:
         """Yield integer columns of an event table that has rows, some rows at a time; cache nothing.
 
-        They are as they were recorded, whatever of them is not believed.
+        They are int64, and as they were recorded, whatever of them is not believed.
         """
-        constants = self.constants(table)
-        stored = [name for name in names if name not in constants] or list(names[:1])
+        constants, extent = self.constants(table), self.extents[table]
+        stored = [name for name in names if name not in constants] or [names[0]]
         columns = [schema.metadata.tables[table].c[name] for name in stored]
-        extent = self.extents[table]
+        given = {name: constants[name] for name in names if name not in stored}
         with self._store.connect() as connection:
             for low in range(extent.first_id, extent.last_id + 1, _ROWS_OF_BLOCK):
                 high = min(low + _ROWS_OF_BLOCK - 1, extent.last_id)
                 for values in connection.columns(columns, self.id, low, high):
-                    found = dict(zip(stored, values, strict=True))
-                    for name in names:
-                        if name not in found:
-                            found[name] = np.broadcast_to(np.int64(constants[name]), len(values[0]))
-                        elif name in _WIDE:
-                            found[name] = found[name].astype(np.int64, copy=False)
-                    yield found
+                    wide = zip(
+                        stored, (each.astype(np.int64, copy=False) for each in values), strict=True
+                    )
+                    yield dict(wide) | {n: np.full(len(values[0]), v) for n, v in given.items()}
 
     def release(self, table: str, names: Iterable[str]) -> None:
         """Drop cached columns that others were made from; when asked for again they are read again."""

@@ -214,12 +214,16 @@ class Writer(ABC):
         return imported
 
     def examine(
-        self, look: Callable[[Profile], Examination], profiles: Sequence[int]
+        self,
+        look: Callable[[Profile], Examination],
+        profiles: Sequence[int],
+        is_sound: Callable[[Profile], bool] = lambda _: False,
     ) -> dict[int, tuple[Note, ...]]:
         """Keep what cannot be believed of those of the profiles of which nobody has looked for it.
 
-        Call it when they are added, and before checksums are kept. Returns the notes on it by profile;
-        raises what `look` does. A profile that is not examined is when it is read.
+        Of what `is_sound` nothing is looked for. Call it when they are added, and before checksums are
+        kept. Returns the notes on it by profile; raises what `look` does. A profile that is not examined
+        is when it is read.
         """
         notes: dict[int, tuple[Note, ...]] = {}
         ids = self._unexamined(profiles)
@@ -228,7 +232,7 @@ class Writer(ABC):
         with Store(self._connect) as store:
             for number in ids:
                 profile = store.profile(number)
-                found = look(profile)
+                found = Examination() if is_sound(profile) else look(profile)
                 profile.forget()
                 with self._transaction():
                     self._alone()

@@ -13,7 +13,7 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.names import called
-from nsysconv.store.read import Columns, Examination, Profile
+from nsysconv.store.read import Columns, Profile
 from nsysconv.timeline.arrays import Array, among, distinct
 from nsysconv.timeline.events import has_correlation
 from nsysconv.timeline.plausibility import (
@@ -23,7 +23,6 @@ from nsysconv.timeline.plausibility import (
     OVERRUN_NS,
     are_linked,
     edges_of_session,
-    examine,
     timed_tables,
 )
 
@@ -32,11 +31,6 @@ from nsysconv.timeline.plausibility import (
 _IDS_PER_CALL, _LEAST_IDS = 8, 1 << 16
 _CALL, _LAUNCH, _WORKED = 1, 2, 4
 _STREAM = ("device_id", "pid", "stream_id")
-
-
-def examine_in_blocks(profile: Profile) -> Examination:
-    """Examine a profile in a store, in little memory where there is nothing to find."""
-    return Examination() if is_sound(profile) else examine(profile)
 
 
 def is_sound(profile: Profile) -> bool:
