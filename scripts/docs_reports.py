@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from docs_markdown import NO_UNIT, labels, markdown_table
 
 from nsysconv import queries
-from nsysconv.queries import rules, stats
 from nsysconv.queries.contract import Option, Query, View
 from nsysconv.report import Column
 
@@ -30,8 +29,8 @@ def reports_page() -> Iterator[str]:
     every = {name: queries.query(name) for name in queries.REPORTS}
     for title, names in (
         ("Reports", queries.OWN),
-        ("Rules ([rules.md](rules.md))", rules.REPORTS),
-        ("Tables of `nsys stats` ([nsys-stats.md](nsys-stats.md))", stats.REPORTS),
+        ("Rules ([rules.md](rules.md))", queries.RULES),
+        ("Tables of `nsys stats` ([nsys-stats.md](nsys-stats.md))", queries.NSYS_TABLES),
     ):
         yield from ("", f"**{title}**", "")
         yield from markdown_table(

@@ -35,10 +35,9 @@ from test_render import rendered
 from nsysconv import api
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries import query, rules
+from nsysconv.queries import RULES, query
 
 MS = 1_000_000
-RULES = rules.REPORTS
 
 
 def only(report: str, *rows: Row, **options: Any) -> dict[str, Any]:

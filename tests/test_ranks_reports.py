@@ -455,5 +455,6 @@ def test_every_report_joins_its_profiles(tmp_path: Path) -> None:
         assert (found.table is None) == bool(found.not_recorded)
         if found.table is not None:
             assert found.table.column_names == [column.name for column in found.columns]
-            if queries.parse_spec(found.name).name not in (*queries.IN_TIME, *queries.OVER_RANKS):
+            combined = (*queries.reports_that_are("in-time"), *queries.OVER_RANKS)
+            if queries.parse_spec(found.name).name not in combined:
                 assert set(found.to_arrow()["over_ranks"].to_pylist()) <= {"min", "median", "max"}

@@ -442,8 +442,8 @@ def test_what_takes_long_is_left_out_of_long_recordings(
     monkeypatch.setattr(html_report, "LONG", 2)  # there are two kernels and a call
     text = page_of(tmp_path, *ROWS, say=said.append)
     assert said == [
-        "left out of the page of a long recording unless named: kernel_categories, steps, comm_overlap, "
-        "ranges, gpu_utilization, launch_stats, queue_length"
+        "left out of the page of a long recording unless named: gpu_utilization, steps, ranges, "
+        "comm_overlap, kernel_categories, launch_stats, queue_length"
     ]
     assert f"reports-left-out: {said[0]}" in text  # who gets the page sees no stderr
     assert 'id="r-launch-stats"' not in text

@@ -215,7 +215,8 @@ def _without_work_in_part(command: str) -> Iterator[str]:
 
 def _answered(target: Target, say: Say) -> list[str]:
     listed = reports(target, say=say).rows()
-    return [row["report"] for row in listed if row["answered"] == "yes"]
+    answered = [row["report"] for row in listed if row["answered"] == "yes"]
+    return [name for name in answered if name not in queries.ANSWER]
 
 
 def _on_metrics(

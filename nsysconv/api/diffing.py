@@ -59,10 +59,8 @@ DEFAULT = (
 )
 """The reports that are compared if none is named."""
 
-_TIME_LINE = ("timeline_events", "timeline_tiles", "event_durations")
-_COMPARABLE = tuple(
-    name for name in queries.OWN if name not in ("idle_gaps", *_TIME_LINE, *queries.OVER_RANKS)
-)
+_NOT_COMPARED = {*queries.reports_that_are("events"), *queries.OVER_RANKS}
+_COMPARABLE = tuple(name for name in queries.OWN if name not in _NOT_COMPARED)
 _LIMIT_FOR_PEOPLE = 20
 _FAIL, _PASS = "fail", "pass"
 _OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -15,7 +15,6 @@ from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.time_line_parts import time_line_parts
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
 from nsysconv.queries.event_lanes import event_time
 from nsysconv.queries.timeline_tiles import FACTOR
@@ -26,73 +25,17 @@ from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.operator_calls import may_have_operators
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
-from nsysconv.timeline.timeline import Timeline
 
-_BINS = 240
-_OVER_TIME = f"utilization_over_time:bins={_BINS}"
+TIME_LINE = queries.ENTRIES["timeline_tiles"].page[0]
+_OVER_TIME = queries.ENTRIES["utilization_over_time"].page[0]
+_BINS = queries.parse_spec(_OVER_TIME).options["bins"]
+_HELD_BY_OPERATORS = "memory:by=operator"
 
-TIME_LINE = ("timeline_tiles:bins=16384:levels=6", "timeline_events", "event_durations")
-"""The reports that a page draws as its time line."""
+PAGE = tuple(spec for entry in queries.ENTRIES.values() for spec in entry.page)
+"""The reports on one profile where none is named, as far as what they need is there."""
 
-BESIDE = (
-    *queries.ANSWER,
-    "overview",
-    _OVER_TIME,
-    "kernels",
-    "kernel_categories",
-    "operators",
-    "operator_kernels",
-    "api_vs_kernel",
-    "transfers",
-    "transfer_sizes",
-    "idle_summary",
-    "idle_host",
-    "steps",
-    "rank_summary",
-    "comm_overlap",
-    "collectives",
-    "processes",
-    *rules.REPORTS,
-)
-"""The reports on several profiles where none is named."""
-
-PAGE = (
-    *queries.ANSWER,
-    "overview",
-    _OVER_TIME,
-    *TIME_LINE,
-    *(name for name in BESIDE[4:] if name not in ("rank_summary", *rules.REPORTS)),
-    "idle_gaps",
-    "ranges",
-    "operators:by=path",
-    "modules",
-    "gpu_utilization",
-    "launch_stats",
-    "queue_length",
-    *rules.REPORTS,
-)
-"""The reports on one profile where none is named."""
-
-SLOW = (
-    "kernel_categories",
-    "ranges",
-    "comm_overlap",
-    "gpu_utilization",
-    "launch_stats",
-    "queue_length",
-    "operators",
-    "operator_kernels",
-    "operators:by=path",
-    "modules",
-)
-"""Those that take longest; if none is named they are left out of the page of a long recording."""
-
-OF_MEMORY = ("memory", f"memory:by=time:bins={_BINS}")
-HELD_BY_OPERATORS = "memory:by=operator"
-"""Reports on memory: if none is named they are on the page where memory was recorded."""
-
-ON_OPERATORS = ("operators", "operator_kernels", "modules")
-"""The reports on operators, with any options: if none is named they are on the page where any ran."""
+BESIDE = tuple(spec for entry in queries.ENTRIES.values() for spec in entry.beside)
+"""The same on several profiles."""
 
 LONG = 2_000_000
 """A recording of more kernels and API calls is long."""
@@ -106,9 +49,6 @@ MOST_LENGTHS = 10_000
 
 MOST_BOXES = 50_000
 """Flame graphs are drawn of at most so many rows, for the same reason."""
-
-TREES = ("ranges", "operators", "modules")
-"""Reports that may be a tree, of which a flame graph is drawn: these have rows that no table shows."""
 
 _ROWS = 1000
 _FEWEST_ROWS = 20
@@ -185,33 +125,35 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
 
 
 def _default_reports(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
+    there = {need for need, is_there in _NEEDED.items() if any(map(is_there, profiles))}
     names = PAGE if len(profiles) == 1 else BESIDE
-    if any(profile.profile.row_count("metric_sample") for profile in profiles):
-        names = (*names, "metrics")
-    has_memory = any(profile.profile.row_count("memory_event") for profile in profiles)
-    if has_memory:
-        names = (*names, *OF_MEMORY)
-    absent: set[str] = set()
-    if not any(_has_operators(profile.timeline) for profile in profiles):
-        absent.update(ON_OPERATORS)
-    elif has_memory:
-        names = (*names, HELD_BY_OPERATORS)
-    if not any(profile.timeline.ranks for profile in profiles):
-        absent.add("rank_summary")
-    if not any(_communicates(profile.timeline) for profile in profiles):
-        absent.add("collectives")
-    return tuple(name for name in names if queries.parse_spec(name).name not in absent)
+    wanted = [n for n in names if _entry(n).needs in ("", *there)]
+    return tuple(n for n in wanted if n != _HELD_BY_OPERATORS or "operators" in there)
 
 
-def _communicates(timeline: Timeline) -> bool:
-    return Fact.KERNELS in timeline.profile.facts and bool(communicates(timeline).any())
+def _entry(spec: str) -> queries.Entry:
+    return queries.ENTRIES[queries.parse_spec(spec).name]
 
 
-def _has_operators(timeline: Timeline) -> bool:
+def _communicates(opened: OpenProfile) -> bool:
+    return Fact.KERNELS in opened.profile.facts and bool(communicates(opened.timeline).any())
+
+
+def _has_operators(opened: OpenProfile) -> bool:
     # Where they were recorded and none ran, a report on them would be of what none launched.
-    profile = timeline.profile
+    profile = opened.profile
     none_ran = Fact.OPERATORS in profile.facts and not profile.row_count("operator")
-    return may_have_operators(timeline) and not none_ran
+    return may_have_operators(opened.timeline) and not none_ran
+
+
+# What reports.toml says that reports need.
+_NEEDED: Mapping[str, Callable[[OpenProfile], bool]] = {
+    "metrics": lambda opened: opened.profile.row_count("metric_sample") > 0,
+    "memory": lambda opened: opened.profile.row_count("memory_event") > 0,
+    "operators": _has_operators,
+    "ranks": lambda opened: bool(opened.timeline.ranks),
+    "communication": _communicates,
+}
 
 
 def _reports(
@@ -223,7 +165,8 @@ def _reports(
 
     def request(spec: str) -> tuple[str, Request]:
         name = queries.parse_spec(spec).name
-        most = _MOST_ROWS.get(name, boxes if rows and name in TREES else rows)
+        is_tree = "tree" in queries.ENTRIES[name].traits
+        most = _MOST_ROWS.get(name, boxes if rows and is_tree else rows)
         return spec, options.request(most)
 
     combined_request = options.request(rows)
@@ -282,7 +225,7 @@ def _with_fewer_bins(
     # Where devices are hundreds, each is drawn over time in fewer bins.
     devices = len(profiles) * len(profile.timeline.devices)
     bins = min(max(_MOST_BINS // max(devices, 1), _FEWEST_BINS), _BINS)
-    fewer = {_OVER_TIME: f"utilization_over_time:bins={bins}", TIME_LINE[0]: _tiles(profile)}
+    fewer = {_OVER_TIME: f"utilization_over_time:bins={bins}", TIME_LINE: _tiles(profile)}
     return [fewer.get(spec, spec) for spec in specs]
 
 
@@ -302,4 +245,8 @@ def _slow_reports(
     if sum(p.profile.row_count(t) for p in profiles for t in ("kernel", "api_call")) <= LONG:
         return ()
     annotated = any(steps(p.timeline, step_range or STEP_RANGE) for p in profiles)
-    return tuple(n for n in names if n in SLOW or (n == "steps" and not annotated))
+    return tuple(
+        name
+        for name in names
+        if "slow" in _entry(name).traits or (name == "steps" and not annotated)
+    )

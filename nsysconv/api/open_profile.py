@@ -373,18 +373,18 @@ def check_by(by: str | None, names: Sequence[str]) -> None:
     if by is None:
         return
     check_word("rows by", by, BY)
-    if not {queries.parse_spec(name).name for name in names} & set(queries.BY_STEP):
-        hint = f"Reports that have: {', '.join(queries.BY_STEP)}"
+    have = queries.reports_that_are("by-step")
+    if not {queries.parse_spec(name).name for name in names} & set(have):
+        hint = f"Reports that have: {', '.join(have)}"
         raise UsageError("none of these reports has rows by step", hint=hint)
 
 
 def check_split(split: str | None, names: Sequence[str]) -> None:
     """Raise UsageError for a `split` that changes none of these reports."""
     check_word("split", split, SPLITS)
-    if split is not None and not {queries.parse_spec(name).name for name in names} & set(
-        queries.SPLIT
-    ):
-        hint = f"Reports that have: {', '.join(queries.SPLIT)}"
+    have = queries.reports_that_are("split")
+    if split is not None and not {queries.parse_spec(name).name for name in names} & set(have):
+        hint = f"Reports that have: {', '.join(have)}"
         raise UsageError("none of these reports has rows over devices", hint=hint)
 
 

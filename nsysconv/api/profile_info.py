@@ -18,7 +18,6 @@ from nsysconv.api.targets import Say, Target, Words, profile_path, several, sile
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, Severity, merged
-from nsysconv.queries import rules, stats
 from nsysconv.report import Column, Said, Unit, human, report_table, utc
 from nsysconv.store import checksums
 from nsysconv.store import runs as stored_runs
@@ -304,7 +303,7 @@ def reports(
     Of a run it is enough that one profile can. What is lacking for that is named; `info` says how to
     record it. Raises UsageError for an unknown name, and as `info` for the target.
     """
-    wanted = [queries.parse_spec(name).name for name in several(names)] if names else _BY_QUESTION
+    wanted = [queries.parse_spec(name).name for name in several(names)] if names else _by_subject()
     columns = [
         _said("report", "Name of the report.", key=True),
         _said("title", "What it shows."),
@@ -373,7 +372,7 @@ def _list_row(name: str) -> dict[str, str | None]:
     if module.any_of:
         needs.append(f"one of: {', '.join(fact.label for fact in in_order(module.any_of))}")
     return {
-        "about": next((about for about, names in _QUESTIONS.items() if name in names), "others"),
+        "about": queries.ENTRIES[name].about,
         "report": name,
         "title": module.title,
         "core": "yes" if name in queries.CORE else "no",
@@ -383,28 +382,12 @@ def _list_row(name: str) -> dict[str, str | None]:
     }
 
 
-_QUESTIONS = {
-    "overview": ("overview", "processes", "gpu_utilization", "utilization_over_time"),
-    "kernels": ("kernels", "kernel_categories", "kernel_sequences", "metrics"),
-    "idle time": ("idle_summary", "idle_host", "idle_gaps"),
-    "transfers and memory": ("transfers", "transfer_sizes", "memory"),
-    "host": ("api_vs_kernel", "launch_stats", "queue_length"),
-    "the time line": ("timeline_events", "timeline_tiles", "event_durations"),
-    "ranges, operators, modules and steps": (
-        "ranges",
-        "operators",
-        "operator_kernels",
-        "modules",
-        "steps",
-    ),
-    "ranks": ("comm_overlap", *queries.OVER_RANKS),
-    "rules": rules.REPORTS,
-    "as nsys stats": stats.REPORTS,
-}
-"""Groups of reports by subject, in the order of the list; reports that are not here come last."""
+def _by_subject() -> list[str]:
+    # Those about one thing together, in the order of the first of each.
+    subjects = [*dict.fromkeys(entry.about for entry in queries.ENTRIES.values())]
+    return sorted(queries.REPORTS, key=lambda name: subjects.index(queries.ENTRIES[name].about))
 
-_LISTED = tuple(name for names in _QUESTIONS.values() for name in names)
-_BY_QUESTION = (*_LISTED, *(name for name in queries.REPORTS if name not in _LISTED))
+
 # A rank alone is neither late nor early.
 _OF_SEVERAL_RANKS = ("stragglers", "collective_arrivals")
 

@@ -442,7 +442,10 @@ class _MergedReport:
         self._is_default_for_people = options.limit is None and options.for_people
         name, by = queries.parse_spec(spec).name, options.by
         columns = {column.name for column in queries.query(name).columns}
-        self._may_reduce = name not in queries.IN_TIME and by not in ("rank", "step")
+        self._may_reduce = "in-time" not in queries.ENTRIES[name].traits and by not in (
+            "rank",
+            "step",
+        )
         self._by: By | None = None
         if self._may_reduce and (by == "host" or (by == "device" and "device_id" in columns)):
             self._by = "host" if by == "host" else "device"

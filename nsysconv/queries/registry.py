@@ -3,27 +3,61 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from nsysconv.errors import UsageError
-from nsysconv.queries import rules, stats
 from nsysconv.queries.contract import Option, Query, View
 
-CORE = (
-    "overview",
-    "processes",
-    "api_vs_kernel",
-    "kernels",
-    "transfers",
-    "transfer_sizes",
-    "idle_summary",
-    "idle_host",
-    "idle_gaps",
-)
+
+@dataclass(frozen=True)
+class Entry:
+    """The place of a report among others: one table of reports.toml, which says what the fields mean."""
+
+    about: str
+    module: str = ""
+    section: str = ""
+    traits: frozenset[str] = frozenset()
+    page: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    needs: str = ""
+    limit: int = 0
+    formerly: str = ""
+
+
+def _entry(about: str, page: Sequence[str] = (), **others: Any) -> Entry:
+    traits, beside = frozenset(others.pop("is", ())), tuple(others.pop("beside", page))
+    return Entry(about, traits=traits, page=tuple(page), beside=beside, **others)
+
+
+_TABLES = tomllib.loads(Path(__file__).with_name("reports.toml").read_text(encoding="utf-8"))
+ENTRIES: Mapping[str, Entry] = {name: _entry(**table) for name, table in _TABLES.items()}
+"""All reports by name, in the order of lists."""
+
+
+def reports_that_are(trait: str) -> tuple[str, ...]:
+    """Return the names of the reports of which reports.toml says that they are that."""
+    return tuple(name for name, entry in ENTRIES.items() if trait in entry.traits)
+
+
+REPORTS = tuple(ENTRIES)
+"""All reports by name."""
+
+RULES = tuple(name for name, entry in ENTRIES.items() if entry.module.startswith("rules."))
+"""Those that look for a known way to waste time, as `nsys analyze` does."""
+
+NSYS_TABLES = tuple(name for name, entry in ENTRIES.items() if entry.module.startswith("stats."))
+"""The tables that `nsys stats` prints."""
+
+OWN = tuple(name for name in REPORTS if name not in (*RULES, *NSYS_TABLES))
+"""Reports that no other tool has."""
+
+CORE = reports_that_are("core")
 """The usual tables, which answer for every source."""
 
 ANSWER = ("summary", "findings")
@@ -32,96 +66,19 @@ ANSWER = ("summary", "findings")
 DEFAULT = (*ANSWER, *CORE)
 """The reports made where none is named."""
 
-OVER_RANKS = (
-    "summary",
-    "findings",
-    "rank_summary",
-    "stragglers",
-    "collective_arrivals",
-    "collectives",
-    "gpu_time_util_map",
-)
+OVER_RANKS = reports_that_are("over-ranks")
 """The reports on all profiles of a run together."""
-
-OWN = (
-    *CORE,
-    "gpu_utilization",
-    "utilization_over_time",
-    "timeline_events",
-    "timeline_tiles",
-    "event_durations",
-    "steps",
-    "ranges",
-    "operators",
-    "operator_kernels",
-    "modules",
-    "memory",
-    "comm_overlap",
-    "kernel_categories",
-    "kernel_sequences",
-    "launch_stats",
-    "queue_length",
-    "metrics",
-    *OVER_RANKS,
-)
-"""Reports of this folder, each in the module of its name, or in one of _SHARED_MODULES. A new report is
-one more word here."""
-
-REPORTS = (*OWN, *rules.REPORTS, *stats.REPORTS)
-"""All reports by name."""
 
 GROUPS = {
     "core": CORE,
-    "all": tuple(name for name in OWN if name not in ("timeline_events", "timeline_tiles")),
+    "all": tuple(name for name in OWN if "by-name" not in ENTRIES[name].traits),
 }
 """Words for several reports. Those that list the time line are asked for by name."""
-
-BY_STEP = ("gpu_utilization",)
-"""Reports that can give a row per step."""
-
-SPLIT = (
-    "api_vs_kernel",
-    "kernels",
-    "transfers",
-    "transfer_sizes",
-    "idle_summary",
-    "idle_host",
-    "kernel_categories",
-    "launch_stats",
-)
-"""Reports with rows over devices, which can be split by device or rank."""
-
-IN_TIME = (
-    "idle_gaps",
-    "utilization_over_time",
-    "timeline_events",
-    "timeline_tiles",
-    "event_durations",
-    "collective_arrivals",
-    "gpu_time_util_map",
-    *rules.REPORTS,
-    *(name for name in stats.REPORTS if name.endswith("_trace")),
-)
-"""Reports that list what happened when: rows of many ranks are not combined to one."""
 
 ROWS_FOR_PEOPLE = 20
 """Rows of a table in text by default."""
 
-_DEFAULT_LIMITS = {"idle_gaps": 1000}
-
-_SHARED_MODULES = {
-    "findings": "findings.report",
-    "transfer_sizes": "transfers",
-    "idle_summary": "idle_gaps",
-    "idle_host": "idle_gaps",
-    "collective_arrivals": "stragglers",
-    "gpu_time_util_map": "utilization_over_time",
-}
-_MODULES = {
-    **{name: f"nsysconv.queries.{_SHARED_MODULES.get(name, name)}" for name in OWN},
-    **{name: f"nsysconv.queries.rules.{module}" for name, module in rules.MODULES.items()},
-    **{name: f"nsysconv.queries.stats.{module}" for name, module in stats.MODULES.items()},
-}
+_NEW_NAMES = {entry.formerly: name for name, entry in ENTRIES.items() if entry.formerly}
 
 
 def query(name: str) -> Query:
@@ -129,15 +86,16 @@ def query(name: str) -> Query:
     if "=" in name:
         hint = f"Options follow their report, after a colon: operators:by=shapes, memory:{name}."
         raise UsageError(f"no report {name!r}", hint=hint)
-    if name not in _MODULES:
-        close = get_close_matches(name, [*REPORTS, *stats.ALIASES], 5, 0.6)
+    if name not in ENTRIES:
+        close = get_close_matches(name, [*REPORTS, *_NEW_NAMES], 5, 0.6)
         hint = f"Close to it: {', '.join(close)}. " if close else ""
         raise UsageError(
             f"no report {name!r}", hint=f"{hint}`nsysconv report --list` names them all."
         )
     # The one place where modules are imported by a name in a string: a command loads only the reports
     # that it shows. A module declares its report under the report's name in upper case.
-    declared: Query = getattr(importlib.import_module(_MODULES[name]), name.upper())
+    module = f"nsysconv.queries.{ENTRIES[name].module or name}"
+    declared: Query = getattr(importlib.import_module(module), name.upper())
     return declared
 
 
@@ -161,7 +119,7 @@ def parse_spec(text: str) -> ReportSpec:
     Raises UsageError for a report or an option that there is not, or a value of another type.
     """
     alias, *pieces = text.split(":")
-    name = stats.ALIASES.get(alias, alias)
+    name = _NEW_NAMES.get(alias, alias)
     options = {option.name: option for option in query(name).options}
     texts: dict[str, str | None] = {}
     for piece in pieces:
@@ -220,4 +178,4 @@ def _options_hint(name: str) -> str:
 
 def default_limit(text: str, *, for_people: bool) -> int:
     """Return how many rows a report shows by default: 0 is all of them."""
-    return ROWS_FOR_PEOPLE if for_people else _DEFAULT_LIMITS.get(parse_spec(text).name, 0)
+    return ROWS_FOR_PEOPLE if for_people else ENTRIES[parse_spec(text).name].limit

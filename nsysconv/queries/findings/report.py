@@ -44,7 +44,7 @@ from nsysconv.queries.findings.contract import (
     threshold,
     words,
 )
-from nsysconv.queries.registry import SPLIT
+from nsysconv.queries.registry import reports_that_are
 from nsysconv.report import MISSING, Column, ProfileRef, Said, Unit, human
 from nsysconv.threads import Threads
 from nsysconv.timeline.account import account_span
@@ -522,7 +522,7 @@ def _of_one(rule: Words, found: Found) -> str:
 
 
 # API calls are made on no device.
-_OVER_DEVICES = frozenset(SPLIT) - {"api_vs_kernel"}
+_OVER_DEVICES = frozenset(reports_that_are("split")) - {"api_vs_kernel"}
 
 
 def is_minor(row: Mapping[str, Any]) -> bool:
