@@ -314,7 +314,7 @@ def test_info_has_the_attribute_and_the_fact_as_keys(tmp_path: Path) -> None:
     (runs,) = json.loads(run("runs", "a.db", "-f", "json", cwd=tmp_path).out)["reports"]
     assert keys_in(runs) == ["label=one"]
     (listed,) = json.loads(run("report", "--list", "-f", "json", cwd=tmp_path).out)["reports"]
-    assert keys_in(listed)[0] == "report=overview"
+    assert keys_in(listed)[0] == "report=summary"
 
 
 def test_rows_over_many_ranks_say_which_of_the_three_they_are(tmp_path: Path) -> None:

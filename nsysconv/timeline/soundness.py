@@ -34,7 +34,7 @@ _STREAM = ("device_id", "pid", "stream_id")
 
 
 def is_sound(profile: Profile) -> bool:
-    """Return whether an examination would find nothing. False also where only an examination can tell.
+    """Return whether an examination would find nothing. False also where only an examination can say.
 
     Without the session's length only that can. Raises what reading rows raises.
     """
