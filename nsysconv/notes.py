@@ -61,6 +61,10 @@ def meanings() -> Mapping[str, str]:
     return {slug: " ".join(words.split()) for slug, words in tomllib.loads(text).items()}
 
 
+ANSWERS = frozenset({"rule-answer", "work-of-other-threads"})
+"""Slugs of notes that are what a report says above its rows."""
+
+
 def merged(notes: Iterable[Note]) -> list[Note]:
     """Return the notes with equal slug, text and facts added up; the first `where` is kept."""
     found: dict[tuple[str, str, frozenset[Fact]], Note] = {}

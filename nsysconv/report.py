@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 
-from nsysconv.notes import Note, Severity, merged
+from nsysconv.notes import ANSWERS, Note, Severity, merged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ Value = int | float | str | None
 MISSING = int(np.iinfo(np.int64).min)
 
 _ROWS_AT_ONCE = 4096
-_MOST_SAID = 8
+_MOST_ANSWERS = 8
 _EXTREME = re.compile(r"(?:^|_)(?:min|max)(?:_|$)")
 _ORDER_STATISTIC = re.compile(r"(?:^|_)(?:min|max|med|p\d+|stddev)(?:_|$)")
 _ARROW = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
@@ -50,31 +50,14 @@ _FRACTIONS = (Unit.PCT, Unit.BYTES_PER_S, Unit.FLOP_PER_S, Unit.REAL)
 
 
 @dataclass(frozen=True)
-class Printed:
-    """The way another tool's table prints a column: its header, and rounding.
-
-    Numbers are divided by `per` and rounded half away from zero to `decimals` digits; None leaves
-    integers as they are.
-    """
-
-    header: str
-    decimals: int | None = None
-    per: int = 1
-
-
-@dataclass(frozen=True)
 class Column:
     """A column of a report.
 
     `key` columns identify a row (diff aligns by them); `better` is the direction of an improvement;
-    `brief` columns are shown even if there is little room, and those that rows are ordered by, the
-    greatest first, are the last numbers to go: `leads` is 1 for the first of these, 2 for the next;
-    `real` marks means and other fractions of an integer quantity; `prose` columns hold sentences, which a
-    terminal shows below the table. Values of `adds` columns may be added up over rows, as all counts may;
-    `counted_by` names the column that counts the addends of such a sum. `printed` columns belong to a
-    table in another tool's form. People read `said` columns as text in place of a column, and see
-    `optional` columns only if a row has a value. `distinct` columns count what several rows may share:
-    they are not added up. Texts of `words` are our own: cut, they lose their end, and names their middle.
+    `brief` columns are shown even if there is little room; `real` marks means and other fractions of an
+    integer quantity. Values of `adds` columns may be added up over rows, as all counts may; `counted_by`
+    names the column that counts the addends of such a sum. People see `optional` columns only if a row
+    has a value. `distinct` columns count what several rows may share: they are not added up.
     """
 
     name: str
@@ -83,16 +66,11 @@ class Column:
     key: bool = False
     better: Better | None = None
     brief: bool = True
-    leads: int = 0
     real: bool = False
-    prose: bool = False
     adds: bool = False
     counted_by: str = ""
-    printed: Printed | None = None
-    said: bool = False
     optional: bool = False
     distinct: bool = False
-    words: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -120,49 +98,6 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A chart of a report; the names are those of its columns.
-
-    | kind | drawn | x | values |
-    |---|---|---|---|
-    | bars | a bar per row and value, side by side | names the row, as one label | lengths, of one unit |
-    | stacked | a bar per row, the values laid end to end | names the row | parts of one whole |
-    | histogram | as stacked, over bins in order | lower edge of the row's bin | parts of the bin |
-    | strip | a value over time | when the row's bin starts | the value in the bin |
-    | flame | a box per row, below that of the row it lies in | names the row | widths, one at a time |
-
-    Of several `x` columns those with a value make the label. A strip's bins last as long as `width`
-    says. A flame's rows are a tree, each followed by those inside; the column `level` says how many
-    rows a row lies in, and its values are times with those inside. Rows that differ in the `by` columns
-    are in different pictures; so are those of different profiles. A strip's `parts` add up to its bin:
-    the HTML page draws them in place of the value. `shared`: these have one x axis, so
-    that equal places are equal times. Bars whose `category` is communication have another colour than
-    all others, which are computation. Null values are not recorded and not drawn.
-    """
-
-    kind: Literal["bars", "stacked", "histogram", "strip", "flame"]
-    x: tuple[str, ...]
-    values: tuple[str, ...]
-    by: tuple[str, ...] = ()
-    width: str = ""
-    shared: bool = False
-    level: str = ""
-    category: str = ""
-    parts: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the names of all columns that the picture is drawn from."""
-        others = filter(None, (self.width, self.level, self.category))
-        return (*self.by, *self.x, *self.values, *self.parts, *others)
-
-    @property
-    def needs_all_rows(self) -> bool:
-        """Return whether the picture would be wrong without the rows that a limit cuts off."""
-        return self.kind in ("histogram", "strip", "flame")
-
-
-@dataclass(frozen=True)
 class ProfileRef:
     """The profile that a report speaks of."""
 
@@ -173,29 +108,12 @@ class ProfileRef:
 
 
 @dataclass(frozen=True)
-class Said:
-    """Lines of text for people, and their heading; no heading means the report's title.
-
-    Where they are `laid_out`, their spaces and breaks count; else each line is an item of a list. Lines
-    that say what no column does have a `slug`: programs read them as notes of it.
-    """
-
-    head: str
-    lines: tuple[str, ...]
-    laid_out: bool = False
-    slug: str = ""
-
-
-@dataclass(frozen=True)
 class Report:
     """A typed table with its profiles, slice and notes.
 
     `table` is None if the report could not be answered; then `not_recorded` names what is missing.
     Its texts are dictionary-encoded (`report_table`): thousands of rows may have one long name.
-    `row_count` counts all rows, also those that `limited` cut off; `uncut` are the rows before that.
-    `picture` is None if nothing is drawn. `said` is the text that people read in place of `said`
-    columns; programs get these as any other column. A `folded` report is collapsed in Markdown.
-    A `headline` is one row above all other reports; in JSON it is a field of the document.
+    `row_count` counts all rows, also those that `limited` cut off.
     """
 
     name: str
@@ -208,30 +126,6 @@ class Report:
     not_recorded: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     row_count: int = 0
-    picture: Picture | None = None
-    uncut: pa.Table | None = None
-    said: tuple[Said, ...] = ()
-    folded: bool = False
-    headline: bool = False
-
-    @property
-    def in_rows(self) -> bool:
-        """Return whether people see a table: it has rows, and not all columns are replaced by text."""
-        rows = 0 if self.table is None else self.table.num_rows
-        return rows > 0 and not all(column.said for column in self.columns)
-
-    @property
-    def drawn(self) -> pa.Table | None:
-        """Return the rows that the picture is drawn from; None without a picture or rows."""
-        table = self.table
-        if self.picture is not None and self.picture.needs_all_rows and self.uncut is not None:
-            table = self.uncut
-        return table if self.picture is not None and table is not None and len(table) else None
-
-    @property
-    def is_printed(self) -> bool:
-        """Return whether the table has another tool's printed form: all its columns are `printed`."""
-        return bool(self.columns) and all(column.printed for column in self.columns)
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table of the declared columns; none if nothing was recorded."""
@@ -268,18 +162,11 @@ class Report:
             return [[] for _ in self.columns]
         return [list(_python_values(self.table.column(column.name))) for column in self.columns]
 
-    def briefly(self) -> Report:
-        """Return the report with its brief columns only, and without a picture."""
-        columns = tuple(column for column in self.columns if column.brief)
-        table = self.table if self.table is None else self.table.select([c.name for c in columns])
-        return replace(self, columns=columns, table=table, picture=None, uncut=None)
-
-    def limited(self, limit: int) -> Report:
+    def limited(self, limit: int) -> Self:
         """Return the report with at most `limit` rows (0 = all); `row_count` keeps the full number."""
         if self.table is None or not limit or self.table.num_rows <= limit:
             return self
-        uncut = self.table if self.uncut is None else self.uncut
-        return replace(self, table=self.table.slice(0, limit), uncut=uncut)
+        return replace(self, table=self.table.slice(0, limit))
 
 
 def concatenated(reports: Sequence[Report]) -> Report:
@@ -296,7 +183,6 @@ def concatenated(reports: Sequence[Report]) -> Report:
     return replace(
         header,
         table=pa.concat_tables([report.table for report in recorded]) if recorded else None,
-        uncut=_uncut(recorded),
         not_recorded=() if recorded else header.not_recorded,
         row_count=sum(report.row_count for report in reports),
     )
@@ -309,7 +195,7 @@ def merged_header(reports: Sequence[Report]) -> Report:
         return first
     silent = [report for report in reports if report.not_recorded]
     missing = tuple(dict.fromkeys(name for report in silent for name in report.not_recorded))
-    notes = [note for report in reports for note in report.notes]
+    notes = [*_answers_of_each(reports), *_notes_of_all(reports)]
     if 0 < len(silent) < len(reports):
         text = f"profiles that did not record {', '.join(missing)}; they are not in this table"
         where = silent[0].profiles[0].label if silent[0].profiles else ""
@@ -317,25 +203,31 @@ def merged_header(reports: Sequence[Report]) -> Report:
     return replace(
         first,
         table=None,
-        uncut=None,
         profiles=tuple(ref for report in reports for ref in report.profiles),
         slice=common_slice(reports),
         notes=tuple(merged(notes)),
         not_recorded=missing,
         advice=tuple(dict.fromkeys(line for report in reports for line in report.advice)),
-        said=tuple(_said_of_each(reports)),
         row_count=0,
     )
 
 
-def _said_of_each(reports: Sequence[Report]) -> Iterator[Said]:
-    # Of many profiles the first ones.
-    said = [(report.profiles[0].label, each) for report in reports for each in report.said]
-    for label, each in said[:_MOST_SAID]:
-        yield replace(each, lines=tuple(f"{label}: {line}" for line in each.lines))
-    if len(said) > _MOST_SAID:
-        more = f"and {len(said) - _MOST_SAID:,} more profiles"
-        yield replace(said[-1][1], head="", lines=(more,), laid_out=False)
+def _notes_of_all(reports: Sequence[Report]) -> list[Note]:
+    return [note for report in reports for note in report.notes if note.slug not in ANSWERS]
+
+
+def _answers_of_each(reports: Sequence[Report]) -> Iterator[Note]:
+    # The first ones of many profiles.
+    answers = [
+        replace(note, text=f"{report.profiles[0].label}: {note.text}")
+        for report in reports
+        for note in report.notes
+        if note.slug in ANSWERS
+    ]
+    yield from answers[:_MOST_ANSWERS]
+    if len(answers) > _MOST_ANSWERS:
+        more = f"and {len(answers) - _MOST_ANSWERS:,} more profiles"
+        yield replace(answers[-1], text=more)
 
 
 def common_slice(reports: Sequence[Report]) -> Mapping[str, Any] | None:
@@ -347,12 +239,6 @@ def common_slice(reports: Sequence[Report]) -> Mapping[str, Any] | None:
         for moment in ("start_ns", "end_ns"):
             slices[0].pop(moment, None)
     return slices[0]
-
-
-def _uncut(recorded: Sequence[Report]) -> pa.Table | None:
-    if all(report.uncut is None for report in recorded):
-        return None
-    return pa.concat_tables([r.uncut if r.uncut is not None else r.table for r in recorded])
 
 
 def build_table(

@@ -19,18 +19,20 @@ from nsysconv import errors
 from nsysconv.api import profile_file, targets
 from nsysconv.api.importing import RunResult
 from nsysconv.api.inputs import MissingRank, SkippedFile
+from nsysconv.document import Picture, Printed, Section, Text
 from nsysconv.export.contract import Written
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
-from nsysconv.report import Column, Picture, Printed, ProfileRef, Report, Unit
+from nsysconv.report import Column, ProfileRef, Report, Unit
 from nsysconv.store.location import Url
 from nsysconv.store.runs import RankCoverage
 from nsysconv.store.write import Imported
 from nsysconv.timeline import slices
 
 PARTS = (
-    Report, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported, SkippedFile,
+    Report, Section, Text, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported,
+    SkippedFile,
     MissingRank, Record, RunResult, RankCoverage, Written, Url,
 )  # fmt: skip
 """Classes that results are made of. Nobody makes them but nsysconv; their attributes are public."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from docs_markdown import NO_UNIT, labels, markdown_table
 
 from nsysconv import queries
+from nsysconv.present.tables import look_of
 from nsysconv.queries.contract import Option, Query, View
 from nsysconv.report import Column
 
@@ -43,7 +45,7 @@ def reports_page() -> Iterator[str]:
 
 def _needs(query: Query) -> str:
     enough = query.any_of
-    return f"one of {labels(enough)}" if enough else labels(query.needs)
+    return f"one of {labels(enough)}" if enough else labels(queries.needed_facts(query))
 
 
 def _report(name: str, query: Query) -> Iterator[str]:
@@ -64,19 +66,20 @@ def _report(name: str, query: Query) -> Iterator[str]:
         rows = ((f"`{name}:{_spelled(o)}`", _default(o), o.doc) for o in query.options)
         yield from markdown_table(("option", "default", "what it does"), rows)
     if not query.views:
-        yield from _view(View(query.title, query.columns, query.picture))
+        yield from _view(View(query.title, query.columns), look_of(name))
     names = {option.name for option in query.options}
     for by, view in query.views.items():
-        yield from ("", f"`{by if by in names else f'by={by}'}`: {view.title}.")
-        yield from _view(view)
+        option = by if by in names else f"by={by}"
+        yield from ("", f"`{option}`: {view.title}.")
+        yield from _view(view, look_of(f"{name}:{option}"))
 
 
-def _view(view: View) -> Iterator[str]:
+def _view(view: View, look: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from markdown_table(
         ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in view.columns)
     )
-    if picture := view.picture:
+    if picture := look.get("picture"):
         yield ""
         kind, what = _PICTURES[picture.kind], _named(picture.values)
         yield f"`.plot()` draws {kind}: {what} by {_named(picture.x)}."

@@ -10,8 +10,9 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from nsysconv.document import Section
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Column, ProfileRef, Report, Unit, build_table
+from nsysconv.report import Column, ProfileRef, Unit, build_table
 
 LARGEST = 2**63 - 1
 SMALLEST = -(2**63) + 1  # the one below stands for "not recorded"
@@ -123,9 +124,9 @@ NOTES = (
 )
 
 
-def nasty_report(name: str = "nasty") -> Report:
+def nasty_report(name: str = "nasty") -> Section:
     """A report with rows."""
-    return Report(
+    return Section(
         name,
         "Nasty <i>things</i> \x1b[5m& [bold]more[/bold] 核",
         COLUMNS,
@@ -137,13 +138,13 @@ def nasty_report(name: str = "nasty") -> Report:
     )
 
 
-def empty_report() -> Report:
+def empty_report() -> Section:
     """The question could be answered: there is nothing of the kind."""
     nothing = build_table(COLUMNS, {column.name: [] for column in COLUMNS})
     return replace(nasty_report("empty"), table=nothing, row_count=0)
 
 
-def unrecorded_report() -> Report:
+def unrecorded_report() -> Section:
     """The question could not be answered."""
     return replace(
         nasty_report("unrecorded"),
@@ -154,12 +155,12 @@ def unrecorded_report() -> Report:
     )
 
 
-def two_profiles() -> Report:
+def two_profiles() -> Section:
     """The same rows of two profiles, so that the profile's column tells something."""
     report = nasty_report("two")
     return replace(report, profiles=(*report.profiles, ProfileRef(2, "", "made up", "/tmp/b")))
 
 
-def all_reports() -> list[Report]:
+def all_reports() -> list[Section]:
     """Every variant."""
     return [nasty_report(), empty_report(), unrecorded_report(), two_profiles()]

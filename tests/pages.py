@@ -10,8 +10,9 @@ from typing import Any
 from small_store import Call, Kernel, Memcpy, Operator, Range, Row, write
 
 from nsysconv import api
+from nsysconv.document import Picture, Section
 from nsysconv.render import Options, renderer
-from nsysconv.report import Column, Picture, Report, Unit, build_table
+from nsysconv.report import Column, Unit, build_table
 
 Node = tuple[int, str, int | None, int | None, int | None]
 
@@ -93,11 +94,11 @@ NODES: tuple[Node, ...] = (
 )
 
 
-def tree_report(nodes: Sequence[Node] = NODES, **changed: Any) -> Report:
+def tree_report(nodes: Sequence[Node] = NODES, **changed: Any) -> Section:
     """A report whose rows are a tree: of each node level, name, calls, host time, device time."""
     names = ("level", "name", "call_count", "host_sum_ns", "device_sum_ns")
     given = dict(zip(names, zip(*nodes, strict=True), strict=True)) if nodes else {}
     data = {column.name: given.get(column.name, [None] * len(nodes)) for column in TREE}
     table = build_table(TREE, data)
-    told = {"row_count": len(nodes), "picture": FLAME, **changed}
-    return Report("modules", "Modules as a tree", TREE, table, **told)
+    told = {"row_count": len(nodes), "picture": FLAME, "part": "Operators", **changed}
+    return Section("modules", "Modules as a tree", TREE, table, **told)

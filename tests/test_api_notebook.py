@@ -175,7 +175,7 @@ def test_every_report_is_shown(name: str, tmp_path: Path) -> None:
     nsysconv.import_files(BASIC, tmp_path / "job.db")
     report = ANSWERS[name](tmp_path / "job.db")
     assert isinstance(report, ShownReport)
-    assert ("<li>" if report.said else "<table") in report._repr_html_()
+    assert ("<li>" if report.texts else "<table") in report._repr_html_()
     assert report.columns[0].name in str(report).replace(" ", "_") or report.title in str(report)
     assert len(repr(report)) < 100
 

@@ -20,6 +20,7 @@ from nsysconv.diff.change import (
 )
 from nsysconv.diff.rows import RowPair
 from nsysconv.notes import Note, Severity
+from nsysconv.present.tables import headline
 from nsysconv.report import Unit
 from nsysconv.timeline.timeline import Timeline
 
@@ -76,7 +77,7 @@ def test_the_answer_counts_limits() -> None:
     (row,) = report.rows()
     counts = row["limits_exceeded"], row["limits_within"], row["limits_cannot_tell"]
     assert counts == (1, 2, 1)
-    assert report.said[0].lines == ("limits: 1 exceeded, 2 within, 1 cannot tell",)
+    assert headline(report).texts[0].lines == ("limits: 1 exceeded, 2 within, 1 cannot tell",)
     (row,) = Answer(WINDOW, ONE, (1, 1)).report().rows()
     assert row["limits_exceeded"] is None
 

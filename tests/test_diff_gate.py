@@ -28,9 +28,11 @@ from nsysconv.diff.gate import (
     parse_limit,
     undecided,
 )
+from nsysconv.document import Section
 from nsysconv.errors import UsageError
+from nsysconv.present.tables import section
 from nsysconv.render import FORMATS, Options, renderer
-from nsysconv.report import Column, Report, Unit
+from nsysconv.report import Column, Unit
 
 NAME = Column("name", Unit.TEXT, "A key.", key=True)
 NOTE = Column("note", Unit.TEXT, "A text.")
@@ -558,9 +560,9 @@ def test_every_float_is_judged_and_shown(
         assert re.search("[1-9]|inf", change)
 
 
-def shown() -> Report:
+def shown() -> Section:
     noisy = [row(None, 1, "a|b"), row(10.0, 10.5, "\x1b[31m <b>")]
-    return limits_report(
+    return section(limits_report(
         [
             verdict("made.sum_ns:3%", row(1_500_000, 1_800_000, "gemm 7"), row(1, 1, "x")),
             verdict("made.bytes_sum:1MB", row(2_000_000, 1_000_000, "copy")),
@@ -569,7 +571,7 @@ def shown() -> Report:
             verdict("made[/x/].sum_ns:3%"),
             verdict("made.score:0%", row(5.0, 5.0, "")),
         ]
-    )
+    ))  # fmt: skip
 
 
 def test_the_report_of_verdicts() -> None:

@@ -19,20 +19,21 @@ from make_names import Work
 from make_names import nsys as nsys_export
 
 import nsysconv
+from nsysconv.document import Section
 from nsysconv.export.columns import row_slices
 from nsysconv.names import WHOLE, without_parameters
 from nsysconv.render import csv as csv_format
 from nsysconv.render.contract import Options
-from nsysconv.report import MISSING, Column, Report, Unit, build_table, concatenated, report_table
+from nsysconv.report import MISSING, Column, Unit, build_table, concatenated, report_table
 from nsysconv.timeline.kernel_categories import rules
 
 LONG = 200_000
 COLUMNS = (Column("name", Unit.TEXT, "", key=True), Column("sum_ns", Unit.NS, ""))
 
 
-def report(names: list[str | None]) -> Report:
+def report(names: list[str | None]) -> Section:
     data = {"name": names, "sum_ns": list(range(len(names)))}
-    return Report("kernels", "Kernels", COLUMNS, report_table(COLUMNS, data), row_count=len(names))
+    return Section("kernels", "Kernels", COLUMNS, report_table(COLUMNS, data), row_count=len(names))
 
 
 @pytest.fixture(scope="module")

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from small_store import Call, Kernel, Memcpy, Migration, opened
 
+from nsysconv.document import Section
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.render.display import note_sentences as said
-from nsysconv.report import Report
 
 LOOSE = Note("unlinked-ops", Severity.INFO, "loose", 3, of=12)
 
 
 def words(*notes: Note) -> list[str]:
-    return [text for _, text in said([Report("made", "Made", (), None, notes=notes)])]
+    return [text for _, text in said([Section("made", "Made", (), None, notes=notes)])]
 
 
 @pytest.mark.parametrize(

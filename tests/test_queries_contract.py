@@ -35,7 +35,7 @@ from slow_versions import outermost
 from nsysconv import api, codes, queries, schema
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries import REPORTS, execution, query
+from nsysconv.queries import REPORTS, execution, needed_facts, query
 from nsysconv.report import Report
 from nsysconv.timeline.idle import IDLE_KINDS
 
@@ -78,7 +78,8 @@ def check(profile: api.OpenProfile, name: str) -> None:
     try:
         report = profile.report(name)
     except NotRecorded as error:
-        assert set(error.missing) == (module.needs | module.any_of) - profile.profile.facts != set()
+        needed = needed_facts(module) | module.any_of
+        assert set(error.missing) == needed - profile.profile.facts != set()
         held = [table for table, fact in schema.EVENT_TABLES.items()
                 if fact in error.missing and profile.profile.row_count(table)]  # fmt: skip
         # The table of operators has directives and calls of libraries, too.
@@ -86,7 +87,7 @@ def check(profile: api.OpenProfile, name: str) -> None:
         others_only = codes.OPERATOR_KINDS.index("operator") not in kinds
         assert held == [] or (held == ["operator"] and others_only)
         return
-    assert profile.profile.facts >= module.needs or profile.profile.facts & module.totals
+    assert profile.profile.facts >= needed_facts(module) or profile.profile.facts & module.totals
     assert report.table is not None
     assert [(f.name, f.type) for f in report.table.schema] == [
         (column.name, TYPES[column.kind]) for column in module.columns]  # fmt: skip
@@ -95,7 +96,7 @@ def check(profile: api.OpenProfile, name: str) -> None:
     if name not in ROWS_ALIKE and not report.is_printed:  # a printed table has no columns but its own
         ids = [tuple(row[key] for key in keys) for row in report.rows()]
         assert sorted(Counter(ids).values())[-1:] in ([1], [])
-    leading = sorted((c for c in module.columns if c.leads), key=lambda column: column.leads)
+    leading = [c for lead in report.leads for c in module.columns if c.name == lead]
     if leading:
         # What no call and no operator launched comes last, whatever it took.
         rows = [row for row in report.rows() if not str(row.get("name")).startswith("[no ")]

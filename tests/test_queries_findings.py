@@ -151,7 +151,7 @@ def test_a_finding_below_one_per_cent_is_said_last_and_by_name() -> None:
     with opened(*rows) as profile:
         report = profile.report("findings")
     assert [row["rule"] for row in report.rows()] == ["copy_bound", "one_kernel"]
-    (said,) = report.said
+    (said,) = report.texts
     assert said.lines[0].startswith("1. copy_bound, at most 99.1 %: ")
     assert said.lines[-1] == "below 1 %: one_kernel"
 

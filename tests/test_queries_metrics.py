@@ -12,7 +12,7 @@ from golden_cases import run
 from small_store import Metric, opened
 from test_render import rendered
 
-from nsysconv import api, queries
+from nsysconv import api
 from nsysconv.errors import NotRecorded
 from nsysconv.queries.metrics import COLUMNS
 
@@ -103,8 +103,8 @@ def test_keys_identify_rows() -> None:
 def read(*rows: Metric, limit: int = 0) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows that text and the page show, and what is said above them."""
     with opened(*rows) as profile:
-        report = queries.for_people(profile.report("metrics"), limit)
-    return report.rows(), [line for said in report.said for line in said.lines]
+        (report,) = profile.reports(["metrics"], for_people=True, limit=limit)
+    return report.rows(), [line for text in report.texts for line in text.lines]
 
 
 def test_fewer_metrics_than_kernels_go_across() -> None:
@@ -155,7 +155,7 @@ def test_kernels_whose_short_names_are_the_same_have_headers_of_their_own() -> N
 
 def test_a_limit_is_one_of_rows_of_the_pivot() -> None:
     with opened(*(Metric(f"m{m}", "a", 1) for m in range(30))) as profile:
-        report = queries.for_people(profile.report("metrics", limit=20), 20)
+        (report,) = profile.reports(["metrics"], for_people=True, limit=20)
     assert (report.table.num_rows, report.row_count) == (20, 30)
 
 

@@ -125,22 +125,22 @@ def test_where_all_threads_launch_in_ranges_of_their_own_nothing_is_said() -> No
     assert {row["path"]: picked(row, *OWN_AND_OTHERS) for row in report.rows()} == {
         "step": [1, 50, None, None], "step/backward": [0, 0, None, None],
         "hook": [1, 7, None, None]}  # fmt: skip
-    assert report.said == ()
+    assert report.texts == ()
 
 
 def test_words_name_the_path_with_most_of_it() -> None:
     # Of two with as much the first, and the inner one before the outer one.
     rows = (Range(10, 410, "copy", tid=13), Call(20, 21, 5, tid=13), Kernel(700, 750, 5))
     with opened(*OTHERS, *rows) as profile:
-        (said,) = profile.report("ranges").said
+        (said,) = profile.report("ranges").texts
         assert said.lines == (
             "step: while it was open, other threads, and not all in ranges of their own, launched GPU "
             "operations with 4 calls (kernels: 107 ns). The columns other_thread_… have them; with "
             "ranges:any-thread they belong to the range.",)  # fmt: skip
-        assert profile.report("ranges:any-thread").said == ()
+        assert profile.report("ranges:any-thread").texts == ()
     rows = (Range(0, 100, "outer"), Range(10, 90, "inner"), Call(20, 21, 1, tid=12), Kernel(50, 60, 1))
     with opened(*rows) as profile:
-        (said,) = profile.report("ranges").said
+        (said,) = profile.report("ranges").texts
     assert said.lines[0].startswith("outer/inner: ")
 
 
@@ -176,7 +176,7 @@ def test_the_backward_pass_of_another_thread() -> None:
     found = {row["path"]: picked(row, *OWN_AND_OTHERS) for row in report.rows()}
     assert found == {"train_step": [2, 5_000_000, 2, 7_000_000],
                      "train_step/backward": [0, 0, 2, 7_000_000]}  # fmt: skip
-    (line,) = report.said[0].lines
+    (line,) = report.texts[0].lines
     assert line.startswith("train_step/backward: ")
     assert "with 2 calls (kernels: 7.00 ms)" in line
 

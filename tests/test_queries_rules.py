@@ -7,7 +7,6 @@ import re
 import sqlite3
 from collections import Counter
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from test_render import rendered
 from nsysconv import api
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries import RULES, query
+from nsysconv.queries import RULES, needed_facts, query
 
 MS = 1_000_000
 
@@ -52,7 +51,8 @@ def pairs(report: str, *rows: Row, **options: Any) -> list[tuple[int, int]]:
 
 def notes(report: str, *rows: Row) -> list[tuple[str, int]]:
     with opened(*rows) as profile:
-        return [(note.slug, note.count) for note in profile.report(report).notes]
+        found = profile.report(report).notes
+    return [(note.slug, note.count) for note in found if note.slug != "rule-answer"]
 
 
 def called(name: str, *ops: Memcpy | Memset, start: int = 0) -> tuple[Row, ...]:
@@ -71,7 +71,7 @@ def test_empty_profile_has_no_finding(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_abstains_for_each_fact_that_it_needs(rule: str) -> None:
-    for fact in query(rule).needs:
+    for fact in needed_facts(query(rule)):
         with pytest.raises(NotRecorded) as error:
             answers(rule, Kernel(0, 10), without=[fact])
         assert error.value.missing == (fact,)
@@ -82,9 +82,9 @@ def test_a_rule_abstains_for_each_fact_that_it_needs(rule: str) -> None:
 
 def said(report: str, *rows: Row, **options: Any) -> str:
     with opened(*rows) as profile:
-        (each,) = profile.report(report, **options).said
-    assert each.slug == "rule-answer"
-    (line,) = each.lines
+        answered = profile.report(report, **options)
+    (line,) = [note.text for note in answered.notes if note.slug == "rule-answer"]
+    assert [each.lines for each in answered.texts] == [(line,)]
     return line
 
 
@@ -142,10 +142,11 @@ def test_a_call_of_several_copies_counts_once() -> None:
 
 def test_what_a_rule_says_is_a_note_for_programs_only() -> None:
     with opened(Kernel(0, 9)) as profile:
-        report = replace(profile.report("gpu_gaps"), notes=())
+        report = profile.report("gpu_gaps")
     line = "Nothing found: no gap of 500 ms or more (no gap at all)."
     (found,) = json.loads(rendered("json", report))["reports"]
-    assert [(note["slug"], note["text"]) for note in found["notes"]] == [("rule-answer", line)]
+    first = found["notes"][0]
+    assert (first["slug"], first["text"]) == ("rule-answer", line)
     assert line in rendered("text", report) and "rule-answer" not in rendered("text", report)
     assert line in rendered("markdown", report)
 
@@ -155,7 +156,7 @@ def test_each_profile_says_its_own_and_of_many_the_first(tmp_path: Path) -> None
         rows = (Kernel(0, 9), Kernel(20 + rank, 40))
         write(tmp_path / "job.db", *rows, ranks={1: rank}, label=f"worker-{rank}", run="job")
     (report,) = api.report_on(tmp_path / "job.db", ["gpu_gaps"])
-    lines = [line for each in report.said for line in each.lines]
+    lines = [line for each in report.texts for line in each.lines]
     assert lines[1] == "worker-1: Nothing found: no gap of 500 ms or more (longest: 12 ns)."
     assert len(lines) == 9
     assert lines[-1] == "and 2 more profiles"

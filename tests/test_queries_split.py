@@ -32,7 +32,7 @@ from nsysconv import api
 from nsysconv.api import Slice
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries import SPLIT
+from nsysconv.queries import reports_that_are
 
 WERE = json.loads(Path(__file__).with_name("rows_by_device.json").read_text("utf-8"))
 IDLE = ("no_op", "no_kernel", "stream")
@@ -68,7 +68,7 @@ def by_device(path: Path, report: str) -> list[dict[str, Any]] | None:
 LATER = {"kernels": "category", "api_vs_kernel": "gpu_op_sum_ns"}
 
 
-@pytest.mark.parametrize(("name", "report"), by_turns(WERE["fixtures"], SPLIT, 4))
+@pytest.mark.parametrize(("name", "report"), by_turns(WERE["fixtures"], reports_that_are("split"), 4))
 def test_split_by_device_every_value_is_what_it_was(name: str, report: str) -> None:
     table = WERE["fixtures"][name][report]
     rows = by_device(FIXTURES / name, report)
@@ -79,7 +79,7 @@ def test_split_by_device_every_value_is_what_it_was(name: str, report: str) -> N
 
 
 @real
-@pytest.mark.parametrize("report", SPLIT)
+@pytest.mark.parametrize("report", reports_that_are("split"))
 @pytest.mark.parametrize("name", few(WERE["real"], 1))
 def test_split_by_device_real_files_are_what_they_were(name: str, report: str) -> None:
     rows = by_device(REAL / name, report)

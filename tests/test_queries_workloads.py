@@ -17,7 +17,7 @@ from scenarios import EXPECTED, WORKLOADS
 from nsysconv import api, codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries import REPORTS, SPLIT
+from nsysconv.queries import REPORTS, reports_that_are
 
 Rows = list[dict[str, Any]]
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
@@ -36,7 +36,7 @@ class Told:
         with api.open(target) as profile:
             for report in REPORTS:
                 try:
-                    split = "device" if report in SPLIT else None
+                    split = "device" if report in reports_that_are("split") else None
                     self.reports[report] = profile.report(report, split=split).rows()
                 except NotRecorded:
                     self.reports[report] = None

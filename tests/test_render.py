@@ -14,17 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nasty import all_reports, nasty_report, unrecorded_report
 
+from nsysconv.document import Section, Text
 from nsysconv.errors import UsageError
 from nsysconv.notes import Note, Severity
 from nsysconv.render import FORMATS, Options, check_count, format_for, renderer, suffix
-from nsysconv.report import Column, ProfileRef, Report, Said, Unit, build_table, report_table
+from nsysconv.report import Column, ProfileRef, Unit, build_table, report_table
 
 ONE_REPORT = ("csv", "tsv")
 NO_NOTES = (*ONE_REPORT, "column")
 OPTIONS = (Options(), Options(width=40), Options(width=80), Options(width=160))
 
 
-def rendered(name: str, *reports: Report, options: Options = Options()) -> str:  # noqa: B008
+def rendered(name: str, *reports: Section, options: Options = Options()) -> str:  # noqa: B008
     out = io.StringIO()
     renderer(name)(reports, out, options)
     return out.getvalue()
@@ -33,7 +34,7 @@ def rendered(name: str, *reports: Report, options: Options = Options()) -> str: 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("report", all_reports(), ids=lambda report: report.name)
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_writes_every_report(name: str, report: Report, options: Options) -> None:
+def test_every_format_writes_every_report(name: str, report: Section, options: Options) -> None:
     text = rendered(name, report, options=options)
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
@@ -76,9 +77,9 @@ def test_several_reports(name: str) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_rows_no_rows_and_not_recorded_never_look_alike(name: str) -> None:
     columns = (Column("call_count", Unit.COUNT, "Calls."),)
-    full = Report("r", "R", columns, build_table(columns, {"call_count": [739]}), row_count=1)
-    empty = Report("r", "R", columns, build_table(columns, {"call_count": []}))
-    missing = Report("r", "R", columns, None, not_recorded=("API calls",))
+    full = Section("r", "R", columns, build_table(columns, {"call_count": [739]}), row_count=1)
+    empty = Section("r", "R", columns, build_table(columns, {"call_count": []}))
+    missing = Section("r", "R", columns, None, not_recorded=("API calls",))
     outputs = [rendered(name, report) for report in (full, empty, missing)]
     if name in ONE_REPORT:
         # These hold rows alone; what is missing is said on stderr (test_render_text.py).
@@ -117,7 +118,7 @@ def test_unknown_formats_are_answered_with_the_known_ones() -> None:
 def test_columns_without_any_value(name: str) -> None:
     columns = (Column("rank", Unit.ID, "A rank.", key=True), Column("dur_ns", Unit.NS, "A time."))
     table = build_table(columns, {"rank": [None], "dur_ns": [None]})
-    assert rendered(name, Report("r", "R", columns, table, row_count=1), options=Options(width=80))
+    assert rendered(name, Section("r", "R", columns, table, row_count=1), options=Options(width=80))
 
 
 _LOADED = """
@@ -171,9 +172,9 @@ def test_texts_of_any_kind_in_any_place_are_written(
     table = report_table(columns, {names[0]: names, "sum_ns": [0, 1, None]})
     note = Note("device-unnamed", Severity.INFO, said or "text", 1, place)
     profile = ProfileRef(1, title, "kineto", place)
-    report = Report(
+    report = Section(
         "kernels", title, columns, table, profiles=(profile,), notes=(note,), row_count=3,
-        said=(Said(said, (said, title)),),
+        texts=(Text(said, (said, title)),),
     )  # fmt: skip
     for name in FORMATS:
         terminal = Terminal()
@@ -188,5 +189,5 @@ def test_texts_of_any_kind_in_any_place_are_written(
 def test_to_a_file_control_characters_are_data(name: str) -> None:
     columns = (Column("a\x1b", Unit.TEXT, "", key=True),)
     table = report_table(columns, {"a\x1b": ["\x1b[31m"]})
-    report = Report("kernels", "Kernels", columns, table, row_count=1)
+    report = Section("kernels", "Kernels", columns, table, row_count=1)
     assert rendered(name, report) == "a\x1b\n\x1b[31m\n"

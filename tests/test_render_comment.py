@@ -15,10 +15,12 @@ from nasty import LONG_WORD, NAMES, nasty_report
 from nsysconv.diff.account import CULPRIT_COLUMNS
 from nsysconv.diff.change import STEP, Answer, Change
 from nsysconv.diff.gate import limits_report
+from nsysconv.document import Section
 from nsysconv.notes import Note, Severity
+from nsysconv.present.tables import headline, section
 from nsysconv.render import comment
 from nsysconv.render.contract import Options
-from nsysconv.report import Report, report_table
+from nsysconv.report import report_table
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 RUNS = (1_000_000, 999_000, 1_001_000)
@@ -29,9 +31,9 @@ SAME = replace(SLOWER, change=Change(RUNS, RUNS, "repeats"))
 REASON = "3 runs a side would show it"
 
 
-def limits(*states: str, row: str | None = "saxpy", reason: str = REASON) -> Report:
+def limits(*states: str, row: str | None = "saxpy", reason: str = REASON) -> Section:
     """Verdicts of these states, on limits that are numbered, and on rows of that name."""
-    empty = limits_report([])
+    empty = section(limits_report([]))
     data = {
         "limit": [f"kernels.per_step_ns:{i}%" for i, _ in enumerate(states)],
         "where": [None] * len(states), "state": states, "row": [row] * len(states),
@@ -43,17 +45,17 @@ def limits(*states: str, row: str | None = "saxpy", reason: str = REASON) -> Rep
     return replace(empty, table=table, row_count=len(states))
 
 
-def culprits(*rows: tuple[str, int]) -> Report:
+def culprits(*rows: tuple[str, int]) -> Section:
     """Names, and by how many ns they changed."""
     cells: dict[str, list[object]] = {column.name: [None] * len(rows) for column in CULPRIT_COLUMNS}
     cells["kind"] = ["kernel"] * len(rows)
     cells["why"] = ["each launch 18 % longer"] * len(rows)
     cells["name"], cells["change_ns"] = [name for name, _ in rows], [change for _, change in rows]
     table = report_table(CULPRIT_COLUMNS, cells)
-    return Report("culprits", "The largest parts", CULPRIT_COLUMNS, table, row_count=len(rows))
+    return Section("culprits", "The largest parts", CULPRIT_COLUMNS, table, row_count=len(rows))
 
 
-def written(*reports: Report) -> tuple[list[str], str]:
+def written(*reports: Section) -> tuple[list[str], str]:
     """The lines before the fold is opened, that of the fold among them, and the whole."""
     out = io.StringIO()
     comment.render(reports, out, Options())
@@ -64,7 +66,7 @@ def written(*reports: Report) -> tuple[list[str], str]:
 def test_what_does_not_hold_comes_first_and_the_causes_follow() -> None:
     states = limits("within", "cannot tell", "exceeded", row=None)
     causes = culprits(("gemm", 90_000), ("norm", -9_000), ("copy", 8_999))
-    (title, *lines), text = written(SLOWER.report(), states, causes)
+    (title, *lines), text = written(headline(SLOWER.report()), states, causes)
     assert title.startswith("### slower: time from step to step 1.00 ms → 1.10 ms (+10.0 %); 3 runs")
     assert lines == [
         "",
@@ -82,9 +84,9 @@ def test_what_does_not_hold_comes_first_and_the_causes_follow() -> None:
 
 def test_small_changes_are_no_causes_and_nothing_causes_that_it_is_the_same() -> None:
     causes = culprits(("gemm", 90_000), ("copy", 8_999))
-    lines, _ = written(SLOWER.report(), causes)
+    lines, _ = written(headline(SLOWER.report()), causes)
     assert [line for line in lines if "copy" in line] == []
-    lines, _ = written(SAME.report(), causes)
+    lines, _ = written(headline(SAME.report()), causes)
     assert lines[0].startswith("### same: ")
     assert lines[1:] == ["", "<details><summary>All tables</summary>"]
 
@@ -94,7 +96,7 @@ def test_it_has_twelve_lines_at_most() -> None:
     table = replace(nasty_report(), notes=tuple(notes), name="kernels")
     states = limits(*["exceeded"] * 2, *["cannot tell"] * 5, "within", row=LONG_WORD)
     causes = culprits(*[(LONG_WORD, 9_000 - i) for i in range(5)])
-    lines, _ = written(SLOWER.report(), states, causes, table)
+    lines, _ = written(headline(SLOWER.report()), states, causes, table)
     assert len(lines) == comment.MOST_LINES
     assert lines[5] == "* 4 more: cannot tell, within: 1 of 8 limits"
     assert lines[-3].endswith("(and 3 more below)")
@@ -127,9 +129,9 @@ def test_notes_on_the_answer_are_in_the_fold() -> None:
 
 def test_tables_without_room_are_counted() -> None:
     large = replace(nasty_report(), name="kernels")
-    _, one = written(SLOWER.report(), large)
+    _, one = written(headline(SLOWER.report()), large)
     assert "Without room" not in one
-    _, text = written(SLOWER.report(), *[large] * 40)
+    _, text = written(headline(SLOWER.report()), *[large] * 40)
     assert 0.7 * comment.MOST_BYTES < len(text.encode("utf-8", "surrogatepass")) <= comment.MOST_BYTES
     shown = text.count("\n## ")
     assert f"Without room here: {40 - shown} of 40 tables of `nsysconv diff`." in text

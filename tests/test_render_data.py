@@ -22,9 +22,10 @@ from nasty import (
 )
 from test_render import rendered
 
+from nsysconv.document import Section
 from nsysconv.notes import Note, Severity
 from nsysconv.render import Options, renderer
-from nsysconv.report import Column, ProfileRef, Report, Unit, build_table
+from nsysconv.report import Column, ProfileRef, Unit, build_table
 
 NAMES = [column.name for column in COLUMNS]
 
@@ -38,7 +39,7 @@ def no_constants(token: str) -> None:
     raise AssertionError(f"{token} is no JSON")
 
 
-def parsed(*reports: Report) -> Any:
+def parsed(*reports: Section) -> Any:
     return json.loads(rendered("json", *reports), parse_constant=no_constants)
 
 
@@ -130,7 +131,7 @@ def test_json_says_how_many_rows_were_cut() -> None:
     """Of five rows a limit leaves two."""
     columns = (Column("name", Unit.TEXT, "A name.", key=True),)
     table = build_table(columns, {"name": list("abcab")})
-    whole = Report("calls", "Calls", columns, table, row_count=5)
+    whole = Section("calls", "Calls", columns, table, row_count=5)
     (report,) = parsed(whole.limited(2))["reports"]
     assert (report["row_count"], report["rows_shown"], report["rows_cut"]) == (5, 2, 3)
     assert report["rows"] == [{"key": "name=a", "name": "a"}, {"key": "name=b", "name": "b"}]
@@ -148,7 +149,7 @@ def test_json_text_of_a_small_report() -> None:
     )
     table = build_table(columns, {"name": ["é", None], "avg_ns": [47.5, None]})
     profiles = (ProfileRef(3, "base", "made up", "a.db"),)
-    report = Report("calls", "Calls", columns, table, profiles, row_count=2)
+    report = Section("calls", "Calls", columns, table, profiles, row_count=2)
     assert rendered("json", report) == (
         '{"format": 2, "reports": [\n'
         ' {"report": "calls",\n'
@@ -213,7 +214,7 @@ def test_csv_text_of_a_small_report() -> None:
     table = build_table(
         columns, {"name": names, "call_count": [1, None, -3, 0], "avg_ns": [0.1, 1e22, None, 5]}
     )
-    report = Report("calls", "Calls", columns, table, row_count=4)
+    report = Section("calls", "Calls", columns, table, row_count=4)
     assert rendered("csv", report) == (
         'name,call_count,avg_ns\n=cmd(),1,0.1\n"a ""b"", c",,1e+22\n"one\rtwo",-3,\n,0,5.0\n'
     )
@@ -243,6 +244,6 @@ def test_tsv_gives_the_rows_back() -> None:
 
 @pytest.mark.parametrize("name", ["csv", "tsv"])
 @pytest.mark.parametrize("report", [empty_report(), unrecorded_report()], ids=lambda r: r.name)
-def test_only_a_header_without_rows(name: str, report: Report) -> None:
+def test_only_a_header_without_rows(name: str, report: Section) -> None:
     separator = "," if name == "csv" else "\t"
     assert rendered(name, report) == separator.join(NAMES) + "\n"

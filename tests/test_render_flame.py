@@ -15,11 +15,9 @@ from small_store import Call, Kernel, Operator, Range, opened, write
 
 from nsysconv import api
 from nsysconv.api import html_report
-from nsysconv.queries import execution, query, registry
-from nsysconv.queries.contract import Request, Result
+from nsysconv.document import Picture
 from nsysconv.render import FORMATS, Options, pictures, renderer
-from nsysconv.report import Picture, ProfileRef
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.report import ProfileRef
 
 RANGES = (
     Range(0, 1000, "step"),
@@ -183,23 +181,12 @@ def test_of_a_larger_tree_a_part_is_drawn(tmp_path: Path, monkeypatch: pytest.Mo
     assert "… 2 of 4 rows" in page
 
 
-def test_an_option_may_have_a_picture_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_may_have_a_picture_of_its_own() -> None:
     """As a report that lists its rows by name, or as a tree."""
-    declared = query("ranges")
-
-    def compute(timeline: Timeline, request: Request) -> Result:
-        assert declared.compute is not None
-        given = declared.compute(timeline, request)
-        assert isinstance(given, Result)
-        return replace(given, picture=declared.picture if request.options["operators"] else None)
-
-    bars = Picture("bars", ("tree",), ("range_sum_ns",))
-    changed = replace(declared, compute=compute, picture=bars)
-    for module in (execution, registry):
-        monkeypatch.setattr(module, "query", lambda name: changed)
-    with opened(*RANGES) as profile:
-        assert profile.report("ranges").picture == bars
-        assert profile.report("ranges:operators").picture == declared.picture
+    with opened(*OPERATORS) as profile:
+        by_name, by_path = (profile.report(f"operators:by={each}").picture for each in ("name", "path"))
+    assert by_name is not None and by_path is not None
+    assert (by_name.kind, by_path.kind) == ("bars", "flame")
 
 
 # -- the part on operators
@@ -209,7 +196,7 @@ def test_operators_have_a_part_of_their_own(tmp_path: Path) -> None:
     page = page_of(tmp_path, *OPERATORS)
     part = page[page.index("<h2>Operators</h2>") : page.index("<h2>API against GPU</h2>")]
     assert re.findall(r'<article id="(.*?)"', part) == [
-        "r-operators", "r-operators-by-path", "r-modules", "r-operator-kernels"]  # fmt: skip
+        "r-operators", "r-operators-by-path", "r-operator-kernels", "r-modules"]  # fmt: skip
 
 
 @pytest.mark.parametrize("rows", [RANGES, OPERATORS[1:]])

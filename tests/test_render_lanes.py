@@ -14,7 +14,8 @@ from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Row, opene
 
 from nsysconv.api import Slice, html_report
 from nsysconv.api.time_line_parts import time_line_parts
-from nsysconv.report import Column, Report, Unit, build_table
+from nsysconv.document import Section
+from nsysconv.report import Column, Unit, build_table
 
 
 def data_of(folder: Path, *rows: Row, **asked: Any) -> dict[str, Any]:
@@ -139,14 +140,14 @@ def test_a_graph_is_a_box_of_its_own(tmp_path: Path) -> None:
 # -- which parts
 
 
-def report(name: str, **columns: list[Any]) -> Report:
+def report(name: str, **columns: list[Any]) -> Section:
     units = {str: Unit.TEXT, int: Unit.NS}
     declared = tuple(Column(key, units[type(values[0])], "") for key, values in columns.items())
     table = build_table(declared, columns)
-    return Report(name, name, declared, table, row_count=table.num_rows)
+    return Section(name, name, declared, table, row_count=table.num_rows)
 
 
-def crowd(*counts: int) -> Report:
+def crowd(*counts: int) -> Section:
     """Tiles of 100 ns with so many events."""
     return report("timeline_tiles", start_ns=[100 * i for i in range(len(counts))],
                   dur_ns=[100] * len(counts), event_count=list(counts))  # fmt: skip

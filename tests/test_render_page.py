@@ -18,11 +18,12 @@ from test_page_colours import GROUNDS, contrast, palette
 
 from nsysconv import api
 from nsysconv.api import html_report
+from nsysconv.document import Section
 from nsysconv.facts import Fact
 from nsysconv.names import escaped
 from nsysconv.render.page import colours, document
 from nsysconv.render.page.markup import column_words
-from nsysconv.report import Column, Report, Unit, build_table
+from nsysconv.report import Column, Unit, build_table
 
 ASSETS = ROOT / "nsysconv" / "render" / "page"
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -296,7 +297,7 @@ def test_reports_that_nobody_knows_have_a_section_of_their_own() -> None:
     columns = (Column("call_count", Unit.COUNT, "Calls."),)
     table = build_table(columns, {"call_count": [1]})
     found = outline(
-        rendered([Report(name, f"About {name}", columns, table) for name in ("a", "b")])
+        rendered([Section(name, f"About {name}", columns, table) for name in ("a", "b")])
     ).text
     assert "About a" in found
     assert "About b" in found
@@ -426,7 +427,7 @@ def test_a_flame_graph_holds_the_names_as_they_are(hostile_page: Outline) -> Non
 
 
 @pytest.mark.parametrize("report", all_reports(), ids=lambda report: report.name)
-def test_pages_of_nasty_reports_hold_together(report: Report) -> None:
+def test_pages_of_nasty_reports_hold_together(report: Section) -> None:
     text = rendered([report])
     assert outline(text).tags.isdisjoint({"b", "img", "script "})
     assert all(line.isprintable() or line == "" for line in text.split("\n"))

@@ -18,9 +18,11 @@ from test_render_page import outline
 from nsysconv import api
 from nsysconv.diff.step_pairs import COLUMNS, STEP_PAIRS
 from nsysconv.diff.trees import compare_trees
+from nsysconv.document import Section
+from nsysconv.present.tables import section
 from nsysconv.render import Options, renderer
 from nsysconv.render.page.sides import in_words, of_sides, side_words
-from nsysconv.report import Column, Report, Unit, build_table
+from nsysconv.report import Column, Unit, build_table
 
 
 def page_of_both(folder: Path, base: Any = BASE, other: Any = OTHER, **options: Any) -> str:
@@ -37,7 +39,7 @@ def data_of(text: str, ident: str) -> dict[str, Any]:
     return decoded
 
 
-def pairs(*durations: tuple[int, int], rank: int | None = None) -> Report:
+def pairs(*durations: tuple[int, int], rank: int | None = None) -> Section:
     """The report of steps of these lengths, before and after, as reports have it."""
     found = [
         {"rank": rank, "pid": 1, "step": f"s{i}", "occurrence": 1, "diff_dur_ns": after - before,
@@ -46,12 +48,12 @@ def pairs(*durations: tuple[int, int], rank: int | None = None) -> Report:
         for i, (before, after) in enumerate(durations)
     ]  # fmt: skip
     table = build_table(COLUMNS, {c.name: [row[c.name] for row in found] for c in COLUMNS})
-    return Report(STEP_PAIRS, "Steps", COLUMNS, table, row_count=len(found))
+    return Section(STEP_PAIRS, "Steps", COLUMNS, table, row_count=len(found))
 
 
-def page_of_pairs(*reports: Report) -> str:
+def page_of_pairs(*reports: Section) -> str:
     # That a report is of changes says that the page is of a comparison.
-    answer = Report("answer", "same: it", (), None)
+    answer = Section("answer", "same: it", (), None)
     return rendered([answer, *reports])
 
 
@@ -82,7 +84,7 @@ def test_only_the_names_of_sides_change() -> None:
         "part": ["other"], "where": ["only in other"], "base_other_ns": [1], "other_ns": [2],
         "diff_other_ns": [3], "others_ns": [4],
     }  # fmt: skip
-    found = in_words(Report("diff_x", "X", columns, build_table(columns, cells)))
+    found = in_words(Section("diff_x", "X", columns, build_table(columns, cells)))
     assert [(column.name, column.doc) for column in found.columns] == [
         ("part", "Part."),
         ("where", "Where."),
@@ -167,7 +169,7 @@ def test_each_process_has_a_picture_of_its_own() -> None:
         {c.name: [*one.table.column(c.name).to_pylist(), *two.table.column(c.name).to_pylist()]
          for c in COLUMNS},
     )  # fmt: skip
-    text = page_of_pairs(Report(STEP_PAIRS, "Steps", COLUMNS, table, row_count=2))
+    text = page_of_pairs(Section(STEP_PAIRS, "Steps", COLUMNS, table, row_count=2))
     assert re.findall(r"<figcaption>(rank \d): 1 step on both sides", text) == ["rank 0", "rank 1"]
 
 
@@ -307,7 +309,7 @@ def test_real_pairs_are_on_one_axis_within_the_bounds(
 
 def test_the_data_of_a_tree_has_both_sides(tmp_path: Path) -> None:
     base, other = tree_report(NODES[:1]), tree_report([(0, "step", 3, 130, 90)])
-    text = page_of_pairs(compare_trees("modules_tree", [[base]], [[other]]))
+    text = page_of_pairs(section(compare_trees("modules_tree", [[base]], [[other]])))
     data = data_of(text, "r-modules-tree-flame")
     assert data["measures"] == [
         {"word": "host time", "before": [100], "after": [130]},
@@ -323,8 +325,9 @@ def test_the_data_of_a_tree_has_both_sides(tmp_path: Path) -> None:
 
 
 def test_a_tree_that_only_one_side_records_is_not_drawn(tmp_path: Path) -> None:
-    missing = Report("modules", "Modules", tree_report().columns, None, not_recorded=("modules",))
-    text = page_of_pairs(compare_trees("modules_tree", [[missing]], [[tree_report()]]), pairs((1, 2)))
+    missing = Section("modules", "Modules", tree_report().columns, None, not_recorded=("modules",))
+    tree = section(compare_trees("modules_tree", [[missing]], [[tree_report()]]))
+    text = page_of_pairs(tree, pairs((1, 2)))
     assert "-flame" not in text.partition("<main")[2].partition("<script>")[0]
     assert "modules (before)" in text
 

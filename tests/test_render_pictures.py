@@ -16,14 +16,16 @@ from small_store import Kernel, opened
 from test_render import rendered
 
 import nsysconv
+from nsysconv.document import Picture, Section
 from nsysconv.errors import UsageError
+from nsysconv.present.tables import look_of
 from nsysconv.queries import REPORTS, query
 from nsysconv.render import Options, pictures
 from nsysconv.render.pictures import panels
-from nsysconv.report import Column, Picture, ProfileRef, Report, Unit, build_table
+from nsysconv.report import Column, ProfileRef, Unit, build_table
 
 TWO_GPUS = NSYS / "two_processes_two_gpus-3.24.7.sqlite"
-DRAWN = [name for name in REPORTS if query(name).picture]
+DRAWN = [name for name in REPORTS if "picture" in look_of(name)]
 COLUMNS = (
     Column("profile", Unit.TEXT, "Profile.", key=True),
     Column("device_id", Unit.ID, "Device.", key=True),
@@ -42,12 +44,12 @@ ONE_PART = replace(HISTOGRAM, values=("host_sum_ns",))
 STRIP = Picture("strip", ("start_ns",), ("busy_pct",), ("device_id",), width="dur_ns")
 
 
-def report(picture: Picture | None, *rows: dict[str, Any], profiles: int = 1) -> Report:
+def report(picture: Picture | None, *rows: dict[str, Any], profiles: int = 1) -> Section:
     """Columns that a row does not have are null."""
     data = {c.name: [row.get(c.name) for row in rows] for c in COLUMNS}
     refs = tuple(ProfileRef(i, f"run {i}", "test", "x") for i in range(profiles))
     table = build_table(COLUMNS, data)
-    return Report("r", "A report", COLUMNS, table, refs, row_count=len(rows), picture=picture)
+    return Section("r", "A report", COLUMNS, table, refs, row_count=len(rows), picture=picture)
 
 
 def bins(device: int, start: int, width: int, *busy: float | None) -> list[dict[str, Any]]:
@@ -67,8 +69,7 @@ def part(bucket: int, host: int | None, queue: int | None = None) -> dict[str, A
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_is_of_columns_that_there_are(name: str) -> None:
     module = query(name)
-    picture = module.picture
-    assert picture is not None
+    picture = look_of(name)["picture"]
     columns = {column.name: column for column in module.columns}
     assert set(picture.columns) <= set(columns)
     assert len({columns[value].unit for value in picture.values}) == 1

@@ -11,31 +11,37 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from test_render import rendered
 
+from nsysconv.document import Printed, Section
 from nsysconv.notes import Note, Severity
 from nsysconv.render import FORMATS, Options, lacks_notes, renderer
 from nsysconv.render.display import round_half_up, with_separators
-from nsysconv.report import Column, Printed, Report, Unit, build_table
+from nsysconv.report import Column, Unit, build_table
 
 MB = Printed("Total (MB)", 3, 1_000_000)
 TENTHS = Printed("Avg (ns)", 1)
 COLUMNS = (
-    Column("api_pct", Unit.PCT, "A share.", printed=Printed("Time (%)", 1)),
-    Column("bytes_sum", Unit.BYTES, "An amount.", printed=MB),
-    Column("call_count", Unit.COUNT, "A count.", printed=Printed("Num Calls")),
-    Column("avg_ns", Unit.NS, "A mean.", real=True, printed=TENTHS),
-    Column("name", Unit.TEXT, "A name.", printed=Printed("Name")),
+    Column("api_pct", Unit.PCT, "A share."),
+    Column("bytes_sum", Unit.BYTES, "An amount."),
+    Column("call_count", Unit.COUNT, "A count."),
+    Column("avg_ns", Unit.NS, "A mean.", real=True),
+    Column("name", Unit.TEXT, "A name."),
 )
+PRINTED = {
+    "api_pct": Printed("Time (%)", 1), "bytes_sum": MB, "call_count": Printed("Num Calls"),
+    "avg_ns": TENTHS, "name": Printed("Name"),
+}  # fmt: skip
 NOTES = (Note("no-time", Severity.APPROXIMATED, "GPU operations without a time", 2),)
 
 
-def printed_report(name: str = "cuda_sum") -> Report:
+def printed_report(name: str = "cuda_sum") -> Section:
     data = {
         "api_pct": [99.96, 0.04, None], "bytes_sum": [4_194_304, 0, None],
         "call_count": [1_234_567, 1, 0], "avg_ns": [1234.25, 0.5, None],
         "name": ['f(int, "x")', "tab\there", None],
     }  # fmt: skip
-    return Report(
-        name, "CUDA Summary", COLUMNS, build_table(COLUMNS, data), notes=NOTES, row_count=3
+    return Section(
+        name, "CUDA Summary", COLUMNS, build_table(COLUMNS, data), notes=NOTES, row_count=3,
+        printed=PRINTED,
     )
 
 
@@ -108,7 +114,7 @@ def test_json_of_one_is_an_array() -> None:
 
 def test_json_of_an_empty_one_is_an_empty_array() -> None:
     nothing = build_table(COLUMNS, {column.name: [] for column in COLUMNS})
-    assert rendered("json", Report("r", "R", COLUMNS, nothing)) == "[]\n"
+    assert rendered("json", Section("r", "R", COLUMNS, nothing, printed=PRINTED)) == "[]\n"
 
 
 def test_json_of_several_is_the_document_unrounded() -> None:
@@ -118,7 +124,7 @@ def test_json_of_several_is_the_document_unrounded() -> None:
 
 
 def test_json_of_one_that_is_not_recorded_is_the_document() -> None:
-    missing = Report("r", "R", COLUMNS, None, not_recorded=("API calls",))
+    missing = Section("r", "R", COLUMNS, None, not_recorded=("API calls",))
     assert json.loads(rendered("json", missing))["reports"][0]["rows"] is None
 
 
@@ -138,7 +144,7 @@ def test_column_of_a_report_of_our_own() -> None:
     columns = (Column("kernel_sum_ns", Unit.NS, "A time."), Column("kernel_pct", Unit.PCT, "A share."),
                Column("name", Unit.TEXT, "A name."))  # fmt: skip
     data = {"kernel_sum_ns": [1500, None], "kernel_pct": [62.5, 1.0], "name": ["k", None]}
-    own = Report("kernels", "Kernels by name", columns, build_table(columns, data), row_count=2)
+    own = Section("kernels", "Kernels by name", columns, build_table(columns, data), row_count=2)
     assert rendered("column", own) == (
         " ** Kernels by name (kernels):\n"
         "\n"
@@ -151,8 +157,9 @@ def test_column_of_a_report_of_our_own() -> None:
 
 def names_only(*names: str) -> list[str]:
     """The lines of a table of names, without title and header."""
-    columns = (Column("name", Unit.TEXT, "A name.", printed=Printed("Name")),)
-    report = Report("r", "R", columns, build_table(columns, {"name": names}), row_count=len(names))
+    columns = (Column("name", Unit.TEXT, "A name."),)
+    report = Section("r", "R", columns, build_table(columns, {"name": names}), row_count=len(names),
+                     printed={"name": Printed("Name")})  # fmt: skip
     return rendered("column", report).splitlines()[3:]
 
 
@@ -164,11 +171,12 @@ def test_cells_are_cut_at_100_characters() -> None:
 
 
 def test_where_the_sign_cannot_be_written_three_points_stand_for_it() -> None:
-    columns = (Column("name", Unit.TEXT, "A name.", printed=Printed("Name")),)
+    columns = (Column("name", Unit.TEXT, "A name."),)
     table = build_table(columns, {"name": ["y" * 101]})
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding="ascii", newline="")
-    renderer("column")([Report("r", "R", columns, table, row_count=1)], out, Options())
+    printed = {"name": Printed("Name")}
+    renderer("column")([Section("r", "R", columns, table, row_count=1, printed=printed)], out, Options())
     out.flush()
     assert raw.getvalue().decode().splitlines()[-1] == " " + "y" * 97 + "..."
 
@@ -208,7 +216,7 @@ def test_a_page_sets_the_units_of_the_headers_apart() -> None:
 def test_only_some_printed_columns_do_not_make_a_printed_table() -> None:
     columns = (*COLUMNS[:1], Column("other_ns", Unit.NS, "A time."))
     table = build_table(columns, {"api_pct": [33.333], "other_ns": [5]})
-    report = Report("r", "R", columns, table, row_count=1)
+    report = Section("r", "R", columns, table, row_count=1)
     assert rendered("csv", report) == "api_pct,other_ns\n33.333,5\n"
     assert "Time" not in rendered("text", report)
 

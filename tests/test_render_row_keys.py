@@ -32,9 +32,10 @@ from test_docs import text_of
 from test_render import rendered
 
 from nsysconv import api
+from nsysconv.document import Section
 from nsysconv.queries import REPORTS, query
 from nsysconv.render import Options, renderer, row_keys
-from nsysconv.report import Column, Report, Unit, build_table, report_table
+from nsysconv.report import Column, Unit, build_table, report_table
 
 # What two recordings of a program have in common, so far as the program does the same.
 STAYS = {
@@ -61,7 +62,7 @@ def keys_in(report: dict[str, Any]) -> list[str]:
     return [row["key"] for row in report["rows"] or ()]
 
 
-def document_of(*reports: Report) -> list[dict[str, Any]]:
+def document_of(*reports: Section) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(rendered("json", *reports))["reports"]
     return found
 
@@ -203,7 +204,7 @@ def test_keys_of_a_report_are_unique(path: Path) -> None:
 
 
 @pytest.mark.parametrize("report", all_reports(), ids=lambda report: report.name)
-def test_keys_of_nasty_names_are_unique(report: Report) -> None:
+def test_keys_of_nasty_names_are_unique(report: Section) -> None:
     (found,) = document_of(report)
     assert len(set(keys_in(found))) == len(found["rows"] or ())
     assert not any("profile=" in each for each in keys_in(found))
@@ -387,7 +388,7 @@ def test_a_listing_of_events_is_written_without_its_keys_in_memory() -> None:
     columns = key("device_id", Unit.ID), key("kind"), key("start_ns", Unit.NS)
     data = {"device_id": [i % 8 for i in range(MANY)], "kind": ["kernel"] * MANY,
             "start_ns": range(MANY)}  # fmt: skip
-    report = Report("events", "Events", columns, report_table(columns, data), row_count=MANY)
+    report = Section("events", "Events", columns, report_table(columns, data), row_count=MANY)
     tracemalloc.start()
     try:
         renderer("json")([report], Nowhere(), Options())
@@ -418,5 +419,5 @@ def test_each_different_key_costs_a_number() -> None:
 
 def test_a_document_without_rows_has_no_keys() -> None:
     columns = (key("name"),)
-    (found,) = document_of(Report("empty", "", columns, build_table(columns, {"name": []})))
+    (found,) = document_of(Section("empty", "", columns, build_table(columns, {"name": []})))
     assert found["rows"] == []

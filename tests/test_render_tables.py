@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from test_render import rendered
 
 import nsysconv
+from nsysconv.document import Picture, Section
 from nsysconv.names import shorten, shorten_apart, shorten_kernel
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import CORE
 from nsysconv.render import Options
 from nsysconv.render.display import own_unit_column
-from nsysconv.report import Column, Picture, Report, Unit, build_table
+from nsysconv.report import Column, Unit, build_table
 
 # -- cells
 
@@ -73,13 +74,13 @@ COLUMNS = (
 )
 
 
-def table_of(*rows: tuple[Any, ...], name: str = "made", notes: tuple[Note, ...] = ()) -> Report:
+def table_of(*rows: tuple[Any, ...], name: str = "made", notes: tuple[Note, ...] = ()) -> Section:
     data = {column.name: [row[i] for row in rows] for i, column in enumerate(COLUMNS)}
     table = build_table(COLUMNS, data)
-    return Report(name, name.title(), COLUMNS, table, row_count=len(rows), notes=notes)
+    return Section(name, name.title(), COLUMNS, table, row_count=len(rows), notes=notes)
 
 
-def lines_of(*reports: Report, width: int | None = 100) -> list[str]:
+def lines_of(*reports: Section, width: int | None = 100) -> list[str]:
     return rendered("text", *reports, options=Options(width=width)).splitlines()
 
 
@@ -104,15 +105,16 @@ def test_keys_that_all_rows_share_are_said_once_where_another_is_different() -> 
 
 ORDERED = (
     Column("name", Unit.TEXT, "", key=True),
-    Column("host_sum_ns", Unit.NS, "", leads=2),
-    Column("self_sum_ns", Unit.NS, "", leads=1),
+    Column("host_sum_ns", Unit.NS, ""),
+    Column("self_sum_ns", Unit.NS, ""),
     Column("self_pct", Unit.PCT, ""),
 )
 
 
-def ordered(*rows: tuple[Any, ...]) -> Report:
+def ordered(*rows: tuple[Any, ...]) -> Section:
     data = {column.name: [row[i] for row in rows] for i, column in enumerate(ORDERED)}
-    return Report("made", "Made", ORDERED, build_table(ORDERED, data), row_count=len(rows))
+    return Section("made", "Made", ORDERED, build_table(ORDERED, data), row_count=len(rows),
+                  leads=("self_sum_ns", "host_sum_ns"))  # fmt: skip
 
 
 def test_what_rows_are_ordered_by_comes_first_with_its_share() -> None:
@@ -129,16 +131,17 @@ def test_columns_that_would_be_called_the_same_keep_their_units() -> None:
         Column("during", Unit.TEXT, ""), Column("during_ns", Unit.NS, ""),
         Column("idle_ns", Unit.NS, ""), Column("idle_pct", Unit.PCT, ""))  # fmt: skip
     data = {c.name: ["a", "b"] if c.unit is Unit.TEXT else [1, 2] for c in columns}
-    report = Report("made", "Made", columns, build_table(columns, data), row_count=2)
+    report = Section("made", "Made", columns, build_table(columns, data), row_count=2)
     assert lines_of(report)[1].split() == ["during", "during_ns", "idle", "idle", "(%)"]
     assert "not shown in 20 columns: idle, idle (%);" in " ".join(
         map(str.strip, lines_of(report, width=20)))  # fmt: skip
 
 
 def test_words_lose_their_end_and_names_their_middle() -> None:
-    columns = (Column("name", Unit.TEXT, "", key=True), Column("why", Unit.TEXT, "", words=True))
+    columns = (Column("name", Unit.TEXT, "", key=True), Column("why", Unit.TEXT, ""))
     data = {"name": ["n" * 60, "m"], "why": ["each call 40 % longer, called 11 % less often", "longer"]}
-    report = Report("made", "Made", columns, build_table(columns, data), row_count=2)
+    report = Section("made", "Made", columns, build_table(columns, data), row_count=2,
+                    words=frozenset({"why"}))  # fmt: skip
     assert lines_of(report, width=60)[3].split("n  ")[1] == "each call 40 % longer, called 11…"
 
 
@@ -167,7 +170,7 @@ def test_a_heading_says_over_how_many_devices_its_sums_are() -> None:
     for count, said in ((3, "Made - sums over 3 devices"), (1, "Made"), (None, "Made")):
         rows = [(1, "a", 2, 1, 1.0, 5, "x", 1), (1, "b", 2, 1, 1.0, 5, "x", count)]
         data = {column.name: [row[i] for row in rows] for i, column in enumerate(columns)}
-        report = Report("made", "Made", columns, build_table(columns, data), row_count=2)
+        report = Section("made", "Made", columns, build_table(columns, data), row_count=2)
         assert lines_of(report)[0] == said
 
 
@@ -190,7 +193,7 @@ def test_notes_of_several_reports_come_once_and_last_gravest_first() -> None:
 
 def test_what_cannot_be_answered_is_said_together() -> None:
     missing = [
-        Report(name, name.title(), COLUMNS, None, not_recorded=("kernel events",),
+        Section(name, name.title(), COLUMNS, None, not_recorded=("kernel events",),
                advice=("Record them.",))
         for name in ("kernels", "overview")
     ]
@@ -251,7 +254,7 @@ def test_what_is_cut_in_a_tree_stays_set_in() -> None:
     data = {"name": [f"{'aten::scaled_dot_product' * 6}_{i}" for i in range(3)], "level": [0, 1, 2],
             "own_ns": [3, 2, 1]}  # fmt: skip
     picture = Picture("flame", x=("name",), values=("own_ns",), level="level")
-    report = Report("made", "Made", columns, build_table(columns, data), row_count=3, picture=picture)
+    report = Section("made", "Made", columns, build_table(columns, data), row_count=3, picture=picture)
     lines = lines_of(report, width=60)[3:6]
     assert [len(line) - len(line.lstrip()) for line in lines] == [0, 2, 4]
 
@@ -296,5 +299,5 @@ def test_a_table_that_begins_otherwise_keeps_its_order() -> None:
     columns = (COLUMNS[1], Column("window_ns", Unit.NS, ""), *COLUMNS[2:5])
     rows = [("a", 9, 2, 10, 40.0), ("b", 8, 1, 15, 60.0)]
     data = {column.name: [row[i] for row in rows] for i, column in enumerate(columns)}
-    lines = lines_of(Report("made", "Made", columns, build_table(columns, data), row_count=2))
+    lines = lines_of(Section("made", "Made", columns, build_table(columns, data), row_count=2))
     assert lines[1].split() == ["name", "window", "call_count", "own_sum", "own", "(%)"]

@@ -26,12 +26,13 @@ from nasty import (
 from rich.cells import cell_len
 from test_render import rendered
 
+from nsysconv.document import Section
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.render import Options
 from nsysconv.render.display import display_column
 from nsysconv.render.text import notes_text, render
-from nsysconv.report import Column, ProfileRef, Report, Unit, build_table
+from nsysconv.report import Column, ProfileRef, Unit, build_table
 
 KERNELS = (
     Column("profile", Unit.TEXT, "Profile.", key=True),
@@ -50,7 +51,7 @@ SGEMM = "ampere_sgemm_128x64_tn"
 FILL = "void at::native::fill_kernel<4, at::native::FillFunctor<float>>(int, float*, float)"
 
 
-def kernels(**changes: Any) -> Report:
+def kernels(**changes: Any) -> Section:
     data: dict[str, list[Any]] = {
         "profile": ["base"] * 3,
         "rank": [None] * 3,
@@ -64,7 +65,7 @@ def kernels(**changes: Any) -> Report:
         "stddev_ns": [12.25, 1.5, 0.0],
         "queue_avg_ns": [None] * 3,
     }
-    report = Report(
+    report = Section(
         "kernels",
         "Kernels by time",
         KERNELS,
@@ -151,7 +152,7 @@ def test_not_a_terminal_has_everything_in_full() -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 @pytest.mark.parametrize("width", [1, 20, 40, 80, 160, 1000])
 @pytest.mark.parametrize("report", all_reports(), ids=lambda report: report.name)
-def test_never_wider_than_the_terminal(report: Report, width: int, encoding: str) -> None:
+def test_never_wider_than_the_terminal(report: Section, width: int, encoding: str) -> None:
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding=encoding, newline="")
     render([report], out, Options(width=width))
@@ -195,7 +196,7 @@ def test_never_wider_than_any_terminal(
         for i, (name, unit, key) in enumerate([*texts, *whole, *real])
     )
     data = {column.name: [row[i] for row in rows] for i, column in enumerate(columns)}
-    report = Report("r", title, columns, build_table(columns, data), row_count=len(rows))
+    report = Section("r", title, columns, build_table(columns, data), row_count=len(rows))
     text = rendered("text", report, options=Options(width=width))
     for line in text.split("\n"):
         assert cell_len(line) <= width
@@ -237,7 +238,7 @@ def test_a_stream_without_utf_8() -> None:
 
 
 def test_the_profile_column_shows_where_there_are_several() -> None:
-    def header(report: Report) -> list[str]:
+    def header(report: Section) -> list[str]:
         lines = rendered("text", report, options=Options(width=1000)).splitlines()
         return next(line.split() for line in lines if "device_id" in line)
 

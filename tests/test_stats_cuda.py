@@ -27,12 +27,11 @@ from small_store import (
 from nsysconv import api
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries import parse_spec
-from nsysconv.queries.stats import ALIASES, REPORTS
+from nsysconv.queries import ENTRIES, NSYS_TABLES, parse_spec
 from nsysconv.queries.stats.cuda_names import function_name, innermost_around
 from nsysconv.render import Options, renderer
 
-CUDA = tuple(name for name in REPORTS if name.startswith("cuda_"))
+CUDA = tuple(name for name in NSYS_TABLES if name.startswith("cuda_"))
 # The definitions' example: squares of -37.5, -27.5, 12.5 and 52.5 add up to 5075; √(5075/3) = 41.13.
 FOUR = ((0, 10), (100, 120), (200, 260), (300, 400))
 
@@ -53,10 +52,13 @@ def test_a_table_has_only_columns_that_are_printed(name: str) -> None:
     assert len(report.rows()) > 0
 
 
-@pytest.mark.parametrize(("old", "new"), ALIASES.items())
+OLDER = {entry.formerly: name for name, entry in ENTRIES.items() if entry.formerly}
+
+
+@pytest.mark.parametrize(("old", "new"), OLDER.items())
 def test_older_names_mean_the_same(old: str, new: str) -> None:
     assert parse_spec(old).name == new
-    assert new in REPORTS
+    assert new in NSYS_TABLES
 
 
 # -- API calls
@@ -479,7 +481,8 @@ def test_a_table_read_back_prints_the_same(report: str, tmp_path: Path) -> None:
     rows = (*EXECUTED, *MEMORY, *calls)
     told = lines(report, *rows)
     with opened(*rows) as profile:
-        header = ",".join(c.printed.header for c in profile.report(report).columns if c.printed)
+        shown = profile.report(report)
+        header = ",".join(shown.printed[column.name].header for column in shown.columns)
     path = tmp_path / f"{report}.csv"
     path.write_text("\n".join((header, *told)) + "\n", encoding="utf-8")
     with api.open(path) as profile:

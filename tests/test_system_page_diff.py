@@ -18,8 +18,8 @@ from test_diff_trees import AFTER
 
 from nsysconv import api
 from nsysconv.diff.trees import compare_trees
+from nsysconv.document import Section
 from nsysconv.names import escaped
-from nsysconv.report import Report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -208,7 +208,7 @@ def test_operations_that_are_one_box_say_so(opened_text: OpenedText, tmp_path: P
 def tree(opened_text: OpenedText) -> Page:
     """A page of one tree of both sides, with the focus on it."""
     report = compare_trees("modules_tree", [[tree_report(NODES)]], [[tree_report(AFTER)]])
-    page = opened_text(rendered([Report("answer", "same: it", (), None), report]))
+    page = opened_text(rendered([Section("answer", "same: it", (), None), report]))
     page.locator(".boxes").focus()
     return page
 
@@ -266,7 +266,7 @@ def test_boxes_are_blue_for_less_red_for_more_the_stronger_the_greater(tree: Pag
 
 def test_a_tree_that_did_not_change_is_grey(opened_text: OpenedText) -> None:
     same = compare_trees("modules_tree", [[tree_report()]], [[tree_report()]])
-    page = opened_text(rendered([Report("answer", "same: it", (), None), same]))
+    page = opened_text(rendered([Section("answer", "same: it", (), None), same]))
     red, _, blue = colour_at(page, ".boxes", 30, 18 + 15)
     assert abs(red - blue) < 8
     assert "Nothing changed" in page.locator(".flame .drawn").inner_text()

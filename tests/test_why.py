@@ -67,7 +67,7 @@ def ask(event: str, *rows: Row, **options: Any) -> dict[str, Any]:
 def lines(event: str, *rows: Row, **options: Any) -> list[str]:
     """What is said of one event of these rows."""
     with opened(*rows, **options) as profile:
-        (said,) = profile.why(event).said
+        (said,) = profile.why(event).texts
     assert len(said.lines) < MOST_LINES
     assert max(map(len, said.lines)) <= MOST_COLUMNS
     return list(said.lines)

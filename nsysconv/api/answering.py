@@ -8,15 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from nsysconv import queries
-from nsysconv.api.open_profile import ReportOptions, SeveralChoicesError, shown_report
+from nsysconv.api.open_profile import ReportOptions, SeveralChoicesError
 from nsysconv.api.profile_info import reports
 from nsysconv.api.reporting import report_target
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, silent
+from nsysconv.document import Section, Text
 from nsysconv.names import cut_off
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Column, Report, Said, Unit, report_table
+from nsysconv.report import Report
 from nsysconv.store.location import Url, is_store, redacted_target, split_target
 
 _WIDTH, _MOST_LINES = 98, 25
@@ -76,11 +79,10 @@ def _answer(
         if "metrics" in answered:
             return _on_metrics(target, options, answered, made, say)
         return [_words("nothing", [*caveat, *_without_work(command, answered)])]
-    shown = [replace(each, notes=(), advice=()) for each in made if each.said]
+    shown = [replace(each, notes=(), advice=()) for each in made if each.texts]
     if shown:
-        said = shown[0].said[0]
-        said = replace(said, lines=(*caveat, *said.lines))
-        shown[0] = replace(shown[0], said=(said,))
+        first = shown[0].texts[0]
+        shown[0] = replace(shown[0], texts=(replace(first, lines=(*caveat, *first.lines)),))
     room = _MOST_LINES - sum(map(_height, shown))
     why, others = _why(findings, target), _further_events(findings)
     return [*shown, _words("next", _next(notes, command, why, others, room))]
@@ -152,9 +154,9 @@ def _why(findings: Report, target: Target) -> str | None:
     return f"nsysconv why {command} {row['event']}"
 
 
-def _height(shown: Report) -> int:
+def _height(shown: Section) -> int:
     # With its title and the line before the next.
-    lines = [line for said in shown.said for line in said.lines]
+    lines = [line for text in shown.texts for line in text.lines]
     return 2 + sum(1 if len(line) <= _WIDTH else 2 for line in lines)
 
 
@@ -248,14 +250,14 @@ def _brief_table(report: ShownReport, command: str) -> ShownReport:
             columns.append(column)
     left_out, lines = (
         len(report.columns) - len(columns),
-        [*report.said[0].lines] if report.said else [],
+        [*report.texts[0].lines] if report.texts else [],
     )
     more = [f"{left_out} columns more"] if left_out else []
     more += [f"notes: {', '.join(note.slug for note in report.notes)}"] if report.notes else []
     lines.append(_line(f"→ all of it: nsysconv report {command} metrics", *more))
     table = None if report.table is None else report.table.select([c.name for c in columns])
-    said = (Said("", tuple(lines), laid_out=True),)
-    return replace(report, columns=tuple(columns), table=table, said=said, notes=())
+    texts = (Text("", tuple(lines), laid_out=True),)
+    return replace(report, columns=tuple(columns), table=table, texts=texts, notes=())
 
 
 def _lost_work(note: Note) -> Iterator[str]:
@@ -280,16 +282,5 @@ def _names_that_fit(line: str, names: Sequence[str]) -> str:
 
 
 def _words(name: str, lines: Iterable[str]) -> ShownReport:
-    column = Column("line", Unit.TEXT, "A line of it.", said=True)
-    lines = tuple(lines)
-    table = report_table((column,), {"line": lines})
-    return shown_report(
-        Report(
-            name,
-            "",
-            (column,),
-            table,
-            row_count=len(lines),
-            said=(Said("", lines, laid_out=True),),
-        )
-    )
+    texts = (Text("", tuple(lines), laid_out=True),)
+    return ShownReport(name, "", (), pa.table({}), texts=texts)

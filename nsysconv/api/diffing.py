@@ -22,7 +22,7 @@ from nsysconv.api.diff_page import (
     says_nothing,
     step_key,
 )
-from nsysconv.api.open_profile import OpenProfile, shown_report
+from nsysconv.api.open_profile import OpenProfile, shown_section
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.sides import Side, open_sides, same_recordings
 from nsysconv.api.targets import Say, Target, Words, several, silent
@@ -30,10 +30,12 @@ from nsysconv.diff import account, change, comparability, gate, limits_file, nam
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, compare_reports
 from nsysconv.diff.renamed import limit_rows
 from nsysconv.diff.trees import TREES, compare_trees
+from nsysconv.document import Section
 from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
+from nsysconv.present import tables
 from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import GPU_OP_FACTS, Request
 from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
@@ -214,18 +216,18 @@ def compare_targets(
         verdicts = [comparer.verdict(limit) for limit in limits]
         status = 0
         if verdicts:
-            changes.append(gate.limits_report(verdicts))
+            changes.append(tables.section(gate.limits_report(verdicts)))
             status = gate.exit_status(verdicts, passes_undecided=passes_undecided)
         answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
-        shown = tuple(map(shown_report, changes))
+        shown = tuple(map(shown_section, changes))
         if any(side.unread for side in sides):
             # Whatever the rest shows, a rank or a run that is lost passes no gate.
             status = InputError.exit_status
-        return DiffResult(answer.line, shown_report(headline), shown, status)
+        return DiffResult(answer.line, shown_section(tables.headline(headline)), shown, status)
 
 
-def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -> Iterator[Report]:
+def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -> Iterator[Section]:
     is_default = options.limit is None and options.for_people
     row_limit = _LIMIT_FOR_PEOPLE if is_default else options.limit or 0
     for name in wanted:
@@ -234,16 +236,16 @@ def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -
             if options.for_page:
                 # A picture is of all rows and columns.
                 if name in (options.reports or ()) or not says_nothing(report):
-                    yield report
+                    yield tables.section(report)
                 continue
-            report = report.limited(row_limit)
+            section = tables.section(report).limited(row_limit)
         elif name == ACCOUNT:
-            report = comparer.account_report(for_people=options.for_people)
+            section = tables.section(comparer.account_report(for_people=options.for_people))
         elif name == CULPRITS:
-            report = comparer.culprits_report()
+            section = tables.section(comparer.culprits_report())
         else:
-            report = comparer.report(name).limited(row_limit)
-        yield report.briefly() if options.for_people else report
+            section = tables.section(comparer.report(name)).limited(row_limit)
+        yield section.briefly() if options.for_people else section
 
 
 def _limits(options: DiffOptions) -> tuple[list[gate.Limit], float | None, bool]:
@@ -445,7 +447,7 @@ class _Comparer:
     def _facts(self, name: str) -> frozenset[Fact]:
         # What a report is made of.
         query = queries.query(name)
-        facts = frozenset(query.needs | query.uses | query.totals)
+        facts = queries.needed_facts(query) | query.uses | query.totals
         return facts if self._have_some_steps or not has_per_step(query) else facts - STEP_FACTS
 
     def _is_unlike(self, column: Column) -> bool:

@@ -8,17 +8,18 @@ from dataclasses import replace
 
 from nsysconv import queries
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_report
+from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_beside, shown_report
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.time_line_parts import time_line_parts
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
+from nsysconv.present import tables
 from nsysconv.queries.contract import Request
 from nsysconv.queries.event_lanes import event_time
 from nsysconv.queries.timeline_tiles import FACTOR
-from nsysconv.report import Report, concatenated
+from nsysconv.report import Report
 from nsysconv.store.location import split_target
 from nsysconv.timeline.events import EVENT_KINDS
 from nsysconv.timeline.kernel_categories import communicates
@@ -112,7 +113,7 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         open_profile.check_by(options.by, names)
         open_profile.check_split(options.split, names)
         rows = _ROWS if options.limit is None else options.limit
-        reports = [queries.for_people(r, rows) for r in _reports(profiles, names, options)]
+        reports = _reports(profiles, names, options, rows)
         if left_out:
             text = f"left out of the page of a long recording unless named: {', '.join(left_out)}"
             say(text)
@@ -120,8 +121,8 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
             note = Note("reports-left-out", Severity.INFO, text)
             reports[0] = replace(reports[0], notes=(*reports[0].notes, note))
         if options.names or len(profiles) > 1:
-            return [shown_report(report) for report in reports]
-        return [*info_reports(profiles[0]), *map(shown_report, reports)]
+            return reports
+        return [*info_reports(profiles[0]), *reports]
 
 
 def _default_reports(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
@@ -157,8 +158,8 @@ _NEEDED: Mapping[str, Callable[[OpenProfile], bool]] = {
 
 
 def _reports(
-    profiles: Sequence[OpenProfile], names: Sequence[str], options: ReportOptions
-) -> list[Report]:
+    profiles: Sequence[OpenProfile], names: Sequence[str], options: ReportOptions, most: int
+) -> list[ShownReport]:
     rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
 
     boxes = max(rows, MOST_BOXES // len(profiles))
@@ -190,11 +191,17 @@ def _reports(
         else:
             computed = _with_time_line(profile, specs, request)
         for spec, report in zip(single, computed, strict=True):
-            in_whole = queries.parse_spec(spec).name in _MOST_ROWS
-            beside[spec].append(report if in_whole else report.limited(rows))
+            beside[spec].append(report)
         profile.forget()
     return [
-        combined[spec].report() if spec in combined else concatenated(beside[spec])
+        shown_report(combined[spec].report(), rows)
+        if spec in combined
+        else shown_beside(
+            beside[spec],
+            _MOST_ROWS.get(queries.parse_spec(spec).name, rows),
+            most,
+            form=tables.for_people,
+        )
         for spec in names
     ]
 

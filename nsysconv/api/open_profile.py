@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from itertools import islice
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from nsysconv import queries, schema
 from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import Say, Target, Words, profile_path, several, silent
+from nsysconv.document import Section
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
+from nsysconv.present import tables
 from nsysconv.queries.contract import Request
-from nsysconv.report import Report
+from nsysconv.report import Report, concatenated
 from nsysconv.store.location import Location, Url, is_store, reading, split_target
 from nsysconv.store.read import Profile, Store, find_profile, tagged_profiles
 from nsysconv.timeline.idle import IDLE_KINDS
@@ -89,6 +91,15 @@ class ReportOptions:
         """Return how many rows a report has at most (0: all)."""
         default = queries.default_limit(spec, for_people=self.for_people)
         return default if self.limit is None else self.limit
+
+    def shown(self, report: Report, limit: int) -> ShownReport:
+        """Return a report in the form asked for, with at most `limit` rows (0: all)."""
+        return shown_report(report, limit, form=self.form)
+
+    @property
+    def form(self) -> Callable[[Section], Section]:
+        """Return what makes the form asked for of a section."""
+        return tables.for_people if self.for_people else lambda seen: seen
 
     def request(self, limit: int) -> Request:
         """Return a request for at most `limit` rows (0: all); raise UsageError for unknown words."""
@@ -256,7 +267,7 @@ class OpenProfile:
         )
         request = options.request(limit)
         timeline = _cut(self._timeline_for(name), options.part)
-        return shown_report(queries.compute_report(name, timeline, request))
+        return shown_report(queries.compute_report(name, timeline, request), limit)
 
     def reports(
         self,
@@ -295,9 +306,8 @@ class OpenProfile:
         limits = [options.row_limit(name) for name in names]
         requests = [(n, options.request(limit)) for n, limit in zip(names, limits, strict=True)]
         reports = self.answers(requests, options.part)
-        if for_people:
-            reports = list(map(queries.for_people, reports, limits))
-        return [shown_report(report) for report in reports]
+        shown = options.shown
+        return [shown(report, limit) for report, limit in zip(reports, limits, strict=True)]
 
     def why(
         self, event: str, *, names: str = "demangled", step_range: str | None = None
@@ -400,9 +410,35 @@ def check_limit(limit: int | None) -> None:
         raise UsageError(f"limit {limit} is negative", hint="0 stands for all rows.")
 
 
-def shown_report(report: Report) -> ShownReport:
-    """Return the report as a ShownReport."""
-    return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
+def shown_report(
+    report: Report, limit: int = 0, *, form: Callable[[Section], Section] = lambda seen: seen
+) -> ShownReport:
+    """Return a report as callers see it, with at most `limit` rows (0: all) of that form of it."""
+    return shown_section(form(tables.section(report)).limited(limit))
+
+
+def shown_section(seen: Section) -> ShownReport:
+    """Return a section as callers see it."""
+    return ShownReport(**{field.name: getattr(seen, field.name) for field in fields(seen)})
+
+
+def shown_beside(
+    reports: Sequence[Report],
+    rows: int,
+    limit: int,
+    *,
+    form: Callable[[Section], Section] = lambda seen: seen,
+) -> ShownReport:
+    """Return one report on several profiles with at most so many `rows` of each (0: all).
+
+    `limit` is that of all rows, where their form is another than that of the reports.
+    """
+    whole = concatenated(reports)
+    shown = shown_report(whole, limit, form=form)
+    if whole.table is None or shown.columns != whole.columns or not rows:
+        return shown
+    table = concatenated([report.limited(rows) for report in reports]).table
+    return replace(shown, table=table, uncut=whole.table)
 
 
 def open(  # noqa: A001 - as gzip.open

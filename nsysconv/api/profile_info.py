@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from itertools import starmap
@@ -12,13 +12,14 @@ from typing import Any
 
 from nsysconv import queries, schema
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile, shown_report
+from nsysconv.api.open_profile import OpenProfile
 from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import Say, Target, Words, profile_path, several, silent
+from nsysconv.document import Text
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, Severity, merged
-from nsysconv.report import Column, Said, Unit, human, report_table, utc
+from nsysconv.report import Column, Unit, human, report_table, utc
 from nsysconv.store import checksums
 from nsysconv.store import runs as stored_runs
 from nsysconv.store.location import parse_location, reading, redacted_target, split_target
@@ -84,7 +85,7 @@ def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownRepo
             return info_reports(opened[0])
         profiles = [each.profile for each in opened]
         run = _run(profiles, redacted_target(target)).limited(limit)
-        return [shown_report(run), _facts(profiles)]
+        return [run, _facts(profiles)]
 
 
 def check(target: Target, *, limit: int = 0) -> ShownReport:
@@ -107,9 +108,11 @@ def check(target: Target, *, limit: int = 0) -> ShownReport:
         Column("imported_count", Unit.COUNT, "Rows when it was imported."),
         Column("row_count", Unit.COUNT, "Rows now."),
     )
-    well = Said("", ("All tables hold what was imported: rows and checksums are the same.",))
+    well = Text("", ("All tables hold what was imported: rows and checksums are the same.",))
     title = f"Check of {redacted_target(target)}"
-    report = _report("check", title, columns, [*map(asdict, found)], said=() if found else [well])
+    report = _report(
+        "check", title, columns, [*map(asdict, found)], texts=() if found else [well], replaced=()
+    )
     texts = {
         "store-damaged": "the store is not what was imported: import the original files again",
         "checksums-missing": "a profile has no checksums; the next import into the store keeps them",
@@ -117,7 +120,7 @@ def check(target: Target, *, limit: int = 0) -> ShownReport:
     missing = sum(each.result == checksums.NOT_RECORDED for each in found)
     counts = zip(texts.items(), (len(found) - missing, missing), strict=True)
     notes = [Note(slug, Severity.INFO, text, count) for (slug, text), count in counts if count]
-    return shown_report(replace(report, notes=tuple(notes)).limited(limit))
+    return replace(report, notes=tuple(notes)).limited(limit)
 
 
 def info_reports(opened: OpenProfile) -> list[ShownReport]:
@@ -170,10 +173,10 @@ def _profile(profile: Profile) -> ShownReport:
     return _report(
         "profile",
         f"Profile {profile.ref.label}",
-        (_said("attribute", "What.", key=True), _said("value", "Its value.")),
+        (_text("attribute", "What.", key=True), _text("value", "Its value.")),
         [{"attribute": key, "value": str(value)} for key, value in {**attributes, **rows}.items()],
         notes=profile.notes,
-        said=[Said("", (*starmap(_line, attributes.items()), *_row_counts(counts)))],
+        texts=[Text("", (*starmap(_line, attributes.items()), *_row_counts(counts)))],
     )
 
 
@@ -196,16 +199,16 @@ def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
     zeros = [row["zero_utc_ns"] for row in rows if row["zero_utc_ns"] is not None]
     if zeros and "zero_utc_ns" not in same:
         together.append(f"zero_utc: {utc(min(zeros))} to {utc(max(zeros))}")
-    said = [Said("the same in all of them", tuple(shared)), Said("together", tuple(together))]
-    columns = [replace(c, said=c.name in same or c.name == "zero_utc_ns") for c in _PROFILES]
+    texts = [Text("the same in all of them", tuple(shared)), Text("together", tuple(together))]
     notes = [note for profile in profiles for note in profile.notes]
     return _report(
         "profiles",
         f"{len(profiles):,} profiles of {target}",
-        columns,
+        _PROFILES,
         rows,
         notes=merged([*stored_runs.rank_coverage(members).notes(), *notes]),
-        said=[lines for lines in said if lines.lines],
+        texts=[lines for lines in texts if lines.lines],
+        replaced={*same, "zero_utc_ns"},
     )
 
 
@@ -229,13 +232,13 @@ def _facts(profiles: Sequence[Profile]) -> ShownReport:
         "facts",
         "What they can answer" if of > 1 else "What it can answer",
         (
-            _said("fact", "A kind of information.", key=True),
-            _said("recorded", whether if of > 1 else "Whether the profile holds it."),
-            *([_said("profile_count", "Profiles that hold it.", Unit.COUNT)] if of > 1 else []),
-            _said("advice", "How to record it next time."),
+            _text("fact", "A kind of information.", key=True),
+            _text("recorded", whether if of > 1 else "Whether the profile holds it."),
+            *([Column("profile_count", Unit.COUNT, "Profiles that hold it.")] if of > 1 else []),
+            _text("advice", "How to record it next time."),
         ),
         rows,
-        said=[
+        texts=[
             *_recorded("recorded by all" if of > 1 else "recorded", rows),
             *_unrecorded("recorded by some", "some", some),
             *_unrecorded("not recorded", "no", rows),
@@ -245,9 +248,12 @@ def _facts(profiles: Sequence[Profile]) -> ShownReport:
 
 # -- in words
 
+_PART = "What was recorded"
+_ON_PAGE = ("profile", "profiles", "facts")
 
-def _said(name: str, doc: str, unit: Unit = Unit.TEXT, *, key: bool = False) -> Column:
-    return Column(name, unit, doc, said=True, key=key)
+
+def _text(name: str, doc: str, *, key: bool = False) -> Column:
+    return Column(name, Unit.TEXT, doc, key=key)
 
 
 def _line(name: str, value: Any) -> str:
@@ -264,12 +270,12 @@ def _row_counts(counts: Mapping[str, int]) -> list[str]:
     return [f"rows: {text}"] if text else []
 
 
-def _recorded(head: str, rows: Sequence[Mapping[str, Any]]) -> list[Said]:
+def _recorded(head: str, rows: Sequence[Mapping[str, Any]]) -> list[Text]:
     facts = [row["fact"] for row in rows if row["recorded"] == "yes"]
-    return [Said(head, (", ".join(facts),))] if facts else []
+    return [Text(head, (", ".join(facts),))] if facts else []
 
 
-def _unrecorded(head: str, state: str, rows: Sequence[Mapping[str, Any]]) -> list[Said]:
+def _unrecorded(head: str, state: str, rows: Sequence[Mapping[str, Any]]) -> list[Text]:
     # Facts with the same advice share a line.
     groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -277,7 +283,7 @@ def _unrecorded(head: str, state: str, rows: Sequence[Mapping[str, Any]]) -> lis
             advice = f": {row['advice']}" if row["advice"] else ""
             groups.setdefault((row.get("share", ""), advice), []).append(row["fact"])
     lines = [f"{', '.join(facts)}{share}{advice}" for (share, advice), facts in groups.items()]
-    return [Said(head, tuple(lines))] if lines else []
+    return [Text(head, tuple(lines))] if lines else []
 
 
 def _report(
@@ -287,12 +293,24 @@ def _report(
     rows: Sequence[Mapping[str, Any]],
     *,
     notes: Sequence[Note] = (),
-    said: Sequence[Said] = (),
+    texts: Sequence[Text] = (),
+    replaced: Collection[str] | None = None,
 ) -> ShownReport:
-    # Text shows `said` in place of the columns that are said in words.
+    # People read `texts` in place of the columns that these replace (None: of all, where there are any).
     table = report_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
-    report = ShownReport(name, title, tuple(columns), table, row_count=len(rows))
-    return replace(report, notes=tuple(notes), said=tuple(said))
+    if replaced is None:
+        replaced = [column.name for column in columns] if texts else ()
+    return ShownReport(
+        name,
+        title,
+        tuple(columns),
+        table,
+        row_count=len(rows),
+        notes=tuple(notes),
+        texts=tuple(texts),
+        replaced=frozenset(replaced),
+        part=_PART if name in _ON_PAGE else "",
+    )
 
 
 def reports(
@@ -305,21 +323,21 @@ def reports(
     """
     wanted = [queries.parse_spec(name).name for name in several(names)] if names else _by_subject()
     columns = [
-        _said("report", "Name of the report.", key=True),
-        _said("title", "What it shows."),
-        _said("about", "What it is about."),
-        _said("core", "Whether it is printed where none is named: yes or no."),
-        _said("needs", "Facts without which there is no report."),
-        _said("uses", "Further facts, whose columns are null without them."),
-        _said("options", "Its own options."),
+        _text("report", "Name of the report.", key=True),
+        _text("title", "What it shows."),
+        _text("about", "What it is about."),
+        _text("core", "Whether it is printed where none is named: yes or no."),
+        _text("needs", "Facts without which there is no report."),
+        _text("uses", "Further facts, whose columns are null without them."),
+        _text("options", "Its own options."),
     ]
     rows = [_list_row(name) for name in wanted]
     # What is in a folder is known only once it has been read.
     if target is None or (isinstance(target, str | Path) and Path(target).is_dir()):
-        return _report("reports", "Reports", columns, rows, said=_said_by_subject(rows))
+        return _report("reports", "Reports", columns, rows, texts=_by_subject_in_words(rows))
     answered = "Whether the profile, or one of the run's, can answer it: yes or no."
-    columns.insert(1, _said("answered", answered))
-    columns.append(_said("missing", "What it lacks for that."))
+    columns.insert(1, _text("answered", answered))
+    columns.append(_text("missing", "What it lacks for that."))
     where, selector = split_target(target)
     with ExitStack() as stack:
         opened = open_profile.open_all(where, selector, stack, say, one_run=True)
@@ -329,7 +347,7 @@ def reports(
         row["answered"] = "no" if lacking else "yes"
         row["missing"] = ", ".join(lacking) or None
     title = f"Reports on {redacted_target(target)}"
-    return _report("reports", title, columns, rows, said=_said_by_subject(rows))
+    return _report("reports", title, columns, rows, texts=_by_subject_in_words(rows))
 
 
 def _missing(names: Sequence[str], opened: Sequence[OpenProfile]) -> dict[str, list[str]]:
@@ -351,7 +369,7 @@ def _missing(names: Sequence[str], opened: Sequence[OpenProfile]) -> dict[str, l
     return {name: list(words) for name, words in missing.items()}
 
 
-def _said_by_subject(rows: Sequence[Mapping[str, str | None]]) -> list[Said]:
+def _by_subject_in_words(rows: Sequence[Mapping[str, str | None]]) -> list[Text]:
     groups: dict[str, list[str]] = {}
     for row in rows:
         options = f"options {row['options']}" if row["options"] else ""
@@ -363,12 +381,12 @@ def _said_by_subject(rows: Sequence[Mapping[str, str | None]]) -> list[Said]:
     legend = (
         "core: printed where no report is named. --format csv also says what each needs and uses."
     )
-    return [Said("", (legend,)), *(Said(about, tuple(lines)) for about, lines in groups.items())]
+    return [Text("", (legend,)), *(Text(about, tuple(lines)) for about, lines in groups.items())]
 
 
 def _list_row(name: str) -> dict[str, str | None]:
     module = queries.query(name)
-    needs = [fact.label for fact in in_order(module.needs)]
+    needs = [fact.label for fact in in_order(queries.needed_facts(module))]
     if module.any_of:
         needs.append(f"one of: {', '.join(fact.label for fact in in_order(module.any_of))}")
     return {

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api import inputs, open_profile
-from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_report
+from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_beside
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import Workers
@@ -34,10 +34,8 @@ from nsysconv.ranks.over_ranks import By, RankAggregator, RankProfile, rank_prof
 from nsysconv.report import (
     MISSING,
     Column,
-    Printed,
     ProfileRef,
     Report,
-    concatenated,
     report_table,
 )
 from nsysconv.store.location import Location, Url, is_store, reading, redacted_target, split_target
@@ -214,10 +212,7 @@ class _ReportJob:
         return [_MergedReport(name, self.options, limit) for name, limit in limits]
 
     def shown(self, reports: Sequence[Report]) -> list[ShownReport]:
-        if self.options.for_people:
-            limits = zip(reports, self.row_limits, strict=True)
-            reports = [queries.for_people(report, limit) for report, limit in limits]
-        return list(map(shown_report, reports))
+        return list(map(self.options.shown, reports, self.row_limits))
 
     def for_profiles(self, count: int | None) -> _ReportJob:
         # None: of a folder nobody knows yet how many profiles its files hold.
@@ -412,7 +407,7 @@ class _Run:
         ranks = [each for each in self._processes if cycles.first[each[0]] == each[0]]
         of_several = rank_coverage(ranks).notes() if len(self._members) > 1 else []
         notes = [*of_several, *cycles.notes(), *self._unread.notes()]
-        return self._job.shown([each.report(self._members, notes) for each in self._merged])
+        return [each.report(self._members, notes) for each in self._merged]
 
 
 def _labelled(report: Report | PartialReport, ref: ProfileRef) -> Report | PartialReport:
@@ -428,9 +423,7 @@ def _labelled(report: Report | PartialReport, ref: ProfileRef) -> Report | Parti
         labels = report_table([column], {"profile": [ref.label] * table.num_rows})
         return table.set_column(table.column_names.index("profile"), "profile", labels.column(0))
 
-    return replace(
-        report, profiles=(ref,), table=labelled(report.table), uncut=labelled(report.uncut)
-    )
+    return replace(report, profiles=(ref,), table=labelled(report.table))
 
 
 class _MergedReport:
@@ -438,7 +431,7 @@ class _MergedReport:
     # each other, "host" and "device" make three of all rows of each of these, None does so of all of the
     # run if it has more than MOST_BESIDE profiles.
     def __init__(self, spec: str, options: ReportOptions, limit: int) -> None:
-        self._limit = limit
+        self._options, self._limit = options, limit
         self._is_default_for_people = options.limit is None and options.for_people
         name, by = queries.parse_spec(spec).name, options.by
         columns = {column.name for column in queries.query(name).columns}
@@ -474,22 +467,22 @@ class _MergedReport:
                 self._extremes.add(of_profile, {each.label: each})
             self._beside.clear()
 
-    def report(self, members: Mapping[str, RankProfile], missing: list[Note]) -> Report:
+    def report(self, members: Mapping[str, RankProfile], missing: list[Note]) -> ShownReport:
         # `members` are all profiles by label, the notes are on who is missing.
         report = self._report(members)
         if not missing and len(members) == 1:
             return report
         return replace(report, notes=tuple(merged([*report.notes, *missing])))
 
-    def _report(self, members: Mapping[str, RankProfile]) -> Report:
+    def _report(self, members: Mapping[str, RankProfile]) -> ShownReport:
         if self._over_ranks is not None:
             whole = self._over_ranks.report()
             if self._by is None or whole.table is None:
-                return whole
+                return self._options.shown(whole, self._limit)
             self._extremes = RankAggregator(whole, self._by)
             self._extremes.add(whole, members)
         if self._extremes is not None:
-            return self._extremes.report(self._limit)
+            return self._options.shown(self._extremes.report(self._limit), self._limit)
         self._beside.sort(key=lambda pair: pair[0].order)
         count = len(self._beside)
         rows = self._limit
@@ -497,10 +490,10 @@ class _MergedReport:
             is_few = self._is_default_for_people and count <= MOST_BESIDE
             rows = max(rows // count, _FEWEST_FOR_PEOPLE if is_few else 1)
         reports = [
-            (_with_profile_columns(report, who) if count > 1 else report).limited(rows)
+            _with_profile_columns(report, who) if count > 1 else report
             for who, report in self._beside
         ]
-        return concatenated(reports)
+        return shown_beside(reports, rows, self._limit, form=self._options.form)
 
 
 def _with_profile_columns(report: Report, who: RankProfile) -> Report:
@@ -509,8 +502,6 @@ def _with_profile_columns(report: Report, who: RankProfile) -> Report:
         return report
     values: dict[str, Any] = {"profile": who.label, "rank": who.rank}
     more = [column for column in _PROFILE_COLUMNS if column.name not in own]
-    if not report.is_printed:
-        more = [replace(column, printed=None) for column in more]
 
     def wider(table: pa.Table) -> pa.Table:
         for place, column in enumerate(more):
@@ -518,11 +509,8 @@ def _with_profile_columns(report: Report, who: RankProfile) -> Report:
             table = table.add_column(place, column.name, same.column(0))
         return table
 
-    table, uncut = (t if t is None else wider(t) for t in (report.table, report.uncut))
-    return replace(report, columns=(*more, *report.columns), table=table, uncut=uncut)
+    table = None if report.table is None else wider(report.table)
+    return replace(report, columns=(*more, *report.columns), table=table)
 
 
-_PROFILE_COLUMNS: tuple[Column, ...] = (
-    replace(PROFILE, printed=Printed("Profile")),
-    replace(RANK, printed=Printed("Rank")),
-)
+_PROFILE_COLUMNS: tuple[Column, ...] = (PROFILE, RANK)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsysconv import queries
+from nsysconv.document import Section
 from nsysconv.notes import Note
-from nsysconv.report import Column, Report, Unit
+from nsysconv.report import Column, Unit
 from nsysconv.store.location import Location, ask
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ShownReport(Report):
+class ShownReport(Section):
     """A report that a notebook shows as a table, `print` as text, and that can be drawn.
 
     `to_pandas`, `to_arrow` and `rows` give its rows; `table` is None, and these have none, if it was

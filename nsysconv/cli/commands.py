@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsysconv import api, queries, render
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
+from nsysconv.document import Section
 from nsysconv.errors import InputError, NotRecorded, StrictError, UsageError
 from nsysconv.importers.detection import is_recording
 from nsysconv.notes import Note, Severity
@@ -22,7 +23,6 @@ from nsysconv.phases import phase
 from nsysconv.queries import ROWS_FOR_PEOPLE
 from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
-from nsysconv.report import Report
 from nsysconv.store.checksums import NOT_RECORDED
 from nsysconv.store.filesystem import follow_links, require_folder, write_atomically
 from nsysconv.store.location import local_path, split_target
@@ -145,7 +145,7 @@ def report(
     names = queries.expanded(options.names or queries.DEFAULT)
     destination = parse_destination(format_name, output, names)
     begin_work()
-    reports: Sequence[Report]
+    reports: Sequence[Section]
     if destination.is_page:
         if jobs is not None or dask is not None:
             raise UsageError("a page is made by this process alone", hint="Omit --jobs and --dask.")
@@ -173,7 +173,7 @@ def report(
     return status
 
 
-def _notes(reports: Sequence[Report]) -> list[Note]:
+def _notes(reports: Sequence[Section]) -> list[Note]:
     return [note for each in reports for note in each.notes]
 
 
@@ -208,7 +208,7 @@ def info(
 
 
 def show(
-    make: Callable[[], Report], format_name: str | None, output: str | None, source: str | None
+    make: Callable[[], Section], format_name: str | None, output: str | None, source: str | None
 ) -> int:
     """Make and write the one report of a command such as `nsysconv sql`; return the exit status."""
     destination = parse_destination(format_name, output)
@@ -265,7 +265,7 @@ def diff(
     # The answer, the verdicts on limits, then what explains the answer.
     limits = [each for each in result.reports if each.name == "limits"]
     others = [each for each in result.reports if each not in limits]
-    reports: list[Report] = [result.headline, *limits, *others]
+    reports: list[Section] = [result.headline, *limits, *others]
     if render.holds_one(destination.format) and not destination.is_folder:
         say(result.answer)
         reports = list(result.reports)
@@ -280,7 +280,7 @@ def diff(
     return result.exit_status
 
 
-def _with_notes_once(reports: Sequence[Report]) -> list[Report]:
+def _with_notes_once(reports: Sequence[Section]) -> list[Section]:
     # Most notes are on what all reports are made of: each comes below the first that has it.
     shown: set[Note] = set()
     result = []
@@ -402,7 +402,7 @@ def parse_destination(
 
 
 def write(
-    reports: Sequence[Report],
+    reports: Sequence[Section],
     to: Destination,
     source: str | None = None,
     *,
@@ -441,7 +441,7 @@ def write(
 
 
 def _write_file(
-    draw: Render, reports: Sequence[Report], path: Path, inputs: Iterable[str], wide: bool
+    draw: Render, reports: Sequence[Section], path: Path, inputs: Iterable[str], wide: bool
 ) -> None:
     _check_replaceable(path, inputs)
     options = Options(width=None if wide else render.WIDTH_ELSEWHERE)

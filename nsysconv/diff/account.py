@@ -269,7 +269,6 @@ ACCOUNT_COLUMNS = (
         "What the time went to; first all of it: the time from step to step, or the window where a "
         "side has no steps. The other rows of a device add up to that.",
         key=True,
-        words=True,
     ),
     Column("change_ns", Unit.NS, "Other less base.", better="less", adds=True),
     Column("change_pct", Unit.PCT, "The change as a share of all of base's time.", better="less"),
@@ -402,7 +401,7 @@ CULPRIT_COLUMNS = (
         brief=False,
     ),
     Column("change_ns", Unit.NS, "Other less base, of the sums.", better="less"),
-    Column("why", Unit.TEXT, "In words: whether it is the count, or the mean.", words=True),
+    Column("why", Unit.TEXT, "In words: whether it is the count, or the mean."),
     Column("by_count_ns", Unit.NS, "What comes from another count, at base's mean.", brief=False),
     Column("by_mean_ns", Unit.NS, "What comes from another mean.", brief=False),
     Column("base_ns", Unit.NS, "Base's sum.", better="less"),

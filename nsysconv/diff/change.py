@@ -23,7 +23,7 @@ from nsysconv.diff.noise import (
     single_run_half_width,
 )
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Better, Column, Report, Said, Unit, human, report_table
+from nsysconv.report import Better, Column, Report, Unit, human, report_table
 from nsysconv.timeline.timeline import Timeline
 
 Number = int | float
@@ -318,7 +318,6 @@ class Answer:
         }
         for state in _STATES:
             row[f"limits_{state.replace(' ', '_')}"] = counts[state] if limits else None
-        line = f"limits: {', '.join(f'{counts[state]} {state}' for state in _STATES)}"
         return Report(
             "answer",
             self.line,
@@ -326,13 +325,11 @@ class Answer:
             report_table(_COLUMNS, {name: [value] for name, value in row.items()}),
             row_count=1,
             notes=self.notes,
-            headline=True,
-            said=(Said("", (line,)),) if limits else (),
         )
 
 
 _COLUMNS = tuple(
-    Column(name, unit, doc, said=True, real=unit is Unit.NS)
+    Column(name, unit, doc, real=unit is Unit.NS)
     for name, unit, doc in (
         ("answer", Unit.TEXT, "slower, faster, same, or cannot tell."),
         ("figure", Unit.TEXT, "step: time per step; window: from the first GPU operation to the last."),

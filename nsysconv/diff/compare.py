@@ -295,7 +295,6 @@ def _changes_report(
         not_recorded=not_recorded,
         advice=tuple(dict.fromkeys(a for report in (*base, *other) for a in report.advice)),
         row_count=len(rows or ()),
-        folded=True,
     )
 
 
@@ -314,13 +313,13 @@ def _columns(
     where = [row.where for row in rows]
     doc = "both; or only in base, only in other: rows of one side."
     is_brief = any(each != BOTH for each in where)
-    yield Column("where", Unit.TEXT, doc, brief=is_brief, words=True), where
+    yield Column("where", Unit.TEXT, doc, brief=is_brief), where
     doc = (
         f"better or worse by the declaration of {main.name} (more or less where neither is better); "
         "same: by less than 3 %; ~: noise alone may have made the change."
     )
     yield (
-        Column("verdict", Unit.TEXT, doc, optional=True, words=True),
+        Column("verdict", Unit.TEXT, doc, optional=True),
         [row.verdict(main) for row in rows],
     )
     yield from _of_main(columns, main, rows, several=several)
@@ -364,7 +363,7 @@ def _of_main(
     doc = "That as a share of base."
     yield Column("diff_pct", Unit.PCT, doc, real=True), _quotients(shares, base[1])
     doc = "How far noise may have moved that share, at 95 %, and what the interval rests on."
-    interval = Column("interval", Unit.TEXT, doc, optional=True, words=True)
+    interval = Column("interval", Unit.TEXT, doc, optional=True)
     yield interval, [_interval(row, main) for row in rows]
     yield from (base, other, (replace(ratio[0], optional=False), ratio[1]))
     counted_by = _counted_by(main, columns)
@@ -386,7 +385,7 @@ def _of_measure(
     column: Column, rows: Sequence[RowPair], *, several: bool, brief: bool = False
 ) -> tuple[_Cells, _Cells, _Cells, _Cells]:
     # Base, other, their difference and their ratio.
-    plain = replace(column, real=column.real or several, brief=brief, leads=0)
+    plain = replace(column, real=column.real or several, brief=brief)
 
     def named(which: str, words: str) -> Column:
         return replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")

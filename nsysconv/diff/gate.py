@@ -221,7 +221,6 @@ _COLUMNS = (
         Unit.TEXT,
         "within, exceeded, or cannot tell: the interval holds both, or a value, a row or the whole "
         "report is missing.",
-        words=True,
     ),
     Column(
         "row",
@@ -237,14 +236,12 @@ _COLUMNS = (
         Unit.TEXT,
         "After minus before, and as a share of before.",
         optional=True,
-        words=True,
     ),
     Column(
         "interval",
         Unit.TEXT,
         "How far noise may have moved the change, and what that rests on.",
         optional=True,
-        words=True,
     ),
     Column(
         "renamed",
@@ -253,7 +250,7 @@ _COLUMNS = (
         "against each other.",
         optional=True,
     ),
-    Column("reason", Unit.TEXT, "What the state comes from.", prose=True),
+    Column("reason", Unit.TEXT, "What the state comes from."),
 )
 
 

@@ -51,7 +51,7 @@ COLUMNS = (
         "Number of the lane, from 1: the same on both sides; 0: the step itself.",
         key=True,
     ),
-    Column("side", Unit.TEXT, "base or other.", key=True, words=True),
+    Column("side", Unit.TEXT, "base or other.", key=True),
     Column("device_id", Unit.ID, "The device, as its side numbers it.", key=True),
     Column(
         "stream_id",
@@ -66,7 +66,6 @@ COLUMNS = (
         f"Class of the operation: {', '.join(OPERATION_CLASSES)}; {ALONE}: a time in which the lane is "
         f"busy on this side only; {WHOLE}: the step, or the window.",
         key=True,
-        words=True,
     ),
     Column("start_ns", Unit.NS, "From the start of the step, or of the window.", key=True),
     Column("dur_ns", Unit.NS, "To the end of it, or of the last of several; inside the step."),

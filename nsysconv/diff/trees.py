@@ -23,6 +23,11 @@ TREES = {
 }
 """Reports of trees of two sides, and the report on one profile that each is made of."""
 
+# The columns of names, and of times with those inside.
+_NAMES = {"ranges_tree": "tree"}
+_TIMES = {"ranges_tree": ("range_sum_ns", "kernel_sum_ns")}
+_OPERATOR_TIMES = ("host_sum_ns", "device_sum_ns")
+
 MOST_NODES = 50_000
 """Of a tree of more nodes those with most time on both sides are in the report."""
 
@@ -100,10 +105,10 @@ def compare_trees(
         not_recorded=tuple(missing),
         advice=tuple(dict.fromkeys(line for report in reports for line in report.advice)),
     )
-    if missing or first.picture is None:
+    if missing:
         return header
     by_name = {column.name: column for column in first.columns}
-    widths = first.picture.values
+    widths = _TIMES.get(name, _OPERATOR_TIMES)
     measures = [by_name[each] for each in (*widths, by_name[widths[0]].counted_by)]
     answering = [
         sum(any(report.table is not None for report in run) for run in runs)
@@ -116,16 +121,20 @@ def compare_trees(
     for side, runs in enumerate((base, other)):
         of_side = [report for report in chain(*runs) if report.table is not None]
         for report in of_side:
-            _add(union, report, side, measures, name_key)
+            _add(union, report, side, measures, name_key, _NAMES.get(name, "name"))
         if not any(report.table.num_rows for report in of_side if report.table is not None):
             union.recorded[side].update(measure.name for measure in measures)
     return _with_rows(header, union, measures)
 
 
 def _add(
-    union: _Union, report: Report, side: int, measures: Sequence[Column], name_key: NameKey
+    union: _Union,
+    report: Report,
+    side: int,
+    measures: Sequence[Column],
+    name_key: NameKey,
+    label: str,
 ) -> None:
-    label = report.picture.x[0] if report.picture else "name"
     above, names = [(-1, union.root)], [column.name for column in measures]
     for row in report.rows():
         # Where rows are left out by their names, it lies in the nearest one that is there.
@@ -225,7 +234,7 @@ def _columns(measures: Sequence[Column], *, is_mean: bool) -> tuple[Column, ...]
     for column in measures:
         counts = column.unit is Unit.COUNT
         real = is_mean and counts
-        plain = replace(column, leads=0, brief=not counts, counted_by="", real=real)
+        plain = replace(column, brief=not counts, counted_by="", real=real)
         for which, words in (("diff", "Other minus base"), ("base", "Base"), ("other", "Other")):
             named = replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")
             shown.append(named)

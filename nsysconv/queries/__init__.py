@@ -5,7 +5,6 @@ from nsysconv.queries.execution import (
     PartialReport,
     compute_report,
     compute_reports,
-    for_people,
     missing_facts,
     not_recorded_report,
     partial_report,
@@ -26,9 +25,11 @@ from nsysconv.queries.registry import (
     Entry,
     default_limit,
     expanded,
+    needed_facts,
     parse_spec,
     query,
     reports_that_are,
+    view_name,
 )
 
 __all__ = [
@@ -50,12 +51,13 @@ __all__ = [
     "compute_reports",
     "default_limit",
     "expanded",
-    "for_people",
     "missing_facts",
+    "needed_facts",
     "not_recorded_report",
     "parse_spec",
     "partial_report",
     "prefetch",
     "query",
     "reports_that_are",
+    "view_name",
 ]

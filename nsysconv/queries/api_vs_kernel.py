@@ -20,7 +20,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.queries.split import SPLIT_RANK, place_of_totals, place_values, ranks_of, row_ranks
-from nsysconv.report import MISSING, Picture
+from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import blocks, counts, distinct, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.steps import STEP_FACTS
@@ -51,7 +51,6 @@ COLUMNS = (
         "api_sum_ns",
         "Sum of their durations, calls inside other calls included.",
         "call_count",
-        leads=1,
     ),
     per_step("per_step_ns", "api_sum_ns"),
     count_column("gpu_op_count", "GPU operations they launched.", brief=False),
@@ -93,9 +92,6 @@ API_VS_KERNEL = Query(
     uses={Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, *STEP_FACTS},
     totals={Fact.API_TOTALS},
     columns=COLUMNS,
-    picture=Picture(
-        "bars", x=("layer", "name"), values=("api_sum_ns", "gpu_op_sum_ns"), by=("rank",)
-    ),
     compute=compute,
 )
 

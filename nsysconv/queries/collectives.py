@@ -14,7 +14,7 @@ from nsysconv.queries.columns import (
     sum_column,
     values_by_column,
 )
-from nsysconv.queries.contract import Query, Request, Result
+from nsysconv.queries.contract import OverRanks, Query, Request, Result
 from nsysconv.queries.cycles import cycles_of
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.queries.stragglers import order_notes
@@ -56,7 +56,7 @@ COLUMNS = (
         distinct=True,
         brief=False,
     ),
-    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count", leads=1),
+    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column(
         "transfer_sum_ns",
         f"The part of it in which all ranks were there, or the least duration; {_OVER_RANKS}.",
@@ -91,7 +91,6 @@ COLUMNS = (
         Unit.TEXT,
         "What transfer begins with: last arrival, least duration, or both; null: no transfer.",
         brief=False,
-        words=True,
     ),
     count_column(
         "alone_count", "Kernels that no other rank's are known to belong to.", brief=False
@@ -210,6 +209,5 @@ COLLECTIVES = Query(
     uses={Fact.COLLECTIVES, Fact.RANKS, Fact.UTC},
     options=(RULES,),
     columns=COLUMNS,
-    partial=partial,
-    aggregator=_CollectiveRows,
+    over_ranks=OverRanks(partial, _CollectiveRows),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from nsysconv.codes import API_LAYERS, DIRECTIONS, MEMORY_KINDS
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
-from nsysconv.report import MISSING, Better, Column, Printed, Unit
+from nsysconv.report import MISSING, Better, Column, Unit
 from nsysconv.timeline.arrays import Statistics, blocks, factorize, percent, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import Window, busy
@@ -38,10 +37,9 @@ def sum_column(
     *,
     unit: Unit = Unit.NS,
     brief: bool = True,
-    leads: int = 0,
 ) -> Column:
     """Return the column of a sum, of which less is better; column `counted_by` counts its summands."""
-    return Column(name, unit, doc, better="less", brief=brief, leads=leads, counted_by=counted_by)
+    return Column(name, unit, doc, better="less", brief=brief, counted_by=counted_by)
 
 
 def duration_column(
@@ -50,18 +48,15 @@ def duration_column(
     *,
     real: bool = False,
     brief: bool = True,
-    leads: int = 0,
     adds: bool = False,
 ) -> Column:
     """Return the column of a time in ns, of which less is better."""
-    return Column(name, Unit.NS, doc, better="less", real=real, brief=brief, leads=leads, adds=adds)
+    return Column(name, Unit.NS, doc, better="less", real=real, brief=brief, adds=adds)
 
 
-def bytes_column(
-    name: str, doc: str, *, brief: bool = True, leads: int = 0, adds: bool = False
-) -> Column:
+def bytes_column(name: str, doc: str, *, brief: bool = True, adds: bool = False) -> Column:
     """Return the column of an amount of memory, of which less is better."""
-    return Column(name, Unit.BYTES, doc, better="less", brief=brief, leads=leads, adds=adds)
+    return Column(name, Unit.BYTES, doc, better="less", brief=brief, adds=adds)
 
 
 PROFILE = key_column("profile", "Label of the profile.")
@@ -84,22 +79,6 @@ WINDOW = (
 )
 
 # -- tables of nsys stats, and statistics
-
-
-def printed(columns: Mapping[str, Column]) -> tuple[Column, ...]:
-    """Return the columns of a table by the headers under which `nsys stats` prints them: sizes in MB with
-    three decimals, other fractions with one.
-    """
-    return tuple(replace(each, printed=_printed(header, each)) for header, each in columns.items())
-
-
-def _printed(header: str, column: Column) -> Printed:
-    if header.endswith(("(MB)", "(MB/s)")):
-        return Printed(header, 3, 1_000_000)
-    return Printed(header, 1 if column.kind == "float" else None)
-
-
-_HEADERS = {"avg": "Avg", "med": "Med", "min": "Min", "max": "Max", "stddev": "StdDev"}
 
 
 def statistics_docs(what: str = "", *, of: str = "", one: str = "one") -> dict[str, str]:
@@ -126,14 +105,6 @@ def statistics_columns(
         )
         for name, doc in docs.items()
     )
-
-
-def statistics_by_header(
-    header: str, docs: Mapping[str, str], *, prefix: str = "", brief: Iterable[str] = ("avg",)
-) -> dict[str, Column]:
-    """Return the same by what each is printed under: `header`, which has a `{}` for its name."""
-    columns = statistics_columns(docs, prefix=prefix, brief=brief)
-    return {header.format(_HEADERS[name]): each for name, each in zip(docs, columns, strict=True)}
 
 
 # -- per step

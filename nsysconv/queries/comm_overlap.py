@@ -9,7 +9,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries import kernel_categories
 from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column, values_by_column
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.report import Column, Picture, Unit
+from nsysconv.report import Column, Unit
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
@@ -79,18 +79,6 @@ COMM_OVERLAP = Query(
     uses=GPU_OP_FACTS,
     options=(kernel_categories.RULES,),
     columns=COLUMNS,
-    picture=Picture(
-        "stacked",
-        x=("rank", "device_id"),
-        values=(
-            "computation_union_ns",
-            "exposed_communication_ns",
-            "exposed_memcpy_ns",
-            "exposed_memset_ns",
-            "exposed_um_ns",
-            "idle_ns",
-        ),
-    ),
     compute=compute,
 )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
-from nsysconv.report import Column, Picture, ProfileRef, Report, Said
+from nsysconv.report import Column, ProfileRef
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -66,17 +66,15 @@ class Result:
 
     `row_count` is the number of all rows if `values` has only the first ones (None: it has all).
     `notes` are caveats that computing revealed. `unused` are facts of the query's `uses` on which no
-    value here depends, so that notes on them are not shown. `picture` and `title` are in place of the
-    query's, where an option asked for other rows; `said` is text for people above the rows.
+    value here depends, so that notes on them are not shown. `title` is in place of the query's, where an
+    option asked for other rows.
     """
 
     values: ColumnValues
     row_count: int | None = None
     notes: tuple[Note, ...] = ()
     unused: AbstractSet[Fact] = frozenset()
-    picture: Picture | None = None
     title: str = ""
-    said: tuple[Said, ...] = ()
 
 
 class Aggregator(Protocol):
@@ -95,7 +93,20 @@ class View:
 
     title: str
     columns: tuple[Column, ...]
-    picture: Picture | None = None
+
+
+@dataclass(frozen=True)
+class OverRanks:
+    """How a report on all profiles of a run is made.
+
+    `partial` returns one profile's contribution (small, to be pickled), and `aggregator` takes these in.
+    """
+
+    partial: Callable[[Timeline, Request], Any]
+    aggregator: Callable[[Request], Aggregator]
+
+
+Needs = AbstractSet[Fact] | Callable[[Mapping[str, Any]], AbstractSet[Fact]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,36 +114,25 @@ class Query:
     """A report: what it shows, which facts it needs, its columns, and how they are computed.
 
     `compute` returns the values of all columns but `profile`; of a large profile, another report may be
-    computed on another thread from the same time line. Without all facts of `needs`, those that these
-    options need, as `needs_with` says, and one of `any_of` (where it has some) there is no report; `uses`
+    computed on another thread from the same time line. Without all facts of `needs`, or those that it
+    returns for the report's options, and one of `any_of` (where it has some) there is no report; `uses`
     are further facts, whose columns are null, or whose notes apply, where they are missing. `totals`
     answer for a whole profile in place of `needs`, as far as they go. `options` are choices that only
-    this report has. `say` returns what people read in place of the `said` columns, by the rows as
-    dictionaries. `for_people` returns the report in another form, which text and the page show: programs
-    get the rows.
-
-    A report with `views` has another title, columns and picture by the value of its option `by`, or
-    where an option of the view's name is on; the first are its own.
-
-    A report on all profiles of a run has, in place of `compute`, `partial`, which returns one profile's
-    contribution (small, to be pickled), and `aggregator`, which takes these in.
+    this report has. A report with `views` has another title and other columns by the value of its option
+    `by`, or where an option of the view's name is on; the first are its own. A report on all profiles of
+    a run has `over_ranks` in place of `compute`.
     """
 
     title: str
     columns: tuple[Column, ...]
     compute: Callable[[Timeline, Request], ColumnValues | Result] | None = None
-    needs: AbstractSet[Fact] = frozenset()
-    views: Mapping[str, View] = field(default_factory=dict)
+    needs: Needs = frozenset()
     any_of: AbstractSet[Fact] = frozenset()
-    needs_with: Callable[[Mapping[str, Any]], AbstractSet[Fact]] | None = None
     uses: AbstractSet[Fact] = frozenset()
     totals: AbstractSet[Fact] = frozenset()
     options: tuple[Option, ...] = ()
-    picture: Picture | None = None
-    say: Callable[[Sequence[Mapping[str, Any]]], tuple[Said, ...]] | None = None
-    for_people: Callable[[Report], Report] | None = None
-    partial: Callable[[Timeline, Request], Any] | None = None
-    aggregator: Callable[[Request], Aggregator] | None = None
+    views: Mapping[str, View] = field(default_factory=dict)
+    over_ranks: OverRanks | None = None
 
     @property
     def every_column(self) -> tuple[Column, ...]:

@@ -10,10 +10,10 @@ from typing import Any
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact, in_order
 from nsysconv.launch import cores
-from nsysconv.notes import Note, merged
+from nsysconv.notes import ANSWERS, Note, merged
 from nsysconv.phases import phase
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
-from nsysconv.queries.registry import ReportSpec, parse_spec, query, view
+from nsysconv.queries.registry import ReportSpec, needed_facts, parse_spec, query, view
 from nsysconv.report import Report, merged_header, report_table
 from nsysconv.threads import Threads
 from nsysconv.timeline.timeline import Timeline
@@ -52,8 +52,7 @@ def missing_facts(text: str, timeline: Timeline) -> list[Fact]:
     """Return the facts that a profile lacks for a report with options; none if it can be computed."""
     spec = parse_spec(text)
     declared, recorded = query(spec.name), timeline.profile.facts
-    needs = declared.needs | (declared.needs_with(spec.options) if declared.needs_with else set())
-    missing = in_order(needs - recorded)
+    missing = in_order(needed_facts(declared, spec.options) - recorded)
     if not declared.any_of & recorded:
         missing += in_order(declared.any_of)
     # Totals are of a whole profile; of a slice they say nothing.
@@ -103,15 +102,6 @@ def compute_reports(wanted: Sequence[tuple[str, Request]], timeline: Timeline) -
     return [_report(timeline, job, results[i]) for i, job in enumerate(jobs)]
 
 
-def for_people(report: Report, limit: int) -> Report:
-    """Return a report in the form in which people read it, with at most `limit` rows of that (0: all)."""
-    declared = query(parse_spec(report.name).name)
-    if declared.for_people is None or report.table is None:
-        return report
-    whole = report if report.uncut is None else replace(report, table=report.uncut, uncut=None)
-    return declared.for_people(whole).limited(limit)
-
-
 def not_recorded_report(error: NotRecorded, timeline: Timeline) -> Report:
     """Return the report that says what is missing, in place of rows."""
     declared = view(parse_spec(error.report))
@@ -128,7 +118,7 @@ def not_recorded_report(error: NotRecorded, timeline: Timeline) -> Report:
 
 def _facts(texts: Sequence[str]) -> frozenset[Fact]:
     declared = [query(parse_spec(text).name) for text in texts]
-    return frozenset(fact for each in declared for fact in each.needs | each.uses)
+    return frozenset(fact for each in declared for fact in needed_facts(each) | each.uses)
 
 
 def _is_large(texts: Sequence[str], timeline: Timeline) -> bool:
@@ -156,9 +146,9 @@ def _compute(timeline: Timeline, job: _Job) -> Result | NotRecorded:
 
 
 def _aggregate_alone(timeline: Timeline, job: _Job) -> Result:
-    assert job.query.partial is not None and job.query.aggregator is not None, job.spec.name
-    single = job.query.aggregator(job.request)
-    single.add(timeline.profile.ref, job.query.partial(timeline, job.request))
+    assert job.query.over_ranks is not None, job.spec.name
+    single = job.query.over_ranks.aggregator(job.request)
+    single.add(timeline.profile.ref, job.query.over_ranks.partial(timeline, job.request))
     return single.result()
 
 
@@ -177,16 +167,17 @@ def _report(timeline: Timeline, job: _Job, result: Result | NotRecorded) -> Repo
     label = timeline.profile.ref.label
     values = {"profile": [label] * _row_count(result.values), **result.values}
     report = _header(timeline, job, result.notes, _noted_facts(job.query) - result.unused)
-    return _with_rows(report, job.query, replace(result, values=values), job.request)
+    return _with_rows(report, replace(result, values=values))
 
 
 def _noted_facts(declared: Query) -> frozenset[Fact]:
-    return frozenset(declared.needs | declared.uses | declared.totals)
+    return frozenset(needed_facts(declared) | declared.uses | declared.totals)
 
 
 def _header(timeline: Timeline, job: _Job, notes: Sequence[Note], facts: frozenset[Fact]) -> Report:
     """Return the report without rows, with the profile's notes on `facts` besides its own."""
-    every = [*timeline.profile.notes, *timeline.slice_notes, *notes]
+    answers = [note for note in notes if note.slug in ANSWERS]
+    every = [*answers, *timeline.profile.notes, *timeline.slice_notes, *notes]
     if Fact.KERNELS in facts or Fact.MEMCPYS in facts:
         every += timeline.op_notes
     if Fact.API_LINKS in facts:
@@ -200,21 +191,14 @@ def _header(timeline: Timeline, job: _Job, notes: Sequence[Note], facts: frozens
         profiles=(timeline.profile.ref,),
         slice=timeline.slice_description,
         notes=tuple(note for note in merged(dict.fromkeys(every)) if note.touches(facts)),
-        picture=shown.picture,
     )
 
 
-def _with_rows(report: Report, declared: Query, result: Result, request: Request) -> Report:
+def _with_rows(report: Report, result: Result) -> Report:
     table = report_table(report.columns, result.values)
     count = table.num_rows if result.row_count is None else result.row_count
-    picture, title = result.picture or report.picture, result.title or report.title
-    report = replace(
-        report, title=title, table=table, row_count=count, picture=picture, said=result.said
-    )
-    if declared.say:
-        # Of all rows: a limit is one of tables.
-        report = replace(report, said=declared.say(report.rows()))
-    return report.limited(request.limit)
+    title = result.title or report.title
+    return replace(report, title=title, table=table, row_count=count)
 
 
 def _row_count(values: ColumnValues) -> int:
@@ -244,9 +228,9 @@ def partial_report(text: str, timeline: Timeline, request: Request) -> PartialRe
     missing = _not_recorded(timeline, job)
     if missing is not None:
         return PartialReport(not_recorded_report(missing, timeline))
-    assert job.query.partial is not None, job.spec.name
+    assert job.query.over_ranks is not None, job.spec.name
     with phase(f"compute {job.spec.name}"), timeline.profile.unchanged():
-        content = job.query.partial(timeline, job.request)
+        content = job.query.over_ranks.partial(timeline, job.request)
     return PartialReport(_header(timeline, job, (), _noted_facts(job.query)), content)
 
 
@@ -259,8 +243,8 @@ class CombinedReport:
     def __init__(self, text: str, request: Request) -> None:
         """Start without a profile; `request` is that of the partial reports."""
         self._job = _job(text, request)
-        assert self._job.query.aggregator is not None, self._job.spec.name
-        self._aggregator = self._job.query.aggregator(self._job.request)
+        assert self._job.query.over_ranks is not None, self._job.spec.name
+        self._aggregator = self._job.query.over_ranks.aggregator(self._job.request)
         self._headers: list[Report] = []
         self._has_content = False
 
@@ -283,6 +267,5 @@ class CombinedReport:
             notes=tuple(merged([*header.notes, *result.notes])),
             not_recorded=(),
             advice=(),
-            picture=self._job.query.picture,
         )
-        return _with_rows(header, self._job.query, result, self._job.request)
+        return _with_rows(header, result)

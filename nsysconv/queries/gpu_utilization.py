@@ -20,7 +20,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
-from nsysconv.report import Column, Picture, Unit
+from nsysconv.report import Column, Unit
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import STEP_FACTS
@@ -90,12 +90,6 @@ GPU_UTILIZATION = Query(
     needs={Fact.KERNELS},
     uses={Fact.GRAPH_LAUNCHES, Fact.DEVICES, Fact.RANKS, *CALL_FACTS, *STEP_FACTS},
     columns=COLUMNS,
-    picture=Picture(
-        "bars",
-        x=("step", "occurrence", "device_id"),
-        values=("gpu_utilization_pct", "est_sm_efficiency_pct", "est_achieved_occupancy_pct"),
-        by=("rank", "pid"),
-    ),
     compute=compute,
 )
 

@@ -25,7 +25,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.queries.split import BY_SPLIT, DeviceSums, spread_columns
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline import idle
 from nsysconv.timeline.arrays import blocks, counts, decade, distinct, factorize, sums
 from nsysconv.timeline.events import OpKind
@@ -74,7 +74,7 @@ COLUMNS = (
     replace(_KIND, brief=False),
     replace(_STREAM, brief=False),
     Column("start_ns", Unit.NS, "When the gap began.", key=True),
-    duration_column("dur_ns", "How long it was.", leads=1),
+    duration_column("dur_ns", "How long it was."),
     Column("cause", Unit.TEXT, "The largest of its parts."),
     *(duration_column(f"{part}_ns", f"{PART_DOCS[part]}.", brief=False) for part in idle.PARTS),
     Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),
@@ -252,12 +252,6 @@ IDLE_SUMMARY = Query(
     needs={Fact.KERNELS},
     uses={Fact.API_LINKS, Fact.DEVICES, Fact.OVERHEAD, *STEP_FACTS},
     columns=_SUMMARY_COLUMNS,
-    picture=Picture(
-        "histogram",
-        x=("bucket_min_ns",),
-        values=tuple(f"{part}_sum_ns" for part in idle.PARTS),
-        by=("rank", "device_id", "kind", "stream"),
-    ),
     compute=_summary,
 )
 
@@ -291,7 +285,7 @@ _HOST_COLUMNS = (
         "Gaps without any GPU operation in whose host part it occurs. " + WINDOW,
         better="less",
     ),
-    sum_column("host_sum_ns", "Its share of those host parts.", "gap_count", leads=1),
+    sum_column("host_sum_ns", "Its share of those host parts.", "gap_count"),
     *spread_columns("host_sum_ns"),
 )
 
@@ -334,9 +328,6 @@ IDLE_HOST = Query(
     needs={Fact.KERNELS, Fact.API_LINKS, Fact.THREADS},
     uses=_HOST_FACTS,
     columns=_HOST_COLUMNS,
-    picture=Picture(
-        "bars", x=("activity", "name"), values=("host_sum_ns",), by=("rank", "device_id")
-    ),
     compute=_host,
 )
 

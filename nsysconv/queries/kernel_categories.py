@@ -26,7 +26,7 @@ from nsysconv.queries.split import (
     spread_columns,
     spread_of_totals,
 )
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import busy, window
@@ -52,7 +52,7 @@ COLUMNS = (
         f"Kind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
     ),
     count_column("kernel_count", "Executions."),
-    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count", leads=1),
+    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     KERNEL_PCT,
     duration_column(
         "kernel_union_ns",
@@ -103,13 +103,6 @@ KERNEL_CATEGORIES = Query(
     totals={Fact.KERNEL_TOTALS},
     options=(RULES,),
     columns=COLUMNS,
-    picture=Picture(
-        "bars",
-        x=("category",),
-        values=("kernel_sum_ns",),
-        by=("rank", "device_id"),
-        category="category",
-    ),
     compute=compute,
 )
 

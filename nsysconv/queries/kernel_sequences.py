@@ -42,9 +42,7 @@ COLUMNS = (
     Column("kernels", Unit.TEXT, "Names of its kernels, likewise.", key=True),
     Column("length", Unit.ID, "Kernels of one sequence."),
     count_column("sequence_count", "How often it ran."),
-    sum_column(
-        "kernel_sum_ns", "Durations of all its kernels, added up.", "sequence_count", leads=1
-    ),
+    sum_column("kernel_sum_ns", "Durations of all its kernels, added up.", "sequence_count"),
     Column("kernel_pct", Unit.PCT, "Share of the time of all kernels.", better="less", adds=True),
     duration_column(
         "gap_sum_ns", "Time from the end of each to the start of the next, added up.", adds=True

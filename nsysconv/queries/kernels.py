@@ -27,7 +27,7 @@ from nsysconv.queries.split import (
     spread_columns,
     spread_of_totals,
 )
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, percent
 from nsysconv.timeline.kernel_categories import (
     ANSWERS,
@@ -64,7 +64,7 @@ COLUMNS = (
     *BY_SPLIT,
     key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
     count_column("kernel_count", "Executions."),
-    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count", leads=1),
+    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     per_step("per_step_ns", "kernel_sum_ns"),
     KERNEL_PCT,
     *statistics_columns(DURATION_DOCS),
@@ -87,13 +87,6 @@ KERNELS = Query(
     uses={Fact.DEVICES, *STEP_FACTS},
     totals={Fact.KERNEL_TOTALS},
     columns=COLUMNS,
-    picture=Picture(
-        "bars",
-        x=("name",),
-        values=("kernel_sum_ns",),
-        by=("rank", "device_id"),
-        category="category",
-    ),
     compute=compute,
 )
 

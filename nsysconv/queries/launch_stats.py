@@ -16,7 +16,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.split import BY_SPLIT, split_rows, spread_columns
-from nsysconv.report import MISSING, Picture
+from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import counts, grouped_statistics
 from nsysconv.timeline.timeline import Timeline, launches
 
@@ -25,7 +25,7 @@ COLUMNS = (
     LAYER,
     key_column("name", "Documented name of the function."),
     count_column("launch_count", "Calls that launched something."),
-    sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count", leads=1),
+    sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count"),
     duration_column("api_med_ns", "Their median.", real=True),
     duration_column("api_max_ns", "The longest.", brief=False),
     sum_column("gpu_op_sum_ns", "Sum of the durations of what they launched.", "launch_count"),
@@ -111,12 +111,6 @@ LAUNCH_STATS = Query(
         Option("long_queue_ns", 100_000, "Queue times above this are counted as long."),
     ),
     columns=COLUMNS,
-    picture=Picture(
-        "bars",
-        x=("layer", "name"),
-        values=("api_sum_ns", "gpu_op_sum_ns"),
-        by=("rank", "device_id"),
-    ),
     compute=compute,
 )
 

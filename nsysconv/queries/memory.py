@@ -26,7 +26,7 @@ from nsysconv.queries.columns import (
     values_by_column,
 )
 from nsysconv.queries.contract import Array, Option, Query, Request, Result, View
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.intervals import equal_parts
 from nsysconv.timeline.memory import Part, Pool, any_thread_sizes, left_out, node_of_events, parts
@@ -65,7 +65,6 @@ _OF_POOLS = (
         "peak_bytes",
         "The most that was in use at a time: what the framework's allocator had handed out, or where "
         "that is not recorded, what was allocated less what was freed.",
-        leads=1,
     ),
     Column("peak_start_ns", Unit.NS, "When that was first reached; null: before the first event."),
     bytes_column(
@@ -99,11 +98,10 @@ _OF_OPERATORS = (
     bytes_column(
         "live_at_peak_bytes",
         "Blocks that it took, and that were held at the peak; null: no addresses are recorded.",
-        leads=1,
         adds=True,
     ),
     count_column("self_allocation_count", "Blocks allocated in it, and in no operator inside."),
-    bytes_column("self_allocation_bytes", "Their sizes.", leads=2, adds=True),
+    bytes_column("self_allocation_bytes", "Their sizes.", adds=True),
     bytes_column(
         "self_increase_bytes",
         "The same less what was freed in it, and in no operator inside.",
@@ -132,7 +130,7 @@ _OF_BLOCKS = (
     replace(_NAME, doc=_NAME.doc, key=False),
     Column("address", Unit.ID, "Where it began.", key=True, brief=False),
     _START,
-    bytes_column("bytes", "Its size.", leads=1),
+    bytes_column("bytes", "Its size."),
     _DUR,
     Column("step", Unit.TEXT, "The step in which it was allocated; null: none."),
     Column(
@@ -140,7 +138,6 @@ _OF_BLOCKS = (
         Unit.TEXT,
         "freed; open: it never was; before: it was allocated before the first event; lost: another was "
         "allocated at its address.",
-        words=True,
     ),
 )
 _OVER_TIME = (
@@ -154,29 +151,12 @@ _OVER_TIME = (
 
 _BY_POOL = ("rank", "pid", "device_id", "memory")
 VIEWS = {
-    "device": View(
-        "Memory by device",
-        (*_KEYS, *_OF_POOLS),
-        Picture("bars", x=_BY_POOL, values=("peak_bytes", "peak_reserved_bytes")),
-    ),
+    "device": View("Memory by device", (*_KEYS, *_OF_POOLS)),
     "operator": View(
-        "Memory by operator, what was held at the peak first",
-        (*_KEYS, _NAME, *_OF_OPERATORS),
-        Picture("bars", x=("name",), values=("live_at_peak_bytes",), by=_BY_POOL),
+        "Memory by operator, what was held at the peak first", (*_KEYS, _NAME, *_OF_OPERATORS)
     ),
     "block": View("Blocks of memory, largest first", (*_KEYS, *_OF_BLOCKS)),
-    "time": View(
-        "Memory over time",
-        (*_KEYS, *_OVER_TIME),
-        Picture(
-            "strip",
-            x=("start_ns",),
-            width="dur_ns",
-            values=("max_bytes",),
-            by=_BY_POOL,
-            shared=True,
-        ),
-    ),
+    "time": View("Memory over time", (*_KEYS, *_OVER_TIME)),
 }
 
 
@@ -489,7 +469,6 @@ MEMORY = Query(
         Option("functions", False, "With by=operator: Python functions do, where imported."),
     ),
     columns=VIEWS["device"].columns,
-    picture=VIEWS["device"].picture,
     views=VIEWS,
     compute=compute,
 )

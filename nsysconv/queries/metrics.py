@@ -17,8 +17,7 @@ from nsysconv.queries.columns import (
     rows_at,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
-from nsysconv.queries.metric_pivot import pivot
-from nsysconv.report import MISSING, Column, Report, Unit, values_of
+from nsysconv.report import MISSING, Column, Unit, values_of
 from nsysconv.timeline.arrays import factorize, sums
 from nsysconv.timeline.timeline import Timeline
 
@@ -73,18 +72,12 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     return rows_at(values, order)
 
 
-def _for_people(report: Report) -> Report:
-    # Of many ranks each row is three: these stay.
-    return pivot(report) if report.columns == COLUMNS else report
-
-
 METRICS = Query(
     title="Metrics by device",
     needs={Fact.METRICS},
     uses={Fact.DEVICES},
     columns=COLUMNS,
     compute=compute,
-    for_people=_for_people,
 )
 
 

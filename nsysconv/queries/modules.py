@@ -18,7 +18,7 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
-from nsysconv.queries.operator_groups import FLAME, TREE, tree_keys, tree_order
+from nsysconv.queries.operator_groups import TREE, tree_keys, tree_order
 from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.forward_links import backward_of
 from nsysconv.timeline.modules import ModuleCalls, module_calls
@@ -192,6 +192,5 @@ MODULES = Query(
         *(Fact.FORWARD_LINKS, *CALL_FACTS),
     },
     columns=COLUMNS,
-    picture=FLAME,
     compute=compute,
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import Array, factorize
 from nsysconv.timeline.modules import module_calls
 from nsysconv.timeline.nesting import Paths, Tree, levels, path_texts
@@ -30,12 +30,6 @@ TREE = (
     Column("level", Unit.ID, "How many it lies in."),
 )
 """Columns of the rows of a tree."""
-
-
-FLAME = Picture(
-    "flame", x=("name",), values=("host_sum_ns", "device_sum_ns"), by=("rank",), level="level"
-)
-"""The picture of a tree of operators or modules."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.kernels import KERNEL_PCT, TENSOR_CORES
 from nsysconv.queries.operators import NO_OPERATOR
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import factorize, grouped_statistics, percent, weighted_mean
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.kernel_categories import ANSWERS, tensor_core_use
@@ -48,7 +48,7 @@ COLUMNS = (
     Column("registers_per_thread", Unit.ID, "Registers of a thread.", key=True, brief=False),
     Column("shared_bytes", Unit.BYTES, "Shared memory of a block, in all.", key=True, brief=False),
     count_column("kernel_count", "Executions."),
-    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count", leads=1),
+    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     KERNEL_PCT,
     *statistics_columns(_STATISTICS),
     replace(TENSOR_CORES, brief=True),
@@ -190,6 +190,5 @@ OPERATOR_KERNELS = Query(
         ),
     ),
     columns=COLUMNS,
-    picture=Picture("bars", x=("name",), values=("kernel_sum_ns",), by=("rank", "device_id")),
     compute=compute,
 )

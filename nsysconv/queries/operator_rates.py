@@ -23,7 +23,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, Option, Request, Result, View
 from nsysconv.queries.operator_groups import not_recorded
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, factorize, percent, sums
 from nsysconv.timeline.flop import (
     flop_of_calls,
@@ -69,7 +69,6 @@ RATES_VIEW = View(
             "device_union_sum_ns",
             "Union of the GPU operations launched in it and in operators inside, by call, added up: the "
             "time of its rates.",
-            leads=1,
             adds=True,
         ),
         Column(
@@ -115,7 +114,6 @@ RATES_VIEW = View(
             brief=False,
         ),
     ),
-    picture=Picture("bars", x=("name", "shapes", "types"), values=("flop_per_s",), by=("rank",)),
 )
 MOST_SUM = 1 << 62
 """Sums above this are not given: they may be more than an integer holds."""

@@ -22,7 +22,7 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result, View
-from nsysconv.queries.operator_groups import FLAME, TREE, grouped, not_recorded, tree_order
+from nsysconv.queries.operator_groups import TREE, grouped, not_recorded, tree_order
 from nsysconv.queries.operator_rates import (
     RATES,
     RATES_OPTIONS,
@@ -32,7 +32,7 @@ from nsysconv.queries.operator_rates import (
     per_second,
     rates,
 )
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, factorize, percent, sums
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.flop import flop_of_calls, time_of_calls
@@ -91,7 +91,6 @@ COLUMNS = (
     duration_column(
         "host_self_sum_ns",
         "The same without the operators and API calls inside.",
-        leads=2,
         adds=True,
     ),
     Column(
@@ -108,9 +107,7 @@ COLUMNS = (
     duration_column(
         "device_sum_ns", "Durations of the GPU operations launched in it, added up.", adds=True
     ),
-    duration_column(
-        "device_self_sum_ns", f"Durations of {_LAUNCHED}, added up.", leads=1, adds=True
-    ),
+    duration_column("device_self_sum_ns", f"Durations of {_LAUNCHED}, added up.", adds=True),
     Column("device_self_pct", Unit.PCT, "Its share of that time of all rows.", better="less"),
     duration_column(
         "device_self_union_ns",
@@ -260,7 +257,6 @@ def compute(timeline: Timeline, request: Request) -> Result:
     return Result(
         shown_rows,
         count + bool(unlaunched),
-        picture=None if groups.paths is None else FLAME,
         title=_TITLES.get(options["by"], ""),
         notes=notes,
     )
@@ -420,20 +416,16 @@ class _Work:
         return grouped_measure(start[order], end[order], group[order], count)
 
 
-def _needs_with(options: Mapping[str, Any]) -> set[Fact]:
+def _needs(options: Mapping[str, Any]) -> set[Fact]:
     if options["functions"] or options["by"] == "module":
         return {Fact.PYTHON_FUNCTIONS}
     return {Fact.STACKS} if options["by"] == "stack" else set()
 
 
-_PICTURE = Picture(
-    "bars", x=("name",), values=("device_self_sum_ns", "host_self_sum_ns"), by=("rank",)
-)
 OPERATORS = Query(
     title="Operators by name",
     any_of={Fact.OPERATORS, Fact.RANGES},
-    needs=set(),
-    needs_with=_needs_with,
+    needs=_needs,
     uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.THREADS, Fact.RANKS, *CALL_FACTS},
     options=(
         Option(
@@ -449,7 +441,6 @@ OPERATORS = Query(
         *RATES_OPTIONS,
     ),
     columns=COLUMNS,
-    picture=_PICTURE,
-    views={"name": View("Operators by name", COLUMNS, _PICTURE), RATES.name: RATES_VIEW},
+    views={"name": View("Operators by name", COLUMNS), RATES.name: RATES_VIEW},
     compute=compute,
 )

@@ -17,7 +17,7 @@ from nsysconv.queries.columns import (
     window_times,
 )
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import blocks, counts, sums
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import window
@@ -94,7 +94,6 @@ OVERVIEW = Query(
     uses=GPU_OP_FACTS,
     totals=frozenset(GPU_KINDS),
     columns=COLUMNS,
-    picture=Picture("stacked", x=("rank", "device_id"), values=("busy_ns", "idle_ns")),
     compute=compute,
 )
 

@@ -17,7 +17,7 @@ from nsysconv.queries.columns import (
     values_by_column,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.events import ApiCalls
 from nsysconv.timeline.timeline import Timeline
@@ -74,7 +74,6 @@ PROCESSES = Query(
     uses={Fact.API_CALLS, Fact.KERNELS, Fact.THREADS, Fact.RANKS},
     totals={Fact.API_TOTALS, *GPU_KINDS},
     columns=COLUMNS,
-    picture=Picture("bars", x=("rank", "pid"), values=("api_sum_ns",)),
     compute=compute,
 )
 

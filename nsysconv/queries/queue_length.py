@@ -10,7 +10,7 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import BY_DEVICE, count_column, duration_column, key_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, grouped_statistics, percent
 from nsysconv.timeline.idle import stream_label
 from nsysconv.timeline.timeline import Queues, Timeline, queues
@@ -124,7 +124,6 @@ QUEUE_LENGTH = Query(
         ),
     ),
     columns=COLUMNS,
-    picture=Picture("bars", x=("stream",), values=("waiting_avg",), by=("rank", "device_id")),
     compute=compute,
 )
 

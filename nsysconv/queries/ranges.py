@@ -10,6 +10,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.names import shorten
+from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
     PROFILE,
     RANK,
@@ -22,7 +23,7 @@ from nsysconv.queries.columns import (
     sum_column,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
-from nsysconv.report import MISSING, Column, Picture, Said, Unit, human
+from nsysconv.report import MISSING, Column, Unit, human
 from nsysconv.timeline import nesting
 from nsysconv.timeline.annotations import (
     OPERATOR,
@@ -148,7 +149,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     def path_texts(which: Array) -> list[str]:
         return nesting.path_texts(paths.parent, lambda path: names[paths.name[path]], which)
 
-    said = _in_words(values, at, path_texts)
+    notes = _on_others(values, at, path_texts)
     at = at[: request.limit or None]
     texts = path_texts(at)
     level = paths.level[at]
@@ -161,8 +162,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
             **rows_at(values, at),
         },
         row_count,
-        nesting.deep_path_notes(texts, level),
-        said=said,
+        (*notes, *nesting.deep_path_notes(texts, level)),
     )
 
 
@@ -180,9 +180,6 @@ RANGES = Query(
         Option("depth", 0, "Show no deeper levels than this; 0: all."),
     ),
     columns=COLUMNS,
-    picture=Picture(
-        "flame", x=("tree",), values=("range_sum_ns", "kernel_sum_ns"), by=("rank",), level="level"
-    ),
     compute=compute,
 )
 
@@ -265,9 +262,9 @@ def _on_other_threads(
     }
 
 
-def _in_words(
+def _on_others(
     values: Mapping[str, Array], at: Array, path_texts: Callable[[Array], list[str]]
-) -> tuple[Said, ...]:
+) -> tuple[Note, ...]:
     # Of the path with most of that work; of several the innermost, of these the first.
     launches, spent = (values[name][at] for name in _ON_OTHER_THREADS)
     if launches.max(initial=0) <= 0:
@@ -280,4 +277,4 @@ def _in_words(
         f"{human(int(spent[most[0]]), Unit.NS)}). The columns other_thread_… have them; with "
         "ranges:any-thread they belong to the range."
     )
-    return (Said("", (line,)),)
+    return (Note("work-of-other-threads", Severity.INFO, line),)

@@ -22,9 +22,9 @@ from nsysconv.queries.columns import (
     values_by_column,
     window_times,
 )
-from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, OverRanks, Query, Request, Result
 from nsysconv.queries.cycles import added_up, cycles_of
-from nsysconv.report import MISSING, Column, Picture, ProfileRef, Unit
+from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, percent, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
@@ -280,11 +280,5 @@ RANK_SUMMARY = Query(
     uses={*GPU_OP_FACTS, *ANY_OF, Fact.THREADS, Fact.RANKS},
     options=(kernel_categories.RULES,),
     columns=COLUMNS,
-    picture=Picture(
-        "stacked",
-        x=("rank", "device_id", "over_ranks"),
-        values=("computation_union_ns", "exposed_communication_ns", "other_ns"),
-    ),
-    partial=partial,
-    aggregator=_RankRows,
+    over_ranks=OverRanks(partial, _RankRows),
 )

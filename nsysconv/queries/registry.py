@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
 from nsysconv.queries.contract import Option, Query, View
 
 
@@ -138,12 +139,24 @@ def parse_spec(text: str) -> ReportSpec:
     return ReportSpec(name, {**defaults, **values}, ":".join((name, *pieces)))
 
 
+def needed_facts(declared: Query, options: Mapping[str, Any] | None = None) -> frozenset[Fact]:
+    """Return the facts that a report needs with these options (None: with any)."""
+    if callable(declared.needs):
+        return frozenset() if options is None else frozenset(declared.needs(options))
+    return frozenset(declared.needs)
+
+
 def view(spec: ReportSpec) -> View:
     """Return what a report shows with its options."""
     declared = query(spec.name)
-    own = View(declared.title, declared.columns, declared.picture)
-    on = (name for name, value in spec.options.items() if value is True and name in declared.views)
-    return declared.views.get(next(on, spec.options.get("by", "")), own)
+    return declared.views.get(view_name(spec), View(declared.title, declared.columns))
+
+
+def view_name(spec: ReportSpec) -> str:
+    """Return the option of a view that is on, else the value of the option `by`, "" without one."""
+    views = query(spec.name).views
+    on = (name for name, value in spec.options.items() if value is True and name in views)
+    return next(on, spec.options.get("by", ""))
 
 
 def _option_value(name: str, option: Option, text: str | None) -> Any:

@@ -22,7 +22,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
 from nsysconv.queries.operator_rates import MOST_SUM, PEAK_FLOP, check_peak, uncounted_note
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
 from nsysconv.timeline.arrays import distinct
@@ -165,12 +165,6 @@ STEPS = Query(
         ),
     ),
     columns=COLUMNS,
-    picture=Picture(
-        "stacked",
-        x=("step", "occurrence"),
-        values=tuple(f"{name}_ns" for name in _DOCS),
-        by=("rank", "pid"),
-    ),
     compute=compute,
 )
 

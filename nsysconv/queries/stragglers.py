@@ -21,10 +21,10 @@ from nsysconv.queries.columns import (
     sum_column,
     values_by_column,
 )
-from nsysconv.queries.contract import Array, Query, Request, Result
+from nsysconv.queries.contract import Array, OverRanks, Query, Request, Result
 from nsysconv.queries.cycles import Cycles, cycles_of
 from nsysconv.queries.kernel_categories import RULES
-from nsysconv.report import Column, Picture, ProfileRef, Unit
+from nsysconv.report import Column, ProfileRef, Unit
 from nsysconv.timeline.arrays import percent, sums
 from nsysconv.timeline.clock_offsets import ClockOffset, time_of_day
 from nsysconv.timeline.collective_groups import CollectiveGrouper, CollectiveGroups
@@ -56,7 +56,6 @@ COLUMNS = (
         "late_sum_ns",
         "How much later than the first rank it came, added up.",
         "collective_count",
-        leads=1,
     ),
     duration_column("late_avg_ns", "Mean of that.", real=True),
     duration_column("late_med_ns", "Median of that.", real=True),
@@ -327,9 +326,7 @@ STRAGGLERS = Query(
     uses=_USES,
     options=(RULES,),
     columns=COLUMNS,
-    picture=Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns")),
-    partial=partial,
-    aggregator=_Stragglers,
+    over_ranks=OverRanks(partial, _Stragglers),
 )
 
 # -- each collective
@@ -393,6 +390,5 @@ COLLECTIVE_ARRIVALS = Query(
     uses=_USES,
     options=(RULES,),
     columns=_ARRIVAL_COLUMNS,
-    partial=partial,
-    aggregator=_Arrivals,
+    over_ranks=OverRanks(partial, _Arrivals),
 )

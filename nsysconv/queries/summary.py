@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from nsysconv.codes import DIRECTIONS, TIME_CLASS_COLUMNS, TIME_CLASSES
 from nsysconv.facts import Fact
-from nsysconv.names import cut_off, shorten, shorten_kernel
 from nsysconv.queries.columns import (
     BY_DEVICE,
     WINDOW,
@@ -25,12 +23,13 @@ from nsysconv.queries.contract import (
     CALL_FACTS,
     GPU_OP_FACTS,
     Array,
+    OverRanks,
     Query,
     Request,
     Result,
 )
 from nsysconv.queries.cycles import added_up, cycles_of
-from nsysconv.report import MISSING, Column, ProfileRef, Said, Unit, human
+from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.account import (
     GRAPH_LAUNCH,
     OPERATION_CLASSES,
@@ -59,7 +58,7 @@ _SPAN = (
     "the window."
 )
 _DIRECTIONS = {"htod": "HtoD", "dtoh": "DtoH"}
-_COLUMNS = (
+COLUMNS = (
     *BY_DEVICE,
     Column("device", Unit.TEXT, "Name of the GPU; null: the profile does not say which it is."),
     Column("span_start_ns", Unit.NS, f"When the account begins. {_SPAN}"),
@@ -122,7 +121,6 @@ _COLUMNS = (
     Column("top_gap_start_ns", Unit.NS, "When the longest gap began."),
     duration_column("top_gap_ns", "Its length."),
 )
-COLUMNS = tuple(replace(column, said=True) for column in _COLUMNS)
 
 Row = dict[str, Any]
 
@@ -352,215 +350,6 @@ def _top(prefix: str, recorded: Sequence[Total]) -> Row:
     return {prefix: top, f"{prefix}_sum_ns": by_name[top]}
 
 
-# -- in words
-
-_WIDTH = 98
-_BAR, _SHORT_BAR = 60, 30
-_SIGNS = {"computation": "█", "communication": "▓", "memcpy": "▒", "memset": "▒", "migration": "▒"}
-_IDLE, _OUTSIDE = "░", "·"
-_MOST_BARS, _MOST_CLASSES = 4, 4
-_WITHOUT_TIMES = (
-    "Only totals by name are recorded, and no times: idle time and its causes are not known."
-)
-_WITHOUT_LENGTH = "All that is recorded happened at one moment: there is no time to account for."
-_NAME = 36
-
-
-def say(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
-    """Return where the time went, in at most 9 lines."""
-    with_account = [row for row in rows if row["span_ns"]]
-    if not with_account:
-        both = (
-            line for row in rows[:_MOST_BARS] for line in (_figures_line(row), _largest_line(row))
-        )
-        figures = [cut_off(line, _WIDTH) for line in both if line]
-        has_times = any(row["span_ns"] is not None for row in rows)
-        first = _WITHOUT_LENGTH if has_times else _WITHOUT_TIMES
-        return (Said("", (first, *figures), laid_out=True),) if rows else ()
-    if len(with_account) == 1:
-        lines = [*_one_device(with_account[0])]
-    else:
-        lines = [*_several_devices(with_account)]
-    return (Said("", tuple(cut_off(line, _WIDTH) for line in lines), laid_out=True),)
-
-
-def _one_device(row: Mapping[str, Any]) -> Iterator[str]:
-    busy = f": {_at_work(row)}{_in_window(row)}"
-    place = _place(row)
-    yield (place if len(place) + len(busy) <= _WIDTH else _place(row, short=True)) + busy
-    yield _bar(row, _BAR)
-    classes = _classes(row)
-    # What is below half a per cent goes into one line, and so does what is too much for a screen.
-    shown = sorted(classes, key=lambda each: -each.time)[:_MOST_CLASSES]
-    shown = [each for each in classes if each in shown and 200 * each.time >= row["span_ns"]]
-    for each in shown:
-        yield f"{each.sign} {human(each.time, Unit.NS):>10} {each.share:>6.1f} %  {each.words}"
-    rest = [each for each in classes if each not in shown]
-    if rest:
-        time = sum(each.time for each in rest)
-        share = 100 * time / row["span_ns"]
-        head = f"  {human(time, Unit.NS):>10} {share:>6.1f} %  "
-        yield head + _while_it_fits((each.brief for each in rest), _WIDTH - len(head))
-    yield _figures_line(row)
-    largest = _largest_line(row)
-    if largest:
-        yield largest
-
-
-def _several_devices(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    chosen = [("", row) for row in rows]
-    if len(rows) > _MOST_BARS:
-        ordered = sorted(rows, key=lambda row: row["busy_pct"])
-        kinds = ("least busy: ", "median: ", "most busy: ")
-        three = (ordered[0], ordered[(len(rows) - 1) // 2], ordered[-1])
-        chosen = list(zip(kinds, three, strict=True))
-        yield f"{len(rows)} devices: the least, the median and the most busy of them."
-    for kind, row in chosen:
-        yield f"{_bar(row, _SHORT_BAR)} {kind}{_place(row, short=True)}: {_at_work(row)}"
-        top = sorted(_classes(row), key=lambda each: -each.time)[:3]
-        words = (f"{each.sign} {each.share:.1f} % {each.brief}" for each in top)
-        yield f"{' ' * _SHORT_BAR} {_while_it_fits(words, _WIDTH - _SHORT_BAR - 1)}"
-    of_all = f"all {len(rows)} together: "
-    yield of_all + _figures_line(_added_up(rows), _WIDTH - len(of_all))
-    if len(rows) < _MOST_BARS:
-        yield _largest_line(_largest_of(rows), "largest on one: ")
-
-
-def _while_it_fits(parts: Iterable[str], room: int) -> str:
-    line, *others = parts
-    more = "; others"
-    for place, part in enumerate(others):
-        is_last = place == len(others) - 1
-        if len(line) + len(part) + 2 + (0 if is_last else len(more)) > room:
-            return line + more
-        line = f"{line}; {part}"
-    return line
-
-
-@dataclass(frozen=True)
-class _Class:
-    name: str
-    words: str
-    sign: str
-    time: int
-    share: float
-
-    @property
-    def brief(self) -> str:
-        return self.words.partition(":")[0].removesuffix(" GPU operation")
-
-
-def _classes(row: Mapping[str, Any]) -> list[_Class]:
-    # Those that take some time, in their order.
-    found = []
-    for name, column in TIME_CLASS_COLUMNS.items():
-        time = row[column]
-        if time:
-            outside = name in ("before", "after")
-            sign = _SIGNS.get(name, _OUTSIDE if outside else _IDLE)
-            found.append(_Class(name, TIME_CLASSES[name], sign, time, 100 * time / row["span_ns"]))
-    return found
-
-
-def _bar(row: Mapping[str, Any], cells: int) -> str:
-    # The classes end to end; a class ends where the sum so far does, to the nearest cell.
-    bar, so_far = "", 0
-    for each in _classes(row):
-        so_far += each.time
-        bar += each.sign * (round(cells * so_far / row["span_ns"]) - len(bar))
-    return bar
-
-
-def _place(row: Mapping[str, Any], *, short: bool = False) -> str:
-    # Of a device the name is what is shortened.
-    number = "GPU" if row["device_id"] is None else f"GPU {row['device_id']}"
-    if row["rank"] is not None:
-        number = f"rank {row['rank']}, {number}"
-    if not short and row["device"]:
-        number += f" ({shorten(row['device'], _NAME)})"
-    return number
-
-
-def _at_work(row: Mapping[str, Any]) -> str:
-    return f"busy for {row['busy_pct']:.1f} % of {human(row['span_ns'], Unit.NS)}"
-
-
-def _in_window(row: Mapping[str, Any]) -> str:
-    # The same of the window, where that is another time.
-    if not row["window_ns"] or row["window_ns"] == row["span_ns"]:
-        return ""
-    share, length = 100 * row["busy_ns"] / row["window_ns"], human(row["window_ns"], Unit.NS)
-    return f"; {share:.1f} % of {length} from first to last operation"
-
-
-def _figures_line(row: Mapping[str, Any], room: int = _WIDTH) -> str:
-    whole = "; ".join(_figures(row, with_count=True))
-    return whole if len(whole) <= room else "; ".join(_figures(row, with_count=False))
-
-
-def _figures(row: Mapping[str, Any], *, with_count: bool) -> list[str]:
-    parts = []
-    if row["api_sum_ns"] is not None:
-        parts.append(f"API calls {human(row['api_sum_ns'], Unit.NS)}")
-    if row["kernel_sum_ns"] is not None:
-        count = f" ({row['kernel_count']:,})" if with_count else ""
-        parts.append(f"kernels {human(row['kernel_sum_ns'], Unit.NS)}{count}")
-    for name, words in _DIRECTIONS.items():
-        moved, rate = row[f"{name}_bytes_sum"], row[f"{name}_bytes_per_s"]
-        if moved:
-            speed = "" if rate is None else f" at {human(rate, Unit.BYTES_PER_S)}"
-            parts.append(f"{words} {human(moved, Unit.BYTES)}{speed}")
-        elif row[f"{name}_sum_ns"]:
-            parts.append(f"{words} {human(row[f'{name}_sum_ns'], Unit.NS)}")
-    if row["span_ns"] is None and row["um_sum_ns"]:  # else they are in the account
-        parts.append(f"page migrations {human(row['um_sum_ns'], Unit.NS)}")
-    return parts
-
-
-def _largest_line(row: Mapping[str, Any], head: str = "largest: ") -> str:
-    parts = []
-    if row["top_call"] is not None:
-        parts.append(f"call {row['top_call']} {human(row['top_call_sum_ns'], Unit.NS)}")
-    if row["top_gap_ns"]:
-        parts.append(f"gap {human(row['top_gap_ns'], Unit.NS)}")
-    if row["top_kernel"] is not None:
-        time = human(row["top_kernel_sum_ns"], Unit.NS)
-        room = _WIDTH - len(f"{head}kernel  {time}, {', '.join(parts)}")
-        parts.insert(0, f"kernel {shorten_kernel(row['top_kernel'], max(room, _NAME // 2))} {time}")
-    # Half of a number is another number.
-    while len(parts) > 1 and len(f"{head}{', '.join(parts)}") > _WIDTH:
-        parts.pop()
-    return f"{head}{', '.join(parts)}" if parts else ""
-
-
-def _largest_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    # Of several devices the largest of each.
-    found: dict[str, Any] = {}
-    for time, name in (
-        ("top_kernel_sum_ns", "top_kernel"),
-        ("top_call_sum_ns", "top_call"),
-        ("top_gap_ns", "top_gap_start_ns"),
-    ):
-        row = max(rows, key=lambda each: each[time] or 0)
-        found |= {time: row[time], name: row[name]}
-    return found
-
-
-def _added_up(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    # API time is that of processes, which several devices may share.
-    whole: dict[str, Any] = {"span_ns": rows[0]["span_ns"]}
-    copies = (f"{name}_{what}" for name in _DIRECTIONS for what in ("bytes_sum", "sum_ns"))
-    for name in ("kernel_count", "kernel_sum_ns", "um_sum_ns", *copies):
-        values = [row[name] for row in rows]
-        whole[name] = None if None in values else sum(values)
-    for name in ("htod_bytes_per_s", "dtoh_bytes_per_s"):
-        whole[name] = None
-    by_process = {(row["profile"], row["rank"], row["api_sum_ns"]) for row in rows}
-    times = [time for _, _, time in by_process]
-    whole["api_sum_ns"] = None if None in times else sum(times)
-    return whole
-
-
 SUMMARY = Query(
     title="Where the time went",
     needs={Fact.KERNELS},
@@ -569,7 +358,5 @@ SUMMARY = Query(
         {Fact.KERNEL_TOTALS, Fact.API_TOTALS, Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS}
     ),
     columns=COLUMNS,
-    say=say,
-    partial=partial,
-    aggregator=Rows,
+    over_ranks=OverRanks(partial, Rows),
 )

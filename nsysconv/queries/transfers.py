@@ -26,7 +26,7 @@ from nsysconv.queries.split import (
     spread_columns,
     spread_of_totals,
 )
-from nsysconv.report import MISSING, Column, Picture, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import decade, grouped_statistics
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
@@ -55,7 +55,7 @@ COLUMNS = (
     key_column("src_kind", "Kind of memory read; null: not recorded."),
     key_column("dst_kind", "Kind of memory written; null: not recorded."),
     count_column("memcpy_count", "Copies."),
-    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES, leads=1),
+    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
     per_step("bytes_per_step", "bytes_sum"),
     Column("bytes_avg", Unit.BYTES, "Mean size.", real=True, brief=False),
     Column("bytes_med", Unit.BYTES, "Median size.", real=True, brief=False),
@@ -89,12 +89,6 @@ TRANSFERS = Query(
     uses={Fact.UNIFIED_MEMORY, Fact.DEVICES, Fact.UNIFIED_MEMORY_TOTALS, *STEP_FACTS},
     totals={Fact.MEMORY_TOTALS},
     columns=COLUMNS,
-    picture=Picture(
-        "bars",
-        x=("direction", "peer_device_id", "src_kind", "dst_kind"),
-        values=("bytes_sum",),
-        by=("rank", "device_id"),
-    ),
     compute=compute,
 )
 
@@ -220,11 +214,5 @@ TRANSFER_SIZES = Query(
     needs={Fact.MEMCPYS},
     uses={Fact.UNIFIED_MEMORY, Fact.DEVICES},
     columns=_SIZE_COLUMNS,
-    picture=Picture(
-        "histogram",
-        x=("bucket_min_bytes",),
-        values=("bytes_sum",),
-        by=("rank", "device_id", "direction"),
-    ),
     compute=_sizes,
 )

@@ -17,11 +17,12 @@ from nsysconv.queries.contract import (
     Array,
     ColumnValues,
     Option,
+    OverRanks,
     Query,
     Request,
     Result,
 )
-from nsysconv.report import MISSING, Column, Picture, ProfileRef, Unit
+from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.account import OPERATION_CLASSES, operation_classes
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import time_of_day
@@ -115,14 +116,6 @@ UTILIZATION_OVER_TIME = Query(
         ),
     ),
     columns=COLUMNS,
-    picture=Picture(
-        "strip",
-        x=("start_ns",),
-        width="dur_ns",
-        values=("busy_pct",),
-        by=("rank", "device_id"),
-        parts=(*(TIME_CLASS_COLUMNS[name] for name in _CLASSES), "idle_ns"),
-    ),
     compute=compute,
 )
 
@@ -357,14 +350,5 @@ GPU_TIME_UTIL_MAP = Query(
         ),
     ),
     columns=_MAP_COLUMNS,
-    picture=Picture(
-        "strip",
-        x=("start_ns",),
-        width="dur_ns",
-        values=("busy_pct",),
-        by=("rank", "device_id"),
-        shared=True,
-    ),
-    partial=_partial,
-    aggregator=_Strips,
+    over_ranks=OverRanks(_partial, _Strips),
 )

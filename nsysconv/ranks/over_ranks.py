@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nsysconv.notes import Note, Severity, merged
-from nsysconv.report import MISSING, Column, Printed, Report, Unit, merged_header, report_table
+from nsysconv.report import MISSING, Column, Report, Unit, merged_header, report_table
 from nsysconv.timeline.arrays import OVER_RANKS
 
 BY_UUID, BY_BUS, BY_ORDINAL = "UUID", "PCI bus id of its host", "ordinal of its process"
@@ -109,7 +109,6 @@ class RankAggregator:
     def __init__(self, first: Report, by: By | None) -> None:
         """Begin with the declaration of the first report."""
         self._by = by
-        self._printed = first.is_printed
         self._place = self._place_column()
         made = {"rank_count", *(c.name for c in self._place)}
         columns = [c for c in first.columns if c.name not in made | _NUMBERED]
@@ -126,11 +125,11 @@ class RankAggregator:
         self._places: dict[Key, int] = {}
         self._parts: dict[str, list[Array]] = {c.name: [] for c in self._numeric}
         self._identified_by: dict[str, int] = {}
-        self._said: list[Report] = []
+        self._headers: list[Report] = []
 
     def add(self, report: Report, members: Mapping[str, RankProfile]) -> None:
         """Take in the report's rows; `members` by the label that their column `profile` has."""
-        self._said.append(replace(report, table=None, uncut=None))
+        self._headers.append(replace(report, table=None))
         if report.table is None:
             return
         rows = [row for row in report.rows() if not row.get("over_ranks")]
@@ -183,10 +182,10 @@ class RankAggregator:
 
     def report(self, limit: int) -> Report:
         """Return three rows per key, of as many keys as fit in `limit` rows (0: all), at least one."""
-        said = merged_header(self._said)
+        header = merged_header(self._headers)
         columns = self._columns()
         if not self._groups:
-            return replace(said, columns=columns, table=None, picture=None)
+            return replace(header, columns=columns, table=None)
         groups = np.concatenate(self._groups)
         count = len(self._numbers)
         each = np.unique(np.stack((groups, np.concatenate(self._placed_at))), axis=1)
@@ -209,11 +208,10 @@ class RankAggregator:
             **{name: spread[kept].ravel() for name, spread in spreads.items()},
         }
         return replace(
-            said,
+            header,
             columns=columns,
             table=report_table(columns, data),
-            notes=tuple(merged([*said.notes, *self._notes(left_out)])),
-            picture=None,
+            notes=tuple(merged([*header.notes, *self._notes(left_out)])),
             row_count=count * len(OVER_RANKS),
         )
 
@@ -233,10 +231,10 @@ class RankAggregator:
     def _place_column(self) -> list[Column]:
         if self._by == "host":
             doc = "The host that the ranks ran on; null: not recorded."
-            return [self._column("Host", Column("host", Unit.TEXT, doc, key=True))]
+            return [Column("host", Unit.TEXT, doc, key=True)]
         if self._by == "device":
             doc = "The physical GPU; null: nothing tells which."
-            return [self._column("GPU", Column("gpu", Unit.TEXT, doc, key=True))]
+            return [Column("gpu", Unit.TEXT, doc, key=True)]
         return []
 
     def _columns(self) -> tuple[Column, ...]:
@@ -246,11 +244,7 @@ class RankAggregator:
             "Ranks that have such a row; of ranks with several devices or processes, rows of these."
         )
         count = Column("rank_count", Unit.COUNT, count_doc)
-        added = (self._column("Over ranks", over), self._column("Ranks", count))
-        return (*self._place, *self._keys, *added, *self._agreed, *self._numeric)
-
-    def _column(self, header: str, column: Column) -> Column:
-        return replace(column, printed=Printed(header)) if self._printed else column
+        return (*self._place, *self._keys, over, count, *self._agreed, *self._numeric)
 
     def _notes(self, left_out: int) -> list[Note]:
         notes = []

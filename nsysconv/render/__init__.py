@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO, cast
 
+from nsysconv.document import Section
 from nsysconv.errors import UsageError
 from nsysconv.render.contract import Options, Render, RendererModule, check_single
-from nsysconv.report import Report
 
 __all__ = [
     "FORMATS",
@@ -71,7 +71,7 @@ def holds_one(name: str) -> bool:
     return name in _ONE_REPORT
 
 
-def lacks_notes(name: str, reports: Sequence[Report]) -> bool:
+def lacks_notes(name: str, reports: Sequence[Section]) -> bool:
     """Return whether these reports in this format have no place for notes."""
     if name == "json":
         from nsysconv.render.json import is_printed

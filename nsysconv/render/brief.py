@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from nsysconv.codes import TIME_CLASS_COLUMNS
+from nsysconv.document import Section
 from nsysconv.names import shorten
 from nsysconv.notes import Severity
 from nsysconv.render.contract import Options
 from nsysconv.render.json import FORM
-from nsysconv.report import Report
 
 MOST_BYTES = 2000
 _MOST_DEVICES, _MOST_FINDINGS, _MOST_NOTES = 2, 3, 2
@@ -31,7 +31,7 @@ _FINDING = (
 _CLASS_COLUMNS = frozenset(TIME_CLASS_COLUMNS.values())
 
 
-def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write the document: `devices`, the least busy ones first, `findings` in their order, `omitted`.
 
     Before them `notes`, if something is missing or not exact: the weightiest ones.

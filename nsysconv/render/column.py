@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import TextIO
 
+from nsysconv.document import Section
 from nsysconv.names import encodable, escaped
 from nsysconv.render import display
 from nsysconv.render.contract import Options
-from nsysconv.report import Report
 
 # The suffix of text: a file of that name is text unless this format is asked for.
 SUFFIX = ".txt"
@@ -24,7 +24,7 @@ _WIDEST = 100
 _LOOKED_AT = 100
 
 
-def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write the reports, an empty line between two."""
     mark = "…" if encodable("…", out, "backslashreplace") == "…" else "..."
     for i, report in enumerate(reports):
@@ -34,7 +34,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
             out.write(encodable(line, out, "backslashreplace") + "\n")
 
 
-def _lines(report: Report, mark: str) -> Iterator[str]:
+def _lines(report: Section, mark: str) -> Iterator[str]:
     name = escaped(report.name)
     yield f" ** {escaped(report.title)} ({name}):" if report.title else f" ** {name}:"
     yield ""
@@ -63,7 +63,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], sides: str, mark: str) ->
     return " " + "  ".join(placed)
 
 
-def _cells(report: Report) -> Iterator[list[str]]:
+def _cells(report: Section) -> Iterator[list[str]]:
     numbers = [column.kind != "text" for column in report.columns]
     for row in display.printed_rows(report) if report.is_printed else report.tuples():
         texts = ("" if value is None else str(value) for value in row)

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
+from nsysconv.document import Section
 from nsysconv.names import encodable, escaped, shorten, shorten_name
 from nsysconv.notes import Severity
 from nsysconv.render import markdown
 from nsysconv.render.contract import Options
 from nsysconv.render.display import note_sentences
-from nsysconv.report import Report, Unit, human
+from nsysconv.report import Unit, human
 
 MOST_LINES = 12
 MOST_BYTES = 60_000
@@ -30,7 +31,7 @@ _SMALL_SHARE = 0.1
 _ROOM_FOR_ENDS = 200
 
 
-def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write the comment on the reports of a comparison, of which the first is the headline."""
     headline, *tables = reports
     by_name = {report.name: report for report in tables}
@@ -46,7 +47,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
         out.write(encodable(line, out, "xmlcharrefreplace") + "\n")
 
 
-def _on_limits(limits: Report | None, out: TextIO) -> Iterator[str]:
+def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
     # Those that do not hold, and how many do.
     rows = limits.rows() if limits else []
     broken = [row for state in (_EXCEEDED, _CANNOT_TELL) for row in rows if row["state"] == state]
@@ -70,7 +71,7 @@ def _limit(row: Mapping[str, Any], out: TextIO) -> str:
     return f"{name}{key}: {', '.join(filter(None, (row['change'], row['interval'])))}"
 
 
-def _on_culprits(culprits: Report | None, out: TextIO) -> Iterator[str]:
+def _on_culprits(culprits: Section | None, out: TextIO) -> Iterator[str]:
     rows = culprits.rows() if culprits else []
     least = max((abs(row["change_ns"]) for row in rows), default=0) * _SMALL_SHARE
     for row in [row for row in rows if abs(row["change_ns"]) >= least][:_MOST_CULPRITS]:
@@ -80,7 +81,7 @@ def _on_culprits(culprits: Report | None, out: TextIO) -> Iterator[str]:
         yield f"{row['kind']} {name}: {change}, {row['why']}"
 
 
-def _on_doubts(reports: Sequence[Report], out: TextIO) -> Iterator[str]:
+def _on_doubts(reports: Sequence[Section], out: TextIO) -> Iterator[str]:
     # What was dropped or is not exact; all notes are below the tables.
     said = [text for note, text in note_sentences(reports) if note.severity is not Severity.INFO]
     more = f" (and {len(said) - _MOST_NOTES} more below)" if len(said) > _MOST_NOTES else ""
@@ -96,7 +97,7 @@ def _shown(text: str, out: TextIO) -> str:
     return markdown.sentence(shorten(escaped(text), _SENTENCE), out)
 
 
-def _folded(headline: Report, tables: Sequence[Report], out: TextIO, room: int) -> Iterator[str]:
+def _folded(headline: Section, tables: Sequence[Section], out: TextIO, room: int) -> Iterator[str]:
     yield "<details><summary>All tables</summary>"
     notes = [f"* {markdown.sentence(text, out)}" for _, text in note_sentences([headline])]
     yield from ("", *notes) if notes else ()

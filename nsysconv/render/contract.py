@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TextIO
 
+from nsysconv.document import Section
 from nsysconv.errors import UsageError
-from nsysconv.report import Report
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Options:
     color: bool = False
 
 
-Render = Callable[[Sequence[Report], TextIO, Options], None]
+Render = Callable[[Sequence[Section], TextIO, Options], None]
 """Writes the reports to the stream, in their order."""
 
 
@@ -33,7 +33,7 @@ class RendererModule(Protocol):
     render: Render
 
 
-def single_report(reports: Sequence[Report], format_name: str) -> Report:
+def single_report(reports: Sequence[Section], format_name: str) -> Section:
     """Return the only report of a format that holds one; raises UsageError."""
     check_single([report.name for report in reports], format_name)
     return reports[0]

@@ -14,10 +14,10 @@ import csv
 from collections.abc import Sequence
 from typing import TextIO
 
+from nsysconv.document import Section
 from nsysconv.names import encodable, escaped
 from nsysconv.render.contract import Options, single_report
 from nsysconv.render.display import column_headers, printed_rows
-from nsysconv.report import Report
 
 SUFFIX = ".csv"
 
@@ -35,7 +35,7 @@ class _Lines:
         return self._out.write(encodable(line, self._out, "backslashreplace") + "\n")
 
 
-def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write the one report."""
     report = single_report(reports, "csv")
     writer = csv.writer(_Lines(out), lineterminator="\r\n")

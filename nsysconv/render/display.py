@@ -9,9 +9,10 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from operator import add
 from typing import Any
 
+from nsysconv.document import Picture, Printed, Section
 from nsysconv.names import escaped
-from nsysconv.notes import Note, Severity
-from nsysconv.report import Column, Picture, Printed, Report, Unit, Value, scale_for
+from nsysconv.notes import ANSWERS, Note, Severity
+from nsysconv.report import Column, Unit, Value, scale_for
 
 # As many digits as the largest double has before the point, and then some.
 _CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
@@ -31,22 +32,21 @@ DEVICES = "device_count"
 """The column that counts the devices over which a row is."""
 
 
-def column_headers(report: Report) -> list[str]:
+def column_headers(report: Section) -> list[str]:
     """Return the headers of a report: those of the other tool, if all columns have one."""
     other = report.is_printed
-    return [c.printed.header if other and c.printed else c.name for c in report.columns]
+    return [report.printed[c.name].header if other else c.name for c in report.columns]
 
 
-def printed_rows(report: Report) -> Iterator[tuple[str, ...]]:
+def printed_rows(report: Section) -> Iterator[tuple[str, ...]]:
     """Yield the rows of a printed report as text, null as an empty one."""
-    spell = [cell_formatter(column) for column in report.columns]
+    spell = [cell_formatter(report.printed.get(column.name)) for column in report.columns]
     for row in report.tuples():
         yield tuple(each(value) for each, value in zip(spell, row, strict=True))
 
 
-def cell_formatter(column: Column) -> Callable[[Value], str]:
-    """Return the function that makes text of the values of a column."""
-    printed = column.printed
+def cell_formatter(printed: Printed | None) -> Callable[[Value], str]:
+    """Return the function that makes text of the values of a column, as another tool prints them."""
     if printed is None or printed.decimals is None:
         return lambda value: "" if value is None else str(value)
     return lambda value: round_half_up(value, printed) if isinstance(value, int | float) else ""
@@ -101,12 +101,19 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class DisplayColumn:
-    """A column as people see it: name, unit, and a text per row, none with a control character."""
+    """A column as people see it: name, unit, and a text per row, none with a control character.
+
+    `leads` is 1 for the column that rows are ordered by, 2 for the next. Texts of `words` are our own,
+    and `prose` are sentences.
+    """
 
     column: Column
     name: str
     unit: str
     cells: tuple[str, ...]
+    leads: int = 0
+    words: bool = False
+    prose: bool = False
 
     @property
     def header(self) -> str:
@@ -132,44 +139,60 @@ class DisplayTable:
     parts: Mapping[str, float] = field(default_factory=dict)
 
 
-def all_columns(report: Report, *, own_units: bool = False) -> DisplayTable:
+def all_columns(report: Section, *, own_units: bool = False) -> DisplayTable:
     """Return every declared column that people are to see; the rest as `informative_columns`."""
-    spell = own_unit_column if own_units else display_column
-    columns = tuple(spell(*shown) for shown in _visible_columns(report))
+    columns = tuple(
+        _spelled(report, column, values, own_units=own_units)
+        for column, values in _visible_columns(report)
+    )
     return _finished(DisplayTable(columns), report)
 
 
-def _visible_columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
+def _spelled(
+    report: Section, column: Column, values: Sequence[Value], *, own_units: bool
+) -> DisplayColumn:
+    printed = report.printed.get(column.name)
+    if printed:
+        return _as_printed(column, printed, values)
+    return own_unit_column(column, values) if own_units else display_column(column, values)
+
+
+def _visible_columns(report: Section) -> Iterator[tuple[Column, list[Value]]]:
     for column, values in zip(report.columns, report.by_column(), strict=True):
         hidden = column.optional and all(value is None for value in values)
-        if not column.said and not hidden:
-            yield column if report.is_printed else replace(column, printed=None), values
+        if column.name not in report.replaced and not hidden:
+            yield column, values
 
 
-def informative_columns(report: Report, *, own_units: bool = False) -> DisplayTable:
+def informative_columns(report: Section, *, own_units: bool = False) -> DisplayTable:
     """Return the columns that have a value, but for the only profile, which the heading names.
 
     `own_units`: each time and size has a unit of its own, where else a column has one for all.
     """
-    spell = own_unit_column if own_units else display_column
     shown, unrecorded = [], []
     for column, values in _visible_columns(report):
         if column.name == "profile" and len(report.profiles) == 1:
             continue
         if any(value is not None for value in values):
-            shown.append(spell(column, values))
+            shown.append(_spelled(report, column, values, own_units=own_units))
         elif not column.key:
             unrecorded.append(name_without_unit(column))
     return _finished(DisplayTable(tuple(shown), tuple(dict.fromkeys(unrecorded))), report)
 
 
-def _finished(table: DisplayTable, report: Report) -> DisplayTable:
+def _finished(table: DisplayTable, report: Section) -> DisplayTable:
     # Names of columns apart, the sums of parts, and names of a tree by how deep they lie.
     times = Counter(shown.header for shown in table.columns)
     columns = [
-        shown
-        if shown.column.printed or times[shown.header] == 1
-        else replace(shown, name=shown.column.name)
+        replace(
+            shown,
+            name=shown.name if report.is_printed or times[shown.header] == 1 else shown.column.name,
+            leads=report.leads.index(shown.column.name) + 1
+            if shown.column.name in report.leads
+            else 0,
+            words=shown.column.name in report.words,
+            prose=shown.column.name in report.prose,
+        )
         for shown in table.columns
     ]
     table = replace(table, columns=tuple(columns))
@@ -204,9 +227,7 @@ def _set_in(
 
 
 def display_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
-    """Scale a column to the unit in which its largest value reads well, or print it as its table does."""
-    if column.printed:
-        return _as_printed(column, column.printed, values)
+    """Scale a column to the unit in which its largest value reads well."""
     if column.kind == "text":
         spelled = {value: NULL if value is None else escaped(str(value)) for value in set(values)}
         return DisplayColumn(
@@ -231,7 +252,7 @@ def own_unit_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
             column, name_without_unit(column).removesuffix("_min"), "", tuple(bounds)
         )
     is_moment = column.name.endswith(_MOMENT)
-    if column.printed or column.key or is_moment or column.unit not in _OF_OWN_UNITS:
+    if column.key or is_moment or column.unit not in _OF_OWN_UNITS:
         return display_column(column, values)
     spelled = [
         _three_digits(v, column.unit) if isinstance(v, int | float) else None for v in values
@@ -267,7 +288,7 @@ def name_without_unit(column: Column) -> str:
 
 
 def _as_printed(column: Column, printed: Printed, values: Sequence[Value]) -> DisplayColumn:
-    spell = cell_formatter(column)
+    spell = cell_formatter(printed)
     name, bracket, unit = printed.header.partition(" (")
     cells = [NULL if value is None else spell(value) for value in values]
     if column.kind == "text":
@@ -325,7 +346,7 @@ _WORDS = {
 }
 
 
-def heading(report: Report) -> str:
+def heading(report: Section) -> str:
     """Return the title, the profile where there is one, the devices added up, and the slice."""
     parts = [report.title]
     if len(report.profiles) == 1:
@@ -338,7 +359,7 @@ def heading(report: Report) -> str:
     return " - ".join(escaped(part) for part in parts if part)
 
 
-def _devices_added_up(report: Report) -> int:
+def _devices_added_up(report: Section) -> int:
     # Findings have such a column, too, and are of the worst device.
     places = [i for i, c in enumerate(report.columns) if c.name == DEVICES and c.distinct]
     if report.table is None or not places:
@@ -347,7 +368,7 @@ def _devices_added_up(report: Report) -> int:
     return max((count for count in counts if isinstance(count, int)), default=0)
 
 
-def unrecorded_sentences(report: Report) -> list[str]:
+def unrecorded_sentences(report: Section) -> list[str]:
     """Return what was not recorded and what helps, a sentence each; none where there is a table."""
     if report.table is not None:
         return []
@@ -357,21 +378,21 @@ def unrecorded_sentences(report: Report) -> list[str]:
     return [first, *(escaped(line) for text in report.advice for line in text.splitlines())]
 
 
-def cut_sentence(report: Report) -> str:
+def cut_sentence(report: Section) -> str:
     """Return that there are more rows than are shown, or nothing."""
     if report.table is None or report.row_count <= report.table.num_rows:
         return ""
     return f"… {report.table.num_rows:,} of {report.row_count:,} rows, --limit 0 shows all"
 
 
-def empty_sentence(report: Report) -> str:
+def empty_sentence(report: Section) -> str:
     """Return that the question could be answered, and the answer is an empty table; or nothing."""
     if report.table is None or report.table.num_rows:
         return ""
     return "No rows in this slice." if report.slice is not None else "No rows."
 
 
-def sentences_below(report: Report, unrecorded: Sequence[str]) -> list[str]:
+def sentences_below(report: Section, unrecorded: Sequence[str]) -> list[str]:
     """Return all sentences between a table, or its place, and the notes."""
     below = cut_sentence(report), empty_sentence(report), unrecorded_columns(unrecorded)
     return [*unrecorded_sentences(report), *filter(None, below)]
@@ -382,10 +403,11 @@ def unrecorded_columns(columns: Sequence[str]) -> str:
     return f"Not recorded in any row: {', '.join(columns)}" if columns else ""
 
 
-def note_sentences(reports: Sequence[Report]) -> Iterator[tuple[Note, str]]:
+def note_sentences(reports: Sequence[Section]) -> Iterator[tuple[Note, str]]:
     """Yield each note of the reports once, gravest first: `note unlinked-ops: … (3 of 16: 18.8 %)`."""
     notes = dict.fromkeys(note for report in reports for note in report.notes)
-    for note in sorted(notes, key=lambda note: (_WEIGHTS[note.severity], -note.share)):
+    shown = (note for note in notes if note.slug not in ANSWERS)
+    for note in sorted(shown, key=lambda note: (_WEIGHTS[note.severity], -note.share)):
         word = "note" if note.severity is Severity.INFO else note.severity
         yield note, f"{word} {note.slug}: {escaped(note.text)}{_note_place(note)}"
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TextIO
 
+from nsysconv.document import Section
 from nsysconv.names import encodable, escaped
 from nsysconv.render import display, page
 from nsysconv.render.contract import Options
 from nsysconv.render.display import DisplayColumn, informative_columns
-from nsysconv.report import Report
 
 SUFFIX = ".html"
 
@@ -29,18 +29,18 @@ _NUMBER = "text-align:right"
 _RULE = "border-bottom:1px solid currentColor"
 
 
-def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write a page with the reports."""
     for line in page.document(reports):
         out.write(encodable(line, out, "xmlcharrefreplace") + "\n")
 
 
-def fragment(report: Report) -> str:
+def fragment(report: Section) -> str:
     """Return the report as a `<div>` for any page: a table if there are rows, and notes."""
     return "\n".join(_lines(report)) + "\n"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Section) -> Iterator[str]:
     heading = escape(display.heading(report))
     unrecorded: tuple[str, ...] = ()
     yield '<div class="nsysconv-report">'
@@ -58,7 +58,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield "</table>"
     else:
         yield f"<p><strong>{heading}</strong></p>"
-    for said in report.said:
+    for said in report.texts:
         yield from (f"<p>{escape(escaped(said.head))}</p>",) if said.head else ()
         yield f"<ul>{''.join(f'<li>{escape(escaped(line))}</li>' for line in said.lines)}</ul>"
     for sentence in display.sentences_below(report, unrecorded):

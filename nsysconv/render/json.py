@@ -16,11 +16,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
-from nsysconv.notes import Note, Severity
+from nsysconv.document import Section
+from nsysconv.notes import Note
 from nsysconv.render.contract import Options
 from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.render.row_keys import row_keys
-from nsysconv.report import Report
 
 SUFFIX = ".json"
 
@@ -36,7 +36,7 @@ _NOT_ASCII = re.compile("[^\x00-\x7f]")
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write the document. Rows are written as they are made, never held together."""
     if is_printed(reports):
         for piece in _array(reports[0]):
@@ -54,18 +54,18 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     out.write("\n]}\n" if tables else "]}\n")
 
 
-def is_printed(reports: Sequence[Report]) -> bool:
+def is_printed(reports: Sequence[Section]) -> bool:
     """Return whether these reports are one printed report with an answer."""
     return len(reports) == 1 and reports[0].is_printed and reports[0].table is not None
 
 
-def _headline(report: Report) -> str:
+def _headline(report: Section) -> str:
     (row,) = report.rows()
     value = {"line": report.title, **row, "notes": [*map(_note, report.notes)]}
     return f"{_dump(report.name)}: {_dump(value)},\n"
 
 
-def _array(report: Report) -> Iterator[str]:
+def _array(report: Section) -> Iterator[str]:
     keys = [_dump(header) for header in column_headers(report)]
     quoted = [column.kind == "text" for column in report.columns]
     opening = "[\n"
@@ -77,7 +77,7 @@ def _array(report: Report) -> Iterator[str]:
     yield "[]\n" if opening == "[\n" else "\n]\n"
 
 
-def _pieces(report: Report) -> Iterator[str]:
+def _pieces(report: Section) -> Iterator[str]:
     profiles = (
         {"id": p.id, "label": p.label, "source": p.source, "path": p.path} for p in report.profiles
     )
@@ -93,13 +93,13 @@ def _pieces(report: Report) -> Iterator[str]:
     yield from _listed(columns)
     yield from _rows(report)
     yield ',\n  "notes": '
-    yield from _listed(map(_note, (*_said(report), *report.notes)))
+    yield from _listed(map(_note, report.notes))
     yield ',\n  "not_recorded": '
     yield from _listed(report.not_recorded)
     yield "}"
 
 
-def _rows(report: Report) -> Iterator[str]:
+def _rows(report: Section) -> Iterator[str]:
     if report.table is None:
         counts, rows = (None, None, None), iter(["null"])
     else:
@@ -112,7 +112,7 @@ def _rows(report: Report) -> Iterator[str]:
     yield from rows
 
 
-def _keyed_rows(report: Report) -> Iterator[dict[str, Any]]:
+def _keyed_rows(report: Section) -> Iterator[dict[str, Any]]:
     names = [column.name for column in report.columns]
     field = "key"
     # A column that somebody selected with `sql` keeps its name.
@@ -122,13 +122,6 @@ def _keyed_rows(report: Report) -> Iterator[dict[str, Any]]:
     key_of = row_keys(report.columns)
     for row in report.tuples():
         yield dict(zip(names, (key_of(row), *row), strict=True))
-
-
-def _said(report: Report) -> Iterator[Note]:
-    # What people read above the rows, and no column holds.
-    for said in report.said:
-        if said.slug:
-            yield from (Note(said.slug, Severity.INFO, line) for line in said.lines)
 
 
 def _note(note: Note) -> dict[str, Any]:

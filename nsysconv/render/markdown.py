@@ -15,11 +15,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TextIO
 
+from nsysconv.document import Section
 from nsysconv.names import encodable, escaped, shorten_apart, shorten_name
 from nsysconv.render import display
 from nsysconv.render.contract import Options
 from nsysconv.render.display import informative_columns
-from nsysconv.report import Report
 
 SUFFIX = ".md"
 
@@ -39,14 +39,14 @@ _OF_A_LINE = re.compile(r"[-+=]|\d+[.)]$")
 _FENCES = re.compile("`+")
 
 
-def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write the reports, each under a heading of the second level."""
     for i, report in enumerate(reports):
         for line in lines(report, out) if i == 0 else ("", *lines(report, out)):
             out.write(encodable(line, out, "xmlcharrefreplace") + "\n")
 
 
-def lines(report: Report, out: TextIO) -> Iterator[str]:
+def lines(report: Section, out: TextIO) -> Iterator[str]:
     """Yield the lines of a report under a heading of the second level, or folded."""
     if not report.folded:
         yield f"## {sentence(display.heading(report), out)}"
@@ -60,9 +60,9 @@ def lines(report: Report, out: TextIO) -> Iterator[str]:
     yield from ("", "</details>")
 
 
-def _body(report: Report, out: TextIO) -> Iterator[str]:
+def _body(report: Section, out: TextIO) -> Iterator[str]:
     unrecorded: tuple[str, ...] = ()
-    for said in report.said:
+    for said in report.texts:
         yield from ("", sentence(escaped(said.head), out)) if said.head else ()
         if said.laid_out:
             yield from (
@@ -80,7 +80,7 @@ def _body(report: Report, out: TextIO) -> Iterator[str]:
         cut: dict[str, str] = {}
         columns = []
         for shown in table.columns:
-            short = {} if shown.right or shown.column.prose else _short_names(shown.cells)
+            short = {} if shown.right or shown.prose else _short_names(shown.cells)
             cut |= {name: text for name, text in short.items() if name != text}
             cells = [short.get(cell, cell) for cell in shown.cells]
             columns.append(cells if shown.right else [_cell(cell, out) for cell in cells])

@@ -15,10 +15,11 @@ from zlib import crc32
 import numpy as np
 
 from nsysconv.codes import COMMUNICATION
+from nsysconv.document import Picture, Section
 from nsysconv.errors import UsageError
 from nsysconv.names import cut_off, escaped, shorten, shorten_kernel, text_width
 from nsysconv.render import display
-from nsysconv.report import Column, Picture, Report, Unit, Value, scale_for
+from nsysconv.report import Column, Unit, Value, scale_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +54,7 @@ class Panel:
         return max(int(t + width) for t, width in bins if t is not None and width is not None)
 
 
-def panels(report: Report) -> list[Panel]:
+def panels(report: Section) -> list[Panel]:
     """Return the panels of a report's picture, by their first rows.
 
     Rows without a value are left out, but for those of a flame, in which others lie.
@@ -163,7 +164,7 @@ class _Scaled:
         return np.array([0.0 if value is None else value / self.divisor for value in values])
 
 
-def draw(report: Report) -> Figure:
+def draw(report: Section) -> Figure:
     """Draw the report's picture, a part of the figure for each panel, one below the other.
 
     A notebook shows the figure; elsewhere `savefig` writes it. Raises UsageError where a report has no
@@ -222,7 +223,7 @@ def _figure() -> Figure:
     return ShownFigure(figsize=(_WIDTH_INCHES, 2.0), layout="constrained")
 
 
-def _scaled(report: Report, picture: Picture, shown: Sequence[Panel]) -> _Scaled:
+def _scaled(report: Section, picture: Picture, shown: Sequence[Panel]) -> _Scaled:
     unit = next(column.unit for column in report.columns if column.name == picture.values[0])
     divisor, name = scale_for(unit, max(largest_value(shown, value) for value in picture.values))
     what = _word(picture.values[0]) if len(picture.values) == 1 else ""
@@ -399,7 +400,7 @@ BAR_ROOM, LONGEST_BAR = 24, 40
 _LONGEST_TITLE = 30
 
 
-def strip_lines(report: Report, width: int, spell: Encode) -> Iterator[str]:
+def strip_lines(report: Section, width: int, spell: Encode) -> Iterator[str]:
     """Yield a line per panel of a strip: its value over time, on one time axis; then what it is."""
     picture, shown = report.picture, panels(report)
     if picture is None or picture.kind != "strip" or not shown:
@@ -458,7 +459,7 @@ class Bars:
     bars: tuple[str, ...]
 
 
-def histogram_bars(report: Report, cells: int, spell: Encode) -> Bars | None:
+def histogram_bars(report: Section, cells: int, spell: Encode) -> Bars | None:
     """Return bars of at most `cells`; None where there is no histogram, or nothing in it.
 
     Several parts have a letter each; a row that is not 0 has a sign at least.

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TextIO
 
+from nsysconv.document import Section, Text
 from nsysconv.names import cut_off, escaped, shorten, shorten_apart, shorten_name, text_width
 from nsysconv.notes import Severity
 from nsysconv.render import display
@@ -34,7 +35,6 @@ from nsysconv.render.pictures import (
     histogram_bars,
     strip_lines,
 )
-from nsysconv.report import Report, Said
 
 GAP = 2
 
@@ -165,7 +165,7 @@ _PLAIN = {"…": "...", "µ": "u", "≥": ">=", "─": "-", "→": "->",
 _STYLES = {Severity.INFO: "dim", Severity.APPROXIMATED: "yellow", Severity.DROPPED: "yellow"}
 
 
-def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write the reports, an empty line between two."""
     write = _painter(out) if options.color else lambda text, style: out.write(text + "\n")
     width = None if options.width is None else max(options.width, _NARROWEST)
@@ -186,7 +186,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
             write(text.rstrip(), style)
 
 
-def notes_text(report: Report, width: int | None = None) -> str:
+def notes_text(report: Section, width: int | None = None) -> str:
     """Return what CSV and TSV cannot hold, for stderr: slice, missing facts, rows cut off, notes."""
     said = [*_missing(report), *_cut(report), *_notes([report])]
     part = [] if report.slice is None else [escaped(display.slice_words(report.slice))]
@@ -228,25 +228,25 @@ def _stream_encoder(out: TextIO) -> Encode:
 
 
 def _report(
-    report: Report, width: int | None, spell: Encode, *, with_notes: bool
+    report: Section, width: int | None, spell: Encode, *, with_notes: bool
 ) -> Iterator[Line]:
     below = _missing(report)
-    if report.in_rows or not report.said:
+    if report.in_rows or not report.texts:
         below += _cut(report)
-    if (empty := display.empty_sentence(report)) and not report.said:
+    if (empty := display.empty_sentence(report)) and not report.texts:
         below.append((empty, ""))
     if report.title:
         heading = display.heading(report)
-        if any(said.laid_out for said in report.said):
+        if any(said.laid_out for said in report.texts):
             # Of what has to fit a screen the heading is a line, too.
             heading = cut_off(heading, LAID_OUT)
         yield from ((part, "bold") for part in _wrapped(spell(heading), width))
-    for said in report.said:
+    for said in report.texts:
         yield from _said(said, width, spell)
     if report.in_rows:
         columns = all_columns if width is None else informative_columns
         table = columns(report, own_units=not report.is_printed)
-        prose = [s for s in table.columns if s.column.prose] if width is not None else []
+        prose = [s for s in table.columns if s.prose] if width is not None else []
         table = replace(table, columns=tuple(s for s in table.columns if s not in prose))
         if not report.is_printed:
             table = _share_first(table)
@@ -267,7 +267,7 @@ def _report(
         yield from ((part, style) for part in _wrapped(spell(text), width))
 
 
-def _said(said: Said, width: int | None, spell: Encode) -> Iterator[Line]:
+def _said(said: Text, width: int | None, spell: Encode) -> Iterator[Line]:
     indent = ""
     if said.head:
         yield from ((part, "bold") for part in _wrapped(spell(escaped(said.head)), width))
@@ -290,7 +290,7 @@ def _kept_together(text: str) -> str:
 
 
 def _with_bars(
-    report: Report, table: DisplayTable, width: int, spell: Encode
+    report: Section, table: DisplayTable, width: int, spell: Encode
 ) -> tuple[list[Line], list[DisplayColumn], str] | None:
     # A bar behind each row of the table, and their legend; None where there is no room for both.
     lines, left_out = _table(table, max(width - GAP - BAR_ROOM, _NARROWEST), spell)
@@ -314,26 +314,26 @@ def _sentences(table: DisplayTable, prose: Sequence[DisplayColumn]) -> Iterator[
                 yield f"{first}: {text}", ""
 
 
-def _missing(report: Report) -> list[Line]:
+def _missing(report: Section) -> list[Line]:
     return [(text, "yellow") for text in display.unrecorded_sentences(report)]
 
 
-def _cut(report: Report) -> list[Line]:
+def _cut(report: Section) -> list[Line]:
     text = display.cut_sentence(report)
     return [(text, "dim")] if text else []
 
 
-def _notes(reports: Sequence[Report]) -> list[Line]:
+def _notes(reports: Sequence[Section]) -> list[Line]:
     numbered = enumerate(display.note_sentences(reports), 1)
     return [(f"[{number}] {text}", _STYLES[note.severity]) for number, (note, text) in numbered]
 
 
-def _notes_of_all(reports: Sequence[Report], width: int | None, spell: Encode) -> Iterator[Line]:
+def _notes_of_all(reports: Sequence[Section], width: int | None, spell: Encode) -> Iterator[Line]:
     for text, style in _notes(reports):
         yield from ((part, style) for part in _wrapped(spell(text), width))
 
 
-def _unanswered(reports: Sequence[Report], width: int | None, spell: Encode) -> Iterator[Line]:
+def _unanswered(reports: Sequence[Section], width: int | None, spell: Encode) -> Iterator[Line]:
     # By what is missing: the reports that need it, and how to record it.
     groups: dict[tuple[str, ...], list[str]] = {}
     for report in reports:
@@ -345,7 +345,7 @@ def _unanswered(reports: Sequence[Report], width: int | None, spell: Encode) -> 
 
 def _leading(table: DisplayTable) -> DisplayColumn | None:
     # What the rows are ordered by: the first that is not 0 throughout.
-    leads = sorted((s for s in table.columns if s.column.leads), key=lambda s: s.column.leads)
+    leads = sorted((s for s in table.columns if s.leads), key=lambda s: s.leads)
     known = (s for s in leads if any(cell.strip() not in _NOTHING for cell in s.cells))
     return next(known, leads[0] if leads else None)
 
@@ -361,7 +361,7 @@ def _share_first(table: DisplayTable) -> DisplayTable:
         return table
     share = f"{added.column.name.removesuffix('_ns').removesuffix('_sum')}_pct"
     names = (share, added.column.name, added.column.counted_by)
-    if not added.column.leads and columns[0].column.name not in names:
+    if not added.leads and columns[0].column.name not in names:
         return table
     first = [s for name in names for s in columns if s.column.name == name]
     keys = [s for s in table.columns if s.column.key]
@@ -369,7 +369,7 @@ def _share_first(table: DisplayTable) -> DisplayTable:
     return replace(table, columns=(*keys, *first, *others))
 
 
-def _without_the_same(table: DisplayTable, report: Report) -> tuple[DisplayTable, list[str]]:
+def _without_the_same(table: DisplayTable, report: Section) -> tuple[DisplayTable, list[str]]:
     # What all rows share is said once, but for what names them, and one number; of one row what is 0.
     count = len(table.columns[0].cells) if table.columns else 0
     if not count:
@@ -439,7 +439,7 @@ def _cells(column: DisplayColumn, width: int | None, spell: Encode) -> list[str]
     # Of texts that are too long those that would look alike show where they differ.
     if width is None or column.right:
         return list(column.cells)
-    if column.column.words:
+    if column.words:
         return [_fitted(text, width, cut_off, spell) for text in column.cells]
     fitted = {text: _fitted(text, width, shorten_name, spell) for text in column.cells}
     if len(set(fitted.values())) < len(fitted):
@@ -460,8 +460,8 @@ def _needs(shown: DisplayColumn, parts: Mapping[str, float]) -> ColumnNeeds:
         text=not shown.right,
         brief=shown.column.brief,
         key=shown.column.key,
-        words=shown.column.words,
-        leads=shown.column.leads,
+        words=shown.words,
+        leads=shown.leads,
         part=parts.get(shown.column.name),
     )
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
+from nsysconv.document import Section
 from nsysconv.names import encodable, escaped
 from nsysconv.render.contract import Options, single_report
 from nsysconv.render.display import column_headers, printed_rows
-from nsysconv.report import Report, Value
+from nsysconv.report import Value
 
 SUFFIX = ".tsv"
 
@@ -22,7 +23,7 @@ _BLANKS = str.maketrans("\t\n\r", "   ")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
-def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write the one report."""
     report = single_report(reports, "tsv")
     cell: Callable[[Any], str] = _printed_cell if report.is_printed else _cell

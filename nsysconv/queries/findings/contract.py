@@ -295,3 +295,12 @@ def frameworks(timeline: Timeline) -> tuple[str, ...]:
     )
     is_hip = any(name.startswith("hip") for name in timeline.call_names.values())
     return (*(["pytorch"] if is_pytorch else []), *(["hip"] if is_hip else []), "cuda")
+
+
+# A finding of a smaller share is of no account.
+SMALL_PCT = 1.0
+
+
+def is_minor(row: Mapping[str, Any]) -> bool:
+    """Return whether a finding is below 1 % of the time of the account."""
+    return row["share_pct"] is not None and row["share_pct"] < SMALL_PCT

@@ -9,7 +9,7 @@ from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact, in_order
-from nsysconv.names import cut_off, shorten
+from nsysconv.names import shorten
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import stragglers
 from nsysconv.queries.columns import PROFILE, count_column, values_by_column
@@ -17,6 +17,7 @@ from nsysconv.queries.contract import (
     CALL_FACTS,
     GPU_OP_FACTS,
     Option,
+    OverRanks,
     Query,
     Request,
     Result,
@@ -36,16 +37,18 @@ from nsysconv.queries.findings.contract import (
     COST,
     RISK,
     SAVING,
+    SMALL_PCT,
     Found,
     Measure,
     Scene,
     Words,
     frameworks,
+    is_minor,
     threshold,
     words,
 )
 from nsysconv.queries.registry import reports_that_are
-from nsysconv.report import MISSING, Column, ProfileRef, Said, Unit, human
+from nsysconv.report import MISSING, Column, ProfileRef, Unit, human
 from nsysconv.threads import Threads
 from nsysconv.timeline.account import account_span
 from nsysconv.timeline.idle import window
@@ -71,14 +74,13 @@ _MAX_CONCURRENT = 2
 _LONGEST_LABEL = 24
 _LONGEST = ("host_bound", "low_parallelism", "allocation")
 
-_SMALL_PCT = 1.0
 _LARGE_PCT = 10.0
 _IDLE_RULES_NEED_ONE_CLOCK = "one clock for CPU and GPU"
 LEFT_OUT = "the operations that the slice leaves out"
 """What rules on idle time lack of a slice of some operations."""
 
 
-_COLUMNS = (
+COLUMNS = (
     PROFILE,
     Column("rank", Unit.ID, "Rank on which it costs most; null: none known."),
     Column("device_id", Unit.ID, "Device on which it costs most; null: of all."),
@@ -118,12 +120,11 @@ _COLUMNS = (
         brief=False,
     ),
     count_column("device_count", "Devices (of a run: of all ranks) with this finding."),
-    Column("finding", Unit.TEXT, "The finding in a sentence.", prose=True),
-    Column("advice", Unit.TEXT, "What to do about it.", prose=True),
+    Column("finding", Unit.TEXT, "The finding in a sentence."),
+    Column("advice", Unit.TEXT, "What to do about it."),
     Column("report", Unit.TEXT, "The report that shows the rows behind it.", brief=False),
     Column("slice", Unit.TEXT, "The part of the profile to look at, as flags.", brief=False),
 )
-COLUMNS = tuple(replace(column, said=True) for column in _COLUMNS)
 
 OPTIONS = (
     Option("ignore", None, "Rules that are left out, with commas between them."),
@@ -432,7 +433,7 @@ class Findings:
             each.share_pct or 0.0 for name, each in best.items()
             if words()[name].kind == SAVING and name not in ("start_up", "tear_down", "allocation")
         ]  # fmt: skip
-        return max(inside, default=0.0) < 5 * _SMALL_PCT
+        return max(inside, default=0.0) < 5 * SMALL_PCT
 
     def _order(self, largest_saving_ns: int) -> Callable[[Mapping[str, Any]], Any]:
         # What could go first, where much of a window could; of a run what is of the run; then by time.
@@ -525,59 +526,6 @@ def _of_one(rule: Words, found: Found) -> str:
 _OVER_DEVICES = frozenset(reports_that_are("split")) - {"api_vs_kernel"}
 
 
-def is_minor(row: Mapping[str, Any]) -> bool:
-    """Return whether a finding is below 1 % of the time of the account."""
-    return row["share_pct"] is not None and row["share_pct"] < _SMALL_PCT
-
-
-# -- in words
-
-_MOST_LINES, _MOST_SHOWN = 10, 3
-_WIDTH, _SPARE = 98, 20
-_INDENT = "   "
-
-
-def say(rows: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
-    """Return the findings as a numbered list of at most 10 lines: the first, then names of the rest."""
-    lines: list[str] = []
-    shown = height = 0
-    for row in rows[:_MOST_SHOWN]:
-        item = _item(shown + 1, row)
-        height += sum(1 if len(line) <= _WIDTH else 2 for line in item)
-        if is_minor(row) or (shown and height >= _MOST_LINES):
-            break
-        lines += item
-        shown += 1
-    also = [_short(row) for row in rows[shown:] if not is_minor(row)]
-    below = [row["rule"] for row in rows[shown:] if is_minor(row)]
-    rest = [f"also: {', '.join(also)}"] if also else []
-    rest += [f"below 1 %: {', '.join(below)}"] if below else []
-    if rest:
-        lines.append(cut_off("; ".join(rest), _WIDTH))
-    return (Said("", tuple(lines), laid_out=True),) if lines else ()
-
-
-def _short(row: Mapping[str, Any]) -> str:
-    share = "" if row["share_pct"] is None else f" {row['share_pct']:.1f} %"
-    return f"{row['rule']}{share}"
-
-
-def _item(number: int, row: Mapping[str, Any]) -> list[str]:
-    places = [row["where"]] if row["where"] else []
-    if row["device_count"] > 1:
-        what = "profiles" if row["device_id"] is None else "GPUs"
-        places.append(f"on {row['device_count']:,} {what}")
-    several = f" ({'; '.join(places)})" if places else ""
-    verb = "at most" if row["kind"] == SAVING else "takes"
-    time = "" if row["share_pct"] is None else f", {verb} {row['share_pct']:.1f} %"
-    where_to_look = " ".join(filter(None, (row["report"], row["slice"])))
-    finding = f"{number}. {row['rule']}{time}{several}: {row['finding']}"
-    return [
-        cut_off(finding, 2 * _WIDTH - _SPARE),
-        f"{_INDENT}{row['advice']} → {where_to_look}",
-    ]
-
-
 FINDINGS = Query(
     title="What holds it back",
     any_of={
@@ -590,7 +538,5 @@ FINDINGS = Query(
     },
     options=OPTIONS,
     columns=COLUMNS,
-    say=say,
-    partial=partial,
-    aggregator=Findings,
+    over_ranks=OverRanks(partial, Findings),
 )  # fmt: skip

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from nsysconv.report import Said, Unit, human
+from nsysconv.notes import Note, Severity
+from nsysconv.report import Unit, human
 
 
-def found(what: str, advice: str) -> tuple[Said, ...]:
+def found(what: str, advice: str) -> Note:
     """Return what all findings are and cost, `4 copies: 3.42 µs in all`, and what to do about them."""
-    return _said(f"{what}. {advice}")
+    return _answer(f"{what}. {advice}")
 
 
-def nothing_found(why: str) -> tuple[Said, ...]:
+def nothing_found(why: str) -> Note:
     """Return that there is no finding, and the number that shows it: `no gap of 500 ms or more`."""
-    return _said(f"Nothing found: {why}.")
+    return _answer(f"Nothing found: {why}.")
 
 
-def none_of(count: int, kind: str, what: str) -> tuple[Said, ...]:
+def none_of(count: int, kind: str, what: str) -> Note:
     """Return that none of so many things of a kind is what the rule looks for."""
     return nothing_found(
         f"none of {counted(count, kind)} {what}" if count else f"there is no {kind}"
@@ -39,5 +40,5 @@ def duration(ns: int) -> str:
     return human(ns, Unit.NS)
 
 
-def _said(line: str) -> tuple[Said, ...]:
-    return (Said("", (line,), slug="rule-answer"),)
+def _answer(line: str) -> Note:
+    return Note("rule-answer", Severity.INFO, line)

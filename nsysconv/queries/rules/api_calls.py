@@ -23,7 +23,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
 from nsysconv.queries.rules.answers import counted, duration, found, none_of, nothing_found
-from nsysconv.report import MISSING, Column, Said, Unit, human
+from nsysconv.report import MISSING, Column, Unit, human
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
@@ -68,10 +68,10 @@ def _waiting_calls(timeline: Timeline, request: Request) -> Result:
         "dur_ns": dur[order],
         "name": [timeline.call_names[i] for i in calls.name_id[shown].tolist()],
     }
-    return Result(values, count, said=_waits_in_words(dur, int(timeline.calls_in_slice.sum())))
+    return Result(values, count, (_waits_in_words(dur, int(timeline.calls_in_slice.sum())),))
 
 
-def _waits_in_words(dur: Array, call_count: int) -> tuple[Said, ...]:
+def _waits_in_words(dur: Array, call_count: int) -> Note:
     if not len(dur):
         return none_of(call_count, "API call", "waits for a device or a stream")
     return found(
@@ -142,7 +142,7 @@ def _findings(
     request: Request,
     kind: str,
     advice: str,
-    nothing: tuple[Said, ...],
+    nothing: Note,
     notes: Iterable[Note] = (),
 ) -> Result:
     """Return one row per operation, longest first, then in time order; those without a time come last.
@@ -153,8 +153,8 @@ def _findings(
     order = np.lexsort((ops.row, start, -dur))
     shown = ops.take(order[: request.limit or None])
     values = {column.name: _values(shown, column.name) for column in columns[1:]}
-    said = found(_in_all(ops, kind), advice) if len(ops) else nothing
-    return Result(values, len(ops), tuple(notes), said=said)
+    answer = found(_in_all(ops, kind), advice) if len(ops) else nothing
+    return Result(values, len(ops), (answer, *notes))
 
 
 def _in_all(ops: _LaunchedOps, kind: str) -> str:

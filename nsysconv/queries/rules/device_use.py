@@ -11,6 +11,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
+from nsysconv.notes import Note
 from nsysconv.queries.columns import (
     DEVICE,
     PID,
@@ -23,7 +24,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.rules.answers import counted, duration, found, nothing_found
-from nsysconv.report import MISSING, Column, Said, Unit
+from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import distinct, factorize, percent
 from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
@@ -142,7 +143,7 @@ def _gaps(timeline: Timeline, request: Request) -> Result:
         "dur_ns": end - start,
         **neighbours,
     }
-    return Result(values, count, said=_gaps_in_words(uses, gaps, shortest))
+    return Result(values, count, notes=(_gaps_in_words(uses, gaps, shortest),))
 
 
 def _long_gaps(use: _DeviceUse, shortest: float) -> Union:
@@ -151,9 +152,7 @@ def _long_gaps(use: _DeviceUse, shortest: float) -> Union:
     return Union(low[long], high[long])
 
 
-def _gaps_in_words(
-    uses: Sequence[_DeviceUse], gaps: Sequence[Union], shortest: float
-) -> tuple[Said, ...]:
+def _gaps_in_words(uses: Sequence[_DeviceUse], gaps: Sequence[Union], shortest: float) -> Note:
     if not uses:
         return nothing_found("no process used a device")
     lengths = np.concatenate([each.ends - each.starts for each in gaps])
@@ -229,13 +228,13 @@ def _low_use(timeline: Timeline, request: Request) -> Result:
     uses = list(_device_uses(timeline))
     rows = [row for use in uses for row in _runs_of_chunks(timeline, use, threshold, chunks)]
     rows.sort(key=lambda row: (row["in_use_pct"], -row["dur_ns"], row["start_ns"]))
-    said = _low_use_in_words(uses, rows, threshold, chunks)
-    return Result(values_by_column(rows, _CHUNK_COLUMNS[1:]), said=said)
+    answer = _low_use_in_words(uses, rows, threshold, chunks)
+    return Result(values_by_column(rows, _CHUNK_COLUMNS[1:]), notes=(answer,))
 
 
 def _low_use_in_words(
     uses: Sequence[_DeviceUse], rows: Sequence[Mapping[str, int]], threshold: float, chunks: int
-) -> tuple[Said, ...]:
+) -> Note:
     if not uses:
         return nothing_found("no process used a device")
     if not rows:

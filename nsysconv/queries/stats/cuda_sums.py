@@ -161,10 +161,8 @@ CUDA_API_SUM = summaries.table(
     "CUDA API Summary",
     summaries.time_columns(
         "api",
-        {
-            "Num Calls": count_column("call_count", "Calls."),
-            "Name": key_column("name", "The function; two versions of one are two rows."),
-        },
+        count_column("call_count", "Calls."),
+        key_column("name", "The function; two versions of one are two rows."),
     ),
     _call_rows,
     order=list,  # `_call_rows` has an order of its own
@@ -173,7 +171,7 @@ CUDA_API_SUM = summaries.table(
 )
 CUDA_GPU_KERN_SUM = summaries.table(
     "CUDA GPU Kernel Summary",
-    summaries.time_columns("kernel", {"Instances": _KERNEL_COUNT, "Name": _KERNEL_NAME}),
+    summaries.time_columns("kernel", _KERNEL_COUNT, _KERNEL_NAME),
     _kernel_rows,
     needs={Fact.KERNELS},
     totals={Fact.KERNEL_TOTALS},
@@ -183,12 +181,10 @@ CUDA_GPU_KERN_GB_SUM = summaries.table(
     "CUDA GPU Kernel/Grid/Block Summary",
     summaries.time_columns(
         "kernel",
-        {
-            "Instances": _KERNEL_COUNT,
-            "GridXYZ": key_column("grid", "Blocks in x, y and z."),
-            "BlockXYZ": key_column("block", "Threads of a block in x, y and z."),
-            "Name": _KERNEL_NAME,
-        },
+        _KERNEL_COUNT,
+        key_column("grid", "Blocks in x, y and z."),
+        key_column("block", "Threads of a block in x, y and z."),
+        _KERNEL_NAME,
     ),
     _kernel_size_rows,
     needs={Fact.KERNELS},
@@ -196,7 +192,7 @@ CUDA_GPU_KERN_GB_SUM = summaries.table(
 )
 CUDA_GPU_MEM_TIME_SUM = summaries.table(
     "CUDA GPU MemOps Summary (by Time)",
-    summaries.time_columns("memory_op", {"Count": _MEMORY_COUNT, "Operation": _MEMORY_NAME}),
+    summaries.time_columns("memory_op", _MEMORY_COUNT, _MEMORY_NAME),
     _memory_time_rows,
     needs={Fact.MEMCPYS},
     uses=_MEMORY_FACTS,
@@ -204,7 +200,7 @@ CUDA_GPU_MEM_TIME_SUM = summaries.table(
 )
 CUDA_GPU_MEM_SIZE_SUM = summaries.table(
     "CUDA GPU MemOps Summary (by Size)",
-    summaries.size_columns({"Count": _MEMORY_COUNT, "Operation": _MEMORY_NAME}),
+    summaries.size_columns(_MEMORY_COUNT, _MEMORY_NAME),
     _memory_size_rows,
     needs={Fact.MEMCPYS},
     uses=_MEMORY_FACTS,
@@ -214,11 +210,9 @@ CUDA_GPU_SUM = summaries.table(
     "CUDA GPU Summary (Kernels/MemOps)",
     summaries.time_columns(
         "gpu_op",
-        {
-            "Instances": count_column("gpu_op_count", "Kernels or operations."),
-            "Category": _CATEGORY,
-            "Operation": _OPERATION,
-        },
+        count_column("gpu_op_count", "Kernels or operations."),
+        _CATEGORY,
+        _OPERATION,
     ),
     _gpu_rows,
     notes=_missing_rows_notes,
@@ -231,11 +225,9 @@ CUDA_API_GPU_SUM = summaries.table(
     "CUDA Summary (API/Kernels/MemOps)",
     summaries.time_columns(
         "activity",
-        {
-            "Instances": count_column("activity_count", "Calls, kernels or operations."),
-            "Category": _CATEGORY,
-            "Operation": _OPERATION,
-        },
+        count_column("activity_count", "Calls, kernels or operations."),
+        _CATEGORY,
+        _OPERATION,
     ),
     _activity_rows,
     notes=_missing_rows_notes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +16,8 @@ from nsysconv.queries.columns import (
     count_column,
     duration_column,
     key_column,
-    printed,
     rows_at,
-    statistics_by_header,
+    statistics_columns,
     statistics_docs,
     statistics_values,
 )
@@ -30,20 +30,16 @@ from nsysconv.timeline.timeline import Timeline
 
 # -- API calls
 
-_API_COLUMNS = printed(
-    {
-        "Start (ns)": Column("start_ns", Unit.NS, "When the call began.", key=True),
-        "Duration (ns)": duration_column("dur_ns", "How long it took."),
-        "Name": key_column("name", "The function."),
-        "Result": Column("result", Unit.ID, "What it returned; 0 is success."),
-        "CorrID": Column("correlation_id", Unit.ID, "Shared with what it launched.", brief=False),
-        "Pid": PID,
-        "Tid": TID,
-        "T-Pri": Column(
-            "priority", Unit.ID, "Priority of the thread, as the source gives it.", brief=False
-        ),
-        "Thread Name": Column("thread", Unit.TEXT, "Name of the thread.", brief=False),
-    }
+_API_COLUMNS = (
+    Column("start_ns", Unit.NS, "When the call began.", key=True),
+    duration_column("dur_ns", "How long it took."),
+    key_column("name", "The function."),
+    Column("result", Unit.ID, "What it returned; 0 is success."),
+    Column("correlation_id", Unit.ID, "Shared with what it launched.", brief=False),
+    PID,
+    TID,
+    Column("priority", Unit.ID, "Priority of the thread, as the source gives it.", brief=False),
+    Column("thread", Unit.TEXT, "Name of the thread.", brief=False),
 )
 
 
@@ -83,49 +79,35 @@ def _size(name: str, doc: str) -> Column:
     return Column(name, Unit.BYTES, doc, brief=False)
 
 
-def _axes(header: str, what: str, prefix: str) -> dict[str, Column]:
-    return {
-        f"{header}{axis.upper()}": count_column(
-            f"{prefix}_{axis}", f"{what} in {axis}.", brief=False
-        )
-        for axis in "xyz"
-    }
+def _axes(what: str, prefix: str) -> Iterator[Column]:
+    for axis in "xyz":
+        yield count_column(f"{prefix}_{axis}", f"{what} in {axis}.", brief=False)
 
 
-_GPU_COLUMNS = printed(
-    {
-        "Start (ns)": Column("start_ns", Unit.NS, "When it began.", key=True),
-        "Duration (ns)": duration_column("dur_ns", "How long it took."),
-        "CorrId": Column(
-            "correlation_id", Unit.ID, "Shared with the API call that launched it.", brief=False
-        ),
-        **_axes("Grd", "Blocks", "grid"),
-        **_axes("Blk", "Threads of a block", "block"),
-        "Reg/Trd": count_column("registers_per_thread", "Registers of a thread.", brief=False),
-        "StcSMem (MB)": _size(
-            "static_shared_bytes", "Shared memory of a block fixed at compile time."
-        ),
-        "DymSMem (MB)": _size(
-            "dynamic_shared_bytes", "Shared memory of a block asked for at launch."
-        ),
-        "Bytes (MB)": _size("bytes", "Bytes that a memory operation moved or set."),
-        "Throughput (MB/s)": Column(
-            "throughput_bytes_per_s",
-            Unit.BYTES_PER_S,
-            "Bytes times how often the duration fits into a second, in whole numbers.",
-            better="more",
-            brief=False,
-        ),
-        "SrcMemKd": Column("src_kind", Unit.TEXT, "Kind of memory read, or set.", brief=False),
-        "DstMemKd": Column("dst_kind", Unit.TEXT, "Kind of memory written.", brief=False),
-        "Device": key_column("device", "Product name and CUDA ordinal."),
-        "Ctx": Column("context_id", Unit.ID, "The context.", brief=False),
-        "GreenCtx": Column(
-            "green_context_id", Unit.ID, "The green context; null: none.", brief=False
-        ),
-        "Strm": Column("stream_id", Unit.ID, "The stream.", key=True),
-        "Name": key_column("name", "The kernel, or what the memory operation does."),
-    }
+_GPU_COLUMNS = (
+    Column("start_ns", Unit.NS, "When it began.", key=True),
+    duration_column("dur_ns", "How long it took."),
+    Column("correlation_id", Unit.ID, "Shared with the API call that launched it.", brief=False),
+    *_axes("Blocks", "grid"),
+    *_axes("Threads of a block", "block"),
+    count_column("registers_per_thread", "Registers of a thread.", brief=False),
+    _size("static_shared_bytes", "Shared memory of a block fixed at compile time."),
+    _size("dynamic_shared_bytes", "Shared memory of a block asked for at launch."),
+    _size("bytes", "Bytes that a memory operation moved or set."),
+    Column(
+        "throughput_bytes_per_s",
+        Unit.BYTES_PER_S,
+        "Bytes times how often the duration fits into a second, in whole numbers.",
+        better="more",
+        brief=False,
+    ),
+    Column("src_kind", Unit.TEXT, "Kind of memory read, or set.", brief=False),
+    Column("dst_kind", Unit.TEXT, "Kind of memory written.", brief=False),
+    key_column("device", "Product name and CUDA ordinal."),
+    Column("context_id", Unit.ID, "The context.", brief=False),
+    Column("green_context_id", Unit.ID, "The green context; null: none.", brief=False),
+    Column("stream_id", Unit.ID, "The stream.", key=True),
+    key_column("name", "The kernel, or what the memory operation does."),
 )
 
 _TABLE_COLUMNS = (
@@ -289,27 +271,21 @@ def _ordinals(timeline: Timeline) -> dict[int, int]:
     return {row["device_id"]: row["ordinal"] for row in rows if row["ordinal"] is not None}
 
 
-_EXEC_SUM_COLUMNS = printed(
-    {
-        "PID": PID,
-        "TID": _TID,
-        "DevId": _ORDINAL,
-        "Count": count_column("kernel_count", "Executions."),
-        "QCount": count_column(
-            "queue_count", "Those that did not start before their call returned."
-        ),
-        **{
-            header: column
-            for name in ("total", "api", "queue", "kernel")
-            for header, column in statistics_by_header(
-                f"{name[0].upper()}{{}} (ns)",
-                statistics_docs(of=f" of the {name} times"),
-                prefix=f"{name}_",
-            ).items()
-        },
-        "API Name": _FUNCTION,
-        "Kernel Name": _KERNEL,
-    }
+_EXEC_SUM_COLUMNS = (
+    PID,
+    _TID,
+    _ORDINAL,
+    count_column("kernel_count", "Executions."),
+    count_column("queue_count", "Those that did not start before their call returned."),
+    *(
+        column
+        for name in ("total", "api", "queue", "kernel")
+        for column in statistics_columns(
+            statistics_docs(of=f" of the {name} times"), prefix=f"{name}_"
+        )
+    ),
+    _FUNCTION,
+    _KERNEL,
 )
 
 
@@ -358,32 +334,26 @@ CUDA_KERN_EXEC_SUM = Query(
     compute=_exec_summary,
 )
 
-_EXEC_TRACE_COLUMNS = printed(
-    {
-        "API Start (ns)": Column("api_start_ns", Unit.NS, "When the call began.", key=True),
-        "API Dur (ns)": duration_column("api_dur_ns", "How long the call took."),
-        "Queue Start (ns)": Column(
-            "queue_start_ns",
-            Unit.NS,
-            "When the call returned; null: the kernel ran by then.",
-            brief=False,
-        ),
-        "Queue Dur (ns)": duration_column("queue_dur_ns", "From then to the start of the kernel."),
-        "Kernel Start (ns)": Column(
-            "start_ns", Unit.NS, "When the kernel began.", key=True, brief=False
-        ),
-        "Kernel Dur (ns)": duration_column("dur_ns", "How long the kernel took."),
-        "Total Dur (ns)": duration_column(
-            "total_dur_ns", "From the start of the call to the end of both."
-        ),
-        "PID": PID,
-        "TID": _TID,
-        "DevId": _ORDINAL,
-        "API Function": _FUNCTION,
-        "GridXYZ": Column("grid", Unit.TEXT, "Blocks in x, y and z.", brief=False),
-        "BlockXYZ": Column("block", Unit.TEXT, "Threads of a block in x, y and z.", brief=False),
-        "Kernel Name": _KERNEL,
-    }
+_EXEC_TRACE_COLUMNS = (
+    Column("api_start_ns", Unit.NS, "When the call began.", key=True),
+    duration_column("api_dur_ns", "How long the call took."),
+    Column(
+        "queue_start_ns",
+        Unit.NS,
+        "When the call returned; null: the kernel ran by then.",
+        brief=False,
+    ),
+    duration_column("queue_dur_ns", "From then to the start of the kernel."),
+    Column("start_ns", Unit.NS, "When the kernel began.", key=True, brief=False),
+    duration_column("dur_ns", "How long the kernel took."),
+    duration_column("total_dur_ns", "From the start of the call to the end of both."),
+    PID,
+    _TID,
+    _ORDINAL,
+    _FUNCTION,
+    Column("grid", Unit.TEXT, "Blocks in x, y and z.", brief=False),
+    Column("block", Unit.TEXT, "Threads of a block in x, y and z.", brief=False),
+    _KERNEL,
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PID, TID, count_column, key_column, printed
+from nsysconv.queries.columns import PID, TID, count_column, key_column
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import summaries
 from nsysconv.report import MISSING, Column, Unit
@@ -35,7 +35,7 @@ def _osrt_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
 
 OSRT_SUM = summaries.table(
     "OS Runtime Summary",
-    summaries.time_columns("osrt", {"Num Calls": _CALL_COUNT, "Name": _FUNCTION}),
+    summaries.time_columns("osrt", _CALL_COUNT, _FUNCTION),
     _osrt_rows,
     needs={Fact.OSRT_CALLS},
     totals={Fact.OSRT_TOTALS},
@@ -63,27 +63,25 @@ _SOURCE = key_column(
 )
 MPI_EVENT_SUM = summaries.table(
     "MPI Event Summary",
-    summaries.time_columns("mpi", {"Instances": _CALL_COUNT, "Source": _SOURCE, "Name": _FUNCTION}),
+    summaries.time_columns("mpi", _CALL_COUNT, _SOURCE, _FUNCTION),
     _mpi_rows,
     needs={Fact.MPI_CALLS},
 )
 
-_MPI_TRACE_COLUMNS = printed(
-    {
-        "Start (ns)": Column("start_ns", Unit.NS, "When it began."),
-        "End (ns)": Column("end_ns", Unit.NS, "When it ended."),
-        "Duration (ns)": Column("dur_ns", Unit.NS, "How long it took."),
-        "Event": key_column("name", "The function."),
-        "Pid": PID,
-        "Tid": TID,
-        "Tag": Column("tag", Unit.ID, "Tag of the message."),
-        "Rank": Column("rank", Unit.ID, "Rank of the process."),
-        "PeerRank": Column("remote_rank", Unit.ID, "The rank sent to or received from."),
-        "RootRank": Column("root_rank", Unit.ID, "The root of the collective."),
-        "Size": Column("bytes", Unit.BYTES, "Bytes sent or received; not of collectives."),
-        "CollSendSize": Column("send_bytes", Unit.BYTES, "Bytes that a collective sent."),
-        "CollRecvSize": Column("recv_bytes", Unit.BYTES, "Bytes that a collective received."),
-    }
+_MPI_TRACE_COLUMNS = (
+    Column("start_ns", Unit.NS, "When it began."),
+    Column("end_ns", Unit.NS, "When it ended."),
+    Column("dur_ns", Unit.NS, "How long it took."),
+    key_column("name", "The function."),
+    PID,
+    TID,
+    Column("tag", Unit.ID, "Tag of the message."),
+    Column("rank", Unit.ID, "Rank of the process."),
+    Column("remote_rank", Unit.ID, "The rank sent to or received from."),
+    Column("root_rank", Unit.ID, "The root of the collective."),
+    Column("bytes", Unit.BYTES, "Bytes sent or received; not of collectives."),
+    Column("send_bytes", Unit.BYTES, "Bytes that a collective sent."),
+    Column("recv_bytes", Unit.BYTES, "Bytes that a collective received."),
 )
 
 _COLLECTIVE = codes.MPI_KINDS.index("collective")
@@ -176,10 +174,8 @@ OPENACC_SUM = summaries.table(
     "OpenACC Summary",
     summaries.time_columns(
         "openacc",
-        {
-            "Num Calls": count_column("call_count", "Executions."),
-            "Name": key_column("name", "The construct, `@`, its file and line."),
-        },
+        count_column("call_count", "Executions."),
+        key_column("name", "The construct, `@`, its file and line."),
     ),
     _openacc_rows,
     needs={Fact.DIRECTIVES},

@@ -16,9 +16,8 @@ from nsysconv.queries.columns import (
     count_column,
     duration_column,
     key_column,
-    printed,
     rows_at,
-    statistics_by_header,
+    statistics_columns,
     statistics_docs,
     statistics_values,
     sum_column,
@@ -70,7 +69,7 @@ def _one_style(title: str, kind: int) -> Query:
 
     return summaries.table(
         title,
-        summaries.time_columns("range", {"Instances": _COUNT, "Range": _RANGE}),
+        summaries.time_columns("range", _COUNT, _RANGE),
         rows,
         needs={Fact.RANGES},
     )
@@ -92,7 +91,7 @@ def _all_styles(timeline: Timeline, request: Request) -> list[summaries.Row]:
 
 NVTX_SUM = summaries.table(
     "NVTX Range Summary",
-    summaries.time_columns("range", {"Instances": _COUNT, "Style": _STYLE, "Range": _RANGE}),
+    summaries.time_columns("range", _COUNT, _STYLE, _RANGE),
     _all_styles,
     needs={Fact.RANGES},
     totals={Fact.RANGE_TOTALS},
@@ -102,20 +101,20 @@ NVTX_STARTEND_SUM = _one_style("NVTX Start/End Range Summary", START_END)
 
 # -- every push/pop range
 
-_TREE_COLUMNS = {
-    "RangeId": Column(
+_TREE_COLUMNS = (
+    Column(
         "range_id",
         Unit.ID,
         "Number of the range in its profile, from 1, in the order of the source.",
     ),
-    "ParentId": Column("parent_id", Unit.ID, "Number of the range that it lies in; null: in none."),
-    "RangeStack": Column(
+    Column("parent_id", Unit.ID, "Number of the range that it lies in; null: in none."),
+    Column(
         "range_stack",
         Unit.TEXT,
         "Numbers of the ranges that it lies in, outermost first, and its own. "
         f"Of more than {nesting.MAX_PATH_LENGTH} characters the middle is left out.",
     ),
-}
+)
 
 
 def _in_tree(tree: nesting.Tree, rows: Array) -> dict[str, Any]:
@@ -135,31 +134,27 @@ def _in_tree(tree: nesting.Tree, rows: Array) -> dict[str, Any]:
     }
 
 
-_TRACE_COLUMNS = printed(
-    {
-        "Start (ns)": Column("start_ns", Unit.NS, "When it began."),
-        "End (ns)": Column("end_ns", Unit.NS, "When it ended."),
-        "Duration (ns)": Column("dur_ns", Unit.NS, "How long it was open."),
-        "DurChild (ns)": Column(
-            "child_sum_ns", Unit.NS, "Sum of the durations of the ranges directly inside it."
-        ),
-        "DurNonChild (ns)": Column(
-            "self_ns",
-            Unit.NS,
-            "Its duration less that sum; time in two of these at once counts once.",
-        ),
-        "Name": nvtx_ranges.NAME,
-        "PID": PID,
-        "TID": TID,
-        "Lvl": count_column("level", "Ranges that it lies in."),
-        "NumChild": count_column("child_count", "Ranges directly inside it."),
-        **_TREE_COLUMNS,
-        "NameTree": Column(
-            "name_tree",
-            Unit.TEXT,
-            f"The name, behind `--` for each range that it lies in, {nesting.MAX_INDENT} at most.",
-        ),
-    }
+_TRACE_COLUMNS = (
+    Column("start_ns", Unit.NS, "When it began."),
+    Column("end_ns", Unit.NS, "When it ended."),
+    Column("dur_ns", Unit.NS, "How long it was open."),
+    Column("child_sum_ns", Unit.NS, "Sum of the durations of the ranges directly inside it."),
+    Column(
+        "self_ns",
+        Unit.NS,
+        "Its duration less that sum; time in two of these at once counts once.",
+    ),
+    nvtx_ranges.NAME,
+    PID,
+    TID,
+    count_column("level", "Ranges that it lies in."),
+    count_column("child_count", "Ranges directly inside it."),
+    *_TREE_COLUMNS,
+    Column(
+        "name_tree",
+        Unit.TEXT,
+        f"The name, behind `--` for each range that it lies in, {nesting.MAX_INDENT} at most.",
+    ),
 )
 
 
@@ -240,34 +235,26 @@ def _projected_ranges(timeline: Timeline) -> _ProjectedRanges:
 
 _PROJECTION = "from the start of the first operation launched in a range to the end of the last"
 _PROJECTED_DOCS = statistics_docs(" projected time", one="one range")
-_PROJ_SUM_COLUMNS = printed(
-    {
-        "Range": nvtx_ranges.NAME,
-        "Style": _PROJ_STYLE,
-        "Total Proj Time (ns)": duration_column(
-            "projected_sum_ns",
-            f"Sum of the projected times: {_PROJECTION}. Ranges inside are not taken off.",
-        ),
-        "Total Range Time (ns)": sum_column(
-            "range_sum_ns", "Sum of the ranges' own durations.", "range_count"
-        ),
-        "Range Instances": count_column(
-            "range_count", "Ranges in which an operation was launched."
-        ),
-        **statistics_by_header("Proj {} (ns)", _PROJECTED_DOCS, brief=_PROJECTED_DOCS),
-        "Total GPU Ops": count_column(
-            "launch_count", "Calls in them that launched operations; the launch of a graph is one."
-        ),
-        "Avg GPU Ops": Column("launch_avg", Unit.REAL, "The same per range."),
-        "Avg Range Lvl": Column(
-            "level_avg", Unit.REAL, "Ranges of its thread that a range lies in, on average."
-        ),
-        "Avg Num Child": Column(
-            "child_avg",
-            Unit.REAL,
-            "Ranges directly inside a range that launched operations, on average.",
-        ),
-    }
+_PROJ_SUM_COLUMNS = (
+    nvtx_ranges.NAME,
+    _PROJ_STYLE,
+    duration_column(
+        "projected_sum_ns",
+        f"Sum of the projected times: {_PROJECTION}. Ranges inside are not taken off.",
+    ),
+    sum_column("range_sum_ns", "Sum of the ranges' own durations.", "range_count"),
+    count_column("range_count", "Ranges in which an operation was launched."),
+    *statistics_columns(_PROJECTED_DOCS, brief=_PROJECTED_DOCS),
+    count_column(
+        "launch_count", "Calls in them that launched operations; the launch of a graph is one."
+    ),
+    Column("launch_avg", Unit.REAL, "The same per range."),
+    Column("level_avg", Unit.REAL, "Ranges of its thread that a range lies in, on average."),
+    Column(
+        "child_avg",
+        Unit.REAL,
+        "Ranges directly inside a range that launched operations, on average.",
+    ),
 )
 
 
@@ -317,29 +304,21 @@ NVTX_GPU_PROJ_SUM = Query(
 
 # -- every range
 
-_PROJ_TRACE_COLUMNS = printed(
-    {
-        "Name": nvtx_ranges.NAME,
-        "Projected Start (ns)": Column(
-            "projected_start_ns", Unit.NS, "When the first operation launched in it began."
-        ),
-        "Projected Duration (ns)": duration_column(
-            "projected_dur_ns", "From there to the end of the last."
-        ),
-        "Orig Start (ns)": Column("start_ns", Unit.NS, "When the range began."),
-        "Orig Duration (ns)": Column("dur_ns", Unit.NS, "How long it was open."),
-        "Style": _PROJ_STYLE,
-        "PID": PID,
-        "TID": TID,
-        "NumGPUOps": count_column(
-            "launch_count", "Calls in it that launched operations; the launch of a graph is one."
-        ),
-        "Lvl": count_column("level", "Ranges of its thread that it lies in."),
-        "NumChild": count_column(
-            "child_count", "Ranges directly inside it that launched operations."
-        ),
-        **_TREE_COLUMNS,
-    }
+_PROJ_TRACE_COLUMNS = (
+    nvtx_ranges.NAME,
+    Column("projected_start_ns", Unit.NS, "When the first operation launched in it began."),
+    duration_column("projected_dur_ns", "From there to the end of the last."),
+    Column("start_ns", Unit.NS, "When the range began."),
+    Column("dur_ns", Unit.NS, "How long it was open."),
+    _PROJ_STYLE,
+    PID,
+    TID,
+    count_column(
+        "launch_count", "Calls in it that launched operations; the launch of a graph is one."
+    ),
+    count_column("level", "Ranges of its thread that it lies in."),
+    count_column("child_count", "Ranges directly inside it that launched operations."),
+    *_TREE_COLUMNS,
 )
 
 
@@ -378,30 +357,28 @@ NVTX_GPU_PROJ_TRACE = Query(
 
 # -- with their kernels: one counts in every range that its launch lies in
 
-_KERNEL_COLUMNS = printed(
-    {
-        "NVTX Range": key_column(
-            "range",
-            f"{nvtx_ranges.NAME.doc} Null: no range, the kernels that were launched outside of all.",
-        ),
-        "Style": key_column("style", f"{nvtx_ranges.STYLE.doc} Null: no range."),
-        "PID": Column(
-            "pid",
-            Unit.ID,
-            "The process that launched them; null: their launch was not recorded.",
-            key=True,
-        ),
-        "TID": Column("tid", Unit.ID, "The thread that launched them.", key=True),
-        "NVTX Inst": count_column("range_count", "Ranges that they were launched in."),
-        "Kern Inst": count_column("kernel_count", "Executions."),
-        "Total Time (ns)": sum_column(
-            "kernel_sum_ns",
-            "Sum of their durations; of a kernel in two ranges of the name, one in the other, twice.",
-            "kernel_count",
-        ),
-        **statistics_by_header("{} (ns)", DURATION_DOCS, brief=DURATION_DOCS),
-        "Kernel Name": key_column("name", "Name of the kernel."),
-    }
+_KERNEL_COLUMNS = (
+    key_column(
+        "range",
+        f"{nvtx_ranges.NAME.doc} Null: no range, the kernels that were launched outside of all.",
+    ),
+    key_column("style", f"{nvtx_ranges.STYLE.doc} Null: no range."),
+    Column(
+        "pid",
+        Unit.ID,
+        "The process that launched them; null: their launch was not recorded.",
+        key=True,
+    ),
+    Column("tid", Unit.ID, "The thread that launched them.", key=True),
+    count_column("range_count", "Ranges that they were launched in."),
+    count_column("kernel_count", "Executions."),
+    sum_column(
+        "kernel_sum_ns",
+        "Sum of their durations; of a kernel in two ranges of the name, one in the other, twice.",
+        "kernel_count",
+    ),
+    *statistics_columns(DURATION_DOCS, brief=DURATION_DOCS),
+    key_column("name", "Name of the kernel."),
 )
 
 _NO_RANGE = -1

@@ -5,14 +5,14 @@ Formulas: docs/nsys-stats.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nsysconv.notes import Note
-from nsysconv.queries.columns import printed, statistics_by_header, statistics_docs, sum_column
+from nsysconv.queries.columns import statistics_columns, statistics_docs, sum_column
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import grouped_statistics, percent
@@ -71,45 +71,39 @@ def largest_first(rows: Iterable[Row]) -> list[Row]:
     )
 
 
-def time_columns(subject: str, count_and_labels: Mapping[str, Column]) -> tuple[Column, ...]:
+def time_columns(subject: str, count: Column, *labels: Column) -> tuple[Column, ...]:
     """Return the columns of a summary of times, whose sum and share are named after `subject`.
 
-    Pass the column that counts and those of the labels by the headers under which they are printed.
+    Pass the column that counts and those of the labels.
     """
-    (count_header, count), *labels = count_and_labels.items()
     share_doc = "Share of the time of all rows of this table."
     sum_doc = "Sum of the durations; overlaps count as often as they occur."
-    return printed(
-        {
-            "Time (%)": Column(f"{subject}_pct", Unit.PCT, share_doc, adds=True),
-            "Total Time (ns)": sum_column(f"{subject}_sum_ns", sum_doc, count.name),
-            count_header: count,
-            **statistics_by_header("{} (ns)", statistics_docs()),
-            **dict(labels),
-        }
+    return (
+        Column(f"{subject}_pct", Unit.PCT, share_doc, adds=True),
+        sum_column(f"{subject}_sum_ns", sum_doc, count.name),
+        count,
+        *statistics_columns(statistics_docs()),
+        *labels,
     )
 
 
-def size_columns(count_and_labels: Mapping[str, Column]) -> tuple[Column, ...]:
-    """Return the columns of a summary of sizes, as `time_columns` does; they are printed in MB."""
-    (count_header, count), *labels = count_and_labels.items()
+def size_columns(count: Column, *labels: Column) -> tuple[Column, ...]:
+    """Return the columns of a summary of sizes, as `time_columns` does."""
 
     def column(name: str, doc: str, *, real: bool = False) -> Column:
         return Column(name, Unit.BYTES, doc, real=real, brief=False)
 
     total = sum_column("bytes_sum", "Bytes of all of them.", count.name, unit=Unit.BYTES)
     deviation_doc = "Sample standard deviation; 0 for one."
-    return printed(
-        {
-            "Total (MB)": total,
-            count_header: count,
-            "Avg (MB)": column("bytes_avg", "Mean size.", real=True),
-            "Med (MB)": column("bytes_med", "Median size (mean of the middle two).", real=True),
-            "Min (MB)": column("bytes_min", "Smallest."),
-            "Max (MB)": column("bytes_max", "Largest."),
-            "StdDev (MB)": column("bytes_stddev", deviation_doc, real=True),
-            **dict(labels),
-        }
+    return (
+        total,
+        count,
+        column("bytes_avg", "Mean size.", real=True),
+        column("bytes_med", "Median size (mean of the middle two).", real=True),
+        column("bytes_min", "Smallest."),
+        column("bytes_max", "Largest."),
+        column("bytes_stddev", deviation_doc, real=True),
+        *labels,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import count_column, key_column, printed, rows_at, values_by_column
+from nsysconv.queries.columns import count_column, key_column, rows_at, values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, distinct, factorize, sums
@@ -68,20 +68,18 @@ def _quantity(name: str, null: str = "") -> Column:
 
 _NONE = "; null: there was none"
 _NO_FAULTS = f"{_NONE}, or they were not recorded"
-_SUM_COLUMNS = printed(
-    {
-        "Virtual Address": key_column("address", f"The address, {_ADDRESS_FORM}."),
-        "HtoD Migration Size (MB)": _quantity("htod_bytes_sum", _NONE),
-        "DtoH Migration Size (MB)": _quantity("dtoh_bytes_sum", _NONE),
-        "CPU Page Faults": _quantity("cpu_fault_count", _NO_FAULTS),
-        "GPU Page Faults": _quantity("gpu_fault_count", _NO_FAULTS),
-        "Migration Throughput (MB/s)": Column(
-            "throughput_bytes_per_s",
-            Unit.BYTES_PER_S,
-            "Bytes that migrated, times the whole part of one second by the sum of the durations.",
-            better="more",
-        ),
-    }
+_SUM_COLUMNS = (
+    key_column("address", f"The address, {_ADDRESS_FORM}."),
+    _quantity("htod_bytes_sum", _NONE),
+    _quantity("dtoh_bytes_sum", _NONE),
+    _quantity("cpu_fault_count", _NO_FAULTS),
+    _quantity("gpu_fault_count", _NO_FAULTS),
+    Column(
+        "throughput_bytes_per_s",
+        Unit.BYTES_PER_S,
+        "Bytes that migrated, times the whole part of one second by the sum of the durations.",
+        better="more",
+    ),
 )
 
 
@@ -124,19 +122,13 @@ UM_SUM = Query(
 
 # -- in all
 
-_TOTAL_COLUMNS = printed(
-    {
-        "Total HtoD Migration Size (MB)": _quantity("htod_bytes_sum"),
-        "Total DtoH Migration Size (MB)": _quantity("dtoh_bytes_sum"),
-        "Total CPU Page Faults": _quantity("cpu_fault_count"),
-        "Total GPU PageFaults": _quantity("gpu_fault_count"),
-        "Minimum Virtual Address": Column(
-            "first_address", Unit.TEXT, f"Lowest address of them all, {_ADDRESS_FORM}."
-        ),
-        "Maximum Virtual Address": Column(
-            "last_address", Unit.TEXT, f"Highest address of them all, {_ADDRESS_FORM}."
-        ),
-    }
+_TOTAL_COLUMNS = (
+    _quantity("htod_bytes_sum"),
+    _quantity("dtoh_bytes_sum"),
+    _quantity("cpu_fault_count"),
+    _quantity("gpu_fault_count"),
+    Column("first_address", Unit.TEXT, f"Lowest address of them all, {_ADDRESS_FORM}."),
+    Column("last_address", Unit.TEXT, f"Highest address of them all, {_ADDRESS_FORM}."),
 )
 
 
@@ -175,13 +167,11 @@ UM_TOTAL_SUM = Query(
 
 # -- page faults by instruction
 
-_FAULT_COLUMNS = printed(
-    {
-        "CPU Page Faults": count_column("fault_count", "Faults.", better="less"),
-        "CPU Instruction Address": key_column("instruction", "The instruction that faulted."),
-        "Source File": key_column("source_file", "Its source file."),
-        "Source Line": Column("source_line", Unit.ID, "Its line there.", key=True),
-    }
+_FAULT_COLUMNS = (
+    count_column("fault_count", "Faults.", better="less"),
+    key_column("instruction", "The instruction that faulted."),
+    key_column("source_file", "Its source file."),
+    Column("source_line", Unit.ID, "Its line there.", key=True),
 )
 
 

@@ -112,10 +112,9 @@ def _columns() -> Iterator[Column]:
     yield Column(
         "not_recorded", Unit.TEXT, "What would say more and is not recorded; null: nothing."
     )
-    yield Column("advice", Unit.TEXT, "How to record it.", prose=True)
+    yield Column("advice", Unit.TEXT, "How to record it.")
 
 
 COLUMNS = tuple(
-    replace(column, said=True, key=column.name in ("profile", "kind", "name"))
-    for column in _columns()
+    replace(column, key=column.name in ("profile", "kind", "name")) for column in _columns()
 )

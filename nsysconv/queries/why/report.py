@@ -24,7 +24,6 @@ from nsysconv.queries.event_lanes import (
 )
 from nsysconv.queries.idle_gaps import longest_activity
 from nsysconv.queries.why.columns import COLUMNS, PARTS
-from nsysconv.queries.why.sentences import say
 from nsysconv.report import MISSING, Report, report_table
 from nsysconv.timeline import idle
 from nsysconv.timeline.annotations import (
@@ -142,12 +141,7 @@ def why(text: str, timeline: Timeline, request: Request) -> Report:
         profiles=(timeline.profile.ref,),
         notes=kept,
         row_count=1,
-        said=(say({**dict.fromkeys(column.name for column in COLUMNS), **_plain(found)}, kept),),
     )
-
-
-def _plain(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: None if value == MISSING else value for name, value in found.items()}
 
 
 def _lacking(timeline: Timeline, event: EventRef, found: Mapping[str, Any]) -> dict[str, Any]:

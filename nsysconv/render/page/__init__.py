@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 
+from nsysconv.document import Section
 from nsysconv.notes import Note, Severity
 from nsysconv.render import display
 from nsysconv.render.page import aligned, changed_trees, charts, first_screen, lanes
@@ -16,46 +17,29 @@ from nsysconv.render.page.addresses import Addresses
 from nsysconv.render.page.first_screen import base_name, is_change
 from nsysconv.render.page.markup import amount, anchor, escape, report_table_html, rows
 from nsysconv.render.page.sides import in_words, side_words
-from nsysconv.report import ProfileRef, Report, Unit, utc
+from nsysconv.report import ProfileRef, Unit, utc
 
 _TIME_LINE_SECTION = "Time line"
-# What belongs together, and in which order; a report that is not here comes under its own title.
-_SECTIONS = {
-    "The change": ("limits", "account", "culprits"),
-    "Step by step": ("step_pairs", "step_timelines"),
-    _TIME_LINE_SECTION: lanes.REPORTS,
-    "Over time": ("utilization_over_time",),
-    "Kernels": ("kernels", "kernel_categories"),
-    "Operators": ("operators_tree", "modules_tree", "operators", "modules", "operator_kernels"),
-    "API against GPU": ("api_vs_kernel", "launch_stats", "queue_length"),
-    "Transfers": ("transfers", "transfer_sizes"),
-    "Memory": ("memory",),
-    "Idle time": ("idle_summary", "idle_host", "idle_gaps"),
-    "Ranks and communication": (
-        "rank_summary",
-        "comm_overlap",
-        "collectives",
-        "stragglers",
-        "collective_arrivals",
-    ),
-    "Steps and ranges": ("steps", "ranges_tree", "ranges"),
-    "GPUs and processes": ("overview", "gpu_utilization", "processes"),
-    "Metrics": ("metrics",),
-}
-# Those after the ones that come under their own title.
 _RULES = "Rules of nsys analyze"
-_LAST_SECTIONS = {
-    _RULES: (
-        "cuda_memcpy_async",
-        "cuda_memcpy_sync",
-        "cuda_memset_sync",
-        "cuda_api_sync",
-        "gpu_gaps",
-        "gpu_time_util",
-    ),
-    "The answer in numbers": ("summary", "findings"),
-    "What was recorded": ("profile", "profiles", "facts"),
-}
+_PARTS = (
+    "The change",
+    "Step by step",
+    _TIME_LINE_SECTION,
+    "Over time",
+    "Kernels",
+    "Operators",
+    "API against GPU",
+    "Transfers",
+    "Memory",
+    "Idle time",
+    "Ranks and communication",
+    "Steps and ranges",
+    "GPUs and processes",
+    "Metrics",
+)
+"""The parts of a page, in order; reports that belong to none follow under their own titles."""
+
+_LAST_PARTS = (_RULES, "The answer in numbers", "What was recorded")
 _OF_BOTH = {
     "step_pairs": aligned.step_strips,
     "step_timelines": aligned.step_lanes,
@@ -95,11 +79,11 @@ class _Page:
 _TIME_LINE = "timeline_events"
 """The report whose anchor the time line bears."""
 
-_ANSWER = _LAST_SECTIONS["The answer in numbers"]
+_ANSWER = ("summary", "findings")
 """The reports that the first screen draws, all of them."""
 
 
-def document(reports: Sequence[Report]) -> Iterator[str]:
+def document(reports: Sequence[Section]) -> Iterator[str]:
     """Yield the page, line by line."""
     scripts, style = _SCRIPTS, _asset("page.css")
     if first_screen.is_comparison(reports):
@@ -154,7 +138,7 @@ def _asset(name: str) -> str:
     return resources.files(__name__).joinpath(name).read_text("utf-8").strip()
 
 
-def _title(reports: Sequence[Report]) -> str:
+def _title(reports: Sequence[Section]) -> str:
     labels = [ref.label or ref.path for ref in _profiles(reports)]
     if first_screen.is_comparison(reports):
         return " → ".join(labels) if len(labels) == 2 else "What changed"
@@ -165,11 +149,11 @@ def _title(reports: Sequence[Report]) -> str:
     return reports[0].title if reports else "nsysconv"
 
 
-def _profiles(reports: Sequence[Report]) -> list[ProfileRef]:
+def _profiles(reports: Sequence[Section]) -> list[ProfileRef]:
     return list(dict.fromkeys(ref for report in reports for ref in report.profiles))
 
 
-def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
+def _recorded_in_short(reports: Sequence[Section]) -> Iterator[str]:
     facts = list(dict.fromkeys(ref.source for ref in _profiles(reports) if ref.source))
     attributes = {
         row["attribute"]: row["value"] for r in reports if r.name == "profile" for row in rows(r)
@@ -192,7 +176,7 @@ def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
 
 
 def _first_screen(
-    reports: Sequence[Report], sections: Mapping[str, Sequence[Report]], page: _Page
+    reports: Sequence[Section], sections: Mapping[str, Sequence[Section]], page: _Page
 ) -> Iterator[str]:
     by_name = {base_name(report.name): report for report in reports}
     yield '<section id="answer"><h2 class="hidden">The answer</h2>'
@@ -210,21 +194,15 @@ def _first_screen(
     yield "</section>"
 
 
-def _sections(reports: Sequence[Report]) -> dict[str, list[Report]]:
-    answered = [report for report in reports if report.table is not None or len(reports) == 1]
-    known = {**_SECTIONS, **_LAST_SECTIONS}
-    placed = {first_screen.ANSWER, *(member for members in known.values() for member in members)}
-    others = {
-        report.title or report.name: [report]
-        for report in answered
-        if base_name(report.name) not in placed
-    }
-    sections = {
-        name: [r for m in members for r in answered if base_name(r.name) == m]
-        for name, members in known.items()
-    }
-    last = {name: sections.pop(name) for name in _LAST_SECTIONS}
-    return {name: members for name, members in {**sections, **others, **last}.items() if members}
+def _sections(reports: Sequence[Section]) -> dict[str, list[Section]]:
+    parts: dict[str, list[Section]] = {name: [] for name in _PARTS}
+    last: dict[str, list[Section]] = {name: [] for name in _LAST_PARTS}
+    for report in reports:
+        is_shown = report.table is not None or len(reports) == 1
+        if is_shown and base_name(report.name) != first_screen.ANSWER:
+            name = report.part or report.title or report.name
+            (last if name in last else parts).setdefault(name, []).append(report)
+    return {name: members for name, members in {**parts, **last}.items() if members}
 
 
 def _id(section: str) -> str:
@@ -243,13 +221,13 @@ def _folded(
     yield "</details></section>" if fold else "</section>"
 
 
-def _inside(name: str, members: Sequence[Report]) -> str:
+def _inside(name: str, members: Sequence[Section]) -> str:
     # What a folded section holds, in a line: the beginnings of its reports' titles.
     titles = dict.fromkeys(re.split("[:,]", report.title)[0] for report in members)
     return " · ".join(title for title in titles if title and title != name)
 
 
-def _section(name: str, members: Sequence[Report], page: _Page) -> Iterator[str]:
+def _section(name: str, members: Sequence[Section], page: _Page) -> Iterator[str]:
     # A rule without rows is a line: what it says.
     without = [report for report in members if name == _RULES and not report.row_count]
     each_title = [report.title for report in members]
@@ -273,13 +251,13 @@ def _section(name: str, members: Sequence[Report], page: _Page) -> Iterator[str]
         yield f'<ul class="quiet">{lines}</ul>'
 
 
-def _nothing_found(report: Report) -> Iterator[str]:
+def _nothing_found(report: Section) -> Iterator[str]:
     title = escape(report.title.partition(", ")[0])
-    lines = [line for said in report.said for line in said.lines]
+    lines = [line for said in report.texts for line in said.lines]
     yield from (f"{title}. {escape(line)}" for line in lines or [display.empty_sentence(report)])
 
 
-def _with_tensor_cores(report: Report) -> Report:
+def _with_tensor_cores(report: Section) -> Section:
     # Who looks at operators looks for what ran on Tensor Cores.
     if base_name(report.name) != "kernels":
         return report
@@ -287,7 +265,7 @@ def _with_tensor_cores(report: Report) -> Report:
     return replace(report, columns=columns)
 
 
-def _report(report: Report, heading: str, page: _Page) -> Iterator[str]:
+def _report(report: Section, heading: str, page: _Page) -> Iterator[str]:
     yield f'<article id="{anchor(report.name)}">'
     if heading:
         yield f"<h3>{heading}</h3>"
@@ -295,12 +273,13 @@ def _report(report: Report, heading: str, page: _Page) -> Iterator[str]:
         yield from _of_both(report)
     else:
         yield from _picture_and_rows(report, page)
-    if report.notes:
-        yield f'<p class="quiet">Notes: {_links(report.notes, page.numbers)}.</p>'
+    links = _links(report.notes, page.numbers)
+    if links:
+        yield f'<p class="quiet">Notes: {links}.</p>'
     yield "</article>"
 
 
-def _of_both(report: Report) -> Iterator[str]:
+def _of_both(report: Section) -> Iterator[str]:
     yield from _OF_BOTH[report.name](report)
     if report.name != "step_timelines":  # whose rows are what is drawn
         yield "<details><summary>The numbers</summary>"
@@ -308,15 +287,14 @@ def _of_both(report: Report) -> Iterator[str]:
         yield "</details>"
 
 
-def _picture_and_rows(report: Report, page: _Page) -> Iterator[str]:
+def _picture_and_rows(report: Section, page: _Page) -> Iterator[str]:
     name = base_name(report.name)
     if name == "overview" and len(report.profiles) > 1:
         yield from charts.device_matrix(report)
     yield from charts.picture_figures(report)
     if name in _ANSWER:
         # All in rows: the words for people are the first screen's.
-        columns = tuple(replace(column, said=False) for column in report.columns)
-        report = replace(report, columns=columns, said=())
+        report = replace(report, texts=(), replaced=frozenset())
     # Rows that few read: a picture says it.
     is_strip = report.picture is not None and report.picture.kind == "strip"
     shut = is_strip or name in _ANSWER
@@ -327,7 +305,7 @@ def _picture_and_rows(report: Report, page: _Page) -> Iterator[str]:
         yield "</details>"
 
 
-def _numbered(reports: Sequence[Report]) -> Numbers:
+def _numbered(reports: Sequence[Section]) -> Numbers:
     text_by_note = dict(display.note_sentences(reports))
     return {note: (number, text_by_note[note]) for number, note in enumerate(text_by_note, 1)}
 
@@ -335,7 +313,8 @@ def _numbered(reports: Sequence[Report]) -> Numbers:
 def _links(notes: Iterable[Note], numbers: Numbers) -> str:
     first: dict[str, int] = {}
     for note in notes:
-        first.setdefault(note.slug, numbers[note][0])
+        if note in numbers:
+            first.setdefault(note.slug, numbers[note][0])
     return ", ".join(f'<a href="#n{number}">{escape(slug)}</a>' for slug, number in first.items())
 
 
@@ -349,7 +328,7 @@ def _notes(numbers: Numbers) -> Iterator[str]:
     yield "</ol>"
 
 
-def _unrecorded(missing: Iterable[Report]) -> Iterator[str]:
+def _unrecorded(missing: Iterable[Section]) -> Iterator[str]:
     yield '<dl class="missing">'
     for report in missing:
         yield f'<dt id="{anchor(report.name)}">{escape(report.title)}'

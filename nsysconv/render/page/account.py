@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
+from nsysconv.document import Section
 from nsysconv.render.page.colours import COLOURS
 from nsysconv.render.page.markup import (
     amount,
@@ -16,7 +17,7 @@ from nsysconv.render.page.markup import (
     share,
     shortened_apart,
 )
-from nsysconv.report import Report, Unit
+from nsysconv.report import Unit
 
 _MOST_DEVICES = 16
 # What has room beside a bar.
@@ -42,7 +43,7 @@ class Device:
         return {name: time for name, time in self.times.items() if name.startswith("idle_")}
 
 
-def devices_of(summary: Report) -> list[Device]:
+def devices_of(summary: Section) -> list[Device]:
     """Return the devices that have a time account, in the order of the report's rows."""
     found, place = [], places(summary)
     for row in rows(summary):
@@ -56,7 +57,7 @@ def devices_of(summary: Report) -> list[Device]:
     return found
 
 
-def account_figures(summary: Report) -> Iterator[str]:
+def account_figures(summary: Section) -> Iterator[str]:
     """Yield the figures above all others and a bar per device; of no account the reason why."""
     devices = devices_of(summary)
     if devices:
@@ -77,7 +78,7 @@ def account_figures(summary: Report) -> Iterator[str]:
         yield '<p class="say"><b>Nothing ran on a GPU.</b></p>'
 
 
-def _whole(summary: Report) -> str:
+def _whole(summary: Section) -> str:
     # What the account is of, in a word. Slices that say no time leave the recording as it is.
     return "slice" if _SAYS_WHEN & (summary.slice or {}).keys() else "recording"
 
@@ -155,7 +156,7 @@ def _legend(devices: Sequence[Device]) -> Iterator[str]:
         )
 
 
-def account_sentences(summary: Report) -> Iterator[str]:
+def account_sentences(summary: Section) -> Iterator[str]:
     """Yield how busy several devices were beside each other, as markup."""
     devices = devices_of(summary)
     if len(devices) < 2:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from nsysconv.document import Section
 from nsysconv.render.page.markup import rows
-from nsysconv.report import Report
 
 _KIND_OF = {
     "kernels": "kernel",
@@ -23,7 +23,7 @@ _KIND_OF = {
 class Addresses:
     """The events that a page knows: single ones, and the longest of each kind and name."""
 
-    def __init__(self, reports: Mapping[str, Report]) -> None:
+    def __init__(self, reports: Mapping[str, Section]) -> None:
         """Take the reports of a page, by name without options."""
         self._is_drawn = "timeline_tiles" in reports or "timeline_events" in reports
         self._known: set[str] = set()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten
 from nsysconv.notes import Note
 from nsysconv.render.page.colours import COLOURS
@@ -21,7 +22,7 @@ from nsysconv.render.page.markup import (
     shortened,
 )
 from nsysconv.render.page.sides import of_sides
-from nsysconv.report import Report, Unit
+from nsysconv.report import Unit
 
 Row = dict[str, Any]
 
@@ -42,7 +43,7 @@ _LEGEND = (
 )
 
 
-def step_strips(report: Report) -> Iterator[str]:
+def step_strips(report: Section) -> Iterator[str]:
     """Yield for each process the durations of its steps, before and after, and their differences."""
     shown = [
         (key, list(found)) for key, found in groupby(rows(report), lambda r: (r["rank"], r["pid"]))
@@ -205,7 +206,7 @@ _KEYS = (
 )
 
 
-def step_lanes(report: Report) -> Iterator[str]:
+def step_lanes(report: Section) -> Iterator[str]:
     """Yield a canvas with the lanes of both sides, and its data; a sentence where nothing ran."""
     pairs = [
         _pair(name, list(found)) for name, found in groupby(rows(report), lambda row: row["pair"])

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten
 from nsysconv.render.page.flame import flame_markup
 from nsysconv.render.page.markup import anchor, column_words, rows
-from nsysconv.report import Column, Report, Unit
+from nsysconv.report import Column, Unit
 
 _WIDTHS = ("of both", "before", "after")
 LEGEND = (("less", "less after"), ("more", "more after"), ("was", "the same"))
 """The colours of boxes; the stronger, the more of the greatest change that is shown."""
 
 
-def flame_graph(report: Report) -> Iterator[str]:
+def flame_graph(report: Section) -> Iterator[str]:
     """Yield a flame graph of the paths of both sides: a canvas, and its data; nothing without rows."""
     nodes = list(rows(report))
     widths = [name for name in _measures(report.columns) if any(

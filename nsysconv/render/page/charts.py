@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from nsysconv.codes import COMMUNICATION
+from nsysconv.document import Picture, Section
 from nsysconv.render.page.colours import COLOURS, OUTSIDE, class_words, colours_of
 from nsysconv.render.page.flame import flame_graphs
 from nsysconv.render.page.markup import (
@@ -29,7 +30,7 @@ from nsysconv.render.page.markup import (
     tooltip,
 )
 from nsysconv.render.pictures import Number, Panel, panels
-from nsysconv.report import Column, Picture, Report, Unit
+from nsysconv.report import Column, Unit
 
 # What has room beside a bar.
 _LABEL = 36
@@ -46,7 +47,7 @@ _COMPARED = ("window_ns", "busy_ns", "idle_pct", "kernel_count", "kernel_sum_ns"
              "um_sum_ns")  # fmt: skip
 
 
-def picture_of(report: Report) -> Picture | None:
+def picture_of(report: Section) -> Picture | None:
     """Return what a report is drawn as: its own picture; a comparison as bars of both sides."""
     main = compared_column(report)
     if report.picture is not None or main is None:
@@ -58,7 +59,7 @@ def picture_of(report: Report) -> Picture | None:
     return Picture("bars", keys or by, (f"before_{main}", f"after_{main}"), by if keys else ())
 
 
-def picture_figures(report: Report) -> Iterator[str]:
+def picture_figures(report: Section) -> Iterator[str]:
     """Yield the pictures of a report; nothing where it has none."""
     picture = picture_of(report)
     if picture is None:
@@ -340,7 +341,7 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
     yield "</figure>"
 
 
-def device_matrix(overview: Report) -> Iterator[str]:
+def device_matrix(overview: Section) -> Iterator[str]:
     """Yield a heat map of devices and what was measured on each; nothing for a single device."""
     devices, place = list(rows(overview)), places(overview)
     columns = [c for c in overview.columns if c.name in _COMPARED

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from nsysconv.document import Section
 from nsysconv.render.page.addresses import Addresses
 from nsysconv.render.page.markup import amount, escape, rows
-from nsysconv.report import Report, Unit
+from nsysconv.report import Unit
 
 _SMALL_PCT = 1.0
 _NOTED = ("rules-ignored", "rules-cannot-look")
 
 
 def findings_list(
-    findings: Report,
+    findings: Section,
     anchors: Mapping[str, str],
     addresses: Addresses,
     place: Callable[[Mapping[str, Any]], str] | None,

@@ -9,6 +9,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
+from nsysconv.document import Section
 from nsysconv.render.page.account import (
     Device,
     account_figures,
@@ -31,9 +32,9 @@ from nsysconv.render.page.markup import (
     share,
     shortened,
 )
-from nsysconv.report import Column, Report, Unit
+from nsysconv.report import Column, Unit
 
-Reports = Mapping[str, Report]
+Reports = Mapping[str, Section]
 """The reports of the page by name, without options."""
 
 
@@ -137,7 +138,7 @@ def _steps(reports: Reports) -> Iterator[str]:
 
 
 def _most(
-    report: Report | None, keys: Sequence[str], column: str
+    report: Section | None, keys: Sequence[str], column: str
 ) -> tuple[tuple[Any, ...], int, int] | None:
     # The keys with the largest sum of a column, that sum, and the sum over all; None where all is 0.
     totals: dict[tuple[Any, ...], int] = defaultdict(int)
@@ -169,17 +170,17 @@ _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 _CLAUSE = re.compile(r"^(?:\([^()]*\)|[^();]|[();](?! ))+")
 
 
-def is_change(report: Report) -> bool:
+def is_change(report: Section) -> bool:
     """Return whether a report is one of changes."""
     return report.name.startswith("diff_")
 
 
-def is_comparison(reports: Sequence[Report]) -> bool:
+def is_comparison(reports: Sequence[Section]) -> bool:
     """Return whether the reports are those of a comparison of two sides."""
     return any(is_change(report) or report.name == ANSWER for report in reports)
 
 
-def comparison_screen(reports: Sequence[Report]) -> Iterator[str]:
+def comparison_screen(reports: Sequence[Section]) -> Iterator[str]:
     """Yield the answer, limits, the devices on both sides, and the greatest changes of each report."""
     for report in reports:
         if report.name == ANSWER:
@@ -209,7 +210,7 @@ def _answer(line: str) -> Iterator[str]:
     yield f'<p class="say"><b>{escape(head[:1].upper() + head[1:])}.</b>{rest}</p>'
 
 
-def _parts(account: Report) -> Iterator[str]:
+def _parts(account: Section) -> Iterator[str]:
     # What the change is made of, on the device whose time changed most.
     by_device = [
         list(found)
@@ -242,13 +243,13 @@ def _signed(ns: int) -> str:
     return f"{'+' if ns > 0 else '−' if ns < 0 else ''}{amount(abs(ns), Unit.NS)}"
 
 
-def _limits(report: Report) -> Iterator[str]:
+def _limits(report: Section) -> Iterator[str]:
     states = [row["state"] for row in rows(report)]
     counts = ", ".join(f"{states.count(state)} {escape(state)}" for state in dict.fromkeys(states))
     yield f'<p class="say">Limits: <b>{counts}</b> (<a href="#{anchor(report.name)}">which</a>).</p>'
 
 
-def _glance(report: Report) -> Iterator[str]:
+def _glance(report: Section) -> Iterator[str]:
     columns = {column.name: column for column in report.columns}
     measures = [name for name in _GLANCE if f"before_{name}" in columns]
     changed_rows = list(rows(report))
@@ -273,7 +274,7 @@ def _glance(report: Report) -> Iterator[str]:
         yield "</dl>"
 
 
-def _labels(report: Report, row: dict[str, Any]) -> list[str]:
+def _labels(report: Section, row: dict[str, Any]) -> list[str]:
     keys = (column for column in report.columns if column.key)
     return [
         f"{column_words(key.name)} {row[key.name]}" if key.unit is Unit.ID
@@ -295,7 +296,7 @@ def _change(column: Column, base: float, other: float) -> str:
     return f"{100 * (other - base) / base:+.1f}\N{NO-BREAK SPACE}%".replace("-", "−")
 
 
-def _greatest(report: Report) -> Iterator[str]:
+def _greatest(report: Section) -> Iterator[str]:
     main = compared_column(report)
     if main is None:
         return

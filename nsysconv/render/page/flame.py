@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nsysconv.document import Section
 from nsysconv.names import WHOLE, shorten
 from nsysconv.render.page.markup import anchor, column_words, data_element, escape
 from nsysconv.render.pictures import Panel, panels
-from nsysconv.report import Report
 
 _MOST_GRAPHS = 4
 _KEYS = (
@@ -19,7 +19,7 @@ _KEYS = (
 )
 
 
-def flame_graphs(report: Report) -> Iterator[str]:
+def flame_graphs(report: Section) -> Iterator[str]:
     """Yield a flame graph of each panel of a report whose picture is one, as canvases and their data."""
     picture = report.picture
     if picture is None or report.drawn is None:

@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Any
 
 from nsysconv.codes import TIME_CLASSES
+from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten
 from nsysconv.render.page.markup import data_element, escape
-from nsysconv.report import Report
 
 REPORTS = ("timeline_tiles", "timeline_events", "event_durations")
 """The reports that the time line is drawn from, by the names that they have without options."""
@@ -51,13 +51,13 @@ Key = tuple[bool, int | None, int | None, int | None, int | None]
 """A lane: whether it is a thread's, process, device, stream, thread."""
 
 
-def has_time_line(reports: Mapping[str, Report]) -> bool:
+def has_time_line(reports: Mapping[str, Section]) -> bool:
     """Return whether among reports by name there is what a time line is drawn from, with rows."""
     drawn = (reports.get(name) for name in REPORTS[:2])
     return any(report is not None and report.row_count for report in drawn)
 
 
-def time_line(reports: Mapping[str, Report]) -> Iterator[str]:
+def time_line(reports: Mapping[str, Section]) -> Iterator[str]:
     """Yield a canvas and its data, of reports by name."""
     yield '<div class="lanes" id="lanes" hidden><p class="tools">'
     yield "".join(
@@ -91,7 +91,7 @@ class _Numbers(dict[Any, int]):
 class _Data:
     """The reports as numbers: names, labels (kind and name of an event's group) and lanes have places."""
 
-    def __init__(self, reports: Mapping[str, Report]) -> None:
+    def __init__(self, reports: Mapping[str, Section]) -> None:
         self._reports = {name: reports[name] for name in REPORTS if name in reports}
         self._tiles = _columns(self._reports.get("timeline_tiles"))
         self._shown = _columns(self._reports.get("timeline_events"))
@@ -248,7 +248,7 @@ _LANE = (*_PLACE, "kind")
 Columns = Mapping[str, Sequence[Any]]
 
 
-def _columns(report: Report | None) -> Columns:
+def _columns(report: Section | None) -> Columns:
     if report is None or report.table is None or not report.table.num_rows:
         return {}
     names = (column.name for column in report.columns)

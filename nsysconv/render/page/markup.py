@@ -14,10 +14,11 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
+from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten, shorten_apart, shorten_kernel
 from nsysconv.render import display
 from nsysconv.render.display import DisplayColumn, informative_columns
-from nsysconv.report import Report, Unit, human, scale_for
+from nsysconv.report import Unit, human, scale_for
 
 LONGEST = 60
 """Names of more characters are shortened where they are read at a glance."""
@@ -86,7 +87,7 @@ def column_words(column: str) -> str:
     return _WORDS.get(column) or " ".join(_WORDS.get(word, word) for word in column.split("_"))
 
 
-def compared_column(report: Report) -> str | None:
+def compared_column(report: Section) -> str | None:
     """Return the name of the column whose change a comparison is about; None in other reports."""
     names = (column.name for column in report.columns)
     return next((name.removeprefix("diff_") for name in names if name.startswith("diff_")), None)
@@ -128,7 +129,7 @@ def data_element(data: dict[str, Any], ident: str) -> str:
     return f'<script type="application/json" id="{ident}">{encoded}</script>'
 
 
-def rows(report: Report | None) -> Iterator[dict[str, Any]]:
+def rows(report: Section | None) -> Iterator[dict[str, Any]]:
     """Yield a report's rows, all of them where they are kept; none where it was not recorded."""
     if report is None or report.table is None:
         return
@@ -138,7 +139,7 @@ def rows(report: Report | None) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, row, strict=True))
 
 
-def places(report: Report) -> Callable[[Mapping[str, Any]], str]:
+def places(report: Section) -> Callable[[Mapping[str, Any]], str]:
     """Return what says what a row is about, such as `rank 3, GPU 0`.
 
     Of several profiles it is the rank where each has one that no other has, else the profile's label.
@@ -160,7 +161,7 @@ def places(report: Report) -> Callable[[Mapping[str, Any]], str]:
     return place
 
 
-def has_own_ranks(report: Report) -> bool:
+def has_own_ranks(report: Section) -> bool:
     """Return whether each row of a profile says its rank, and no two profiles have the same."""
     labels_of: dict[Any, set[Any]] = {}
     for row in rows(report):
@@ -180,14 +181,14 @@ _FEW = 8
 
 
 def report_table_html(
-    report: Report, address: Callable[[Mapping[str, Any]], str | None] | None = None
+    report: Section, address: Callable[[Mapping[str, Any]], str | None] | None = None
 ) -> Iterator[str]:
     """Yield the rows, and the sentences below them; columns that are not brief can be hidden.
 
     Heads are words; their `data-name` is the column's name, and `data-x` the place of its exact numbers
     in each row's `data-v`. A row's `data-to` is its `address`, to which the script makes a link.
     """
-    for said in report.said:
+    for said in report.texts:
         yield from (f"<p>{escape(said.head)}</p>",) if said.head else ()
         yield f"<ul>{''.join(f'<li>{escape(line)}' for line in said.lines)}</ul>"
     if not report.in_rows:
@@ -225,7 +226,7 @@ def _leads_to(address: str | None) -> str:
     return f' data-to="{escape(address)}"' if address else ""
 
 
-def _exact_values(report: Report, columns: Sequence[DisplayColumn]) -> dict[str, list[str]]:
+def _exact_values(report: Section, columns: Sequence[DisplayColumn]) -> dict[str, list[str]]:
     # By name the columns of numbers of which what is shown is rounded, or in another unit.
     values_of = dict(zip((c.name for c in report.columns), report.by_column(), strict=True))
     found = {}
@@ -244,7 +245,7 @@ def _exact_attribute(numbers: Sequence[str]) -> str:
 
 
 def _headers(
-    report: Report, columns: Sequence[DisplayColumn], exact: Sequence[str]
+    report: Section, columns: Sequence[DisplayColumn], exact: Sequence[str]
 ) -> Iterator[str]:
     headers = dict(
         zip((c.name for c in report.columns), display.column_headers(report), strict=True)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nsysconv.report import Column, Report, report_table
+from nsysconv.document import Section
+from nsysconv.report import Column, report_table
 
 WORDS = {"base": "before", "other": "after"}
 """The words for the sides, by those of the reports."""
@@ -23,7 +24,7 @@ _SIDE = re.compile(_WORD.format("base|other"))
 _MISSING = re.compile(r"\((base|other)\)$")
 
 
-def in_words(report: Report) -> Report:
+def in_words(report: Section) -> Section:
     """Return a report of a comparison with its columns and cells in the words of the page."""
     columns = tuple(map(_column, report.columns))
     names = [column.name for column in columns]

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nsysconv.document import Section, Text
 from nsysconv.names import shorten_kernel
-from nsysconv.report import Column, Report, Said, Unit, human, report_table
+from nsysconv.report import Column, Unit, human, report_table
 
 _Row = Mapping[str, Any]
 
@@ -22,8 +23,8 @@ _SAMPLED = {
 }
 
 
-def pivot(report: Report) -> Report:
-    """Return the rows of `metrics` as people read them.
+def pivot(report: Section) -> Section:
+    """Return the report `metrics` as people read it.
 
     Metrics of kernels have a row per kernel and a column per metric, or the other way round: what there
     is less of goes across. Samples, which are of no kernel, have a row per metric.
@@ -34,7 +35,7 @@ def pivot(report: Report) -> Report:
     return _of_kernels(report, rows) if rows else report
 
 
-def _samples(report: Report, rows: Sequence[_Row]) -> Report:
+def _samples(report: Section, rows: Sequence[_Row]) -> Section:
     keys = ["metric", *(["kernel"] if any(row["kernel"] is not None for row in rows) else [])]
     columns = {
         header: Column(header, Unit.TEXT, doc)
@@ -47,7 +48,7 @@ def _samples(report: Report, rows: Sequence[_Row]) -> Report:
     return _table(report, "Metrics, sampled", rows, keys, columns, values, ())
 
 
-def _of_kernels(report: Report, rows: Sequence[_Row]) -> Report:
+def _of_kernels(report: Section, rows: Sequence[_Row]) -> Section:
     labels = _labels(rows)
     names = [labels[_metric(row)] for row in rows]
     largest, executions = dict.fromkeys(names, 0.0), {row["kernel"]: 0 for row in rows}
@@ -68,12 +69,14 @@ def _of_kernels(report: Report, rows: Sequence[_Row]) -> Report:
             cells.setdefault(key, {})[other] = _in_words(row, "value_avg")
             first.setdefault(key, {**row, "metric": name})
     headers = _headers(across[:_MOST_ACROSS])
-    said = []
+    left_out = []
     if zero := len(largest) - len(metrics):
-        said.append(f"Left out: {zero:,} metrics that are 0 in every kernel.")
+        left_out.append(f"Left out: {zero:,} metrics that are 0 in every kernel.")
     if len(across) > _MOST_ACROSS:
         which = "kernels, those with most executions" if is_transposed else "metrics"
-        said.append(f"The first {_MOST_ACROSS} of {len(across):,} {which}; --format csv has all.")
+        left_out.append(
+            f"The first {_MOST_ACROSS} of {len(across):,} {which}; --format csv has all."
+        )
     return _table(
         report,
         "Metrics of kernels, means over their executions",
@@ -81,19 +84,19 @@ def _of_kernels(report: Report, rows: Sequence[_Row]) -> Report:
         ["metric" if is_transposed else "kernel"],
         {h: Column(h, Unit.TEXT, f"Mean over the executions: {n}.") for n, h in headers.items()},
         {h: [of_row.get(n, "-") for of_row in cells.values()] for n, h in headers.items()},
-        said,
+        left_out,
     )
 
 
 def _table(
-    report: Report,
+    report: Section,
     title: str,
     rows: Sequence[_Row],
     keys: Sequence[str],
     columns: Mapping[str, Column],
     values: Mapping[str, Sequence[str]],
-    said: Sequence[str],
-) -> Report:
+    left_out: Sequence[str],
+) -> Section:
     # Where all rows are of one device, that is no news.
     kept = [name for name in _PLACE if len({row[name] for row in rows}) > 1] + [*keys]
     declared = {column.name: column for column in report.columns}
@@ -106,7 +109,7 @@ def _table(
         columns=every,
         table=report_table(every, data),
         row_count=len(rows),
-        said=(Said("", tuple(said)),) if said else (),
+        texts=(Text("", tuple(left_out)),) if left_out else (),
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from nsysconv.document import Text
 from nsysconv.names import cut_off, escaped, shorten, shorten_kernel, text_width
 from nsysconv.notes import Note
-from nsysconv.report import Said, Unit, human
+from nsysconv.report import Unit, human
 
 Row = Mapping[str, Any]
 
@@ -32,8 +33,9 @@ _SORTS = {
 }
 
 
-def say(row: Row, notes: Sequence[Note] = ()) -> Said:
+def sentences(rows: Sequence[Row], notes: Sequence[Note]) -> tuple[Text, ...]:
     """Return what the row of one event says, in at most 24 lines of 98 characters; notes by name."""
+    (row,) = rows
     parts = (_what, _whence, _before, _after, _launched, _unknown)
     lines = [line for part in parts for line in part(row)]
     slugs = list(dict.fromkeys(note.slug for note in notes))
@@ -41,7 +43,7 @@ def say(row: Row, notes: Sequence[Note] = ()) -> Said:
         lines.append("CPU and GPU times are not on one clock: waits and causes are not known")
     if slugs:
         lines = [*lines[: _MOST_LINES - 1], f"notes: {', '.join(slugs)}"]
-    return Said("", tuple(map(_line, lines[:_MOST_LINES])), laid_out=True)
+    return (Text("", tuple(map(_line, lines[:_MOST_LINES])), laid_out=True),)
 
 
 def moment(ns: int) -> str:

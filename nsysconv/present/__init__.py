@@ -1,0 +1,1 @@
+"""Reports as people see them: documents, made of tables. Renderers write them."""
