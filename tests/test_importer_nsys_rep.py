@@ -94,6 +94,19 @@ def test_many_messages_are_read_as_one_by_one(written: list[list[tuple[int, int 
     assert found == written
 
 
+def test_fields_of_four_and_eight_bytes_are_passed_over() -> None:
+    content = b"\x09" + bytes(range(8)) + b"\x15wxyz" + b"\x18\x07"
+    assert [number for number, _ in wire.fields(content)] == [1, 2, 3]
+    buffer = Buffer(message((1, content), (1, content)) + PADDING)
+    eight, four, last = buffer.fields(buffer.repeated(1))
+    for column, wanted in ((eight, bytes(range(8))), (four, b"wxyz")):
+        spans = column.value
+        assert isinstance(spans, Spans)
+        found = [buffer.data[a:b] for a, b in zip(spans.start, spans.end, strict=True)]
+        assert found == [wanted, wanted]
+    assert np.array_equal(last.value, [7, 7])
+
+
 piece = st.binary(max_size=20) | st.just(b"\n" + b"\xe4\xb8\xad" * 5) | st.just(b"\n\x02")
 
 

@@ -116,17 +116,15 @@ class Buffer:
 
     def _varints(self, at: Array) -> tuple[Array, Array]:
         # The number that begins at each place, and the place behind it.
-        byte = self._bytes[at]
+        byte = self._bytes.take(at)
         value, at, goes_on = (byte & 0x7F).astype(np.uint64), at + 1, byte >> 7
-        for shift in range(7, 7 * _LONGEST_VARINT, 7):
+        for shift in range(7, 7 * _LONGEST_VARINT + 1, 7):
             if not goes_on.any():
-                break
-            byte = self._bytes[at] * goes_on
+                return value.view(np.int64), at
+            byte = self._bytes.take(at) * goes_on
             value |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
             at, goes_on = at + goes_on, byte >> 7
-        if goes_on.any():
-            raise WireError
-        return value.view(np.int64), at
+        raise WireError
 
     def fields(self, spans: Spans) -> Iterator[Column]:
         """Yield the fields of messages, those of one number together where they come in one order.
@@ -149,11 +147,11 @@ class Buffer:
                 value, behind = self._varints(place)
             elif wire_type == BYTES:
                 length, begin = self._varints(place)
-                value = Spans(begin, begin + length)
-                behind = value.end
+                behind = begin + length
+                value = Spans(begin, behind)
             elif wire_type in _FIXED_BYTES:
                 behind = place + _FIXED_BYTES[wire_type]
-                value = Spans(place, behind)
+                value = Spans(place.copy(), behind)
             else:
                 raise WireError
             # What is longer than any place may lead before it.
@@ -162,9 +160,10 @@ class Buffer:
             yield Column(int(now) >> 3, which[mine], value)
             # Behind the last field of a message lies no tag of its own: it is dropped.
             tag[mine], at[mine] = self._varints(behind)
-            if (behind == limit).any():
+            done = behind == limit
+            if done.any():
                 left = np.ones(len(which), bool)
-                left[mine] = behind < limit
+                left[mine] = ~done
                 which, at, end, tag = which[left], at[left], end[left], tag[left]
         if len(which):
             raise WireError
