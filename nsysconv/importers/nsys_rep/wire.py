@@ -173,10 +173,13 @@ class Buffer:
         data, length, tag = self.data, self.length, number << 3 | BYTES
         at, sizes_at = 0, array("q")
         while at < length and data[at] == tag:
-            sizes_at.append(at + 1)
-            size, at = data[at + 1], at + 2
-            if size >= 0x80:
-                size, at = varint(data, at - 1)
+            at += 1
+            sizes_at.append(at)
+            size = data[at]
+            if size < 0x80:
+                at += 1
+            else:
+                size, at = varint(data, at)
             at += size
         if at > length:
             raise WireError
