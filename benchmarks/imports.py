@@ -32,6 +32,7 @@ FIXTURES = HERE.parent / "tests" / "fixtures"
 NSYS = FIXTURES / "nsys" / "basic-3.25.0.sqlite"
 KINETO = FIXTURES / "kineto" / "basic-2.13.json"
 NVPROF_LOG = FIXTURES / "nvprof_log" / "basic-gpu-trace.csv"
+WRITE_EXAMPLES = HERE.parent / "scripts" / "write_examples.py"
 NSYSCONV_HELP = ("import", "report", "diff", "info", "runs", "sql", "export", "profile")
 
 STDLIB_SHOWN_MS = 5.0
@@ -113,6 +114,10 @@ def commands(folder: Path) -> list[Cold]:
         if not path.exists():
             subprocess.run([*NSYSCONV, "import", str(NSYS), "-o", str(path)], check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    report = folder / "two-calls.nsys-rep"
+    if not report.exists():
+        subprocess.run([sys.executable, str(WRITE_EXAMPLES), str(folder), report.name], check=True,
+                       stdout=subprocess.DEVNULL)  # fmt: skip
     made, page, profiled = folder / "new.db", folder / "page.html", folder / "profiled"
     rows, chrome = folder / "rows", folder / "trace.json"
 
@@ -124,6 +129,7 @@ def commands(folder: Path) -> list[Cold]:
         cold("--version", "--version"),
         *(cold(f"{name} --help", name, "--help") for name in NSYSCONV_HELP),
         cold("import of an nsys export", "import", NSYS, "-o", made, outputs=(made,)),
+        cold("import of an nsys report", "import", report, "-o", made, outputs=(made,)),
         cold("import of a Kineto trace", "import", KINETO, "-o", made, outputs=(made,)),
         cold("import of an nvprof log", "import", NVPROF_LOG, "-o", made, outputs=(made,)),
         cold("answer on a store", store),

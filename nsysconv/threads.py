@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Hashable
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import wraps
 from inspect import signature
@@ -107,6 +108,19 @@ class Threads(ThreadPoolExecutor):
             _current.pool = None
             with self._lock:
                 self._at_work.discard(thread)
+
+
+def ahead(items: Iterator[T], most: int) -> Generator[T]:
+    """Yield what an iterator does; a thread of its own asks it for up to `most` items in advance.
+
+    To be closed where not all are taken.
+    """
+    end = cast(T, object())
+    with Threads(1) as thread:
+        coming = deque(thread.submit(next, items, end) for _ in range(most))
+        while (item := coming.popleft().result()) is not end:
+            coming.append(thread.submit(next, items, end))
+            yield item
 
 
 # -- results

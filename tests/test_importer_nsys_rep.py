@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from conftest import CHILD_ENVIRONMENT, NSYS, examples
 from hypothesis import given
@@ -54,6 +55,12 @@ def block(*payloads: tuple[int, bytes]) -> bytes:
     return message(*events) + PADDING
 
 
+def rows_in(events: Events, *blocks: bytes) -> list[tuple[str, pa.Table]]:
+    """Return the rows of blocks, which are all that there are."""
+    count = sum(len(Buffer(each).repeated(1)) for each in blocks)
+    return list(events.rows(iter(blocks), count))
+
+
 fields = st.lists(
     st.tuples(st.integers(1, 200), st.integers(-(1 << 63), (1 << 63) - 1) | st.binary(max_size=20)),
     max_size=6,
@@ -85,6 +92,19 @@ def test_many_messages_are_read_as_one_by_one(written: list[list[tuple[int, int 
                     else int(value[place]))  # fmt: skip
             found[which].append((column.number, read))
     assert found == written
+
+
+def test_fields_of_four_and_eight_bytes_are_passed_over() -> None:
+    content = b"\x09" + bytes(range(8)) + b"\x15wxyz" + b"\x18\x07"
+    assert [number for number, _ in wire.fields(content)] == [1, 2, 3]
+    buffer = Buffer(message((1, content), (1, content)) + PADDING)
+    eight, four, last = buffer.fields(buffer.repeated(1))
+    for column, wanted in ((eight, bytes(range(8))), (four, b"wxyz")):
+        spans = column.value
+        assert isinstance(spans, Spans)
+        found = [buffer.data[a:b] for a, b in zip(spans.start, spans.end, strict=True)]
+        assert found == [wanted, wanted]
+    assert np.array_equal(last.value, [7, 7])
 
 
 piece = st.binary(max_size=20) | st.just(b"\n" + b"\xe4\xb8\xad" * 5) | st.just(b"\n\x02")
@@ -132,7 +152,7 @@ def test_a_kernel_and_a_call_become_rows() -> None:
     kernel = message((1, 100), (2, 250), (3, 7), (4, 0), (5, 1), (6, 13), (8, 99 << 24), (101, launch))
     call = message((1, 90), (2, 95), (3, 7), (6, 0), (7, 5), (8, 0), (13, 99 << 24 | 99))
     events = Events()
-    rows = dict(events.rows(block((107, kernel), (108, call))))
+    rows = dict(rows_in(events, block((107, kernel), (108, call))))
     (made,) = rows["CUPTI_ACTIVITY_KIND_KERNEL"].to_pylist()
     assert made == {
         "start": 100, "end": 250, "deviceId": 0, "contextId": 1, "streamId": 13, "correlationId": 7,
@@ -147,9 +167,21 @@ def test_a_kernel_and_a_call_become_rows() -> None:
     assert events.doubts == {"report-inferred": {"CUPTI_ACTIVITY_KIND_KERNEL.graphNodeId": 1}}
 
 
+def test_blocks_are_read_together_and_no_more_of_them_than_there_are() -> None:
+    def of(*starts: int) -> bytes:
+        return block(*((106, message((1, start), (3, 0))) for start in starts))
+
+    events = Events()
+    blocks = iter([of(5, 4), of(300), of(7)])
+    ((_, rows),) = events.rows(blocks, 3)
+    assert rows.column("start").to_pylist() == [5, 4, 300]
+    assert events.count == 3
+    assert next(blocks) == of(7)
+
+
 def test_absent_fields_are_null_and_zeros_are_not() -> None:
     ranges = (message((1, 59), (2, -5), (7, b"a\xff"), (10, 0), (13, 0)), message((1, 59), (2, 1)))
-    ((table, rows),) = Events().rows(block(*((102, each) for each in ranges)))
+    ((table, rows),) = rows_in(Events(), block(*((102, each) for each in ranges)))
     assert table == "NVTX_EVENTS"
     assert rows.to_pylist() == [
         {"start": -5, "end": 0, "eventType": 59, "text": "a\ufffd", "domainId": 0},
@@ -160,7 +192,7 @@ def test_absent_fields_are_null_and_zeros_are_not() -> None:
 def test_the_type_of_a_synchronisation_is_the_newer_field_or_the_older_one() -> None:
     of = [message((1, 0), (8, 1 << 24), (105, message((1, 0), *fields))) for fields in
           (((2, 3),), ((2, 3), (4, 1)), ((4, 0),))]  # fmt: skip
-    ((_, rows),) = Events().rows(block(*((107, each) for each in of)))
+    ((_, rows),) = rows_in(Events(), block(*((107, each) for each in of)))
     assert rows.column("syncType").to_pylist() == [3, 1, 0]
 
 
@@ -169,10 +201,10 @@ def test_of_a_program_only_its_files_name_is_taken() -> None:
         ((5, b"/home/me/run --token SECRET/x"), (6, b"run")), ((5, b"/opt/a b/c"),),
         ((5, b"./train"),), ((7, b"/no/name"),),
     )]  # fmt: skip
-    ((_, rows),) = Events().rows(block(*((113, each) for each in of)))
+    ((_, rows),) = rows_in(Events(), block(*((113, each) for each in of)))
     assert rows.column("name").to_pylist() == ["run", "a", "train"]
     assert rows.column("pid").to_pylist() == [7, 7, 7]
-    assert list(Events().rows(block((113, message((6, b"run")))))) == []
+    assert rows_in(Events(), block((113, message((6, b"run"))))) == []
 
 
 def test_what_is_not_known_is_counted_by_its_number() -> None:
@@ -180,11 +212,11 @@ def test_what_is_not_known_is_counted_by_its_number() -> None:
     call = message((1, 0), (6, 99), (7, 0))
     graph = message((1, 0), (6, 95), (7, 0))
     marker = message((1, 0), (6, 10), (7, 0))
-    rows = list(events.rows(block(
+    rows = rows_in(events, block(
         (140, b""), (140, b""), (107, message((1, 0), (119, b""))), (108, call), (108, graph),
         (108, marker),
         (109, message((1, 0))), (106, message((1, 0), (3, 1), (77, 1))),
-    )))  # fmt: skip
+    ))  # fmt: skip
     assert [name for name, _ in rows] == ["SCHED_EVENTS"]
     assert events.doubts == {
         "report-unknown": {"payload 140": 2, "activity 119": 1, "class 99": 1},
@@ -195,7 +227,7 @@ def test_what_is_not_known_is_counted_by_its_number() -> None:
 
 def test_an_event_without_a_payload_is_counted_once() -> None:
     events = Events()
-    assert list(events.rows(message((1, message((1, 5), (140, 7)))) + PADDING)) == []
+    assert rows_in(events, message((1, message((1, 5), (140, 7)))) + PADDING) == []
     assert events.doubts == {"report-unknown": {"events without a payload": 1}}
 
 

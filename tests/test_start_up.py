@@ -38,6 +38,7 @@ ALLOWED = {
     "profile --help": COMMAND_LINE,
     # The rows of a database are copied by the database: nothing that reads text.
     "import of an nsys export": STORE,
+    "import of an nsys report": STORE,
     "import of a Kineto trace": STORE | JSON,
     "import of an nvprof log": STORE | JSON | SYMBOLS,
     "answer on a store": STORE | TERMINAL,

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from make_names import Work
 from make_names import nsys as nsys_export
 
 from nsysconv.cli.runtime import Interrupted, signals_raise
-from nsysconv.threads import Stopped, Threads
+from nsysconv.threads import Stopped, Threads, ahead
 
 _SECONDS = 2.0
 
@@ -85,6 +86,33 @@ def test_error_in_the_block_waits_for_work_that_has_begun() -> None:
 def test_error_of_work_is_raised_where_its_result_is_asked_for() -> None:
     with Threads(2) as pool, pytest.raises(ZeroDivisionError):
         pool.submit(lambda: 1 // 0).result()
+
+
+def test_items_come_in_order_and_so_does_an_error() -> None:
+    def items() -> Iterator[int]:
+        yield from range(20)
+        raise ValueError("after all of them")
+
+    found = ahead(items(), 3)
+    assert list(islice(found, 20)) == list(range(20))
+    with pytest.raises(ValueError, match="after all of them"):
+        next(found)
+    assert list(ahead(iter(()), 3)) == []
+
+
+def test_no_more_items_are_asked_for_than_in_advance() -> None:
+    asked: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(100):
+            asked.append(number)
+            yield number
+
+    before = threading.active_count()
+    with closing(ahead(items(), 3)) as found:
+        assert [next(found), next(found)] == [0, 1]
+    assert len(asked) <= 5
+    assert threading.active_count() == before
 
 
 def test_work_is_done_after_the_main_thread_has_ended() -> None:

@@ -41,7 +41,8 @@ class Container:
         self._file, self._path = file, path
         self.size = os.fstat(file.fileno()).st_size
         header = self._read(0, min(self.size, 256))
-        self.build = _build_of(header)
+        match = _BUILD.match(header)
+        self.build = match.group(1).decode().replace("@", ".") if match else ""
         """The build that made it, `2024.5.1.113`; "" in old ones, whose header does not say."""
         tail = self._read(max(0, self.size - _TAIL_BYTES), min(self.size, _TAIL_BYTES))
         if len(tail) < _TAIL_BYTES or not tail.endswith(_FOOTER):
@@ -166,8 +167,3 @@ class Recorded:
             said = numbers(self._container.section(OFFSETS_SECTION)).get(2)
             if said is not None and self.at != self._begin + said:
                 raise WireError
-
-
-def _build_of(header: bytes) -> str:
-    match = _BUILD.match(header)
-    return match.group(1).decode().replace("@", ".") if match else ""

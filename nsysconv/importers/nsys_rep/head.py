@@ -6,44 +6,47 @@ decoded but the fields that are named here and in options.toml; all others are p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from nsysconv.importers.nsys_rep.schema import read, small_tables
+from nsysconv.importers.nsys_rep.schema import read, tables
 from nsysconv.importers.nsys_rep.wire import fields, messages, numbers, text
 
 Row = dict[str, Any]
 
 THREAD_NAMES = "ThreadNames"
-INSTALLED_IN = 170
+_INSTALLED_IN = 170
 # Texts of the system by the number of their name, and the names.
-_SYSTEM = {INSTALLED_IN: "TargetInstallDir", 205: "NvDriverVersion", 611: "CudaDriverVersion",
+_SYSTEM = {_INSTALLED_IN: "TargetInstallDir", 205: "NvDriverVersion", 611: "CudaDriverVersion",
            619: "Hostname"}  # fmt: skip
 _TRACED = {12: "NvtxEvents", 123: "Cuda", 124: "Graphics", 127: "OSRuntime"}
 # Steps from the session's clock to UTC, over the machine's raw and its monotonic clock; and the kinds of
 # clocks in newer builds.
 _TO_UTC = ((7, 1), (1, 3), (3, 9))
 _KIND_RAW, _KIND_UTC = 7, 11
+_BUILD = re.compile(r"nsight-?systems(?:-cli)?[/-](\d{4}\.\d+(?:\.\d+)*)", re.IGNORECASE)
 
 
 def target_rows(message: bytes) -> Iterator[tuple[str, list[Row]]]:
     """Yield the rows of the targets message by table: GPUs, contexts, streams."""
-    for table, given in read("targets").items():
-        if "path" in given and table != THREAD_NAMES:
-            yield table, rows_of(table, message)
+    for name, table in tables("targets").items():
+        if table.path and name != THREAD_NAMES:
+            yield name, rows_of(name, message)
 
 
-def rows_of(table: str, message: bytes) -> list[Row]:
+def rows_of(name: str, message: bytes) -> list[Row]:
     """Return the rows of a small table that a message holds."""
     rows = []
-    first, *path = read("targets")[table]["path"]
+    table = tables("targets")[name]
+    first, *path = table.path
     for outer in messages(message, first):
         for found in messages(outer, *path):
             held = numbers(found) | {0: numbers(outer).get(1)}  # without a field: of what is around
             rows.append({
-                each.name: text(found, each.paths[0][0]) if each.is_text
+                each.name: text(found, each.paths[0][0]) if each.kind == "text"
                 else held.get(each.paths[0][0] if each.paths else 0)
-                for each in small_tables()[table]
+                for each in table.columns
             })  # fmt: skip
     return rows
 
@@ -55,10 +58,13 @@ class Head:
         """Take the message, and the section with the clocks where there is one."""
         self._message, self._clocks = message, clocks
         self._numbers = numbers(message)
-        self.system = dict(self._system())
-        """Texts on the system, by the number of their name."""
+        # Texts on the system, by the number of their name.
+        self._system = dict(self._texts())
+        match = _BUILD.search(self._system.get(_INSTALLED_IN, ""))
+        self.build = match.group(1) if match else ""
+        """The build that made the report, by the folder that it was in; "" where that does not say."""
 
-    def _system(self) -> Iterator[tuple[int, str]]:
+    def _texts(self) -> Iterator[tuple[int, str]]:
         for entry in messages(self._message, 1, 2, 1):
             key = numbers(entry).get(1)
             if key in _SYSTEM and (value := text(entry, 2)) is not None:
@@ -74,7 +80,7 @@ class Head:
         if (utc := self._utc_of_start()) is not None:
             yield "TARGET_INFO_SESSION_START_TIME", [{"utcEpochNs": utc, "systemClockNs": begin}]
         of_machine = {"globalVid": vid, "devStateName": ""}
-        system = self.system.items()
+        system = self._system.items()
         named = [{**of_machine, "name": _SYSTEM[n], "nameEnum": n, "value": v} for n, v in system]
         yield "TARGET_INFO_SYSTEM_ENV", named
         yield "META_DATA_CAPTURE", [{"name": name, "value": v} for name, v in self._options()]

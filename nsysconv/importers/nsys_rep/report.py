@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from nsysconv.facts import Fact
+from nsysconv.importers.nsys_rep import schema
 from nsysconv.importers.nsys_rep.container import CLOCKS_SECTION, Container, Recorded
-from nsysconv.importers.nsys_rep.events import Events, texts
-from nsysconv.importers.nsys_rep.head import (
-    INSTALLED_IN,
-    THREAD_NAMES,
-    Head,
-    rows_of,
-    target_rows,
-)
-from nsysconv.importers.nsys_rep.schema import small_tables, table_columns
+from nsysconv.importers.nsys_rep.events import Events, Rows, texts
+from nsysconv.importers.nsys_rep.head import THREAD_NAMES, Head, Row, rows_of, target_rows
 from nsysconv.importers.nsys_rep.wire import Buffer, Spans, WireError
 from nsysconv.notes import Note, Severity
 from nsysconv.refusals import refusal_error
+from nsysconv.report import array_of
 from nsysconv.store.sqlite.table_file import new_table_file
+from nsysconv.threads import ahead
 
 TESTED = ("2020.3", "2026.2")
 """The oldest and the newest build of which reports were read."""
@@ -44,13 +40,13 @@ _DOUBTS = {
     "report-inferred": (Severity.INFO, "values whose meaning is inferred"),
 }
 _SHOWN = 5
+_TABLES_AHEAD = 4
 # Every note names facts; with these, hardly a report shows it.
 _SELDOM = frozenset({Fact.UTC, Fact.COLLECTIVES})
 # Since then the profiler's own intervals have a type in the field of what older ones returned, and those
 # that CUPTI names are exported.
 _OVERHEAD_TYPES = (2025, 5, 2)
 _HELD_OUT = "(not copied: it may hold paths)"
-_INSTALLED = re.compile(r"nsight-?systems(?:-cli)?[/-](\d{4}\.\d+(?:\.\d+)*)", re.IGNORECASE)
 
 
 def write_tables(report: Path, target: Path) -> tuple[dict[str, int], tuple[Note, ...]]:
@@ -63,14 +59,19 @@ def write_tables(report: Path, target: Path) -> tuple[dict[str, int], tuple[Note
         opened = report.open("rb")
     except OSError as error:
         raise refusal_error(error, str(report)) from error
-    with opened as file, new_table_file(target, table_columns()) as tables:
-        for table, rows in report_rows(Container(file, report), notes):
+    with (
+        opened as file,
+        new_table_file(target, schema.table_columns()) as tables,
+        # Another thread decodes: what SQLite does takes as long, and leaves Python alone.
+        closing(ahead(report_rows(Container(file, report), notes), _TABLES_AHEAD)) as decoded,
+    ):
+        for table, rows in decoded:
             tables.add(table, rows)
             counts[table] += rows.num_rows
     return dict(counts), tuple(notes)
 
 
-def report_rows(container: Container, notes: list[Note]) -> Iterator[tuple[str, pa.Table]]:
+def report_rows(container: Container, notes: list[Note]) -> Rows:
     """Yield rows by table, some at a time, columns named as nsys names them; add to the notes.
 
     Raises InputError where the file is damaged.
@@ -78,14 +79,12 @@ def report_rows(container: Container, notes: list[Note]) -> Iterator[tuple[str, 
     recorded, events = container.recording(), Events()
     with container.reading("its head"):
         head = Head(recorded.head, container.section(CLOCKS_SECTION))
-        build = container.build or _build_of(head)
-        for name, rows in head.rows():
-            yield from _small(name, rows)
+        build = container.build or head.build
+        yield from _small(head.rows())
     blocks = recorded.blocks("its events")
     while events.count < recorded.events:
-        block = next(blocks)
         with container.reading("its events"):
-            for name, table in events.rows(block):
+            for name, table in events.rows(blocks, recorded.events):
                 if name == "CUPTI_ACTIVITY_KIND_OVERHEAD" and _number(build) < _OVERHEAD_TYPES:
                     events.doubts["report-not-read"]["overhead of CUPTI"] += table.num_rows
                 else:
@@ -97,8 +96,7 @@ def report_rows(container: Container, notes: list[Note]) -> Iterator[tuple[str, 
     with container.reading("names of threads and targets"):
         named = rows_of(THREAD_NAMES, threads)
         events.used.update(row["nameId"] for row in named if row["nameId"] is not None)
-        for name, rows in ((THREAD_NAMES, named), *target_rows(targets)):
-            yield from _small(name, rows)
+        yield from _small([(THREAD_NAMES, named), *target_rows(targets)])
     counted = {"events": (events.count, recorded.events), "strings": (strings, recorded.strings),
                "names of threads": (len(named), recorded.thread_names)}  # fmt: skip
     notes += _notes(build, events, counted, recorded.rest)
@@ -112,9 +110,9 @@ def report_rows(container: Container, notes: list[Note]) -> Iterator[tuple[str, 
         ids = used[slice(*np.searchsorted(used, (first, first + len(spans))))]
         if len(ids):
             values = texts(buffer, spans.take(ids - first), np.ones(len(ids), bool))
-            yield "StringIds", pa.table({"id": ids, "value": values})
+            yield "StringIds", pa.table({"id": array_of(ids, "int"), "value": values})
     made = {**_EXPORTED, "EXPORT_PRODUCT_VERSION": build or None}
-    yield from _small("META_DATA_EXPORT", [{"name": n, "value": v} for n, v in made.items()])
+    yield from _small([("META_DATA_EXPORT", [{"name": n, "value": v} for n, v in made.items()])])
 
 
 def _string_blocks(container: Container, recorded: Recorded) -> Iterator[tuple[int, Buffer, Spans]]:
@@ -130,15 +128,14 @@ def _string_blocks(container: Container, recorded: Recorded) -> Iterator[tuple[i
         first += len(spans)
 
 
-def _small(name: str, rows: list[dict[str, Any]]) -> Iterator[tuple[str, pa.Table]]:
-    if rows:
-        kinds = {
-            c.name: pa.large_string() if c.is_text else pa.int64() for c in small_tables()[name]
+def _small(tables: Iterable[tuple[str, list[Row]]]) -> Rows:
+    for name, rows in tables:
+        cells = {
+            each.name: array_of([_held(row.get(each.name)) for row in rows], each.kind)
+            for each in schema.tables("targets")[name].columns
         }
-        yield name, pa.table({
-            column: pa.array([_held(row.get(column)) for row in rows], kind)
-            for column, kind in kinds.items()
-        })  # fmt: skip
+        if rows:
+            yield name, pa.table(cells)
 
 
 def _held(cell: int | str | None) -> int | str | None:
@@ -162,13 +159,8 @@ def _as_exported(name: str, rows: pa.Table, build: str) -> pa.Table:
             text if text is None or re.sub(r"\d+", "N", text) in _known_messages() else _HELD_OUT
             for text in rows.column("text").to_pylist()
         ]
-        return rows.set_column(names.index("text"), "text", pa.array(known, pa.large_string()))
+        return rows.set_column(names.index("text"), "text", array_of(known, "text"))
     return rows
-
-
-def _build_of(head: Head) -> str:
-    match = _INSTALLED.search(head.system.get(INSTALLED_IN, ""))
-    return match.group(1) if match else ""
 
 
 def _notes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,23 +10,12 @@ import numpy as np
 
 Array = np.ndarray
 
-VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
+VARINT, BYTES = 0, 2
+# Wire types of so many bytes. Nothing that is read has them.
+_FIXED_BYTES = {1: 8, 5: 4}
 _LONGEST_VARINT = 10
-_AT_ONCE = 1 << 18
 # No message that is read with others has more fields; call chains have some hundreds of them.
 _MOST_FIELDS = 1 << 13
-_CONTINUED = np.uint64(0x8080808080808080)
-# Bits of two neighbours of 7, 14 and 28 bits, the second of which moves beside the first.
-_HALVES = tuple(
-    (np.uint64(low), np.uint64(high), np.uint64(shift))
-    for low, high, shift in (
-        (0x007F007F007F007F, 0x7F007F007F007F00, 1),
-        (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
-        (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
-    )
-)
-_ONE_PER_BYTE, _TO_BYTES = np.uint64(0x0101010101010101), np.uint64(56)
-_ONE, _ZERO = np.uint64(1), np.uint64(0)
 PADDING = bytes(16)
 """What has to follow a buffer that many messages are read from at once."""
 
@@ -37,10 +27,13 @@ class WireError(Exception):
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """Return the number that begins at a place, and the place behind it."""
     value = 0
-    for place in range(at, min(at + _LONGEST_VARINT, len(data))):
-        value |= (data[place] & 0x7F) << 7 * (place - at)
-        if data[place] < 0x80:
-            return value & ((1 << 64) - 1), place + 1
+    for shift in range(0, 7 * _LONGEST_VARINT, 7):
+        if at >= len(data):
+            break
+        byte, at = data[at], at + 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & ((1 << 64) - 1), at
     raise WireError
 
 
@@ -55,7 +48,7 @@ def fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]
             value, at = varint(data, at)
             yield tag >> 3, value - (value >> 63 << 64)
             continue
-        length = {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(tag & 7, len(data) + 1)
+        length = _FIXED_BYTES.get(tag & 7, len(data) + 1)
         if tag & 7 == BYTES:
             length, at = varint(data, at)
         if length > len(data) - at:
@@ -117,42 +110,21 @@ class Buffer:
 
     def __init__(self, data: bytes) -> None:
         """Take the bytes, behind which PADDING has been put."""
-        self.bytes = np.frombuffer(data, np.uint8)
+        self.data = data
         self.length = len(data) - len(PADDING)
-        # Eight bytes from each place on, as one number.
-        self._words = np.ndarray((self.length + 8,), "<u8", data, strides=(1,))
+        self._bytes = np.frombuffer(data, np.uint8)
 
-    def _varints(self, at: Array, *, short: bool = False) -> tuple[Array, Array]:
-        # The number that begins at each place, and the place behind it. `short`: longer ones are -1.
-        first = self.bytes[at]
-        if len(first) and first.max() < 0x80:  # most fields, and what most hold
-            return first.astype(np.int64), at + 1
-        word = self._words[at]
-        stop = ~word & _CONTINUED
-        mask = stop ^ (stop - _ONE)
-        word &= mask & ~_CONTINUED
-        for low, high, shift in _HALVES:
-            word = (word & low) | ((word & high) >> shift)
-        length = ((mask & _ONE_PER_BYTE) * _ONE_PER_BYTE) >> _TO_BYTES
-        value, behind = word.view(np.int64), at + length.view(np.int64)
-        long = np.flatnonzero(stop == _ZERO)
-        if short:
-            value[long] = -1
-        elif len(long):
-            value[long], behind[long] = self._long_varints(at[long])
-        return value, behind
-
-    def _long_varints(self, at: Array) -> tuple[Array, Array]:
-        # Those of 9 and 10 bytes: the first 8 have 56 bits, and a tenth the last one.
-        ninth, tenth = (self.bytes[np.minimum(at + n, len(self.bytes) - 1)] for n in (8, 9))
-        if (tenth[ninth >= 0x80] >= 0x80).any():
-            raise WireError
-        value = self._words[at] & ~_CONTINUED
-        for low, high, shift in _HALVES:
-            value = (value & low) | ((value & high) >> shift)
-        value |= (ninth & 0x7F).astype(np.uint64) << np.uint64(56)
-        value |= np.where(ninth < 0x80, 0, tenth).astype(np.uint64) << np.uint64(63)
-        return value.view(np.int64), at + 9 + (ninth >= 0x80)
+    def _varints(self, at: Array) -> tuple[Array, Array]:
+        # The number that begins at each place, and the place behind it.
+        byte = self._bytes.take(at)
+        value, at, goes_on = (byte & 0x7F).astype(np.uint64), at + 1, byte >> 7
+        for shift in range(7, 7 * _LONGEST_VARINT + 1, 7):
+            if not goes_on.any():
+                return value.view(np.int64), at
+            byte = self._bytes.take(at) * goes_on
+            value |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+            at, goes_on = at + goes_on, byte >> 7
+        raise WireError
 
     def fields(self, spans: Spans) -> Iterator[Column]:
         """Yield the fields of messages, those of one number together where they come in one order.
@@ -168,65 +140,48 @@ class Buffer:
             # Numbers ascend: who has the least one has it now, and the others wait.
             now = tag.min()
             mine = np.flatnonzero(tag == now) if tag.max() != now else slice(None)
-            who, place, limit = which[mine], at[mine], end[mine]
+            place, limit = at[mine], end[mine]
             wire_type = int(now) & 7
             value: Array | Spans
             if wire_type == VARINT:
-                value, place = self._varints(place)
+                value, behind = self._varints(place)
             elif wire_type == BYTES:
-                length, place = self._varints(place)
-                if ((length < 0) | (length > limit - place)).any():
-                    raise WireError
-                value = Spans(place, place + length)
-                place = value.end
-            elif wire_type in (EIGHT_BYTES, FOUR_BYTES):
-                # Nothing that is read here has them.
-                value = Spans(place, place + (8 if wire_type == EIGHT_BYTES else 4))
-                place = value.end
+                length, begin = self._varints(place)
+                behind = begin + length
+                value = Spans(begin, behind)
+            elif wire_type in _FIXED_BYTES:
+                behind = place + _FIXED_BYTES[wire_type]
+                value = Spans(place.copy(), behind)
             else:
                 raise WireError
-            if (place > limit).any():
+            # What is longer than any place may lead before it.
+            if ((behind < place) | (behind > limit)).any():
                 raise WireError
-            yield Column(int(now) >> 3, who, value)
-            more = place < limit
-            if isinstance(mine, slice):
-                which, at, end = which[more], place[more], end[more]
-                tag, at = self._varints(at)
-                continue
-            tag[mine], at[mine] = np.iinfo(np.int64).max, place
-            again = mine[more]
-            tag[again], at[again] = self._varints(place[more])
-            if not more.all():
+            yield Column(int(now) >> 3, which[mine], value)
+            # Behind the last field of a message lies no tag of its own: it is dropped.
+            tag[mine], at[mine] = self._varints(behind)
+            done = behind == limit
+            if done.any():
                 left = np.ones(len(which), bool)
-                left[mine[~more]] = False
+                left[mine] = ~done
                 which, at, end, tag = which[left], at[left], end[left], tag[left]
         if len(which):
             raise WireError
 
     def repeated(self, number: int) -> Spans:
-        """Return the messages of one field that the buffer begins with, one behind the other.
-
-        No message is looked at by itself: each byte that could be the field's tag is followed to where
-        its message would end, and from the first one on in steps of 1, 2, 4, 8 … messages.
-        """
-        places = np.flatnonzero(self.bytes[: self.length] == (number << 3 | BYTES)).astype(np.int32)
-        count = len(places)
-        begin, end = np.zeros((2, count), np.int32)
-        place_of = np.full(self.length + 1, -1, np.int32)
-        place_of[places], place_of[self.length] = np.arange(count), count
-        for low in range(0, count, _AT_ONCE):
-            part = slice(low, low + _AT_ONCE)
-            length, first = self._varints(places[part].astype(np.int64) + 1, short=True)
-            whole = (length >= 0) & (length <= self.length - first)
-            begin[part], end[part] = first, np.where(whole, first + length, -1)
-        # The last one is behind all; what ends where no other begins leads to itself.
-        following = np.append(np.where(end < 0, -1, place_of[end]), count)
-        following = np.where(following < 0, np.arange(count + 1), following)
-        reached = place_of[:1] if count and places[0] == 0 else np.array([count])
-        while following[reached[-1]] != reached[-1]:
-            reached = np.concatenate((reached, following[reached]))
-            following = following[following]
-        reached = np.unique(reached[reached < count])
-        if (end[reached] < 0).any():
+        """Return the messages of one field that the buffer begins with, one behind the other."""
+        data, length, tag = self.data, self.length, number << 3 | BYTES
+        at, sizes_at = 0, array("q")
+        while at < length and data[at] == tag:
+            at += 1
+            sizes_at.append(at)
+            size = data[at]
+            if size < 0x80:
+                at += 1
+            else:
+                size, at = varint(data, at)
+            at += size
+        if at > length:
             raise WireError
-        return Spans(begin[reached].astype(np.int64), end[reached].astype(np.int64))
+        sizes, begin = self._varints(np.array(sizes_at))
+        return Spans(begin, begin + sizes)
