@@ -20,8 +20,9 @@ from pyarrow import csv
 from nsysconv import codes
 from nsysconv.importers.nvprof_log.survey import UNITS, PrintedTable, measured, spelled
 from nsysconv.importers.nvprof_log.totals import split_number
+from nsysconv.importers.printed.lines import RowSpan, read_span
 from nsysconv.importers.printed.registry import api_layer
-from nsysconv.importers.printed.text import RejectedLines, RowSpan, csv_cells, parse_digits
+from nsysconv.importers.printed.text import RejectedLines, csv_cells, parse_digits
 from nsysconv.importers.printed.trace import (
     EMPTY_CELLS,
     QUANTITIES,
@@ -111,7 +112,7 @@ class TraceReader:
         ahead: deque[tuple[Future[list[TraceCells]], int]] = deque()
         for span in self.table.spans:
             if self._delimiter and not self._steps:
-                self._learn_steps(self._read(span, _SAMPLE_BYTES))
+                self._learn_steps(read_span(self.path, span, _SAMPLE_BYTES))
             if len(ahead) == _PIECES_AHEAD and not ahead[0][0].done():
                 # Rather than wait, parse it here.
                 future: Future[list[TraceCells]] = Future()
@@ -123,11 +124,6 @@ class TraceReader:
                 yield from _parsed(*ahead.popleft())
         while ahead:
             yield from _parsed(*ahead.popleft())
-
-    def _read(self, span: RowSpan, most: int) -> bytes:
-        with self.path.open("rb") as file:
-            file.seek(span.start)
-            return file.read(min(most, span.end - span.start))
 
     def _learn_steps(self, sample: bytes) -> None:
         # What the last digit of a column's cells is worth: the most of those with a decimal sign. The
@@ -141,7 +137,7 @@ class TraceReader:
                     self._steps[role] = max(value[1], self._steps.get(role, 0.0))
 
     def _piece(self, span: RowSpan) -> list[TraceCells]:
-        data = self._read(span, span.end)
+        data = read_span(self.path, span)
         if not data.isascii():
             data = data.decode("utf-8", "replace").encode()
         odd: list[str] = []
