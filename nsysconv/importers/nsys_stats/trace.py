@@ -18,13 +18,14 @@ import pyarrow as pa
 from nsysconv import schema
 from nsysconv.importers.nsys_stats import tables
 from nsysconv.importers.nsys_stats.survey import PrintedTable
-from nsysconv.importers.nsys_stats.totals import NsysIds, TotalsRow, TraceSums, memory_operation
+from nsysconv.importers.nsys_stats.totals import NsysIds, TotalsRow, TraceSums
 from nsysconv.importers.printed.lines import read_span
 from nsysconv.importers.printed.quantities import ValueRange
-from nsysconv.importers.printed.registry import api_layer, is_api_name
+from nsysconv.importers.printed.registry import api_layer, is_api_name, memory_operation
 from nsysconv.importers.printed.text import RejectedLines
 from nsysconv.importers.printed.trace import (
     EMPTY_CELLS,
+    MEMORY_KINDS,
     QUANTITIES,
     SHARED_MEMORY,
     Array,
@@ -246,12 +247,6 @@ def _encoded_texts(column: Iterable[str], valid: Array) -> EncodedTexts:
 
 # -- from cells to rows of event tables
 
-_MEMORY_KINDS = {
-    "memcpy": RowKind.MEMCPY,
-    "memset": RowKind.MEMSET,
-    "unified_memory": RowKind.MIGRATION,
-}
-
 
 class NsysTraceRows(TraceRows):
     """Convert cells of nsys's traces; the GPU trace names no process, only the API trace does."""
@@ -345,7 +340,7 @@ def row_kinds(cells: TraceCells, *, only_calls: bool) -> Array:
 def _name_kind(name: str, on_gpu: bool) -> int:
     operation = memory_operation(name)
     if operation is not None:
-        return _MEMORY_KINDS[operation[0]]
+        return MEMORY_KINDS[operation[0]]
     if name.startswith("[CUDA "):
         return RowKind.UNKNOWN
     return RowKind.API_CALL if not on_gpu and is_api_name(name) else RowKind.KERNEL
@@ -395,7 +390,7 @@ class _Sum:
         values = {"total": self.total}
         if self.least is not None and self.greatest is not None:
             values |= {"min": self.least, "max": self.greatest}
-        return TotalsRow(0, name, "", "", self.count, values)
+        return TotalsRow(self.count, values, 0, name)
 
 
 @dataclass

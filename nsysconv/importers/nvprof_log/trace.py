@@ -21,10 +21,11 @@ from nsysconv import codes
 from nsysconv.importers.nvprof_log.survey import UNITS, PrintedTable, measured, spelled
 from nsysconv.importers.nvprof_log.totals import split_number
 from nsysconv.importers.printed.lines import RowSpan, read_span
-from nsysconv.importers.printed.registry import api_layer
+from nsysconv.importers.printed.registry import api_layer, memory_operation
 from nsysconv.importers.printed.text import RejectedLines, csv_cells, parse_digits
 from nsysconv.importers.printed.trace import (
     EMPTY_CELLS,
+    MEMORY_KINDS,
     QUANTITIES,
     Array,
     Columns,
@@ -310,8 +311,6 @@ def split_numbers(names: pa.StringArray) -> tuple[EncodedTexts, Array]:
 
 # -- from cells to rows of event tables
 
-_COPY = re.compile(r"\[CUDA memcpy (\w+)\]$")
-_MIGRATION = re.compile(r"\[Unified Memory Memcpy (\w+)\]$")
 # The launch that an API trace of text names behind the function: `cudaLaunchKernel (saxpy(int) [117])`.
 _LAUNCH = re.compile(r"^(\w+) \(.*\)$", re.DOTALL)
 _LAUNCH_NUMBER = re.compile(r"\[(\d{1,10})\]\)$")
@@ -333,8 +332,7 @@ class NvprofTraceRows(TraceRows):
 
     def direction(self, name: str) -> int:
         """Return the code of the direction that a name says."""
-        match = _COPY.match(name) or _MIGRATION.match(name)
-        word = match.group(1) if match else ""
+        _, word = memory_operation(name) or ("", "")
         if word not in codes.DIRECTIONS:
             self.tally.counts["unknown direction"] += 1
             return 0
@@ -419,12 +417,8 @@ class NvprofTraceRows(TraceRows):
 def _name_kind(name: str) -> int:
     if not name.startswith("["):
         return RowKind.KERNEL
-    if _COPY.match(name):
-        return RowKind.MEMCPY
-    if name == "[CUDA memset]":
-        return RowKind.MEMSET
-    if _MIGRATION.match(name):
-        return RowKind.MIGRATION
+    if (operation := memory_operation(name)) is not None:
+        return MEMORY_KINDS[operation[0]]
     return RowKind.FAULT if name.startswith("[Unified Memory ") else RowKind.UNKNOWN
 
 
