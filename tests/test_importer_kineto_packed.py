@@ -14,10 +14,10 @@ from nsysconv.importers.kineto.arrays import nanoseconds
 from nsysconv.importers.kineto.packed import (
     BEYOND,
     MISSING,
-    pack_first_integers,
-    pack_integers,
-    pack_times,
-    pack_triples,
+    exact_times,
+    first_integers,
+    integers,
+    triples,
 )
 
 
@@ -28,12 +28,7 @@ def refuse() -> list[bytes]:
 def read(texts: list[str]) -> list[int]:
     """The texts as the importer reads them: as JSON numbers, and from the text where needed."""
     values = [json.loads(text) for text in texts]
-    return nanoseconds(pack_times(values, lambda: [text.encode() for text in texts])).tolist()
-
-
-def cells(column: bytes) -> list[int]:
-    """The cells of a packed column."""
-    return np.frombuffer(column, np.int64).tolist()
+    return nanoseconds(exact_times(values, lambda: [text.encode() for text in texts])).tolist()
 
 
 WITH_DECIMALS = st.integers(0, (1 << 43) * 1000 - 1).map(lambda ns: f"{ns // 1000}.{ns % 1000:03d}")
@@ -51,7 +46,7 @@ def test_times_are_exact_to_the_nanosecond(texts: list[str]) -> None:
 
 @given(st.lists(WITH_DECIMALS, min_size=1, max_size=20))
 def test_relative_times_are_exact_as_doubles(texts: list[str]) -> None:
-    found = nanoseconds(pack_times([float(text) for text in texts], refuse))
+    found = nanoseconds(exact_times([float(text) for text in texts], refuse))
     assert found.tolist() == [int(Decimal(text) * 1000) for text in texts]
 
 
@@ -68,7 +63,7 @@ def test_a_time_whose_double_is_off_is_read_from_its_text() -> None:
      (b"nan", MISSING), (b"-3.001", -3001), (b"1.0006", 1001)],
 )  # fmt: skip
 def test_odd_times(text: bytes, found: int) -> None:
-    assert nanoseconds(pack_times([object()], lambda: [text])).tolist() == [found]
+    assert nanoseconds(exact_times([object()], lambda: [text])).tolist() == [found]
 
 
 @pytest.mark.parametrize(
@@ -77,18 +72,18 @@ def test_odd_times(text: bytes, found: int) -> None:
      (None, MISSING), ([1], MISSING), ({}, MISSING), ("", MISSING), (2**64, MISSING), ("-1", -1)],
 )  # fmt: skip
 def test_whole_numbers_of_any_spelling(value: object, found: int) -> None:
-    assert cells(pack_integers([value, 1])) == [found, 1]
-    assert cells(pack_integers([value])) == [found]
-    assert cells(pack_first_integers(lambda: [value, 1], lambda: [5, 5])) == [
+    assert list(integers([value, 1])) == [found, 1]
+    assert list(integers([value])) == [found]
+    assert list(first_integers(lambda: [value, 1], lambda: [5, 5])) == [
         5 if found == MISSING else found, 1]
 
 
 def test_triples_of_any_shape() -> None:
-    x, y, z = map(cells, pack_triples([[1, 2, 3], None, [1, 2], [1, 2, 3, 4], ["4", 5, 6]]))
+    x, y, z = triples([[1, 2, 3], None, [1, 2], [1, 2, 3, 4], ["4", 5, 6]])
     assert np.stack((x, y, z), axis=1).tolist() == [
         [1, 2, 3], [MISSING] * 3, [MISSING] * 3, [MISSING] * 3, [4, 5, 6]]  # fmt: skip
 
 
 def test_triples_whose_numbers_are_written_with_decimals() -> None:
-    found = list(map(cells, pack_triples([[1.0, 2, 3], [1.5, 2, 3]])))
+    found = triples([[1.0, 2, 3], [1.5, 2, 3]])
     assert np.stack(found, axis=1).tolist() == [[1, 2, 3], [MISSING, 2, 3]]

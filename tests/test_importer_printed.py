@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ from conftest import ROOT
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError
-from nsysconv.importers.printed.text import RejectedLines, RowSpan, span_chunks
+from nsysconv.importers.printed import lines as printed_lines
+from nsysconv.importers.printed.lines import LogLines, RowSpan, add_spans, read_span
+from nsysconv.importers.printed.text import RejectedLines
 from nsysconv.importers.printed.trace import TraceTally, encode_texts, map_texts, rounded
 from nsysconv.report import MISSING
 
@@ -88,9 +91,31 @@ def test_whole_numbers() -> None:
 
 def test_pieces_say_where_they_begin(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    path.write_bytes(b"head\n1,a\n2,b\nother\n3,c\n")
-    spans = [RowSpan(5, 13, 2), RowSpan(19, 23, 5)]
-    assert list(span_chunks(path, spans)) == [(b"1,a\n2,b\n", 5, 2), (b"3,c\n", 19, 5)]
+    path.write_bytes(b"head\n1,a\n2,b\nother\n3,c")
+    lines, spans, other = LogLines(path), list[RowSpan](), re.compile(rb"\n[^0-9]")
+    others = [(lines.line, line) for line in lines if not add_spans(spans, lines.rows(other))]
+    assert others == [(1, b"head\n"), (4, b"other\n")]
+    assert spans == [RowSpan(5, 13, 2), RowSpan(19, 22, 5)]
+    assert [read_span(path, span) for span in spans] == [b"1,a\n2,b\n", b"3,c"]
+    assert read_span(path, spans[0], 3) == b"1,a"
+    assert lines.unfinished == 5
+
+
+@pytest.mark.parametrize("length", [1, 99, 100, 101, 350])
+def test_a_long_line_is_one_whatever_is_read_of_it(
+    length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks of 50 bytes, and of the line in which one ends 50 more."""
+    monkeypatch.setattr(printed_lines, "_CHUNK_BYTES", 50)
+    monkeypatch.setattr(printed_lines, "_LONGEST_LINE", 50)
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * length + b"\nnext\n")
+    lines = LogLines(path)
+    found = [(lines.line, line) for line in lines]
+    assert [number for number, _ in found] == [1, 2]
+    assert found[0][1] == (b"x" * length + b"\n")[:100]
+    assert found[1][1] == b"next\n"
+    assert lines.unfinished is None
 
 
 # Header, units where there are any, and a row, of one table of each importer.

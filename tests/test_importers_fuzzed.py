@@ -20,7 +20,7 @@ from nsysconv.importers import nsys_sqlite, probe
 from nsysconv.importers.contract import MAX_RECORDINGS
 from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto.arrays import nanoseconds
-from nsysconv.importers.kineto.packed import MISSING, pack_integers, pack_times
+from nsysconv.importers.kineto.packed import MISSING, exact_times, integers
 from nsysconv.importers.nsys_stats.tables import JsonRows
 from nsysconv.importers.nvprof_log.survey import measured, spelled
 from nsysconv.importers.printed.registry import IdRegistry
@@ -306,21 +306,21 @@ def test_markers_whose_flags_are_no_number_are_counted(changed: Callable[..., Pa
 def test_one_long_text_among_numbers_does_not_fill_the_memory() -> None:
     """An array of texts would have room for the longest in every place: 80 GB here."""
     values = ["x" * 1_000_000, *["7"] * 20_000]
-    numbers = np.frombuffer(pack_integers(values), np.int64)
+    numbers = np.frombuffer(integers(values), np.int64)
     assert numbers[0] == MISSING
     assert (numbers[1:] == 7).all()
     spelled = [value.encode() for value in values]
-    found = nanoseconds(pack_times(values, lambda: spelled))
+    found = nanoseconds(exact_times(values, lambda: spelled))
     assert found[0] == MISSING
     assert (found[1:] == 7000).all()
 
 
 def test_numbers_of_both_kinds_and_texts_in_one_column() -> None:
-    several = pack_integers([1, 2.0, "3", 4.5, None, True])
+    several = integers([1, 2.0, "3", 4.5, None, True])
     assert np.frombuffer(several, np.int64).tolist() == [1, 2, 3, MISSING, MISSING, 1]
-    assert np.frombuffer(pack_integers([1 << 63, -(1 << 63)]), np.int64).tolist() == [MISSING, MISSING]
+    assert np.frombuffer(integers([1 << 63, -(1 << 63)]), np.int64).tolist() == [MISSING, MISSING]
     mixed: list[object] = [1, 2.5]
-    assert nanoseconds(pack_times(mixed, lambda: [b"1", b"2.5"])).tolist() == [1000, 2500]
+    assert nanoseconds(exact_times(mixed, lambda: [b"1", b"2.5"])).tolist() == [1000, 2500]
 
 
 HEAD = b'{"schemaVersion": 1, "baseTimeNanoseconds": 1767225600000000000, "traceEvents": ['

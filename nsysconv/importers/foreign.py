@@ -9,19 +9,20 @@ import gzip
 import re
 import tomllib
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from nsysconv.importers.nsys_rep.wire import WireError, fields, numbers
 from nsysconv.importers.probe import Probe
 
 _HEAD_BYTES = 1 << 16
-# Of a Perfetto trace: how many packets to look at, and the field with the number of a packet's sequence.
+# Of a Perfetto trace: how many packets to look at, their field, and that of the number of their sequence.
 _PACKETS = 4
-_SEQUENCE = (10, 0)
+_PACKET, _SEQUENCE = 1, 10
 
 
 @cache
@@ -102,39 +103,10 @@ def unpack(probe: Probe, target: Path, most: int) -> bool:
 
 def _is_perfetto(head: bytes) -> bool:
     sequences = 0
-    with suppress(ValueError):
-        for field, packet in islice(_fields(head), _PACKETS):
-            if field != (1, 2):
+    with suppress(WireError):
+        for number, packet in islice(fields(head), _PACKETS):
+            if number != _PACKET or isinstance(packet, int):
                 return False
-            sequences += _SEQUENCE in {own for own, _ in _fields(packet)}
+            sequences += _SEQUENCE in numbers(packet)
         return sequences > 0
     return False
-
-
-def _fields(message: bytes) -> Iterator[tuple[tuple[int, int], bytes]]:
-    # (number, wire type) and content of each. Raises ValueError for other data, as _varint does.
-    place = 0
-    while place < len(message):
-        tag, start = _varint(message, place)
-        number, wire_type = tag >> 3, tag & 7
-        if wire_type == 0:
-            _, end = _varint(message, start)
-        elif wire_type == 2:
-            length, start = _varint(message, start)
-            end = start + length
-        else:
-            end = start + {1: 8, 5: 4}.get(wire_type, len(message))
-        if not number or end > len(message):
-            raise ValueError("no message of protobuf")
-        yield (number, wire_type), message[start:end]
-        place = end
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    # A number, and where it ends.
-    value = 0
-    for shift, byte in enumerate(data[place : place + 10]):
-        value |= (byte & 127) << 7 * shift
-        if byte < 128:
-            return value, place + shift + 1
-    raise ValueError("no number of protobuf")

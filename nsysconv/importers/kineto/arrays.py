@@ -1,4 +1,4 @@
-"""Decoded chunks as rows of the store: packed columns become arrays, times exact, names numbered.
+"""Decoded chunks as rows of the store: columns become arrays of numpy, times exact, names numbered.
 
 Columns are int64 arrays, null as MISSING. NAME_COLUMNS index the chunk's own list of names until
 `RecordingIndex.add` gives them the ids of their recording.
@@ -6,6 +6,7 @@ Columns are int64 arrays, null as MISSING. NAME_COLUMNS index the chunk's own li
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -24,10 +25,10 @@ from nsysconv.importers.kineto.packed import (
     PYTHON_FUNCTION,
     TEXT_KEY,
     Chunk,
+    Integers,
     PackedRows,
-    PackedTimes,
     TextId,
-    TimeUnit,
+    Times,
 )
 from nsysconv.importers.kineto.trace import Metadata
 from nsysconv.names import plain_api_name
@@ -58,10 +59,9 @@ def tables_of(chunk: Chunk, zero: int) -> dict[str, ColumnArrays]:
     return tables
 
 
-def nanoseconds(times: PackedTimes) -> Array:
+def nanoseconds(times: Times) -> Array:
     """Return times as exact int64 nanoseconds, with MISSING and BEYOND as they are."""
-    parts = [_nanoseconds_of_part(unit, values) for unit, values in times]
-    return np.concatenate(parts) if len(parts) > 1 else parts[0]
+    return np.concatenate(list(map(_nanoseconds_of_part, times)))
 
 
 def first_and_last_start(chunk: Chunk, zero: int | None) -> tuple[int, int] | None:
@@ -80,24 +80,20 @@ def first_and_last_start(chunk: Chunk, zero: int | None) -> tuple[int, int] | No
     return (min(bounds), max(bounds)) if bounds else None
 
 
-def _array(values: bytes, count: int) -> Array:
+def _array(values: Integers, count: int) -> Array:
     array = np.frombuffer(values, np.int64)
     # One value for all rows takes no memory per row.
     return array if len(array) == count else np.broadcast_to(array[0], count)
 
 
-def _nanoseconds_of_part(unit: TimeUnit, values: bytes) -> Array:
-    if unit is TimeUnit.NS:
-        return np.frombuffer(values, np.int64)
-    result: Array
-    if unit is TimeUnit.WHOLE_US:
-        result = np.frombuffer(values, np.int64) * _NS_PER_US
-        return result
+def _nanoseconds_of_part(times: array[Any]) -> Array:
+    if times.typecode == "q":
+        return np.frombuffer(times, np.int64)
     # The product of a double and 1000 may be rounded to the wrong nanosecond; that of its fraction is
     # not.
-    us = np.frombuffer(values, np.float64)
+    us = np.frombuffer(times, np.float64)
     below = np.floor(us)
-    result = below.astype(np.int64) * _NS_PER_US
+    result: Array = below.astype(np.int64) * _NS_PER_US
     result += np.rint((us - below) * _NS_PER_US).astype(np.int64)
     return result
 

@@ -9,13 +9,13 @@ tables.
 from __future__ import annotations
 
 import contextlib
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, groupby
-from operator import attrgetter, itemgetter
-from struct import pack
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from nsysconv.importers.kineto.allowed import allowed_stack, allowed_values, has_values
@@ -37,26 +37,25 @@ from nsysconv.importers.kineto.packed import (
     MISSING,
     OPERATOR,
     PYTHON_FUNCTION,
-    VALUE_BYTES,
     Chunk,
+    Integers,
     PackedRows,
-    PackedTimes,
+    Times,
+    constant,
+    exact_times,
+    first_integers,
     first_odd_rows,
+    ids,
+    integers,
     lane_of,
-    pack_constant,
-    pack_first_integers,
-    pack_ids,
-    pack_integers,
-    pack_times,
-    pack_triples,
     parse_id,
     part_text,
-    unpack,
+    triples,
 )
 
 SpelledBy = Callable[[Sequence[Event], str], Sequence[bytes]]
 """Returns the JSON text of the `ts` or `dur` of events."""
-PackedColumns = dict[str, bytes]
+Columns = dict[str, Integers]
 
 _RUNTIME, _DRIVER = 0, 1
 _CALL, _KERNEL = 0, 1
@@ -129,19 +128,19 @@ class EventBatch:
     def _places(self) -> dict[int, int]:
         return dict(zip(map(id, self.events), self.located(), strict=False))
 
-    def pids(self, events: Sequence[Event]) -> bytes:
-        """Return the processes assigned to some of the events, packed."""
+    def pids(self, events: Sequence[Event]) -> Integers:
+        """Return the processes assigned to some of the events."""
         if self._pid_of is None:
-            return pack_constant(self._pid, len(events))
-        return pack_integers([self._pid_of[id(event)] for event in events])
+            return constant(self._pid, len(events))
+        return integers([self._pid_of[id(event)] for event in events])
 
-    def starts(self, events: Sequence[Event]) -> PackedTimes:
+    def starts(self, events: Sequence[Event]) -> Times:
         """Return when some of the events begin."""
-        return pack_times([event.ts for event in events], lambda: self.spelled(events, "ts"))
+        return exact_times([event.ts for event in events], lambda: self.spelled(events, "ts"))
 
-    def durations(self, events: Sequence[Event]) -> PackedTimes:
+    def durations(self, events: Sequence[Event]) -> Times:
         """Return how long some of the events last."""
-        return pack_times([event.dur for event in events], lambda: self.spelled(events, "dur"))
+        return exact_times([event.dur for event in events], lambda: self.spelled(events, "dur"))
 
 
 class RowBuilder:
@@ -192,7 +191,7 @@ class RowBuilder:
         self._chunk.last_pid = self._pid
         self._chunk.tables = {table: parts.join() for table, parts in self._tables.items()}
 
-    def _add_rows(self, table: str, events: list[Event], columns: PackedColumns) -> None:
+    def _add_rows(self, table: str, events: list[Event], columns: Columns) -> None:
         # Rows of a GPU do not name their process.
         if "pid" not in columns:
             columns["pid"] = self._batch.pids(events)
@@ -204,7 +203,7 @@ class RowBuilder:
         parts.starts += starts
         parts.durations += durations
         for name, values in columns.items():
-            parts.columns[name].append(values)
+            parts.columns[name] += values
         parts.batches.append((parts.count, self._batch.offset))
         for row in first_odd_rows(starts, durations):
             # What follows it may be odd in a way that is not known here.
@@ -214,25 +213,25 @@ class RowBuilder:
 
     # -- the columns of each table
 
-    def _api_calls(self, events: list[Event], args: list[Args], layer: int) -> PackedColumns:
+    def _api_calls(self, events: list[Event], args: list[Args], layer: int) -> Columns:
         columns = {
             **self._on_thread(events),
-            "correlation_id": pack_integers([a.correlation for a in args]),
-            "layer": pack_constant(layer, len(events)),
+            "correlation_id": integers([a.correlation for a in args]),
+            "layer": constant(layer, len(events)),
             "name_id": self._names(events),
         }
         # ROCm gives the bytes of a copy on its API call.
         sizes = [a.bytes if a.bytes is not None else a.size for a in args]
         if sizes.count(None) < len(sizes):
-            rows = (columns["pid"], columns["correlation_id"], pack_integers(sizes))
-            for pid, correlation, size in zip(*map(unpack, rows), strict=True):
+            rows = (columns["pid"], columns["correlation_id"], integers(sizes))
+            for pid, correlation, size in zip(*rows, strict=True):
                 if size != MISSING and correlation not in (MISSING, 0):
                     self._chunk.copy_bytes[pid, correlation] = size
         return columns
 
-    def _kernels(self, events: list[Event], args: list[Args]) -> PackedColumns:
-        grid = pack_triples([a.grid if a.grid is not None else a.grid_old for a in args])
-        block = pack_triples([a.block if a.block is not None else a.block_old for a in args])
+    def _kernels(self, events: list[Event], args: list[Args]) -> Columns:
+        grid = triples([a.grid if a.grid is not None else a.grid_old for a in args])
+        block = triples([a.block if a.block is not None else a.block_old for a in args])
         shared = [a.shared if a.shared is not None else a.shared_old for a in args]
         columns = {
             **self._on_gpu(events, args),
@@ -240,18 +239,18 @@ class RowBuilder:
             **dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True)),
             **dict(zip(("block_x", "block_y", "block_z"), block, strict=True)),
             **_integers(args, registers_per_thread="registers", occupancy_pct="occupancy"),
-            "shared_bytes": pack_integers(shared),
-            "graph_node_id": pack_integers([a.graph_node for a in args]),
+            "shared_bytes": integers(shared),
+            "graph_node_id": integers([a.graph_node for a in args]),
         }
         self._derive_sm_counts(args, columns)
         return columns
 
-    def _derive_sm_counts(self, args: list[Args], columns: PackedColumns) -> None:
+    def _derive_sm_counts(self, args: list[Args], columns: Columns) -> None:
         # Not all traces describe their devices.
-        devices = unpack(columns["device_id"])
+        devices = columns["device_id"]
         if self._chunk.sm_counts.keys() >= set(devices):
             return
-        grid = [unpack(columns[f"grid_{axis}"]) for axis in "xyz"]
+        grid = [columns[f"grid_{axis}"] for axis in "xyz"]
         for device, arg, *blocks in zip(devices, args, *grid, strict=True):
             per_sm = arg.blocks_per_sm
             if device in self._chunk.sm_counts:
@@ -264,95 +263,96 @@ class RowBuilder:
                     if is_whole and MISSING not in blocks:
                         self._chunk.sm_counts[device] = round(count)
 
-    def _collective_kernels(self, events: list[Event], args: list[Args]) -> PackedColumns:
+    def _collective_kernels(self, events: list[Event], args: list[Args]) -> Columns:
         return {
             **self._on_gpu(events, args),
             **_constants(events, tid=MISSING, kind=_KERNEL),
             **self._collective(args),
         }
 
-    def _collective_calls(self, events: list[Event], args: list[Args]) -> PackedColumns:
+    def _collective_calls(self, events: list[Event], args: list[Args]) -> Columns:
         return {
-            **dict.fromkeys(_GPU_COLUMNS, pack_constant(MISSING, len(events))),
+            **dict.fromkeys(_GPU_COLUMNS, constant(MISSING, len(events))),
             **self._on_thread(events),
-            "kind": pack_constant(_CALL, len(events)),
+            "kind": constant(_CALL, len(events)),
             **self._collective(args),
         }
 
-    def _collective(self, args: list[Args]) -> PackedColumns:
+    def _collective(self, args: list[Args]) -> Columns:
         sent = [a.in_elements_old if a.in_elements is None else a.in_elements for a in args]
         received = [a.out_elements_old if a.out_elements is None else a.out_elements for a in args]
         return {
             "name_id": self._optional_names([a.collective for a in args]),
             "dtype_id": self._optional_names([a.dtype for a in args]),
-            "in_elements": pack_integers(sent),
-            "out_elements": pack_integers(received),
+            "in_elements": integers(sent),
+            "out_elements": integers(received),
             "group_id": self._optional_names([a.group for a in args]),
             "group_ranks_id": self._optional_names([a.group_ranks for a in args]),
             **_integers(args, group_size="group_size", sequence_number="collective_number"),
             **_integers(args, src_rank="src_rank", dst_rank="dst_rank", is_async="is_async"),
         }
 
-    def _copies(self, events: list[Event], args: list[Args]) -> PackedColumns:
+    def _copies(self, events: list[Event], args: list[Args]) -> Columns:
         codes = [copy_codes(hashable(event.name)) for event in events]
+        columns = map(integers, zip(*codes, strict=True))
         peers = [a if code[0] == PEER else NO_ARGS for a, code in zip(args, codes, strict=True)]
         return {
             **self._on_gpu(events, args),
             **_integers(args, bytes="bytes", graph_node_id="graph_node"),
-            **dict(zip(("direction", "src_kind", "dst_kind"), pack_triples(codes), strict=True)),
+            **dict(zip(("direction", "src_kind", "dst_kind"), columns, strict=True)),
             **_integers(peers, from_device="from_device", to_device="to_device"),
         }
 
-    def _sets(self, events: list[Event], args: list[Args]) -> PackedColumns:
+    def _sets(self, events: list[Event], args: list[Args]) -> Columns:
         return {
             **self._on_gpu(events, args),
             **_integers(args, bytes="bytes", graph_node_id="graph_node"),
-            "memory_kind": pack_integers([memset_kind(event.name) for event in events]),
+            "memory_kind": integers([memset_kind(event.name) for event in events]),
         }
 
-    def _syncs(self, events: list[Event], args: list[Args]) -> PackedColumns:
+    def _syncs(self, events: list[Event], args: list[Args]) -> Columns:
         return {
             **self._on_gpu(events, args),
-            "event_id": pack_integers([a.event_id for a in args]),
-            "sync_type": pack_integers([sync_type(event.name) for event in events]),
+            "event_id": integers([a.event_id for a in args]),
+            "sync_type": integers([sync_type(event.name) for event in events]),
         }
 
-    def _operators(self, events: list[Event], args: list[Args], kind: int) -> PackedColumns:
+    def _operators(self, events: list[Event], args: list[Args], kind: int) -> Columns:
         shapes = [a.shapes if a.shapes is not None else a.shapes_old for a in args]
         return {
             **self._on_thread(events),
-            "kind": pack_constant(kind, len(events)),
+            "kind": constant(kind, len(events)),
             "name_id": self._names(events),
-            "sequence_number": pack_integers([a.sequence for a in args]),
+            "sequence_number": integers([a.sequence for a in args]),
             "shapes_id": self._optional_names(shapes, _text_of_raw),
             "types_id": self._optional_names([a.types for a in args], _text_of_raw),
             "arguments_id": self._values(events, [a.values for a in args]),
             # Of Python functions the functions around them say the same.
-            "stack_id": pack_constant(MISSING, len(events))
+            "stack_id": constant(MISSING, len(events))
             if kind == PYTHON_FUNCTION
             else self._allowed_names([a.stack for a in args], allowed_stack),
             **_integers(args, forward_thread="forward_thread", op_id="op_id"),
-            "is_open": _are_open([a.finished for a in args]),
+            "is_open": integers([1 if a.finished is False else None for a in args]),
         }
 
-    def _ranges(self, events: list[Event], args: list[Args]) -> PackedColumns:
+    def _ranges(self, events: list[Event], args: list[Args]) -> Columns:
         return {
             **self._on_thread(events),
             **_constants(events, kind=_PUSH_POP, domain_id=0),
             "name_id": self._names(events),
         }
 
-    def _overhead(self, events: list[Event], args: list[Args]) -> PackedColumns:
+    def _overhead(self, events: list[Event], args: list[Args]) -> Columns:
         names = [event.name if isinstance(event.name, str) else "" for event in events]
         kinds = [_DRIVER_WORK if name in DRIVER_OVERHEAD else _PROFILER for name in names]
         return {
             # Their process is written as -1 and their thread as 0, which are none.
-            "tid": pack_constant(MISSING, len(events)),
-            "kind": pack_integers(kinds),
+            "tid": constant(MISSING, len(events)),
+            "kind": integers(kinds),
             "name_id": self._names(events),
         }
 
-    def _memory_events(self, events: list[Event], args: list[Args]) -> PackedColumns:
+    def _memory_events(self, events: list[Event], args: list[Args]) -> Columns:
         return {
             **self._on_thread(events),
             **_integers(args, memory_type="memory_type", device_id="memory_device"),
@@ -363,43 +363,43 @@ class RowBuilder:
 
     # -- columns that several tables have
 
-    def _on_thread(self, events: list[Event]) -> PackedColumns:
+    def _on_thread(self, events: list[Event]) -> Columns:
         # Most events of a trace are on threads, and comprehensions take less time than `_integers`.
         pids, tids = [event.pid for event in events], [event.tid for event in events]
         texts = self._chunk.texts
-        return {"pid": pack_ids(pids, texts), "tid": pack_ids(tids, texts)}
+        return {"pid": ids(pids, texts), "tid": ids(tids, texts)}
 
-    def _on_gpu(self, events: list[Event], args: list[Args]) -> PackedColumns:
+    def _on_gpu(self, events: list[Event], args: list[Args]) -> Columns:
         return {
             # Copies between devices say where they ran; in the first releases only `pid` is the device.
-            "device_id": pack_first_integers(
+            "device_id": first_integers(
                 lambda: [a.device for a in args],
                 lambda: [a.in_device for a in args],
                 lambda: [event.pid for event in events],
             ),
-            "context_id": pack_first_integers(
+            "context_id": first_integers(
                 lambda: [a.context for a in args], lambda: [a.in_context for a in args]
             ),
-            "stream_id": pack_first_integers(
+            "stream_id": first_integers(
                 lambda: [a.stream for a in args], lambda: [event.tid for event in events]
             ),
-            "correlation_id": pack_integers([a.correlation for a in args]),
+            "correlation_id": integers([a.correlation for a in args]),
         }
 
-    def _names(self, events: list[Event]) -> bytes:
+    def _names(self, events: list[Event]) -> Integers:
         texts = [event.name for event in events]
         try:
-            return pack(f"{len(texts)}q", *map(self._name_ids.__getitem__, texts))
+            return integers(list(map(self._name_ids.__getitem__, texts)))
         except TypeError:  # a name that is a list or an object, or none
             return self._optional_names(texts)
 
-    def _optional_names(self, texts: list[Any], spell: Callable[[Any], Any] = hashable) -> bytes:
-        if texts[0] is None and texts.count(None) == len(texts):
-            return pack_constant(MISSING, len(texts))
-        ids = self._name_ids
-        return pack_integers([MISSING if text is None else ids[spell(text)] for text in texts])
+    def _optional_names(self, texts: list[Any], spell: Callable[[Any], Any] = hashable) -> Integers:
+        if texts.count(None) == len(texts):
+            return constant(MISSING, len(texts))
+        id_of = self._name_ids
+        return integers([MISSING if text is None else id_of[spell(text)] for text in texts])
 
-    def _values(self, events: list[Event], texts: list[Any]) -> bytes:
+    def _values(self, events: list[Event], texts: list[Any]) -> Integers:
         if texts.count(None) < len(texts):
             texts = [
                 text if has_values(event.name) else None
@@ -407,9 +407,7 @@ class RowBuilder:
             ]
         return self._allowed_names(texts, allowed_values)
 
-    def _allowed_names(self, texts: list[Any], allowed: Callable[[bytes], str | None]) -> bytes:
-        if texts[0] is None and texts.count(None) == len(texts):
-            return pack_constant(MISSING, len(texts))
+    def _allowed_names(self, texts: list[Any], allowed: Callable[[bytes], str | None]) -> Integers:
         kept = [None if text is None else allowed(_text_of_raw(text)) for text in texts]
         return self._optional_names(kept)
 
@@ -426,28 +424,20 @@ class _NameIds(dict[Any, int]):
 
 class _TableParts:
     def __init__(self) -> None:
-        self.starts: PackedTimes = []
-        self.durations: PackedTimes = []
-        self.columns: dict[str, list[bytes]] = defaultdict(list)
+        self.starts: Times = []
+        self.durations: Times = []
+        self.columns: dict[str, Integers] = defaultdict(partial(array, "q"))
         self.batches: list[tuple[int, int]] = []
         self.count = 0
 
     def join(self) -> PackedRows:
-        columns = {name: _join_column(parts) for name, parts in self.columns.items()}
-        starts, durations = _join_times(self.starts), _join_times(self.durations)
-        return PackedRows(self.count, starts, durations, columns, self.batches)
+        columns = {name: _shortened(column) for name, column in self.columns.items()}
+        return PackedRows(self.count, self.starts, self.durations, columns, self.batches)
 
 
-def _join_column(parts: list[bytes]) -> bytes:
-    column = b"".join(parts)
-    first = column[:VALUE_BYTES]
-    return first if column == first * (len(column) // VALUE_BYTES) else column
-
-
-def _join_times(times: PackedTimes) -> PackedTimes:
-    return [
-        (unit, b"".join(map(itemgetter(1), parts))) for unit, parts in groupby(times, itemgetter(0))
-    ]
+def _shortened(column: Integers) -> Integers:
+    first = column[:1]
+    return first if column == first * len(column) else column
 
 
 def _with_collective(events: list[Event]) -> list[Event]:
@@ -462,22 +452,16 @@ def _collective_calls(events: list[Event]) -> list[Event]:
     return _with_collective(_named(COMMUNICATION_OPERATOR, events))
 
 
-def _integers(args: list[Args], **attributes: str) -> PackedColumns:
+def _integers(args: list[Args], **attributes: str) -> Columns:
     # Attribute by column.
     return {
-        column: pack_integers([*map(attrgetter(attribute), args)])
+        column: integers([*map(attrgetter(attribute), args)])
         for column, attribute in attributes.items()
     }
 
 
-def _are_open(finished: list[Any]) -> bytes:
-    if finished.count(None) == len(finished):
-        return pack_constant(MISSING, len(finished))
-    return pack_integers([1 if each is False else None for each in finished])
-
-
-def _constants(events: list[Event], **values: int) -> PackedColumns:
-    return {column: pack_constant(value, len(events)) for column, value in values.items()}
+def _constants(events: list[Event], **values: int) -> Columns:
+    return {column: constant(value, len(events)) for column, value in values.items()}
 
 
 def _valid_pid(value: Any, chunk: Chunk) -> int | None:

@@ -1,31 +1,32 @@
-"""A decoded chunk of a trace: columns of 64-bit values, packed as bytes.
+"""A decoded chunk of a trace: columns as arrays of 64-bit numbers, and what else its events say.
 
-Worker processes decode, and start faster the less they import: packing needs no numpy. Bytes go
-through a pipe as they are.
+Worker processes decode, and start faster the less they import: the arrays are Python's own, not numpy's.
 """
 
 from __future__ import annotations
 
 import re
-import sys
+from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
 from struct import error as StructError  # noqa: N812 - is a class
 from struct import pack
-from typing import Any
+from typing import Any, TypeAlias
+
+Integers: TypeAlias = "array[int]"
+"""A column of int64."""
+Times: TypeAlias = "list[array[Any]]"
+"""A column of times in consecutive parts: integers are nanoseconds, doubles microseconds."""
 
 MISSING = -(1 << 63)
 """No value, in a column of int64."""
 BEYOND = MISSING + 1
 """A time that is a number, and more than an int64 holds."""
-VALUE_BYTES = 8
-"""The length of a packed value."""
 
 OPERATOR, PYTHON_FUNCTION = 0, 1
 """Kinds of rows of the table of operators."""
@@ -54,12 +55,6 @@ _LONGEST_NS = 1 << 53  # schema.TIME_LIMIT_NS, which worker processes do not imp
 # Below this many microseconds (a hundred days) the double nearest to a time with three decimals lies
 # closer to it than to any other such time: half its spacing is less than half a nanosecond.
 _EXACT_US = float(1 << 43)
-# The two highest bytes of a double hold its sign and exponent: first bytes of those below 2**33, of those
-# between there and 2**49, and second bytes of such below 2**43.
-_FIRST, _SECOND = (7, 6) if sys.byteorder == "little" else (0, 1)
-_BELOW_33 = bytes(byte for byte in range(256) if byte & 0x7F < 0x42)
-_FROM_33 = bytes((0x42, 0xC2))
-_BELOW_43 = bytes(range(0xA0))
 _MOST_DIGITS = 20
 # Numbers in texts: the whole text; one behind the word for it; one that neither touches letters nor
 # follows a word (`rank 0`); else any. What is in brackets comes after all others.
@@ -74,18 +69,6 @@ _ANY = re.compile(r"-?\d+")
 _CACHED_TEXTS = 1024
 
 
-class TimeUnit(Enum):
-    """Encodings of times: nanoseconds and whole microseconds as int64, microseconds as double."""
-
-    NS = "ns"
-    WHOLE_US = "whole us"
-    US = "us"
-
-
-PackedTimes = list[tuple[TimeUnit, bytes]]
-"""A column of times in consecutive parts, each in the unit that holds it exactly."""
-
-
 @dataclass
 class PackedRows:
     """`count` rows of one table, with what their events say.
@@ -96,9 +79,9 @@ class PackedRows:
     """
 
     count: int
-    starts: PackedTimes
-    durations: PackedTimes
-    columns: dict[str, bytes]
+    starts: Times
+    durations: Times
+    columns: dict[str, Integers]
     batches: list[tuple[int, int]]
 
 
@@ -139,7 +122,7 @@ class Chunk:
     ranks: dict[int, int] = field(default_factory=dict)
     copy_bytes: dict[tuple[int, int], int] = field(default_factory=dict)
     sm_counts: dict[int, int] = field(default_factory=dict)
-    left_out_starts: PackedTimes = field(default_factory=list)
+    left_out_starts: Times = field(default_factory=list)
     texts: dict[int, TextId] = field(default_factory=dict)
     lanes: dict[int, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -168,28 +151,21 @@ class Chunk:
         self.has_fractions = self.has_fractions or later.has_fractions
 
 
-def pack_constant(value: int, count: int) -> bytes:
+def constant(value: int, count: int) -> Integers:
     """Return a column that holds one value in every row."""
-    return pack("q", value) * count
+    return array("q", [value]) * count
 
 
-def unpack(column: bytes) -> Sequence[int]:
-    """Return the values of a packed column."""
-    return memoryview(column).cast("q")
-
-
-def pack_integers(values: Sequence[Any]) -> bytes:
+def integers(values: Sequence[Any]) -> Integers:
     """Return values of any type as int64; what is no whole number in any spelling becomes MISSING."""
-    # Nearly all columns are whole numbers throughout or null throughout: packing fails at the first
+    # Nearly all columns are whole numbers throughout or null throughout: an array refuses the first
     # value of another type, in C, and only then values are looked at one by one.
-    column = _try_pack("q", values)
-    if column is None:
-        missing = values.count(None)
+    column = _try_array("q", values)
+    if column is None and (missing := values.count(None)):
         if missing == len(values):
-            return pack_constant(MISSING, missing)
-        if missing:
-            column = _try_pack("q", [MISSING if value is None else value for value in values])
-    return _pack_int64(parse_integers(values)) if column is None else column
+            return constant(MISSING, missing)
+        column = _try_array("q", [MISSING if value is None else value for value in values])
+    return array("q", parse_integers(values)) if column is None else column
 
 
 def parse_integers(values: Sequence[Any]) -> list[int]:
@@ -197,11 +173,11 @@ def parse_integers(values: Sequence[Any]) -> list[int]:
     return list(map(_parse_integer, values))
 
 
-def pack_ids(values: Sequence[Any], texts: dict[int, TextId]) -> bytes:
+def ids(values: Sequence[Any], texts: dict[int, TextId]) -> Integers:
     """Return numbers of processes or threads as int64, as `parse_id` makes them."""
     if str not in set(map(type, values)):
-        return pack_integers(values)
-    return _pack_int64([parse_id(value, texts) for value in values])
+        return integers(values)
+    return array("q", [parse_id(value, texts) for value in values])
 
 
 def parse_id(value: Any, texts: dict[int, TextId]) -> int:
@@ -234,39 +210,27 @@ def _hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=7).digest())
 
 
-def pack_first_integers(*choices: Callable[[], Sequence[Any]]) -> bytes:
+def first_integers(*choices: Callable[[], Sequence[Any]]) -> Integers:
     """Return per row the first whole number of several choices; each is only called if one is missing."""
-    values = choices[0]()
-    column = _try_pack("q", values)
-    if column is not None:
-        return column
-    numbers = parse_integers(values)
+    numbers = integers(choices[0]())
     for choice in choices[1:]:
         if MISSING not in numbers:
             break
-        numbers = [
-            _parse_integer(value) if number == MISSING else number
-            for number, value in zip(numbers, choice(), strict=True)
-        ]
-    return _pack_int64(numbers)
+        others = zip(numbers, integers(choice()), strict=True)
+        numbers = array("q", [other if own == MISSING else own for own, other in others])
+    return numbers
 
 
-def pack_triples(values: Sequence[Any]) -> tuple[bytes, bytes, bytes]:
+def triples(values: Sequence[Any]) -> list[Integers]:
     """Return lists of three numbers as three columns; MISSING for what is no such list."""
-    try:
-        lengths = set(map(len, values))
-    except TypeError:  # a number, or none
-        lengths = set()
-    if lengths == {3}:
-        numbers = list(chain.from_iterable(values))
-    else:
-        numbers = []
-        for value in values:
-            numbers += value if isinstance(value, list) and len(value) == 3 else [None] * 3
-    return pack_integers(numbers[0::3]), pack_integers(numbers[1::3]), pack_integers(numbers[2::3])
+    nothing = [None] * 3
+    if set(map(type, values)) != {list} or set(map(len, values)) != {3}:
+        values = [v if isinstance(v, list) and len(v) == 3 else nothing for v in values]
+    numbers = integers(list(chain.from_iterable(values)))
+    return [numbers[place::3] for place in range(3)]
 
 
-def pack_times(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) -> PackedTimes:
+def exact_times(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) -> Times:
     """Return microseconds such that nanoseconds are exact.
 
     MISSING for what is no number, BEYOND for what is too large. `spelled` returns the values' text; it is
@@ -274,24 +238,24 @@ def pack_times(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) ->
     """
     # true is 1 here, and in JSON is no number.
     if values and not isinstance(values[0], bool):
-        column = _try_pack("q", values)
-        if column is not None:
-            if -_LIMIT // _NS_PER_US < min(values) <= max(values) < _LIMIT // _NS_PER_US:
-                return [(TimeUnit.WHOLE_US, column)]
+        whole = _try_array("q", values)
+        if whole is not None:
+            times = _try_array("q", [us * _NS_PER_US for us in whole])
+            if times is not None:
+                return [times]
         else:
-            column = _try_pack("d", values)
-            if column is not None and _are_exact(column, values):
-                return [(TimeUnit.US, column)]
-    return [(TimeUnit.NS, _pack_int64(list(map(_parse_time, spelled()))))]
+            times = _try_array("d", values)
+            if times is not None and -_EXACT_US < min(values) <= max(values) < _EXACT_US:
+                return [times]
+    return [array("q", map(_parse_time, spelled()))]
 
 
-def first_odd_rows(*columns: PackedTimes) -> list[int]:
+def first_odd_rows(*columns: Times) -> list[int]:
     """Return the rows, in order, that are the first with a time that may not be kept, for each reason."""
     reasons = []
     for times in filter(None, columns):
-        unit, packed = times[0]
-        values = memoryview(packed).cast("d" if unit is TimeUnit.US else "q")
-        longest = _LONGEST_NS if unit is TimeUnit.NS else _LONGEST_NS // _NS_PER_US
+        values = times[0]
+        longest = _LONGEST_NS if values.typecode == "q" else _LONGEST_NS // _NS_PER_US
         first, low, high = values[0], min(values), max(values)
         if low < 0 or high - low > longest:
             reasons.append([
@@ -303,27 +267,13 @@ def first_odd_rows(*columns: PackedTimes) -> list[int]:
     return sorted(found.values())
 
 
-def _pack_int64(values: Sequence[int]) -> bytes:
-    return pack(f"{len(values)}q", *values)
-
-
-def _try_pack(code: str, values: Sequence[Any]) -> bytes | None:
-    # As int64 ("q") or double ("d"); None if one of them is of another type.
+def _try_array(code: str, values: Sequence[Any]) -> array[Any] | None:
+    # Of int64 ("q") or doubles ("d"); None if one of them is of another type. To pack them first takes
+    # half of the time in which an array is filled one by one.
     try:
-        return pack(f"{len(values)}{code}", *values)
+        return array(code, pack(f"{len(values)}{code}", *values))
     except (StructError, OverflowError):
         return None
-
-
-def _are_exact(column: bytes, values: Sequence[Any]) -> bool:
-    # Whether each double of a column of microseconds is nearest to one nanosecond only. Comparing the
-    # values themselves takes three times as long as packing them.
-    first = column[_FIRST::VALUE_BYTES]
-    if not first.translate(None, _BELOW_33):
-        return True
-    if not first.translate(None, _FROM_33):
-        return not column[_SECOND::VALUE_BYTES].translate(None, _BELOW_43)
-    return bool(-_EXACT_US < min(values) <= max(values) < _EXACT_US)
 
 
 def _parse_integer(value: Any) -> int:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 from nsysconv.importers.nsys_stats.tables import (
     BOX,
@@ -29,8 +28,9 @@ from nsysconv.importers.nsys_stats.tables import (
     report_of,
     title_of,
 )
+from nsysconv.importers.printed.lines import LogLines, RowSpan, add_spans, read_span
 from nsysconv.importers.printed.registry import is_api_name
-from nsysconv.importers.printed.text import RejectedLines, RowSpan
+from nsysconv.importers.printed.text import RejectedLines
 
 # How nsys announces a table: a pattern, and the sign at whose first place in a line it is looked for.
 # Patterns do not backtrack, for damaged lines may have a million characters.
@@ -68,11 +68,10 @@ _GAP = re.compile(r"\s{2,}")
 # What precedes lines that somebody copied into a comment or a quotation.
 _COMMENT = re.compile(r"^\s*(?://+|#+|>+)(?=\s|$)")
 _LIKE_A_ROW = re.compile(r'^[\s|│"*]*-?\d')
-_NEXT_OTHER_LINE = re.compile(rb'\n[^0-9"]')
+_OTHER_LINE = re.compile(rb'\n[^0-9"]')
 # What no row lacks, of totals and of traces.
 _REQUIRED = ("total", "count", "start", "dur", "name")
-_LONGEST_LINE = 1 << 20
-_CHUNK_BYTES = 1 << 20
+_MOST_COUNTED_BYTES = 1 << 20
 _MOST_LINES_OF_A_ROW = 64
 
 # -- recognising the output of nsys
@@ -212,7 +211,6 @@ class LogSurvey:
     def __init__(self, path: Path) -> None:
         """Read a file in UTF-8."""
         self.items: list[LogItem] = []
-        self.unfinished: int | None = None
         self.truncated: int | None = None
         self._path = path
         self._table: PrintedTable | None = None
@@ -224,33 +222,29 @@ class LogSurvey:
         self._paused = False
         self._foreign = RejectedLines()
         self._torn_row = ""
-        self._line, self._last = 0, b""
-        with path.open("rb") as file:
-            while raw := file.readline(_LONGEST_LINE):
-                self._read_line(file, raw)
-        if self._line and not self._last.endswith(b"\n"):
-            self.unfinished = self._line
+        self._lines = LogLines(path)
+        for raw in self._lines:
+            self._read_line(raw)
+        self.unfinished = self._lines.unfinished
         if self._open_row:
-            self.truncated, self._open_row = self._line, []
+            self.truncated, self._open_row = self._lines.line, []
         self._close()
 
-    def _read_line(self, file: BinaryIO, raw: bytes) -> None:
-        self._line, self._last = self._line + 1, raw
-        if self._line == 1:
+    def _read_line(self, raw: bytes) -> None:
+        if self._lines.line == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
-        start = file.tell() - len(raw)
         text = _uncommented(raw.decode("utf-8", "replace"))
         if self._open_row:
             self._continue_row(text)
         elif not text.strip():
             self._read_empty_line()
         elif (
-            not (JSON_START.match(raw) and self._read_json(file, start))
+            not (JSON_START.match(raw) and self._read_json(self._lines.end - len(raw)))
             and not self._read_message(text)
             and not self._read_header(text)
             and self._table is not None
         ):
-            self._read_row(self._table, file, text, start)
+            self._read_row(self._table, text)
 
     def _read_empty_line(self) -> None:
         # It ends a table; but messages, which have such, may come between aligned rows.
@@ -281,7 +275,7 @@ class LogSurvey:
             if table is None:
                 self._announced = None
             else:  # stderr comes at any moment: the table goes on
-                self._foreign.add(self._line)
+                self._foreign.add(self._lines.line)
         elif _RECORDING_START.match(text) and not text.endswith("Statistics..."):
             self._close()
             self.items.append(RecordingStart())
@@ -302,7 +296,7 @@ class LogSurvey:
         if match is None:
             return False
         self.items.append(NoData(match["what"], self._database))
-        self._foreign.add(self._line)
+        self._foreign.add(self._lines.line)
         if table.kind not in TRACES:
             self._torn_row = head
         return True
@@ -340,7 +334,7 @@ class LogSurvey:
             return
         kind = announced if announced is not None and _fits(announced, header) else header.table
         self._table = PrintedTable(
-            kind, header, self._line, self._unit, self._database, self._arguments
+            kind, header, self._lines.line, self._unit, self._database, self._arguments
         )
         self._unit, self._arguments = "", ""
         self.items.append(self._table)
@@ -348,11 +342,11 @@ class LogSurvey:
     def _close(self) -> None:
         self._mend("")
         if self._open_row and self._table is not None:
-            self._table.unread.append(self._line)
+            self._table.unread.append(self._lines.line)
         self._table, self._open_row = None, []
         self._paused, self._foreign, self._torn_row = False, RejectedLines(), ""
 
-    def _read_row(self, table: PrintedTable, file: BinaryIO, text: str, start: int) -> None:
+    def _read_row(self, table: PrintedTable, text: str) -> None:
         layout = table.header.layout
         text = self._mend(text)
         if not text:
@@ -365,10 +359,10 @@ class LogSurvey:
                 table.extents = [match.span() for match in _DASHES.finditer(text)]
         elif not is_row or (self._paused and not table.is_aligned_row(text)):
             if table.has_rows:
-                self._foreign.add(self._line)
+                self._foreign.add(self._lines.line)
         elif table.kind in TRACES:
             self._go_on(table)
-            self._add_span(table, file, start)
+            self._add_rows(table)
         elif layout is Layout.DELIMITED and table.header.delimiter != "\t" and text.count('"') % 2:
             self._open_row = [text]
         else:
@@ -386,44 +380,23 @@ class LogSurvey:
     def _keep_row(self, table: PrintedTable, text: str) -> None:
         cells = table.cells(text)
         if cells is None:
-            table.unread.append(self._line)
+            table.unread.append(self._lines.line)
         else:
             self._go_on(table)
-            table.rows.append((self._line, cells))
+            table.rows.append((self._lines.line, cells))
 
     def _go_on(self, table: PrintedTable) -> None:
         # A row came: the lines before it did not end the table.
         table.foreign.extend(self._foreign)
         self._foreign, self._paused = RejectedLines(), False
 
-    def _add_span(self, table: PrintedTable, file: BinaryIO, start: int) -> None:
-        line, end = self._line, file.tell()
-        if table.header.layout is Layout.DELIMITED:
-            end = self._skip_rows(file, end)
-        spans = table.spans
-        if spans and spans[-1].end == start:
-            spans[-1].end = end
-        else:
-            spans.append(RowSpan(start, end, line))
+    def _add_rows(self, table: PrintedTable) -> None:
+        # Of a trace: this one and, in CSV, all that follow.
+        rows = self._lines.rows(_OTHER_LINE) if table.header.layout is Layout.DELIMITED else ()
+        if not add_spans(table.spans, rows):
+            add_spans(table.spans, [self._lines.span])
 
-    def _skip_rows(self, file: BinaryIO, start: int) -> int:
-        # Up to where the rows of a trace in CSV end, which is returned.
-        place, last = start, b"\n"
-        while chunk := file.read(_CHUNK_BYTES):
-            other = _NEXT_OTHER_LINE.search(last + chunk)
-            if other:
-                length = other.start() + 1 - len(last)
-                self._line += chunk.count(b"\n", 0, max(length, 0))
-                file.seek(place + length)
-                return place + length
-            self._line += chunk.count(b"\n")
-            place, last = place + len(chunk), chunk[-1:]
-            self._last = last
-        if last != b"\n":
-            self._line += 1
-        return place
-
-    def _read_json(self, file: BinaryIO, start: int) -> bool:
+    def _read_json(self, start: int) -> bool:
         rows = JsonRows(self._path, start)
         table: PrintedTable | None = None
         for number, row in enumerate(rows):
@@ -434,19 +407,18 @@ class LogSurvey:
                 self._open(header)
                 table = self._table
             if table is not None and table.kind not in TRACES:
-                table.rows.append((self._line, list(row.values())))
+                table.rows.append((self._lines.line, list(row.values())))
         if rows.end == start:
             return False
         if table is not None:
-            table.unread += [self._line] * rows.unread
+            table.unread += [self._lines.line] * rows.unread
             if table.kind in TRACES:
-                table.spans.append(RowSpan(start, rows.end, self._line))
-        file.seek(start)
-        array = file.read(rows.end - start) if rows.end - start <= _LONGEST_LINE else b""
-        file.seek(rows.end)
-        self._line += array.count(b"\n")
+                table.spans.append(RowSpan(start, rows.end, self._lines.line))
+        if rows.end - start <= _MOST_COUNTED_BYTES:
+            self._lines.line += read_span(self._path, RowSpan(start, rows.end, 0)).count(b"\n")
+        self._lines.end = rows.end
         if not rows.closed:
-            self.truncated = self._line
+            self.truncated = self._lines.line
         self._close()
         return True
 

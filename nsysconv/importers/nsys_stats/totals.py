@@ -6,7 +6,6 @@ operation become one row of `aggregate`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,15 +23,19 @@ from nsysconv.importers.nsys_stats.tables import (
     number_format,
 )
 from nsysconv.importers.printed import quantities
-from nsysconv.importers.printed.registry import IdRegistry, Row, api_layer, is_api_name
+from nsysconv.importers.printed.registry import (
+    IdRegistry,
+    Row,
+    api_layer,
+    is_api_name,
+    memory_operation,
+)
 from nsysconv.importers.printed.text import line_notes, unreadable_notes
 from nsysconv.importers.printed.trace import SIZES as SIZED_EVENTS
 from nsysconv.notes import Note, Severity
 
 # -- names and words
 
-_MIGRATION = re.compile(r"\[CUDA (?:memcpy Unified|Unified Memory memcpy) (.+)\]$")
-_COPY = re.compile(r"\[CUDA memcpy (.+)\]$")
 _ENDS = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
 _ELLIPSIS = "\u2026"
 
@@ -84,15 +87,6 @@ class NsysIds(IdRegistry):
             yield Note("unknown-code", Severity.INFO, text, self.unknown_directions, "", facts)
 
 
-def memory_operation(name: str) -> tuple[str, str] | None:
-    """Return kind of aggregate and direction of `[CUDA memcpy HtoD]` and the like; None for others."""
-    if match := _MIGRATION.match(name):
-        return "unified_memory", match.group(1)
-    if match := _COPY.match(name):
-        return "memcpy", match.group(1)
-    return ("memset", "") if name == "[CUDA memset]" else None
-
-
 # -- cells
 
 _MEASURES = ("total", "avg", "med", "min", "max", "stddev")
@@ -104,34 +98,13 @@ _MEAN_ROUNDING = Fraction(1, 20)
 
 
 @dataclass(frozen=True)
-class TotalsRow:
-    """One row of a table: how often, and the measures (total, avg, ...) that its cells give."""
+class TotalsRow(quantities.Measured):
+    """One row of a table."""
 
     line: int
     name: str
-    category: str
-    style: str
-    count: int
-    measures: Mapping[str, quantities.ValueRange]
-
-    def total(self) -> quantities.ValueRange | None:
-        """Return the sum, as exact as sum and mean, of a single event also min and max, leave it."""
-        ranges = [self.measures["total"]] if "total" in self.measures else []
-        if "avg" in self.measures:
-            ranges.append(self.measures["avg"].times(self.count))
-        if self.count == 1:
-            ranges += [self.measures[role] for role in ("min", "max") if role in self.measures]
-        return quantities.intersection(ranges)
-
-    def statistics(self, column: str, total: int | None) -> Row:
-        """Return the columns of `aggregate` with this sum: `column` is their name, {} the measure."""
-        measures = self.measures
-        values: Row = {column.format("sum"): total}
-        for role in ("min", "max"):
-            values[column.format(role)] = measures[role].integer if role in measures else None
-        for role in ("med", "stddev"):
-            values[column.format(role)] = float(measures[role].middle) if role in measures else None
-        return values
+    category: str = ""
+    style: str = ""
 
 
 TraceSums = Mapping[str, Sequence[tuple[TotalsRow, TotalsRow | None]]]
@@ -382,11 +355,10 @@ class Totals(quantities.PrintedTotals):
         kind, words = operation
         values: Row = {"direction": self.ids.direction(words)} if words else {}
         if sizes is not None:
-            values |= sizes.statistics("bytes_{}", self.sum_bytes(kind, sizes.total()))
-        if times is None:
-            self._put(kind, {**values, "count": row.count})
-        else:
-            self._put_times(kind, times, values)
+            values |= self.sizes_of(kind, sizes)
+        if times is not None:
+            values |= self.times_of(kind, times)
+        self._put(kind, values)
 
     def _add_others(self, tables: Mapping[NsysTable, PrintedTable]) -> set[NsysTable]:
         # Ranges, constructs, the OS runtime, and sizes without times; returns what was read.
@@ -419,8 +391,7 @@ class Totals(quantities.PrintedTotals):
         }
 
     def _put_times(self, kind: str, row: TotalsRow, values: Row) -> None:
-        times = row.statistics("{}_ns", self.sum_ns(kind, row.total()))
-        self._put(kind, {**values, "count": row.count, **times})
+        self._put(kind, values | self.times_of(kind, row))
 
     def _put(self, kind: str, values: Row) -> None:
         self.facts.add(quantities.totals_fact(kind))
@@ -455,7 +426,7 @@ class Totals(quantities.PrintedTotals):
                 self._cut_facts |= _SIZE_TOTALS if cells.are_sizes else TOTALS
             shares.append(cells.value(row, "share"))
             category, style = cells.text(row, "category"), cells.text(row, "style")
-            yield TotalsRow(line, name, category, style, count.integer, measures)
+            yield TotalsRow(count.integer, measures, line, name, category, style)
         if quantities.shares_incomplete(shares):
             self.incomplete.append(table.line)
 

@@ -18,12 +18,14 @@ import pyarrow as pa
 from nsysconv import schema
 from nsysconv.importers.nsys_stats import tables
 from nsysconv.importers.nsys_stats.survey import PrintedTable
-from nsysconv.importers.nsys_stats.totals import NsysIds, TotalsRow, TraceSums, memory_operation
+from nsysconv.importers.nsys_stats.totals import NsysIds, TotalsRow, TraceSums
+from nsysconv.importers.printed.lines import read_span
 from nsysconv.importers.printed.quantities import ValueRange
-from nsysconv.importers.printed.registry import api_layer, is_api_name
-from nsysconv.importers.printed.text import RejectedLines, span_chunks
+from nsysconv.importers.printed.registry import api_layer, is_api_name, memory_operation
+from nsysconv.importers.printed.text import RejectedLines
 from nsysconv.importers.printed.trace import (
     EMPTY_CELLS,
+    MEMORY_KINDS,
     QUANTITIES,
     SHARED_MEMORY,
     Array,
@@ -99,13 +101,13 @@ class TraceReader:
         if self.table.header.layout is tables.Layout.JSON:
             yield from self._json_cells()
             return
-        for data, start, line in span_chunks(self.path, self.table.spans):
-            delimiter = self.table.header.delimiter
+        for span in self.table.spans:
+            data, delimiter = read_span(self.path, span), self.table.header.delimiter
             cells = self._csv_cells(data) if delimiter in (",", ";") else None
             if cells is None:
-                cells = self._line_cells(data, line)
+                cells = self._line_cells(data, span.line)
             if cells.count:
-                yield cells, start + len(data)
+                yield cells, span.end
 
     def _scale(self, role: str) -> int:
         place = self.table.header.place(role)
@@ -126,8 +128,8 @@ class TraceReader:
             for span in self.table.spans:
                 yield from (list(row.values()) for row in tables.JsonRows(self.path, span.start))
             return
-        for data, _, _ in span_chunks(self.path, self.table.spans):
-            for line in data.split(b"\n", _SAMPLE_ROWS)[:_SAMPLE_ROWS]:
+        for span in self.table.spans:
+            for line in read_span(self.path, span).split(b"\n", _SAMPLE_ROWS)[:_SAMPLE_ROWS]:
                 yield self.table.cells(line.decode("utf-8", "replace").rstrip("\r")) or ()
 
     def _has_cut_starts(self, numbers: Mapping[str, Sequence[tables.SpelledNumber]]) -> bool:
@@ -245,12 +247,6 @@ def _encoded_texts(column: Iterable[str], valid: Array) -> EncodedTexts:
 
 # -- from cells to rows of event tables
 
-_MEMORY_KINDS = {
-    "memcpy": RowKind.MEMCPY,
-    "memset": RowKind.MEMSET,
-    "unified_memory": RowKind.MIGRATION,
-}
-
 
 class NsysTraceRows(TraceRows):
     """Convert cells of nsys's traces; the GPU trace names no process, only the API trace does."""
@@ -344,7 +340,7 @@ def row_kinds(cells: TraceCells, *, only_calls: bool) -> Array:
 def _name_kind(name: str, on_gpu: bool) -> int:
     operation = memory_operation(name)
     if operation is not None:
-        return _MEMORY_KINDS[operation[0]]
+        return MEMORY_KINDS[operation[0]]
     if name.startswith("[CUDA "):
         return RowKind.UNKNOWN
     return RowKind.API_CALL if not on_gpu and is_api_name(name) else RowKind.KERNEL
@@ -394,7 +390,7 @@ class _Sum:
         values = {"total": self.total}
         if self.least is not None and self.greatest is not None:
             values |= {"min": self.least, "max": self.greatest}
-        return TotalsRow(0, name, "", "", self.count, values)
+        return TotalsRow(self.count, values, 0, name)
 
 
 @dataclass

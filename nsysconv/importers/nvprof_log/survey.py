@@ -6,20 +6,17 @@ traces only the places of their rows.
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
-
 from nsysconv.importers.nsys_stats.survey import count_tables, has_table
+from nsysconv.importers.printed.lines import LogLines, RowSpan, add_spans
 from nsysconv.importers.printed.quantities import ValueRange
-from nsysconv.importers.printed.text import RowSpan, csv_cells
+from nsysconv.importers.printed.text import csv_cells
 
 # -- values: a number of few digits, with a unit of its own or of its column
 #
@@ -243,16 +240,8 @@ _TEXT_ROWS = {
 }
 _WRITTEN = "Generated result file:"
 _MOST_WRITTEN = 20
-_CHUNK_BYTES = 1 << 20
-# Rows read at once, later.
-_PIECE_BYTES = 8 << 20
-# Whether a byte begins a row of a trace: in CSV, and in text.
-_ROW_STARTS = {
-    is_csv: np.isin(np.arange(256), np.frombuffer(signs, np.uint8))
-    for is_csv, signs in ((True, b"0123456789"), (False, b"0123456789 "))
-}
-_LONGEST_LINE = 1 << 20
-_END_OF_LINE = ord("\n")
+# How a line begins that is no row of a trace: in CSV, and in text.
+_OTHER_LINE = {True: re.compile(rb"\n[^0-9]"), False: re.compile(rb"\n[^0-9 ]")}
 
 
 # -- what a log holds
@@ -309,7 +298,6 @@ class LogSurvey:
         """Read a file in UTF-8."""
         self.written: list[str] = []
         self.runs: list[Run] = []
-        self.unfinished: int | None = None
         self.nsys_tables: Counter[str] = Counter()
         self._has_nsys = False
         self._run: Run | None = None
@@ -319,71 +307,26 @@ class LogSurvey:
         self._device: str | None = None
         self._scope: RangeScope | None = None
         self._seen: set[tuple[object, ...]] = set()
-        self._line = 0
-        with path.open("rb", buffering=0) as file:
-            self._read(file)
+        self._lines = LogLines(path)
+        for raw in self._lines:
+            if not self._read_rows():
+                self._read_line(raw)
+        self.unfinished = self._lines.unfinished
         if self._has_nsys:
             self.nsys_tables = count_tables(path)
 
-    def _read(self, file: io.FileIO) -> None:
-        # One buffer serves the whole file, because fresh memory is slow; `held` bytes of it are filled.
-        buffer, held, start = bytearray(_CHUNK_BYTES), 0, 0
-        while count := file.readinto(memoryview(buffer)[held:]):
-            held += count
-            cut = buffer.rfind(b"\n", 0, held) + 1
-            if cut:
-                self._read_lines(buffer, cut, start)
-                start, held = start + cut, held - cut
-                buffer[:held] = buffer[cut : cut + held]
-            elif held == len(buffer):
-                buffer.extend(bytes(len(buffer)))
-        if held:
-            self._read_lines(buffer, held, start)
-            self.unfinished = self._line
-
-    def _read_lines(self, buffer: bytearray, limit: int, start: int) -> None:
-        # Up to `limit`; `start` is the buffer's place in the file.
-        text = np.frombuffer(buffer, np.uint8, limit)
-        begins = np.concatenate([[0], np.flatnonzero(text[:-1] == _END_OF_LINE) + 1, [limit]])
-        first_bytes, count = text[begins[:-1]], len(begins) - 1
-        # Lines that begin no row: all between two of them is skipped at once.
-        others = {
-            is_csv: np.append(np.flatnonzero(~is_start[first_bytes]), count)
-            for is_csv, is_start in _ROW_STARTS.items()
-        }
-        line = 0
-        while line < count:
-            end, place = self._next_other(others, line), int(begins[line])
-            if end > line:
-                self._add_span(RowSpan(start + place, start + int(begins[end]), self._line + 1))
-                self._line += end - line
-            else:
-                end = line + 1
-                self._line += 1
-                until = int(begins[end])
-                self._read_line(bytes(buffer[place:until]), start + place, start + until)
-            line = end
-
-    def _next_other(self, others: Mapping[bool, np.ndarray], line: int) -> int:
-        # From this line on, the first that is no row of the open trace.
+    def _read_rows(self) -> bool:
+        # Of the open trace, from this line on.
         table = self._table
         if table is None or table.header.kind not in TRACES:
-            return line
-        lines = others[bool(table.header.delimiter)]
-        return int(lines[np.searchsorted(lines, line)])
-
-    def _add_span(self, span: RowSpan) -> None:
-        spans = self._table.spans if self._table is not None else []
-        last = spans[-1] if spans else None
-        if last and last.end == span.start and span.end - last.start <= _PIECE_BYTES:
-            last.end = span.end
-        else:
-            spans.append(span)
+            return False
+        other = _OTHER_LINE[bool(table.header.delimiter)]
+        return add_spans(table.spans, self._lines.rows(other))
 
     # -- one line
 
-    def _read_line(self, raw: bytes, start: int, end: int) -> None:
-        text = raw[:_LONGEST_LINE].decode("utf-8-sig", "replace").rstrip("\r\n")
+    def _read_line(self, raw: bytes) -> None:
+        text = raw.decode("utf-8-sig", "replace").rstrip("\r\n")
         marked = (_MARKED.match(text) or _MARKED_LATE.search(text)) if "==" in text else None
         if marked is not None:
             pid, message, without_pid = marked.groups()
@@ -399,17 +342,20 @@ class LogSurvey:
             self._device = device[1]
             self._keep(text)
         elif self._table is not None and not _FAULTS.match(text):
-            self._read_row(self._table, text, start, end)
+            self._read_row(self._table, text)
 
-    def _read_row(self, table: PrintedTable, text: str, start: int, end: int) -> None:
+    def _read_row(self, table: PrintedTable, text: str) -> None:
         header = table.header
         if header.delimiter:
-            if not (table.lines or table.spans or table.units) and table.line == self._line - 1:
+            if (
+                not (table.lines or table.spans or table.units)
+                and table.line == self._lines.line - 1
+            ):
                 table.units = _parse_units(text, header)
                 if table.units:
                     return
             if header.kind in TRACES and text.count(header.delimiter) >= 2:
-                self._add_span(RowSpan(start, end, self._line))
+                add_spans(table.spans, [self._lines.span])
             elif header.delimiter in text:
                 self._keep(text)
         elif KERNEL.match(text) or (
@@ -419,7 +365,7 @@ class LogSurvey:
 
     def _keep(self, text: str) -> None:
         if self._table is not None and self._table.header.kind not in TRACES:
-            self._table.lines.append((self._line, text))
+            self._table.lines.append((self._lines.line, text))
 
     def _read_header(self, text: str) -> bool:
         header = parse_header(text)
@@ -436,7 +382,9 @@ class LogSurvey:
             # The same again is another run of the program, whose banner is missing.
             self._run = run = self._new_run(run.pid)
         self._seen.add((id(run), *key))
-        self._table = PrintedTable(header, self._line, self._section, self._device, self._scope)
+        self._table = PrintedTable(
+            header, self._lines.line, self._section, self._device, self._scope
+        )
         run.tables.append(self._table)
         return True
 
@@ -468,7 +416,7 @@ class LogSurvey:
                 name = re.split(r"[/\\]", message.removeprefix(_WRITTEN).strip())[-1]
                 self.written = list(dict.fromkeys([*self.written, name]))
         elif words:
-            self._run_of(pid).messages.append((self._line, words))
+            self._run_of(pid).messages.append((self._lines.line, words))
 
     def _narrow(self, scope: RangeScope, message: str) -> bool:
         # Lines between the tables of ranges say which thread, domain and range the next ones are about.

@@ -20,13 +20,19 @@ from nsysconv.importers.nvprof_log.survey import (
 )
 from nsysconv.importers.printed.quantities import (
     GPU_TOTALS,
+    Measured,
     PrintedTotals,
     ValueRange,
-    intersection,
     shares_incomplete,
     totals_fact,
 )
-from nsysconv.importers.printed.registry import IdRegistry, Row, api_layer, is_api_name
+from nsysconv.importers.printed.registry import (
+    IdRegistry,
+    Row,
+    api_layer,
+    is_api_name,
+    memory_operation,
+)
 from nsysconv.importers.printed.text import csv_cells, parse_digits, unreadable_notes
 from nsysconv.notes import Note, Severity
 
@@ -58,7 +64,6 @@ _LINE = re.compile(
 _LINE_COLUMNS = ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
 # What does not read as a row, and begins like one.
 _LIKE_A_ROW = re.compile(r"\s*(?:[A-Za-z() ]+:)?\s*[0-9.,]+%\s+[0-9]")
-_COPY = re.compile(r"\[CUDA memcpy (\w+)\]$")
 _CONSTRUCTS = {
     "OpenACC (excl)": "openacc_exclusive",
     "OpenACC (incl)": "openacc_inclusive",
@@ -129,28 +134,18 @@ class Totals(PrintedTotals):
             return "api_call", {"layer": api_layer(name), "name_id": self.ids.api_name(name)}
         if section not in (GPU, ""):
             return None
-        if copy := _COPY.match(name):
-            word = copy.group(1)
-            is_known = word in codes.DIRECTIONS
-            return "memcpy", {"direction": codes.DIRECTIONS.index(word) if is_known else 0}
-        if name == "[CUDA memset]":
-            return "memset", {}
-        return "kernel", {"name_id": self.ids.kernel(name)[0]}
+        if (operation := memory_operation(name)) is None:
+            return "kernel", {"name_id": self.ids.kernel(name)[0]}
+        kind, word = operation
+        is_known = word in codes.DIRECTIONS
+        return kind, {"direction": codes.DIRECTIONS.index(word) if is_known else 0} if word else {}
 
     def _times(self, kind: str, cells: Cells, count: int, total: ValueRange) -> Row:
-        average, least, most = (spelled(cells.get(name, "")) for name in ("Avg", "Min", "Max"))
-        totals = [total]
-        if average:
+        measures = {"total": total, **_measures(cells, "")}
+        if average := measures.get("avg"):
             # Before nvprof spells an average, it cuts off its fraction of a ns.
-            totals.append(ValueRange(average.low, average.high + 1).times(count))
-        if count == 1:
-            totals += [value for value in (least, most) if value]
-        return {
-            "count": count,
-            "sum_ns": self.sum_ns(kind, intersection(totals)),
-            "min_ns": least.integer if least else None,
-            "max_ns": most.integer if most else None,
-        }
+            measures["avg"] = ValueRange(average.low, average.high + 1)
+        return self.times_of(kind, Measured(count, measures))
 
     def _put(self, kind: str, columns: Row, table: PrintedTable) -> None:
         fact = totals_fact(kind)
@@ -185,21 +180,17 @@ class Totals(PrintedTotals):
             if count is None or total is None:
                 self.unread.append(line)
                 continue
-            average, least, most = (
-                spelled(cells.get(f"{word} Size", "")) for word in ("Avg", "Min", "Max")
-            )
-            totals = [total, average.times(count)] if average else [total]
             time = cells.get("Total Time", "")
+            # Without a unit, a number of time could be anything.
+            total_ns = None if _is_bare(time) else spelled(time)
+            times = Measured(count, {} if total_ns is None else {"total": total_ns})
+            sizes = Measured(count, {"total": total, **_measures(cells, " Size")})
             row = {
                 "pid": self.ids.pid,
                 "device_id": None if device is None else self.ids.device(device),
                 "direction": codes.DIRECTIONS.index(_MIGRATIONS[name]),
-                "count": count,
-                # Without a unit, a number of time could be anything.
-                "sum_ns": self.sum_ns(kind, None if _is_bare(time) else spelled(time)),
-                "bytes_sum": self.sum_bytes(kind, intersection(totals)),
-                "bytes_min": None if least is None else least.integer,
-                "bytes_max": None if most is None else most.integer,
+                **self.times_of(kind, times),
+                **self.sizes_of(kind, sizes),
             }
             self.put(kind, row)
         self.facts.add(Fact.UNIFIED_MEMORY_TOTALS)
@@ -213,6 +204,12 @@ class Totals(PrintedTotals):
             yield Note("category-unknown", Severity.DROPPED, text, count)
         yield from self.incomplete_notes()
         yield from unreadable_notes(self.unread)
+
+
+def _measures(cells: Cells, words: str) -> dict[str, ValueRange]:
+    names = {role: f"{role.title()}{words}" for role in ("avg", "min", "max")}
+    values = {role: spelled(cells.get(name, "")) for role, name in names.items()}
+    return {role: value for role, value in values.items() if value is not None}
 
 
 def _is_bare(cell: str) -> bool:

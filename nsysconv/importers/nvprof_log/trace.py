@@ -20,10 +20,12 @@ from pyarrow import csv
 from nsysconv import codes
 from nsysconv.importers.nvprof_log.survey import UNITS, PrintedTable, measured, spelled
 from nsysconv.importers.nvprof_log.totals import split_number
-from nsysconv.importers.printed.registry import api_layer
-from nsysconv.importers.printed.text import RejectedLines, RowSpan, csv_cells, parse_digits
+from nsysconv.importers.printed.lines import RowSpan, read_span
+from nsysconv.importers.printed.registry import api_layer, memory_operation
+from nsysconv.importers.printed.text import RejectedLines, csv_cells, parse_digits
 from nsysconv.importers.printed.trace import (
     EMPTY_CELLS,
+    MEMORY_KINDS,
     QUANTITIES,
     Array,
     Columns,
@@ -111,7 +113,7 @@ class TraceReader:
         ahead: deque[tuple[Future[list[TraceCells]], int]] = deque()
         for span in self.table.spans:
             if self._delimiter and not self._steps:
-                self._learn_steps(self._read(span, _SAMPLE_BYTES))
+                self._learn_steps(read_span(self.path, span, _SAMPLE_BYTES))
             if len(ahead) == _PIECES_AHEAD and not ahead[0][0].done():
                 # Rather than wait, parse it here.
                 future: Future[list[TraceCells]] = Future()
@@ -123,11 +125,6 @@ class TraceReader:
                 yield from _parsed(*ahead.popleft())
         while ahead:
             yield from _parsed(*ahead.popleft())
-
-    def _read(self, span: RowSpan, most: int) -> bytes:
-        with self.path.open("rb") as file:
-            file.seek(span.start)
-            return file.read(min(most, span.end - span.start))
 
     def _learn_steps(self, sample: bytes) -> None:
         # What the last digit of a column's cells is worth: the most of those with a decimal sign. The
@@ -141,7 +138,7 @@ class TraceReader:
                     self._steps[role] = max(value[1], self._steps.get(role, 0.0))
 
     def _piece(self, span: RowSpan) -> list[TraceCells]:
-        data = self._read(span, span.end)
+        data = read_span(self.path, span)
         if not data.isascii():
             data = data.decode("utf-8", "replace").encode()
         odd: list[str] = []
@@ -314,8 +311,6 @@ def split_numbers(names: pa.StringArray) -> tuple[EncodedTexts, Array]:
 
 # -- from cells to rows of event tables
 
-_COPY = re.compile(r"\[CUDA memcpy (\w+)\]$")
-_MIGRATION = re.compile(r"\[Unified Memory Memcpy (\w+)\]$")
 # The launch that an API trace of text names behind the function: `cudaLaunchKernel (saxpy(int) [117])`.
 _LAUNCH = re.compile(r"^(\w+) \(.*\)$", re.DOTALL)
 _LAUNCH_NUMBER = re.compile(r"\[(\d{1,10})\]\)$")
@@ -337,8 +332,7 @@ class NvprofTraceRows(TraceRows):
 
     def direction(self, name: str) -> int:
         """Return the code of the direction that a name says."""
-        match = _COPY.match(name) or _MIGRATION.match(name)
-        word = match.group(1) if match else ""
+        _, word = memory_operation(name) or ("", "")
         if word not in codes.DIRECTIONS:
             self.tally.counts["unknown direction"] += 1
             return 0
@@ -423,12 +417,8 @@ class NvprofTraceRows(TraceRows):
 def _name_kind(name: str) -> int:
     if not name.startswith("["):
         return RowKind.KERNEL
-    if _COPY.match(name):
-        return RowKind.MEMCPY
-    if name == "[CUDA memset]":
-        return RowKind.MEMSET
-    if _MIGRATION.match(name):
-        return RowKind.MIGRATION
+    if (operation := memory_operation(name)) is not None:
+        return MEMORY_KINDS[operation[0]]
     return RowKind.FAULT if name.startswith("[Unified Memory ") else RowKind.UNKNOWN
 
 

@@ -5,7 +5,7 @@ Totals of a table become rows of `aggregate` here; each is as exact as its cells
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
@@ -65,6 +65,33 @@ def intersection(ranges: Iterable[ValueRange]) -> ValueRange | None:
     return result
 
 
+@dataclass(frozen=True)
+class Measured:
+    """How often something happened, and the measures (total, avg, ...) that the cells of a row give."""
+
+    count: int
+    measures: Mapping[str, ValueRange]
+
+    def total(self) -> ValueRange | None:
+        """Return the sum, as exact as sum and mean, of a single event also min and max, leave it."""
+        ranges = [self.measures["total"]] if "total" in self.measures else []
+        if "avg" in self.measures:
+            ranges.append(self.measures["avg"].times(self.count))
+        if self.count == 1:
+            ranges += [self.measures[role] for role in ("min", "max") if role in self.measures]
+        return intersection(ranges)
+
+    def statistics(self, column: str, total: int | None) -> Row:
+        """Return the columns of `aggregate` with this sum: `column` is their name, {} the measure."""
+        measures = self.measures
+        values: Row = {column.format("sum"): total}
+        for role in ("min", "max"):
+            values[column.format(role)] = measures[role].integer if role in measures else None
+        for role in ("med", "stddev"):
+            values[column.format(role)] = float(measures[role].middle) if role in measures else None
+        return values
+
+
 def shares_incomplete(shares: Sequence[ValueRange | None]) -> bool:
     """Return whether a table's shares, in percent, show that rows are missing; a None leaves it open."""
     values = [share for share in shares if share is not None]
@@ -104,7 +131,9 @@ class _RoundedSums:
     count: int = 0
     step: Fraction = Fraction(0)
 
-    def add(self, value: ValueRange) -> int:
+    def add(self, value: ValueRange | None) -> int | None:
+        if value is None:
+            return None
         if not value.is_exact:
             self.count += 1
             self.step = max(self.step, value.step)
@@ -132,15 +161,15 @@ class PrintedTotals:
         code = codes.AGGREGATE_KINDS.index(kind)
         self.rows.append({"id": len(self.rows) + 1, "kind": code, **values})
 
-    def sum_ns(self, kind: str, total: ValueRange | None) -> int | None:
-        """Return a sum of times as an integer, None if it is not recorded."""
+    def times_of(self, kind: str, row: Measured) -> Row:
+        """Return the columns of a row whose measures are times."""
         sums = self.times.setdefault(totals_fact(kind), _RoundedSums())
-        return None if total is None else sums.add(total)
+        return {"count": row.count, **row.statistics("{}_ns", sums.add(row.total()))}
 
-    def sum_bytes(self, kind: str, total: ValueRange | None) -> int | None:
-        """Return a sum of sizes as an integer, None if it is not recorded."""
+    def sizes_of(self, kind: str, row: Measured) -> Row:
+        """Return the columns of a row whose measures are sizes."""
         sums = self.sizes.setdefault(totals_fact(kind), _RoundedSums())
-        return None if total is None else sums.add(total)
+        return {"count": row.count, **row.statistics("bytes_{}", sums.add(row.total()))}
 
     def rounding_notes(self, sizes: str) -> Iterator[Note]:
         """Yield how exactly sums are known, by fact; those of bytes are called `sizes`."""

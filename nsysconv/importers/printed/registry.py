@@ -13,6 +13,11 @@ from nsysconv.store.recording import ArrowRows, rows_of
 
 Row = dict[str, Any]
 
+_MIGRATION = re.compile(
+    r"\[(?:CUDA memcpy Unified|CUDA Unified Memory memcpy|Unified Memory Memcpy) (.+)\]$"
+)
+_COPY = re.compile(r"\[CUDA memcpy (.+)\]$")
+
 _INDEXED = re.compile(r"(.*?)\s*\((\d{1,6})\)$")
 _API = re.compile(r"cu(?:da)?[A-Z]\w*$")
 _DRIVER = re.compile(r"cu[A-Z]")
@@ -131,6 +136,15 @@ class IdRegistry:
             for text, i in self._names.items()
         ]
         yield rows_of(schema.name, names)
+
+
+def memory_operation(name: str) -> tuple[str, str] | None:
+    """Return kind of aggregate and direction of `[CUDA memcpy HtoD]` and the like; None for others."""
+    if match := _MIGRATION.match(name):
+        return "unified_memory", match.group(1)
+    if match := _COPY.match(name):
+        return "memcpy", match.group(1)
+    return ("memset", "") if name == "[CUDA memset]" else None
 
 
 def is_api_name(name: str) -> bool:

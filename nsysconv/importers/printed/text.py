@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,6 @@ from nsysconv.store.filesystem import private_folder
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _COPIED_CHARACTERS = 1 << 20
 _CHUNK_BYTES = 1 << 20
-_SPAN_CHUNK_BYTES = 8 << 20
 _JSON_STARTS = (b'{"', b"{\n", b"[{", b"[\n")
 # How Markdown marks what it quotes. No profiler prints it.
 _FENCE = re.compile(rb"^[ \t>]*(?:```|~~~)", re.MULTILINE)
@@ -93,31 +92,6 @@ def refuse_quotations(probes: Sequence[Probe], rows: int) -> None:
 
 
 # -- lines
-
-
-@dataclass
-class RowSpan:
-    """Consecutive rows of a trace: bytes from `start` to `end`, the first in this line."""
-
-    start: int
-    end: int
-    line: int
-
-
-def span_chunks(path: Path, spans: Iterable[RowSpan]) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the lines of these spans in chunks of bounded size, with the byte and line of each."""
-    with path.open("rb") as file:
-        for span in spans:
-            file.seek(span.start)
-            start, line = span.start, span.line
-            while start < span.end:
-                data = file.read(min(_SPAN_CHUNK_BYTES, span.end - start))
-                if start + len(data) < span.end:
-                    data += file.readline()
-                if not data:
-                    return
-                yield data, start, line
-                start, line = start + len(data), line + data.count(b"\n")
 
 
 def csv_cells(line: str, delimiter: str) -> list[str] | None:

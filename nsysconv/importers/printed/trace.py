@@ -55,6 +55,14 @@ class RowKind(IntEnum):
     UNKNOWN = 6
 
 
+MEMORY_KINDS = {
+    "memcpy": RowKind.MEMCPY,
+    "memset": RowKind.MEMSET,
+    "unified_memory": RowKind.MIGRATION,
+}
+"""The kind of a row that is about a memory operation, by the kind of its aggregate."""
+
+
 # -- cells by column
 
 
