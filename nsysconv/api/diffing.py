@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from pathlib import Path
-from typing import cast
+from typing import Unpack, cast
 
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api import open_profile
 from nsysconv.api.diff_page import (
     DRAWN,
     aligned_reports,
@@ -23,9 +21,10 @@ from nsysconv.api.diff_page import (
     step_key,
 )
 from nsysconv.api.open_profile import OpenProfile, shown_report
+from nsysconv.api.options import DiffKeywords, DiffOptions, check_word
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.sides import Side, open_sides, same_recordings
-from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.api.targets import Say, Target, Words, silent
 from nsysconv.diff import account, change, comparability, gate, limits_file, names, noise, rows
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, compare_reports
 from nsysconv.diff.renamed import limit_rows
@@ -39,8 +38,6 @@ from nsysconv.queries.contract import GPU_OP_FACTS, Request
 from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
 from nsysconv.store.location import local_path
 from nsysconv.timeline.account import Accounts, accounts
-from nsysconv.timeline.range_names import RANGE_NAMES
-from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, Samples, step_durations, step_periods
 from nsysconv.timeline.timeline import Timeline
 
@@ -94,73 +91,17 @@ def compare(
     other: Target,
     reports: Words | None = None,
     *,
-    match: str | None = None,
-    fail_on: Words = (),
-    limits: str | Path | None = None,
-    run_noise: str | None = None,
-    cannot_tell: str | None = None,
-    limit: int | None = None,
-    for_people: bool = False,
-    for_page: bool = False,
-    slice: Slice | None = None,  # noqa: A002 - what it is
-    step_range: str | None = None,
-    range_names: str = "grouped",
-    split: str | None = None,
     say: Say = silent,
+    **options: Unpack[DiffKeywords],
 ) -> DiffResult:
     """Compare two sides: what changed from base to other.
 
     A side is a store, STORE@LABEL, a profile file, a folder or a glob; profiles of one run are its
-    ranks, all others repeats. `reports` are those with keys (None: the most useful). `match` says how
-    kernels' names are matched: exact, signature or name (None: exact between profiles of one source,
-    else signature). `fail_on` are limits, `report.column:3%` or `report[/regex/].column:2ms`; `limits`
-    names a TOML file of such. `run_noise` is the standard deviation of a run, such as `0.3%`, for those
-    who know it (None: 1 % or 3 % are assumed where a side is one run, 10 % of the host's times).
-    `cannot_tell` says what a limit of which nothing can be said makes of the exit status: `fail` (the
-    default) or `pass`.
-    `for_people` leaves out what few look at; `for_page` adds what a page draws, if no report is named:
-    trees, and steps of both sides on one axis. `slice` says what of both sides to look at; `step_range`
-    what steps are called, and `range_names` whether ranges and operators match by the groups of their
-    names (grouped) or by these (exact). `split` compares by "device" or "rank" what is compared over
-    devices otherwise. `limit` cuts rows (0: none cut, None: 20 for people, else
-    none). Raises UsageError for words that are not known, InputError where a side cannot be read. What
-    a side did not record is in the reports.
+    ranks, all others repeats. `reports` are those with keys (None: the most useful). Raises UsageError
+    for words that are not known, InputError where a side cannot be read. What a side did not record is
+    in the reports.
     """
-    options = DiffOptions(
-        reports=None if reports is None else several(reports),
-        match=match,
-        fail_on=several(fail_on),
-        limits=limits,
-        run_noise=run_noise,
-        cannot_tell=cannot_tell,
-        limit=limit,
-        for_people=for_people,
-        for_page=for_page,
-        slice=slice,
-        step_range=step_range,
-        range_names=range_names,
-        split=split,
-    )
-    return compare_targets(base, other, options, say)
-
-
-@dataclass(frozen=True)
-class DiffOptions:
-    """The options of a comparison; the fields mean what the parameters of `compare` mean."""
-
-    reports: tuple[str, ...] | None = None
-    match: str | None = None
-    fail_on: tuple[str, ...] = ()
-    limits: str | Path | None = None
-    run_noise: str | None = None
-    cannot_tell: str | None = None
-    limit: int | None = None
-    for_people: bool = False
-    for_page: bool = False
-    slice: Slice | None = None
-    step_range: str | None = None
-    range_names: str = "grouped"
-    split: str | None = None
+    return compare_targets(base, other, DiffOptions(reports=reports, **options), say)
 
 
 def compare_targets(
@@ -168,7 +109,6 @@ def compare_targets(
 ) -> DiffResult:
     """Compare two sides as `compare` does, with the options as a value."""
     wanted = list(DEFAULT if options.reports is None else options.reports)
-    open_profile.check_limit(options.limit)
     comparable = (ACCOUNT, CULPRITS, *DRAWN, *_COMPARABLE)
     for name in wanted:
         if name not in comparable:
@@ -176,19 +116,17 @@ def compare_targets(
                 f"no report {name!r} that can be compared", hint=available_hint(name, comparable)
             )
     limits, run_noise, passes_undecided = _limits(options)
-    open_profile.check_word("matching", options.match, names.MATCHES)
-    open_profile.check_word("range names", options.range_names, RANGE_NAMES)
+    check_word("matching", options.match, names.MATCHES)
     in_rows = [name for name in wanted if name in _COMPARABLE]
-    open_profile.check_split(options.split, [*in_rows, *(limit.report for limit in limits)])
+    options.check_part([*in_rows, *(limit.report for limit in limits)])
     request = Request(
         step_range=options.step_range, range_names=options.range_names, split=options.split
     )
     with ExitStack() as stack, phase("diff"):
         sides = open_sides(base, other, stack, say)
-        if options.slice is not None:
-            step_range = options.slice.step_range or options.step_range
+        if options.part is not None:
             for profile in (*sides[0].profiles, *sides[1].profiles):
-                profile.narrow(replace(options.slice, step_range=step_range))
+                profile.narrow(options.part)
         other_makers = names.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
         if options.reports is None and other_makers:
             # Of kernels of other makers hardly a name is the same.

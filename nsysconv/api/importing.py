@@ -18,11 +18,20 @@ from enum import Enum
 from functools import partial
 from itertools import compress
 from pathlib import Path
+from typing import Unpack
 
 from nsysconv.api import profile_file
-from nsysconv.api.inputs import Input, Inputs, MissingRank, SkippedFile, find_inputs, joined
-from nsysconv.api.profile_file import Done, FileResult, Find, ImportOptions, Progress
-from nsysconv.api.targets import Say, Target, Words, check_existing, several, silent
+from nsysconv.api.inputs import (
+    Input,
+    Inputs,
+    MissingRank,
+    SkippedFile,
+    check_existing,
+    find_inputs,
+    joined,
+)
+from nsysconv.api.profile_file import FileResult, Find, ImportKeywords, ImportOptions
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import Workers, workers
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.importers import detection
@@ -94,60 +103,25 @@ def import_files(
     store: Target | None = None,
     *,
     include: Words = (),
-    join: bool = False,
-    label: str | None = None,
-    tags: Mapping[str, str] | None = None,
-    run: str | None = None,
-    rank_from: str | None = None,
-    replace: bool = False,
-    strict: bool = False,
-    jobs: int | None = None,
-    dask: str | None = None,
-    progress: Progress = silent,
-    done: Done = silent,
-    say: Say = silent,
+    **options: Unpack[ImportKeywords],
 ) -> ImportResult:
     """Import profiles into a store, which is made if it does not exist.
 
     `paths` is one or more profile files, stores, or folders (all files below; what is no profile is
     skipped with its reason, and a recording that is there in several forms is read once). The profiles
     of a store are taken over whole. Without `store` it is STEM.db of the only path in the current
-    folder, and must be new. Importing the same bytes again changes nothing; `replace` reads them again.
-    `include` names rows that are left out unless asked for, such as python_functions. `join` makes one
-    recording of all files: logs of one run. `label` is what the profiles are called in the store (by
-    default, after their files), with a number behind it where the name is taken; `tags` are kept with
-    each of them. Neither makes a profile another one: of what is there already they change nothing but
-    with `replace`, and then they are those given now. `strict` refuses files of which something had to
-    be dropped or approximated.
-
-    Ranks of one job, or of one folder or list of files, are one run; `run` names the run that all
-    profiles are of. `rank_from` is a regular expression whose first group is the rank in a path as it
-    was named. `jobs` files are read at a time (None: as many as pay), by processes of this machine or, by
-    way of `dask` (a scheduler's address or file, or "local"), of others; the outcome is the same. `done`
-    is called with the number of inputs that are done.
+    folder, and must be new. Importing the same bytes again changes nothing. `include` names rows that
+    are left out unless asked for, such as python_functions. Ranks of one job, or of one folder or list
+    of files, are one run.
 
     One bad file does not keep the others out: see ImportResult.errors. Raises InputError where a path is
     not there, before any is read; UsageError where the store cannot be made or is something else, and for
     words that cannot be what they are given for.
     """
-    options = ImportOptions(
-        include=frozenset(several(include)),
-        join=join,
-        label=label,
-        tags=tags or {},
-        run=run,
-        rank_from=rank_from,
-        replace=replace,
-        strict=strict,
-        jobs=jobs,
-        dask=dask,
-        progress=progress,
-        done=done,
-        say=say,
-    )
     if isinstance(paths, (str, os.PathLike, Url)):
         paths = [paths]
-    return import_targets(paths, store, options)
+    included = frozenset(several(include))
+    return import_targets(paths, store, ImportOptions(include=included, **options))
 
 
 def import_targets(
@@ -248,14 +222,14 @@ def _import_each(
     *,
     is_new: bool,
 ) -> Iterator[FileResult]:
-    jobs, dask = options.jobs, options.dask
+    count, dask = options.workers, options.dask
     find = None if is_new else writer.find
-    remote = frozenset(Work) if dask or (jobs or 0) > 1 else worthwhile(inputs)
-    if not remote or (dask is None and (jobs == 1 or len(inputs) == 1)):
+    remote = frozenset(Work) if dask or (count or 0) > 1 else worthwhile(inputs)
+    if not remote or (dask is None and (count == 1 or len(inputs) == 1)):
         for item in inputs:
             yield profile_file.import_input(item, writer, options, find)
         return
-    with _shared_folder(target, dask) as folder, workers(dask, jobs) as processes:
+    with _shared_folder(target, dask) as folder, workers(dask, count) as processes:
         yield from _import_in_parallel(inputs, remote, processes, folder, writer, options, find)
 
 

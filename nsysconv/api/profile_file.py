@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from nsysconv import record, schema
 from nsysconv.api.inputs import Input
@@ -218,13 +218,42 @@ class FileResult:
     skipped: bool = False
 
 
-@dataclass(frozen=True)
-class ImportOptions:
-    """The options of an import, the same for all inputs.
+class ImportKeywords(TypedDict, total=False):
+    """Keywords of an import, the same for all inputs.
 
-    The first fields mean what the parameters of `import_files` mean. `threads` is how many may work on
-    one input (None: one per core but for the core that copies rows), `processes` how many may decode it
-    (None: as many as pay).
+    `join` makes one recording of all files: logs of one run. `label` is what the profiles are called in
+    the store (by default, after their files), with a number behind it where the name is taken; `tags` are
+    kept with each of them. Neither makes a profile another one: of what is there already they change
+    nothing but with `replace`, which reads again what the store holds, and then they are those given now.
+    `strict` refuses files of which something had to be dropped or approximated.
+
+    `run` names the run that all profiles are of. `rank_from` is a regular expression whose first group is
+    the rank in a path as it was named. `workers` files are read at a time (None: as many as pay), by
+    processes of this machine or, by way of `dask` (a scheduler's address or file, or "local"), of others;
+    the outcome is the same. `progress` and `done` are called while it goes on, `say` with lines that a
+    person may want to read meanwhile.
+    """
+
+    join: bool
+    label: str | None
+    tags: Mapping[str, str]
+    run: str | None
+    rank_from: str | None
+    replace: bool
+    strict: bool
+    workers: int | None
+    dask: str | None
+    progress: Progress
+    done: Done
+    say: Say
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """The value of ImportKeywords.
+
+    `threads` is how many may work on one input (None: one per core but for the core that copies rows),
+    `processes` how many may decode it (None: as many as pay).
     """
 
     include: frozenset[str] = frozenset()
@@ -235,7 +264,7 @@ class ImportOptions:
     rank_from: str | None = None
     replace: bool = False
     strict: bool = False
-    jobs: int | None = None
+    workers: int | None = None
     dask: str | None = None
     progress: Progress = silent
     done: Done = silent

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsysconv.api.inputs import UnreadFiles, files_to_read
+from nsysconv.api.inputs import UnreadFiles, check_existing, files_to_read
 from nsysconv.api.open_profile import OpenProfile, open_all
-from nsysconv.api.targets import Say, Target, check_existing
+from nsysconv.api.targets import Say, Target
 from nsysconv.errors import InputError, UsageError
 from nsysconv.notes import Note
 from nsysconv.store.location import Location, Url, redacted_target, split_target
