@@ -30,7 +30,7 @@ from nsysconv.api.inputs import (
     find_inputs,
     joined,
 )
-from nsysconv.api.profile_file import FileResult, Find, ImportKeywords, ImportOptions
+from nsysconv.api.profile_file import FileResult, ImportKeywords, ImportOptions
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import Workers, workers
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
@@ -46,7 +46,6 @@ from nsysconv.store.location import (
     Location,
     Url,
     check_no_secret,
-    is_new,
     is_store,
     parse_location,
     reading,
@@ -179,7 +178,7 @@ def _import_all(
         _require_sound(target)
     inputs = [_with_damage(item) for item in inputs]
     with suppress(_NothingImported), writing(target, add_to_existing) as writer:
-        for result in _import_each(inputs, target, writer, options, is_new=is_new(target)):
+        for result in _import_each(inputs, target, writer, options):
             results.append(result)
             options.done(len(results), len(inputs))
         if not any(result.imported for result in results):
@@ -215,22 +214,16 @@ class _NothingImported(Exception):  # noqa: N818 - leaves a writer so that no em
 
 
 def _import_each(
-    inputs: Sequence[Input],
-    target: Location,
-    writer: Writer,
-    options: ImportOptions,
-    *,
-    is_new: bool,
+    inputs: Sequence[Input], target: Location, writer: Writer, options: ImportOptions
 ) -> Iterator[FileResult]:
     count, dask = options.workers, options.dask
-    find = None if is_new else writer.find
     remote = frozenset(Work) if dask or (count or 0) > 1 else worthwhile(inputs)
     if not remote or (dask is None and (count == 1 or len(inputs) == 1)):
         for item in inputs:
-            yield profile_file.import_input(item, writer, options, find)
+            yield profile_file.import_input(item, writer, options)
         return
     with _shared_folder(target, dask) as folder, workers(dask, count) as processes:
-        yield from _import_in_parallel(inputs, remote, processes, folder, writer, options, find)
+        yield from _import_in_parallel(inputs, remote, processes, folder, writer, options)
 
 
 def _add_complete_store(
@@ -326,12 +319,6 @@ class _RemoteResult:
     lines: tuple[str, ...] = ()  # for `say`
 
 
-class _AlreadyStored(Exception):  # noqa: N818 - leaves a writer: the wanted store holds the file
-    def __init__(self, identity: str) -> None:
-        super().__init__(identity)
-        self.identity = identity
-
-
 def _import_in_parallel(
     inputs: Sequence[Input],
     remote: Container[Work],
@@ -339,11 +326,9 @@ def _import_in_parallel(
     folder: Path,
     writer: Writer,
     options: ImportOptions,
-    find: Find | None,
 ) -> Iterator[FileResult]:
     # Workers do the kinds of work in `remote`, into stores in a folder that all of them see.
-    skip_known = find is not None and not options.replace
-    known = writer.identities() if skip_known else frozenset()
+    known = frozenset() if options.replace else writer.identities()
     # Each worker reads with one process: there are several of them.
     alone = replace(options, processes=1, threads=1, progress=silent, done=silent, say=silent)
     read = partial(_read_remotely, folder, alone, known)
@@ -354,7 +339,7 @@ def _import_in_parallel(
         if is_elsewhere:
             yield _add_remote_result(item, next(remote_results), writer, options)
         else:
-            yield profile_file.import_input(item, writer, options, find)
+            yield profile_file.import_input(item, writer, options)
 
 
 def _add_remote_result(
@@ -389,21 +374,15 @@ def _read_remotely(
     # A piece of work may be done a second time by another worker: the name is a new one each time.
     store = folder / f"{secrets.token_hex(8)}.db"
     lines: list[str] = []
-
-    def find(identity: str) -> tuple[Imported, ...]:
-        if identity in known:
-            raise _AlreadyStored(identity)
-        return ()
-
     result = FileResult(item.path)
     stored_as: str | None = None
     options = replace(options, say=lines.append)
     try:
         with writing(store) as writer:
-            result = profile_file.import_input(item, writer, options, find if known else None)
+            result = profile_file.import_input(item, writer, options, known)
             if not result.imported:
                 raise _NothingImported
-    except _AlreadyStored as stored_already:
+    except profile_file.AlreadyStored as stored_already:
         stored_as = stored_already.identity
     except _NothingImported:
         pass
