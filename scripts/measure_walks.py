@@ -6,10 +6,10 @@ Run an import, a report and a diff of small fixtures in this process and print a
 `-v` also the deepest stack and the modules, with `--json` everything, calls in their order included.
 Only functions of the package count; class bodies, comprehensions and generator expressions do not.
 
-With `--climbs`, follow what the commands `import` and `diff` are asked, the files and the options, through
-the modules of cli/, api/ and diff/: a function gets it if one of its arguments is it, is a part of it, or
-is made of that. A climb is a function that gets it for the first time in a module that it had left to
-another one before.
+With `--climbs`, follow what the commands `import` and `diff` are asked, the files and the options,
+through the modules of cli/, api/ and diff/: a function gets it if one of its arguments is it, is a part
+of it, or is made of that. A climb is a function that gets it for the first time in a module that it had
+left to another one before.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _inside(value: Any) -> Iterator[Any]:
 
 def _is_own(part: Any) -> bool:
     # Words such as "exact" are everywhere; paths, patterns and limits are those of the command.
-    return isinstance(part, (str, Path, tuple)) and len(str(part)) > 8 or is_dataclass(part)
+    return (isinstance(part, (str, Path, tuple)) and len(str(part)) > 8) or is_dataclass(part)
 
 
 def _same(value: Any, part: Any) -> bool:
@@ -199,7 +199,7 @@ def _same(value: Any, part: Any) -> bool:
 
 def climbs(folder: Path) -> dict[str, Followed]:
     """Return what became of the files of an import and of the options of a diff."""
-    asked = ["--time", "0%:100%", "--step-range", "iteration *", "--match", "name", "--run-noise", "0.523%",
+    asked = ["--time", "0%:100%", "--step-range", "iteration *", "--run-noise", "0.523%",
              "--fail-on", "kernels.kernel_sum_ns:1000%", "--cannot-tell", "pass"]  # fmt: skip
     return {
         "import_:inputs": follow(Followed("cli/imports.py:import_", "inputs"),
