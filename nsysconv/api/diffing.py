@@ -112,30 +112,31 @@ def compare_targets(
     check_word("matching", options.match, names.MATCHES)
     in_rows = [name for name in wanted if name in _COMPARABLE]
     options.check_part([*in_rows, *(limit.report for limit in limits)])
-    with ExitStack() as stack, phase("diff"):
-        sides = open_sides(base, other, stack, say)
-        other_makers = names.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
-        if options.reports is None and other_makers:
-            # Of kernels of other makers hardly a name is the same.
-            wanted.insert(wanted.index("kernels"), "kernel_categories")
-        profiles = [profile for side in sides for profile in side.profiles]
-        if options.reports is None and options.for_page:
-            wanted += drawn_reports(profiles)
-        named = [TREES.get(name, name) for name in wanted if name in (*_COMPARABLE, *TREES)]
-        needed = (*named, *(limit.report for limit in limits), "kernels")
-        if CULPRITS in wanted:
-            needed += comparison.CULPRIT_REPORTS
-        needed = tuple(dict.fromkeys(needed))
-        # One after the other: together they would need memory for all of them.
-        answers = {
-            profile: _answers(profile, needed, options, with_samples=len(profiles) == 2)
-            for profile in profiles
-        }
-        asked = _asked(sides, answers, options, run_noise)
-        if {STEP_PAIRS, STEP_TIMELINES} & set(wanted):
-            aligned = aligned_reports(sides[0].runs, sides[1].runs, asked.steps)
-            asked = replace(asked, aligned=aligned)
-    return _result(comparison.judge(asked), wanted, options, limits, passes_undecided)
+    with phase("diff"):
+        with ExitStack() as stack:
+            sides = open_sides(base, other, stack, say)
+            other_makers = names.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
+            if options.reports is None and other_makers:
+                # Of kernels of other makers hardly a name is the same.
+                wanted.insert(wanted.index("kernels"), "kernel_categories")
+            profiles = [profile for side in sides for profile in side.profiles]
+            if options.reports is None and options.for_page:
+                wanted += drawn_reports(profiles)
+            named = [TREES.get(name, name) for name in wanted if name in (*_COMPARABLE, *TREES)]
+            needed = (*named, *(limit.report for limit in limits), "kernels")
+            if CULPRITS in wanted:
+                needed += comparison.CULPRIT_REPORTS
+            needed = tuple(dict.fromkeys(needed))
+            # One after the other: together they would need memory for all of them.
+            answers = {
+                profile: _answers(profile, needed, options, with_samples=len(profiles) == 2)
+                for profile in profiles
+            }
+            asked = _asked(sides, answers, options, run_noise)
+            if {STEP_PAIRS, STEP_TIMELINES} & set(wanted):
+                aligned = aligned_reports(sides[0].runs, sides[1].runs, asked.steps)
+                asked = replace(asked, aligned=aligned)
+        return _result(comparison.judge(asked), wanted, options, limits, passes_undecided)
 
 
 def _result(
