@@ -7,18 +7,19 @@ import dataclasses
 import inspect
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from docs_markdown import markdown_table, sentence
 
 import nsysconv
 from nsysconv import errors
-from nsysconv.api import profile_file, targets
+from nsysconv.api import capturing, options, profile_file, targets
 from nsysconv.api.importing import RunResult
 from nsysconv.api.inputs import MissingRank, SkippedFile
+from nsysconv.capture.stage_out import CaptureOptions
 from nsysconv.document import Picture, Printed, Section, Text
 from nsysconv.export.contract import Written
 from nsysconv.facts import Fact
@@ -29,6 +30,16 @@ from nsysconv.store.location import Url
 from nsysconv.store.runs import RankCoverage
 from nsysconv.store.write import Imported
 from nsysconv.timeline import slices
+
+KEYWORDS = {
+    options.PartKeywords: options.PartOptions,
+    options.ProfileKeywords: options.ProfileOptions,
+    options.ReportKeywords: options.ReportOptions,
+    options.DiffKeywords: options.DiffOptions,
+    profile_file.ImportKeywords: profile_file.ImportOptions,
+    capturing.CaptureKeywords: CaptureOptions,
+}
+"""Sets of keywords that functions take, and the classes that have their defaults."""
 
 PARTS = (
     Report, Section, Text, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported,
@@ -59,6 +70,10 @@ def api_page() -> Iterator[str]:
     for name, function in functions.items():
         yield from ("", f"### {name}")
         yield from _call(f"nsysconv.{name}", function)
+    yield from ("", "## Sets of keywords")
+    yield from ("", "Functions take them by name, as `**options`: `report_on(target, limit=5)`.")
+    for keywords, value in KEYWORDS.items():
+        yield from _keywords(keywords, value)
     yield from ("", "## Classes")
     yield from ("", "Names of `nsysconv`. `Slice` and `Percent` are made by you, the others are results.")
     for each in classes:
@@ -142,7 +157,8 @@ def _signature(name: str, function: Any) -> Iterator[str]:
         if each.kind is each.KEYWORD_ONLY and not named:
             parameters.append("*")
             named = True
-        text = f"{each.name}: {each.annotation}"
+        stars = "**" if each.kind is each.VAR_KEYWORD else ""
+        text = f"{stars}{each.name}: {each.annotation}"
         parameters.append(text if each.default is each.empty else f"{text} = {_default(each.default)}")
     whole = f"{name}({', '.join(parameters)}) -> {signature.return_annotation}"
     if len(whole) <= 90:
@@ -151,6 +167,30 @@ def _signature(name: str, function: Any) -> Iterator[str]:
     yield f"{name}("
     yield from (f"    {each}," for each in parameters)
     yield f") -> {signature.return_annotation}"
+
+
+def _keywords(keywords: Any, value: type) -> Iterator[str]:
+    yield from ("", f"### {keywords.__name__}", "")
+    yield from _prose(keywords.__doc__)
+    fields = {field.name: field for field in dataclasses.fields(value)}
+    inherited = {name for each in KEYWORDS if each is not keywords and _is_subset(each, keywords)
+                 for name in each.__annotations__}  # fmt: skip
+    yield ""
+    yield from markdown_table(
+        ("keyword", "type", "default"),
+        ((f"`{name}`", f"`{kind.__forward_arg__}`", f"`{_default_of(fields[name])}`")
+         for name, kind in keywords.__annotations__.items() if name not in inherited),
+    )  # fmt: skip
+
+
+def _is_subset(one: Any, other: Any) -> bool:
+    return set(one.__annotations__) <= set(other.__annotations__)
+
+
+def _default_of(field: dataclasses.Field[Any]) -> str:
+    if field.default is dataclasses.MISSING:
+        return _default(cast(Callable[[], object], field.default_factory)())
+    return _default(field.default)
 
 
 def _default(value: object) -> str:

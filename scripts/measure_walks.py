@@ -1,10 +1,15 @@
 """Measure how far a command walks: modules and functions entered, and the deepest stack.
 
-    python scripts/measure_walks.py [-v | --json]
+    python scripts/measure_walks.py [-v | --json | --climbs]
 
 Run an import, a report and a diff of small fixtures in this process and print a line for each; with
 `-v` also the deepest stack and the modules, with `--json` everything, calls in their order included.
 Only functions of the package count; class bodies, comprehensions and generator expressions do not.
+
+With `--climbs`, follow what the commands `import` and `diff` are asked, the files and the options,
+through the modules of cli/, api/ and diff/: a function gets it if one of its arguments is it, is a part
+of it, or is made of that. A climb is a function that gets it for the first time in a module that it had
+left to another one before.
 """
 
 from __future__ import annotations
@@ -15,12 +20,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from inspect import CO_NEWLOCALS
 from io import StringIO
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = str(ROOT / "nsysconv")
@@ -75,10 +80,12 @@ def _name(code: CodeType) -> str:
     return f"{code.co_filename[len(PACKAGE) + 1 :]}:{code.co_qualname}"
 
 
+Followable = TypeVar("Followable", bound="Walk | Followed")
+
+
 @contextmanager
-def followed() -> Iterator[Walk]:
+def followed(walk: Followable) -> Iterator[Followable]:
     """Follow all threads of this process; yield the walk, which is complete when the block ends."""
-    walk = Walk()
 
     def hook(frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
@@ -95,12 +102,17 @@ def followed() -> Iterator[Walk]:
 
 def walk_of(*arguments: str) -> Walk:
     """Run a command line in this process; return its walk. Raise RuntimeError if the command fails."""
+    return follow(Walk(), *arguments)
+
+
+def follow(walk: Followable, *arguments: str) -> Followable:
+    """Run a command line in this process; return the walk when it is made. Raise as `walk_of`."""
     from nsysconv.cli import main
 
     before, sys.argv = sys.argv, ["nsysconv", *arguments]
     status: object = 0
     try:
-        with redirect_stdout(StringIO()), followed() as walk:
+        with redirect_stdout(StringIO()), followed(walk):
             try:
                 main()
             except SystemExit as end:
@@ -122,9 +134,89 @@ def commands(folder: Path) -> dict[str, Callable[[], Walk]]:
     }
 
 
+@dataclass
+class Followed:
+    """A value on its way: `function` gets it first, as `argument`; `path`: the functions that get it."""
+
+    function: str
+    argument: str
+    path: list[str] = field(default_factory=list)
+    _parts: list[Any] = field(default_factory=list)
+
+    def enter(self, frame: FrameType) -> None:
+        """Record a call if it is handed the value; remember its parts at the first one."""
+        code = frame.f_code
+        if not _is_function(code) or not _name(code).startswith(_CENTRE):
+            return
+        count = code.co_argcount + code.co_kwonlyargcount
+        # To read a field of it, or ask it for one, is not to hand it on.
+        named = [name for name in code.co_varnames[:count] if name != "self"]
+        given = [frame.f_locals[name] for name in named if name in frame.f_locals]
+        if not self._parts and _name(code) == self.function:
+            value = frame.f_locals[self.argument]
+            self._parts = [value, *(part for part in _inside(value) if _is_own(part))]
+        if _name(code) not in self.path and any(self._is_in(each) for each in given):
+            self.path.append(_name(code))
+
+    def _is_in(self, value: Any, depth: int = 3) -> bool:
+        if any(_same(value, part) for part in self._parts):
+            return True
+        return depth > 0 and any(self._is_in(each, depth - 1) for each in _inside(value))
+
+    @property
+    def climbs(self) -> list[str]:
+        """Return the functions at which the value is back in a module that it had left."""
+        modules = [function.partition(":")[0] for function in self.path]
+        return [
+            function for place, function in enumerate(self.path)
+            if modules[place] in modules[:place] and modules[place] != modules[place - 1]
+        ]  # fmt: skip
+
+
+_CENTRE = ("cli/", "api/", "diff/")
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    if is_dataclass(value) and not isinstance(value, type):
+        yield from (getattr(value, each.name, None) for each in fields(value))
+    elif isinstance(value, (list, tuple)):
+        yield from value[:100]
+
+
+def _is_own(part: Any) -> bool:
+    # Words such as "exact" are everywhere; paths, patterns and limits are those of the command.
+    return (isinstance(part, (str, Path, tuple)) and len(str(part)) > 8) or is_dataclass(part)
+
+
+def _same(value: Any, part: Any) -> bool:
+    # Options are replaced by others of their kind, texts become paths.
+    if is_dataclass(part):
+        return type(value) is type(part)
+    if isinstance(part, str):
+        return isinstance(value, (str, Path)) and str(value) == part
+    return value is part
+
+
+def climbs(folder: Path) -> dict[str, Followed]:
+    """Return what became of the files of an import and of the options of a diff."""
+    asked = ["--time", "0%:100%", "--step-range", "iteration *", "--run-noise", "0.523%",
+             "--fail-on", "kernels.kernel_sum_ns:1000%", "--cannot-tell", "pass"]  # fmt: skip
+    return {
+        "import_:inputs": follow(Followed("cli/imports.py:import_", "inputs"),
+                                 "import", str(BASIC), "-o", str(folder / "followed.db")),
+        "diff:options": follow(Followed("cli/commands.py:diff", "options"),
+                               "diff", str(OLDER), str(BASIC), *asked),
+    }  # fmt: skip
+
+
 def main() -> None:
     """Print the walks of the three commands."""
     with tempfile.TemporaryDirectory() as folder:
+        if "--climbs" in sys.argv:
+            for name, found in climbs(Path(folder)).items():
+                print(f"{name}: {len(found.climbs)} climbs")
+                print("\n".join(f"    {'^' if f in found.climbs else ' '} {f}" for f in found.path))
+            return
         walks = {name: run() for name, run in commands(Path(folder)).items()}
     if "--json" in sys.argv:
         print(json.dumps({n: {"calls": w.calls, "stack": w.stack} for n, w in walks.items()}))

@@ -151,8 +151,8 @@ def add(
         (recording,) = importer.read([probe], Options(frozenset(include)))
         (imported,) = writer.add(
             [recording],
-            lambda: Origin(label or source.name, importer.NAME, str(source), probe.sha256(),
-                           identity or f"{probe.sha256()}-{importer.NAME}-{importer.VERSION}"),
+            Origin(label or source.name, importer.NAME, str(source), probe.sha256(),
+                   identity or f"{probe.sha256()}-{importer.NAME}-{importer.VERSION}"),
             lambda table, rows: None,
             replacing=() if replacing is None else (replacing,),
         )  # fmt: skip

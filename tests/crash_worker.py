@@ -63,7 +63,7 @@ def run(job: dict[str, Any]) -> None:
         (recording,) = importer.read([probe], Options())
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), job["identity"])
         with writing(store) as writer:
-            writer.add([recording], lambda: origin, lambda table, rows: None)
+            writer.add([recording], origin, lambda table, rows: None)
 
 
 def main() -> None:

@@ -438,8 +438,8 @@ def write(
     )
     recording = Recording(batches_of(batches, summary))
     with writing(path) as writer:
-        added = writer.add([recording], lambda: Origin(label, "test", "", "", f"{path} {label}",
-                                           run=RunMembership(name=run) if run else None),
+        added = writer.add([recording], Origin(label, "test", "", "", f"{path} {label}",
+                                       run=RunMembership(name=run) if run else None),
                    lambda table, count: None)  # fmt: skip
         writer.examine(examine, [each.profile_id for each in added])
 

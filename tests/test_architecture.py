@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import pytest
 from conftest import ROOT
+from docs_api import KEYWORDS
 
 PACKAGE = ROOT / "nsysconv"
 MODULES = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8")
@@ -21,6 +26,11 @@ MAX_LINES = 600
 LONGER = {
     "schema.py": "every table of the one schema, a declaration each; there is nothing to follow",
 }
+
+
+MOST_PARAMETERS = 7
+# There a function is a command, and each of its parameters declares a flag.
+COMMANDS = "cli/app.py"
 
 
 def dependencies() -> list[str]:
@@ -69,3 +79,26 @@ def test_sources_are_named_in_their_importers_alone() -> None:
     found = {name: word.group() for name, text in MODULES.items()
              if not name.startswith(HOMES) and (word := SOURCE_WORDS.search(text))}  # fmt: skip
     assert found == {}
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """The names of a function's parameters but for that of its object."""
+    given = function.args
+    named = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [*(name for name in named if name not in ("self", "cls")),
+            *(each.arg for each in (given.vararg, given.kwarg) if each is not None)]
+
+
+def test_functions_have_few_parameters() -> None:
+    found = {f"{name}:{each.name}": parameters(each)
+             for name, text in MODULES.items() if name != COMMANDS for each in ast.walk(ast.parse(text))
+             if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}  # fmt: skip
+    assert {name: given for name, given in found.items() if len(given) > MOST_PARAMETERS} == {}
+
+
+@pytest.mark.parametrize("keywords, value", KEYWORDS.items(), ids=lambda each: each.__name__)
+def test_a_set_of_keywords_is_of_the_fields_of_its_value(keywords: Any, value: Any) -> None:
+    fields = {each.name: each.type for each in dataclasses.fields(value)}
+    hidden = {"scratch"}  # a path of any type, which becomes one of pathlib
+    for name, kind in keywords.__annotations__.items():
+        assert name in hidden or kind.__forward_arg__ == fields[name], name

@@ -39,7 +39,7 @@ def test_ranks_have_different_rows(folder: Path) -> None:
 
 def test_what_reports_find_is_what_was_made(folder: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.db"
-    result = nsysconv.import_files([folder], store, jobs=1)
+    result = nsysconv.import_files([folder], store, workers=1)
     (run,) = result.runs
     assert run.label == "slurm-4711.0"
     assert sorted(run.census.ranks) == list(range(RANKS))

@@ -26,10 +26,12 @@ from small_store import (
     write,
 )
 
-from nsysconv.diff.comparability import comparability_notes, failure, is_empty
+from nsysconv.diff import comparability
+from nsysconv.diff.comparability import failure, properties_of
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.store.location import reading
+from nsysconv.timeline.steps import STEP_RANGE
 from nsysconv.timeline.timeline import Timeline
 
 KINETO = FIXTURES / "kineto"
@@ -82,6 +84,17 @@ def profile(tmp_path: Path) -> Iterator[Make]:
             return Timeline(found)
 
         yield make
+
+
+def comparability_notes(
+    base: list[Timeline], other: list[Timeline], *, steps: str = STEP_RANGE
+) -> list[Note]:
+    sides = [[properties_of(timeline, steps) for timeline in side] for side in (base, other)]
+    return comparability.comparability_notes(*sides)
+
+
+def is_empty(side: list[Timeline]) -> bool:
+    return comparability.is_empty(properties_of(timeline, STEP_RANGE) for timeline in side)
 
 
 def only(notes: list[Note]) -> Note:

@@ -127,8 +127,9 @@ def of_symbols() -> list[Timeline]:
 
 @pytest.mark.parametrize("match", ["exact", "signature", "name"])
 def test_a_symbol_is_the_name_that_the_other_side_has_for_it(match: Match) -> None:
-    for sides in ((of_symbols(), of_both()), (of_both(), of_symbols())):
-        key = names.kernel_name_key(*sides, match)
+    for timeline in (*of_symbols(), *of_both()):
+        assert names.names_by_symbol(timeline) in ({}, {NAMES[2]: NAMES[1], NAMES[4]: NAMES[3]})
+        key = names.kernel_name_key(names.names_by_symbol(of_both()[0]), match)
         assert key(NAMES[2]) == key(NAMES[1])
         assert key(NAMES[4]) == key(NAMES[3])
         assert (key(NAMES[2]) == key(NAMES[3])) is (match == "name")

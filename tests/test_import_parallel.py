@@ -55,8 +55,8 @@ def outcome(result: ImportResult) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("jobs", few([2, 3], 1))
 def test_many_at_a_time_are_as_one_by_one(folder: Path, tmp_path: Path, jobs: int) -> None:
-    one = nsysconv.import_files([folder], tmp_path / "one.db", jobs=1)
-    several = nsysconv.import_files([folder], tmp_path / "several.db", jobs=jobs)
+    one = nsysconv.import_files([folder], tmp_path / "one.db", workers=1)
+    several = nsysconv.import_files([folder], tmp_path / "several.db", workers=jobs)
     assert outcome(several) == outcome(one)
     assert dump(tmp_path / "several.db") == dump(tmp_path / "one.db")
     assert told(tmp_path / "several.db") == told(tmp_path / "one.db")
@@ -65,9 +65,9 @@ def test_many_at_a_time_are_as_one_by_one(folder: Path, tmp_path: Path, jobs: in
 
 @pytest.mark.slow
 def test_nothing_again(folder: Path, tmp_path: Path) -> None:
-    nsysconv.import_files([folder], tmp_path / "job.db", jobs=1)
+    nsysconv.import_files([folder], tmp_path / "job.db", workers=1)
     before = dump(tmp_path / "job.db")
-    result = nsysconv.import_files([folder], tmp_path / "job.db", jobs=2)
+    result = nsysconv.import_files([folder], tmp_path / "job.db", workers=2)
     assert all(each.existing for file in result.files for each in file.imported)
     assert dump(tmp_path / "job.db") == before
 
@@ -77,14 +77,14 @@ def test_replaced(folder: Path, tmp_path: Path) -> None:
     for jobs in (1, 2):
         store = tmp_path / f"{jobs}.db"
         nsysconv.import_files([folder], store)
-        nsysconv.import_files([folder], store, label="new", replace=True, jobs=jobs)
+        nsysconv.import_files([folder], store, label="new", replace=True, workers=jobs)
     assert dump(tmp_path / "2.db") == dump(tmp_path / "1.db")
 
 
 def test_options_reach_the_workers(folder: Path, tmp_path: Path) -> None:
     for jobs in (1, 2):
         nsysconv.import_files(
-            [folder], tmp_path / f"{jobs}.db", jobs=jobs, label="x", tags={"a": "b"}, run="r",
+            [folder], tmp_path / f"{jobs}.db", workers=jobs, label="x", tags={"a": "b"}, run="r",
             include=["python_functions"], rank_from=r"t(\d)\.sqlite", strict=True,
         )  # fmt: skip
     assert dump(tmp_path / "2.db") == dump(tmp_path / "1.db")
@@ -116,7 +116,7 @@ def test_a_worker_that_is_killed(folder: Path, tmp_path: Path, nsys: Path) -> No
     prof = tmp_path / "prof"
     shutil.copytree(folder, prof)
     binary(prof / "kills.nsys-rep")
-    result = nsysconv.import_files([prof], tmp_path / "job.db", jobs=2)
+    result = nsysconv.import_files([prof], tmp_path / "job.db", workers=2)
     without = nsysconv.import_files([folder], tmp_path / "without.db")
     lost = [str(error) for error in result.errors if "kills" in error.where]
     assert len(lost) == 1

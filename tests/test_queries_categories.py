@@ -53,7 +53,8 @@ def test_a_short_name_is_of_the_kind_that_all_its_kernels_are_of() -> None:
     rows = (Kernel(0, 30, name=GEMM, short="k"), Kernel(30, 50, name=NORM, short="k"),
             Kernel(50, 60, name=GEMM, short="g"))  # fmt: skip
     with opened(*rows) as profile:
-        found = {row["name"]: row["category"] for row in profile.report("kernels", names="short").rows()}
+        rows = profile.report("kernels", kernel_names="short").rows()
+    found = {row["name"]: row["category"] for row in rows}
     assert found == {"k": None, "g": "gemm"}
 
 

@@ -66,7 +66,7 @@ def test_a_kernel_communicates_however_its_name_is_spelled() -> None:
     rows = (Kernel(1, 9, name=whole, short="AllReduce"), Kernel(10, 12, name="gemm", short="nccl"))
     with opened(*rows) as profile:
         for spelling in ("demangled", "short"):
-            found = profile.report("event_durations", names=spelling).rows()
+            found = profile.report("event_durations", kernel_names=spelling).rows()
             assert [row["time_class"] for row in found] == ["communication", "computation"]
 
 

@@ -147,8 +147,9 @@ def test_names_of_kernels_are_spelled_as_asked(tmp_path: Path) -> None:
         Kernel(2, 3, name="c"),
     )
     with api.open(tmp_path / "s.db") as profile:
-        short, mangled = ([row["name"] for row in profile.report("timeline_events", names=names).rows()]
-                          for names in ("short", "mangled"))  # fmt: skip
+        reports = [profile.report("timeline_events", kernel_names=names)
+                   for names in ("short", "mangled")]  # fmt: skip
+    short, mangled = ([row["name"] for row in report.rows()] for report in reports)
     assert (short, mangled) == (["b", "c"], ["_Zb", "c"])
 
 

@@ -86,7 +86,7 @@ def test_kernels_of_totals_with_devices() -> None:
 @pytest.mark.parametrize("names", ["short", "mangled"])
 def test_there_is_one_spelling_of_a_name(names: str) -> None:
     with opened(Total("kernel", 1, 10, 10, 10, "a<int>(int)"), holds=GPU) as profile:
-        (row,) = profile.report("kernels", names=names).rows()
+        (row,) = profile.report("kernels", kernel_names=names).rows()
     assert row["name"] == "a<int>(int)"
 
 

@@ -77,7 +77,7 @@ def import_batches(store: Path, batches: Iterable[Batch], identity: str = "ident
     origin = Origin("label", "made_up", "trace.json", "sha", identity)
     with writing(store) as writer:
         (imported,) = writer.add(
-            [recording(batches)], lambda: origin, lambda table, count: None)  # fmt: skip
+            [recording(batches)], origin, lambda table, count: None)  # fmt: skip
         return imported
 
 
@@ -195,7 +195,7 @@ def test_a_failed_import_leaves_nothing_of_rows_that_were_on_the_disk(tmp_path: 
         for batches in ([rows("kernel", many)], failing(), [rows("kernel", many[:10])]):
             origin = replace(ORIGIN, identity=str(len(writer.identities())))
             with suppress(ZeroDivisionError):
-                writer.add([recording(batches)], lambda: origin, lambda *_: None)  # noqa: B023
+                writer.add([recording(batches)], origin, lambda *_: None)
     with open_for_reading(store) as opened:
         assert opened.value("PRAGMA integrity_check") == "ok"
         starts = opened.rows("SELECT start_ns FROM kernel ORDER BY id")
@@ -322,7 +322,7 @@ def test_notes_are_kept_and_equal_ones_added_up(tmp_path: Path) -> None:
         Note("wrong-type", Severity.DROPPED, "another row", 1, "row 7", kernels),
     ]
     with writing(tmp_path / "store.db") as writer:
-        writer.add([recording([], notes)], lambda: ORIGIN, lambda table, count: None)
+        writer.add([recording([], notes)], ORIGIN, lambda table, count: None)
     with reading(tmp_path / "store.db") as opened:
         (profile,) = opened.profiles()
         assert profile.notes == (

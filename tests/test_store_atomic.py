@@ -27,9 +27,10 @@ from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.partials import building, pid_namespace
 from nsysconv.store.location import reading, writing
+from nsysconv.store.recording import Recording
 from nsysconv.store.sqlite import connection
 from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
-from nsysconv.store.write import Writer
+from nsysconv.store.write import Origin, Writer
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 OTHER = NSYS / "graphs-3.24.0.sqlite"
@@ -328,7 +329,12 @@ def test_a_failing_import_leaves_nothing(tmp_path: Path, failure: str, old: bool
 def add_failing(writer: Writer, fail: Callable[[], Any], replacing: int | None = None) -> None:
     with Probe(OTHER) as probe:
         (recording,) = detect(probe).read([probe], Options())
-        writer.add([recording], fail, lambda table, rows: None,
+
+        def recordings() -> Iterator[Recording]:
+            yield recording
+            fail()
+
+        writer.add(recordings(), Origin("a", "b", "c", "d", "e"), lambda table, rows: None,
                    replacing=() if replacing is None else (replacing,))  # fmt: skip
 
 

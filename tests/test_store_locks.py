@@ -22,8 +22,10 @@ from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store.location import is_store, reading, require_store, writing
+from nsysconv.store.recording import Recording
 from nsysconv.store.sqlite import connection as connecting
 from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
+from nsysconv.store.write import Origin
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 
@@ -164,13 +166,13 @@ def test_the_lock_holds_while_a_writer_adds(store: Path, source: Path) -> None:
     with Probe(source) as probe, writing(store) as writer:
         (recording,) = detect(probe).read([probe], Options())
 
-        def origin() -> None:
-            probe.sha256()
+        def recordings() -> Iterator[Recording]:
+            yield recording
             told.append(another_process_writes(store))
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            writer.add([recording], origin, lambda table, rows: None)  # type: ignore[arg-type]
+            writer.add(recordings(), Origin("a", "b", "c", "d", "e"), lambda table, rows: None)
     assert told == ["database is locked"]
 
 

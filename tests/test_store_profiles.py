@@ -247,7 +247,7 @@ def test_progress_adds_up_to_the_rows_of_the_source(tmp_path: Path) -> None:
     origin = Origin("label", "source", "path", "sha", "identity")
     with Probe(BASIC) as probe, writing(tmp_path / "store.db") as writer:
         (recording,) = detect(probe).read([probe], Options())
-        writer.add([recording], lambda: origin, progress)
+        writer.add([recording], origin, progress)
     assert (done["kernel"], done["api_call"]) == (8, 20)
 
 

@@ -359,7 +359,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def serial(ranks: Path) -> Path:
     """Their store, made by this process alone."""
     store = ranks.parent / "serial.db"
-    nsysconv.import_files([ranks], store, jobs=1)
+    nsysconv.import_files([ranks], store, workers=1)
     return store
 
 

@@ -88,7 +88,7 @@ def imported(source: Path, place: Location) -> list[str]:
         identity = f"{probe.sha256()} {source}"
         origin = Origin(named(source), importer.NAME, str(source), probe.sha256(), identity)
         recordings = importer.read([probe], Options(frozenset(importer.INCLUDABLE)))
-        return [one.label for one in writer.add(recordings, lambda: origin, lambda *_: None)]
+        return [one.label for one in writer.add(recordings, origin, lambda *_: None)]
 
 
 @pytest.mark.parametrize("source", FILES, ids=named)

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api.open_profile import ReportOptions, SeveralChoicesError
+from nsysconv.api.open_profile import SeveralChoicesError
+from nsysconv.api.options import ReportOptions
 from nsysconv.api.profile_info import reports
 from nsysconv.api.reporting import report_target
 from nsysconv.api.shown_report import ShownReport
@@ -42,20 +43,13 @@ class Answer:
     notes: tuple[Note, ...]
 
 
-def answer(
-    target: Target,
-    options: ReportOptions,
-    *,
-    dask: str | None = None,
-    jobs: int | None = None,
-    say: Say = silent,
-) -> Answer:
+def answer(target: Target, options: ReportOptions, say: Say = silent) -> Answer:
     """Return the answer on a profile or a run for people: a few lines each, at most 25 in all.
 
     `options.names` are ignored. Raises as `report_target`.
     """
     asked = replace(options, names=queries.ANSWER, for_people=True)
-    made = report_target(target, asked, dask=dask, jobs=jobs, say=say)
+    made = report_target(target, asked, say)
     notes = tuple(note for each in made for note in each.notes)
     return Answer(_answer(target, options, made, say), notes)
 
@@ -231,7 +225,7 @@ def _on_metrics(
     # All there is to say of a profile without a time line.
     limit = _MOST_METRICS if options.limit is None else options.limit
     asked = replace(options, names=("metrics",), for_people=True, limit=limit)
-    (metrics,) = report_target(target, asked, say=say)
+    (metrics,) = report_target(target, asked, say)
     command = _command(target)
     what = f"{command} holds metrics of hardware counters, and no time line of GPU work."
     lacking = [name for name in queries.CORE if name not in answered]

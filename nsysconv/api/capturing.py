@@ -9,8 +9,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import TypedDict, Unpack
 
 from nsysconv.api.targets import Say, StrPath, Words, several, silent
 from nsysconv.capture.session import capture
@@ -21,31 +23,40 @@ from nsysconv.processes import ProcessDiedError, Processes
 from nsysconv.store.location import Location, check_no_secret, local_path, parse_location
 
 
+class CaptureKeywords(TypedDict, total=False):
+    """Keywords of a capture.
+
+    Where this process is not among `ranks` (such as `0,8,16-31` or `local0`; None: all) it *becomes* the
+    program, and there is no return. Reports are made and imported in a folder of their own in `scratch`
+    (default: TMPDIR, else /tmp) and then moved to where the line says. A signal to end is passed on to
+    the program, which has `grace_s` seconds to end (default: 10); export and import have `timeout_s`
+    seconds each (default: 1800). `program` is the argument that begins the program, for lines with
+    options that are not known.
+    """
+
+    ranks: str | None
+    scratch: StrPath | None
+    grace_s: float
+    timeout_s: float
+    program: str | None
+
+
 def profile(
     command: Sequence[str],
     *,
-    ranks: str | None = None,
     keep: Words | None = None,
     stores: Words = (),
     run: str | None = None,
-    scratch: StrPath | None = None,
-    grace_s: float = 10.0,
-    timeout_s: float = 1800.0,
-    program: str | None = None,
     environment: Mapping[str, str] | None = None,
     say: Say = silent,
+    **options: Unpack[CaptureKeywords],
 ) -> Captured:
     """Run a profiler's line, `nsys profile … PROGRAM`, and put its report into a store.
 
-    Nothing of the line is changed but its output. Where this process is not among `ranks` (such as
-    `0,8,16-31` or `local0`; None: all) it *becomes* the program, and there is no return. Reports are
-    made and imported in a folder of their own in `scratch` (default: TMPDIR, else /tmp) and then moved
-    to where the line says. `keep` names what is left there (of report, export and store; default:
-    report and store, without the store where `stores` are named), `stores` are places to import into as
-    well, `run` is what the run is called there, where no batch system's number says which ranks are
-    one. A signal to end is passed on to the program, which has `grace_s` seconds to end; export and
-    import have `timeout_s` seconds each. `program` is the argument that begins the program, for lines
-    with options that are not known. `environment` is the program's (default: this process's). To be
+    Nothing of the line is changed but its output. `keep` names what is left where it says (of report,
+    export and store; default: report and store, without the store where `stores` are named), `stores`
+    are places to import into as well, `run` is what the run is called there, where no batch system's
+    number says which ranks are one. `environment` is the program's (default: this process's). To be
     called in the main thread: it handles signals.
 
     Raises CaptureError if the program cannot be started. What goes wrong afterwards is in the records
@@ -62,17 +73,17 @@ def profile(
         raise CaptureError("nothing is to be kept", hint=f"Keep one of {KEEPS}, or name a store.")
     try:
         check_no_secret(run or "", "the name of a run")
-        folder = None if scratch is None else local_path(scratch).absolute()
-        places = tuple(map(parse_location, stores))
+        wanted = CaptureOptions(keep=keeps, stores=tuple(map(parse_location, stores)), **options)
+        if wanted.scratch is not None:
+            wanted = replace(wanted, scratch=local_path(wanted.scratch).absolute())
     except UsageError as error:  # nothing was started
         raise CaptureError(error.what, where=error.where, hint=error.hint) from None
-    options = CaptureOptions(ranks, keeps, places, folder, grace_s, timeout_s, program)
 
     def importing(source: Path, store: Location | None, made: Path | None) -> int | None:
-        return _imported((source, store or made, run), timeout_s)
+        return _imported((source, store or made, run), wanted.timeout_s)
 
     environment = os.environ if environment is None else environment
-    return capture(command, options, environment, importing, say)
+    return capture(command, wanted, environment, importing, say)
 
 
 _Item = tuple[Path, Location | None, str | None]
@@ -118,7 +129,7 @@ def _importer() -> Callable[[_Item], int | str | None]:
         tempfile.tempdir = str(source.parent)
         while True:
             try:
-                result = import_files([source], store, run=run, jobs=1)
+                result = import_files([source], store, run=run, workers=1)
             except InUseError:
                 # Other ranks write there, too. How long that may take is the parent's to say.
                 time.sleep(random.uniform(0.1, 1.0))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
 from nsysconv.api.open_profile import OpenProfile
-from nsysconv.diff.names import NameKey
 from nsysconv.diff.step_pairs import STEP_PAIRS, match_steps, step_pairs_report
 from nsysconv.diff.step_timelines import STEP_TIMELINES, step_timelines_report
 from nsysconv.diff.trees import TREES
 from nsysconv.notes import Note, Severity
-from nsysconv.report import Report, Unit
-from nsysconv.timeline.annotations import name_pattern
+from nsysconv.report import Report
 
 DRAWN = (STEP_PAIRS, STEP_TIMELINES, *TREES)
 """The reports that the page of a comparison draws, where none is named."""
@@ -27,23 +24,6 @@ def drawn_reports(profiles: Iterable[OpenProfile]) -> tuple[str, ...]:
     tables = "kernel", "api_call"
     count = sum(each.profile.row_count(table) for each in profiles for table in tables)
     return DRAWN if count <= LONG else tuple(name for name in DRAWN if name not in TREES)
-
-
-def says_nothing(report: Report) -> bool:
-    """Return whether a tree has nothing that was called, on either side, or neither records such."""
-    if report.name not in TREES:
-        return False
-    if report.table is None:
-        return len({fact.rpartition(" (")[2] for fact in report.not_recorded}) > 1
-    # What nothing called launched is a row, too.
-    counts = [column.name for column in report.columns if column.unit is Unit.COUNT]
-    return not any(row[name] for row in report.rows() for name in counts)
-
-
-def step_key(step_range: str) -> NameKey:
-    """Return the key of names in trees: all steps are one, called as the pattern of their names."""
-    is_step = name_pattern(step_range).fullmatch
-    return cache(lambda name: step_range if is_step(name) else name)
 
 
 def aligned_reports(

@@ -2,52 +2,44 @@
 
 from __future__ import annotations
 
-import math
+import filecmp
+import glob
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
-from typing import cast
-
-import pyarrow as pa
+from typing import Unpack, cast
 
 from nsysconv import queries
-from nsysconv.api import open_profile
-from nsysconv.api.diff_page import (
-    DRAWN,
-    aligned_reports,
-    drawn_reports,
-    says_nothing,
-    step_key,
-)
-from nsysconv.api.open_profile import OpenProfile, shown_section
+from nsysconv.api.diff_page import DRAWN, aligned_reports, drawn_reports
+from nsysconv.api.inputs import UnreadFiles, check_existing, files_to_read
+from nsysconv.api.open_profile import OpenProfile, open_all, shown_section
+from nsysconv.api.options import DiffKeywords, DiffOptions, check_word
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.sides import Side, open_sides, same_recordings
-from nsysconv.api.targets import Say, Target, Words, several, silent
-from nsysconv.diff import account, change, comparability, gate, limits_file, names, noise, rows
-from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, compare_reports
-from nsysconv.diff.renamed import limit_rows
-from nsysconv.diff.trees import TREES, compare_trees
+from nsysconv.api.targets import Say, Target, Words, silent
+from nsysconv.diff import account, comparability, comparison, gate, limits_file, names, rows
+from nsysconv.diff.compare import Comparison
+from nsysconv.diff.step_pairs import STEP_PAIRS
+from nsysconv.diff.step_timelines import STEP_TIMELINES
+from nsysconv.diff.trees import TREES, says_nothing
 from nsysconv.document import Section
 from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.facts import Fact
-from nsysconv.notes import Note, Severity
+from nsysconv.notes import Note
 from nsysconv.phases import phase
 from nsysconv.present import tables
 from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import GPU_OP_FACTS, Request
-from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
-from nsysconv.store.location import local_path
-from nsysconv.timeline.account import Accounts, accounts
-from nsysconv.timeline.range_names import RANGE_NAMES
-from nsysconv.timeline.slices import Slice
-from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, Samples, step_durations, step_periods
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.report import Column, Report
+from nsysconv.store.location import Location, Url, local_path, redacted_target, split_target
+from nsysconv.store.read import Profile
+from nsysconv.timeline.account import accounts
+from nsysconv.timeline.steps import STEP_RANGE
 
 ACCOUNT, CULPRITS = "account", "culprits"
-_CULPRIT_REPORTS = ("kernels", "api_vs_kernel", "idle_host")
 DEFAULT = (
     ACCOUNT,
     CULPRITS,
@@ -65,8 +57,6 @@ _NOT_COMPARED = {*queries.reports_that_are("events"), *queries.OVER_RANKS}
 _COMPARABLE = tuple(name for name in queries.OWN if name not in _NOT_COMPARED)
 _LIMIT_FOR_PEOPLE = 20
 _FAIL, _PASS = "fail", "pass"
-_OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
-_TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better="less", real=True)
 _WINDOW_FACTS = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS, *GPU_OP_FACTS})
 _RUN_NOISE = re.compile(r"\s*([0-9]{1,2}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*%\s*")
 
@@ -96,73 +86,17 @@ def compare(
     other: Target,
     reports: Words | None = None,
     *,
-    match: str | None = None,
-    fail_on: Words = (),
-    limits: str | Path | None = None,
-    run_noise: str | None = None,
-    cannot_tell: str | None = None,
-    limit: int | None = None,
-    for_people: bool = False,
-    for_page: bool = False,
-    slice: Slice | None = None,  # noqa: A002 - what it is
-    step_range: str | None = None,
-    range_names: str = "grouped",
-    split: str | None = None,
     say: Say = silent,
+    **options: Unpack[DiffKeywords],
 ) -> DiffResult:
     """Compare two sides: what changed from base to other.
 
     A side is a store, STORE@LABEL, a profile file, a folder or a glob; profiles of one run are its
-    ranks, all others repeats. `reports` are those with keys (None: the most useful). `match` says how
-    kernels' names are matched: exact, signature or name (None: exact between profiles of one source,
-    else signature). `fail_on` are limits, `report.column:3%` or `report[/regex/].column:2ms`; `limits`
-    names a TOML file of such. `run_noise` is the standard deviation of a run, such as `0.3%`, for those
-    who know it (None: 1 % or 3 % are assumed where a side is one run, 10 % of the host's times).
-    `cannot_tell` says what a limit of which nothing can be said makes of the exit status: `fail` (the
-    default) or `pass`.
-    `for_people` leaves out what few look at; `for_page` adds what a page draws, if no report is named:
-    trees, and steps of both sides on one axis. `slice` says what of both sides to look at; `step_range`
-    what steps are called, and `range_names` whether ranges and operators match by the groups of their
-    names (grouped) or by these (exact). `split` compares by "device" or "rank" what is compared over
-    devices otherwise. `limit` cuts rows (0: none cut, None: 20 for people, else
-    none). Raises UsageError for words that are not known, InputError where a side cannot be read. What
-    a side did not record is in the reports.
+    ranks, all others repeats. `reports` are those with keys (None: the most useful). Raises UsageError
+    for words that are not known, InputError where a side cannot be read. What a side did not record is
+    in the reports.
     """
-    options = DiffOptions(
-        reports=None if reports is None else several(reports),
-        match=match,
-        fail_on=several(fail_on),
-        limits=limits,
-        run_noise=run_noise,
-        cannot_tell=cannot_tell,
-        limit=limit,
-        for_people=for_people,
-        for_page=for_page,
-        slice=slice,
-        step_range=step_range,
-        range_names=range_names,
-        split=split,
-    )
-    return compare_targets(base, other, options, say)
-
-
-@dataclass(frozen=True)
-class DiffOptions:
-    """The options of a comparison; the fields mean what the parameters of `compare` mean."""
-
-    reports: tuple[str, ...] | None = None
-    match: str | None = None
-    fail_on: tuple[str, ...] = ()
-    limits: str | Path | None = None
-    run_noise: str | None = None
-    cannot_tell: str | None = None
-    limit: int | None = None
-    for_people: bool = False
-    for_page: bool = False
-    slice: Slice | None = None
-    step_range: str | None = None
-    range_names: str = "grouped"
-    split: str | None = None
+    return compare_targets(base, other, DiffOptions(reports=reports, **options), say)
 
 
 def compare_targets(
@@ -170,7 +104,6 @@ def compare_targets(
 ) -> DiffResult:
     """Compare two sides as `compare` does, with the options as a value."""
     wanted = list(DEFAULT if options.reports is None else options.reports)
-    open_profile.check_limit(options.limit)
     comparable = (ACCOUNT, CULPRITS, *DRAWN, *_COMPARABLE)
     for name in wanted:
         if name not in comparable:
@@ -178,61 +111,75 @@ def compare_targets(
                 f"no report {name!r} that can be compared", hint=available_hint(name, comparable)
             )
     limits, run_noise, passes_undecided = _limits(options)
-    open_profile.check_word("matching", options.match, names.MATCHES)
-    open_profile.check_word("range names", options.range_names, RANGE_NAMES)
+    check_word("matching", options.match, names.MATCHES)
     in_rows = [name for name in wanted if name in _COMPARABLE]
-    open_profile.check_split(options.split, [*in_rows, *(limit.report for limit in limits)])
-    request = Request(
-        step_range=options.step_range, range_names=options.range_names, split=options.split
-    )
-    with ExitStack() as stack, phase("diff"):
-        sides = open_sides(base, other, stack, say)
-        if options.slice is not None:
-            step_range = options.slice.step_range or options.step_range
-            for profile in (*sides[0].profiles, *sides[1].profiles):
-                profile.narrow(replace(options.slice, step_range=step_range))
-        other_makers = names.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
-        if options.reports is None and other_makers:
-            # Of kernels of other makers hardly a name is the same.
-            wanted.insert(wanted.index("kernels"), "kernel_categories")
-        if options.reports is None and options.for_page:
-            wanted += drawn_reports(p for side in sides for p in side.profiles)
-        named = [TREES.get(name, name) for name in wanted if name in (*_COMPARABLE, *TREES)]
-        named = list(dict.fromkeys([*named, *(limit.report for limit in limits)]))
-        needed = dict.fromkeys(
-            [*named, *(_CULPRIT_REPORTS if CULPRITS in wanted else ()), "kernels"]
-        )
-        single = all(len(side.profiles) == 1 for side in sides)
-        # One after the other: together they would need memory for all of them.
-        answers = {
-            profile.timeline: _ask(profile, list(needed), request, with_samples=single)
-            for side in sides
-            for profile in side.profiles
-        }
-        sources = {p.profile.ref.source for side in sides for p in side.profiles}
-        match = cast(names.Match, options.match or ("exact" if len(sources) == 1 else "signature"))
-        comparer = _Comparer(sides, answers, match, options.step_range, other_makers, run_noise)
-        changes = list(_changes(wanted, comparer, options))
-        verdicts = [comparer.verdict(limit) for limit in limits]
-        status = 0
-        if verdicts:
-            changes.append(tables.section(gate.limits_report(verdicts)))
-            status = gate.exit_status(verdicts, passes_undecided=passes_undecided)
-        answer = comparer.answer()
-        headline = answer.report([verdict.state for verdict in verdicts])
-        shown = tuple(map(shown_section, changes))
-        if any(side.unread for side in sides):
-            # Whatever the rest shows, a rank or a run that is lost passes no gate.
-            status = InputError.exit_status
-        return DiffResult(answer.line, shown_section(tables.headline(headline)), shown, status)
+    options.check_part([*in_rows, *(limit.report for limit in limits)])
+    with phase("diff"):
+        with ExitStack() as stack:
+            sides = open_sides(base, other, stack, say)
+            other_makers = names.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
+            if options.reports is None and other_makers:
+                # Of kernels of other makers hardly a name is the same.
+                wanted.insert(wanted.index("kernels"), "kernel_categories")
+            profiles = [profile for side in sides for profile in side.profiles]
+            if options.reports is None and options.for_page:
+                wanted += drawn_reports(profiles)
+            named = [TREES.get(name, name) for name in wanted if name in (*_COMPARABLE, *TREES)]
+            needed = (*named, *(limit.report for limit in limits), "kernels")
+            if CULPRITS in wanted:
+                needed += comparison.CULPRIT_REPORTS
+            needed = tuple(dict.fromkeys(needed))
+            # One after the other: together they would need memory for all of them.
+            answers = {
+                profile: _answers(profile, needed, options, with_samples=len(profiles) == 2)
+                for profile in profiles
+            }
+            asked = _asked(sides, answers, options, run_noise)
+            if {STEP_PAIRS, STEP_TIMELINES} & set(wanted):
+                aligned = aligned_reports(sides[0].runs, sides[1].runs, asked.steps)
+                asked = replace(asked, aligned=aligned)
+        return _result(comparison.judge(asked), wanted, options, limits, passes_undecided)
 
 
-def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -> Iterator[Section]:
+def _result(
+    judged: comparison.Judgement,
+    wanted: Sequence[str],
+    options: DiffOptions,
+    limits: Sequence[gate.Limit],
+    passes_undecided: bool,
+) -> DiffResult:
+    compared = cache(partial(comparison.compare, judged))
+    changes = list(_changes(judged, wanted, compared, options))
+    verdicts = [comparison.verdict(judged, each, compared(each.report)) for each in limits]
+    status = 0
+    if verdicts:
+        changes.append(tables.section(gate.limits_report(verdicts)))
+        status = gate.exit_status(verdicts, passes_undecided=passes_undecided)
+    answer = comparison.answer(judged)
+    headline = answer.report([verdict.state for verdict in verdicts])
+    if judged.asked.unread:
+        # Whatever the rest shows, a rank or a run that is lost passes no gate.
+        status = InputError.exit_status
+    shown = tuple(map(shown_section, changes))
+    return DiffResult(answer.line, shown_section(tables.headline(headline)), shown, status)
+
+
+def _changes(
+    judged: comparison.Judgement,
+    wanted: Sequence[str],
+    compared: Callable[[str], Comparison],
+    options: DiffOptions,
+) -> Iterator[Section]:
     is_default = options.limit is None and options.for_people
     row_limit = _LIMIT_FOR_PEOPLE if is_default else options.limit or 0
+    change = cache(partial(comparison.change_account, judged))
     for name in wanted:
         if name in DRAWN:
-            report = comparer.drawn_report(name)
+            report = (
+                comparison.tree_report(judged, name, change())
+                if name in TREES
+                else judged.asked.aligned[name]
+            )
             if options.for_page:
                 # A picture is of all rows and columns.
                 if name in (options.reports or ()) or not says_nothing(report):
@@ -240,11 +187,16 @@ def _changes(wanted: Sequence[str], comparer: _Comparer, options: DiffOptions) -
                 continue
             section = tables.section(report).limited(row_limit)
         elif name == ACCOUNT:
-            section = tables.section(comparer.account_report(for_people=options.for_people))
+            # For people small parts are joined.
+            whole = change()
+            moved = account.with_minor_parts_joined(whole) if options.for_people else whole
+            moved_report = account.account_report(moved, judged.asked.refs, judged.work_notes)
+            section = tables.section(moved_report)
         elif name == CULPRITS:
-            section = tables.section(comparer.culprits_report())
+            section = tables.section(comparison.culprits_report(judged, change(), compared))
         else:
-            section = tables.section(comparer.report(name)).limited(row_limit)
+            changes = comparison.changes_report(judged, name, compared(name))
+            section = tables.section(changes).limited(row_limit)
         yield section.briefly() if options.for_people else section
 
 
@@ -290,303 +242,174 @@ def _columns(name: str) -> Sequence[Column]:
     return query.columns
 
 
-@dataclass(frozen=True)
-class _Answers:
-    # Of one profile, all that the comparison needs of it.
-    reports: Mapping[str, Report]
-    samples: Mapping[rows.Sampler, Samples | None]
+def _kind(name: str) -> comparison.ReportKind:
+    query = queries.query(name)
+    facts = queries.needed_facts(query) | query.uses | query.totals
+    return comparison.ReportKind(_columns(name), facts, has_per_step(query))
 
 
-def _ask(
-    profile: OpenProfile, wanted: Sequence[str], request: Request, *, with_samples: bool
-) -> _Answers:
-    # What is asked of its events later is cached, and then it may forget them.
-    timeline, steps = profile.timeline, request.step_range or STEP_RANGE
+# -- what the sides answer
+
+
+def _answers(
+    profile: OpenProfile, wanted: Sequence[str], options: DiffOptions, *, with_samples: bool
+) -> comparison.ProfileAnswers:
+    if options.part is not None:
+        profile.narrow(options.part)
+    timeline, steps = profile.timeline, options.step_range or STEP_RANGE
+    request = Request(
+        step_range=options.step_range, range_names=options.range_names, split=options.split
+    )
     reports = profile.answers([(name, request) for name in wanted])
-    samples = rows.samples_of((*wanted, "steps"), timeline, steps) if with_samples else {}
-    comparability.cache_properties(timeline, steps=steps)
-    comparability.step_period(timeline, steps)
-    accounts(timeline, steps)
+    answers = comparison.ProfileAnswers(
+        profile.profile.ref,
+        reports=dict(zip(wanted, reports, strict=True)),
+        samples=rows.samples_of((*wanted, "steps"), timeline, steps) if with_samples else {},
+        accounts=accounts(timeline, steps),
+        slice_notes=timeline.slice_notes,
+        properties=comparability.properties_of(timeline, steps),
+    )
     profile.forget()
-    return _Answers(dict(zip(wanted, reports, strict=True)), samples)
+    return answers
 
 
-class _Comparer:
-    # Two open sides, of which each profile has been asked. `run_noise` is the relative standard deviation
-    # of a run, where it is known.
-    def __init__(
-        self,
-        sides: tuple[Side, Side],
-        answers: Mapping[Timeline, _Answers],
-        match: names.Match,
-        step_range: str | None,
-        other_makers: bool,
-        run_noise: float | None,
-    ) -> None:
-        self._sides = sides
-        self._answers = answers
-        self._match = match
-        self._steps = step_range or STEP_RANGE
-        self._other_makers = other_makers
-        self._single = all(len(side.profiles) == 1 for side in sides)
-        self._comparisons: dict[str, Comparison] = {}
-        base, other = self._timelines = tuple([p.timeline for p in s.profiles] for s in sides)
-        self._noise = (
-            self._assumed_noise() if run_noise is None else noise.RunNoise.known(run_noise)
+def _asked(
+    sides: tuple[Side, Side],
+    answers: Mapping[OpenProfile, comparison.ProfileAnswers],
+    options: DiffOptions,
+    run_noise: float | None,
+) -> comparison.Asked:
+    base, other = (
+        comparison.SideAnswers(
+            name, tuple(tuple(map(answers.__getitem__, run)) for run in side.runs), side.unread
         )
-        self._notes = comparability.comparability_notes(base, other, steps=self._steps)
-        self._identical = same_recordings(*sides)
-        if self._identical:
-            text = "both sides are the same recording: a file was named twice, or copied"
-            self._notes.append(Note("sides-equal", Severity.INFO, text))
-        self._notes += names.symbols_only_notes(base, other)
-        self._unread = [
-            replace(note, text=f"{name}: {note.text}")
-            for side, name in zip(sides, ("base", "other"), strict=True)
-            for note in side.unread
-        ]
-        self._notes += self._unread
-        self._notes += [
-            replace(note, text=f"{name}: {note.text}")
-            for side, name in zip(sides, ("base", "other"), strict=True)
-            for profile in side.profiles
-            for note in (
-                *profile.timeline.slice_notes,
-                *(note for note in profile.profile.notes if note.severity is not Severity.INFO),
-            )
-        ]
-        self._unlike = self._work_differences()
-
-    def _assumed_noise(self) -> noise.RunNoise:
-        # Runs differ less on the same GPU than on one that may be another; a host's differ more.
-        base, other = map(comparability.gpu_uuids, self._timelines)
-        stepped = noise.RUN_NOISE if base and base == other else noise.UNKNOWN_RUN_NOISE
-        profiles = [self._accounts(profile) for side in self._sides for profile in side.profiles]
-        late = noise.waits_for_the_host(
-            account for each in profiles for account in each.of_steps or each.of_window
-        )
-        return noise.RunNoise(stepped, span=noise.HOST_RUN_NOISE if late else None)
-
-    def report(self, name: str) -> Report:
-        comparison = self._comparison(name)
-        report = comparison.report
-        if name != "kernels" or self._other_makers or comparison.rows is None:
-            return report
-        notes = rows.template_argument_notes(comparison.rows)
-        return replace(report, notes=(*report.notes, *notes))
-
-    def _comparison(self, name: str) -> Comparison:
-        if name not in self._comparisons:
-            self._comparisons[name] = self._compared(name)
-        return self._comparisons[name]
-
-    def _compared(
-        self, name: str, *, judged: bool = True, renamed: Mapping[rows.Key, rows.Key] | None = None
-    ) -> Comparison:
-        base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
-        facts = self._facts(name)
-        failure = comparability.failure(self._notes, facts)
-        unlike = self._unlike_steps if name == "steps" else ()
-        options = CompareOptions(
-            name_keys=self._name_keys(name),
-            half_widths=self._half_widths(name),
-            notes=[*unlike, *(note for note in self._notes if note.touches(facts))],
-            comparable=lambda column: judged and not failure and not self._is_unlike(column),
-            one_sided=not self._other_makers,
-            noise=self._noise,
-            renamed=renamed or {},
-        )
-        return compare_reports(base, other, options)
-
-    def _work_differences(self) -> list[str]:
-        # Reasons why the sides did not do the same work, as far as they can be found.
-        reasons = comparability.work_differences(self._notes, have_steps=self._have_steps)
-        if not self._have_steps:
-            kernels = self._compared("kernels", judged=False).rows or ()
-            difference = kernels and (
-                comparability.kernel_mix_difference(kernels)
-                or comparability.launch_count_difference(kernels)
-            )
-            reasons += [difference] if difference else []
-        if reasons:
-            self._notes.append(comparability.work_note(reasons))
-        return reasons
-
-    @cached_property
-    def _have_some_steps(self) -> bool:
-        timelines = [timeline for side in self._timelines for timeline in side]
-        return any(any(comparability.step_counts(t, self._steps)) for t in timelines)
-
-    @cached_property
-    def _unlike_steps(self) -> tuple[Note, ...]:
-        # What is one step as a whole cannot be compared with steps.
-        reports = ([self._answers[t].reports["steps"] for t in side] for side in self._timelines)
-        return rows.unannotated_notes(*reports)
-
-    @cached_property
-    def _have_steps(self) -> bool:
-        return None not in [time for side in self._times_per_step for time in side]
-
-    @cached_property
-    def _times_per_step(self) -> list[list[float | None]]:
-        # Per side and run the longest of its devices; None without steps.
-        return [
-            [_longest(map(self._time_per_step, run)) for run in side.runs] for side in self._sides
-        ]
-
-    def _time_per_step(self, profile: OpenProfile) -> float | None:
-        of_steps = self._accounts(profile).of_steps
-        if of_steps is None:
-            # No GPU operation lies in the steps, or their clocks disagree.
-            return comparability.step_period(profile.timeline, self._steps)
-        return _longest(each.span.length / (each.span.steps or 1) for each in of_steps)
-
-    def _accounts(self, profile: OpenProfile) -> Accounts:
-        return accounts(profile.timeline, self._steps)
-
-    def _facts(self, name: str) -> frozenset[Fact]:
-        # What a report is made of.
-        query = queries.query(name)
-        facts = queries.needed_facts(query) | query.uses | query.totals
-        return facts if self._have_some_steps or not has_per_step(query) else facts - STEP_FACTS
-
-    def _is_unlike(self, column: Column) -> bool:
-        return bool(self._unlike) and comparability.grows_with_work(column)
-
-    def _name_keys(self, name: str) -> Mapping[str, names.NameKey]:
-        if name == "kernels":
-            return {"name": self._kernel_key}
-        if name in _OF_CALLS and self._other_makers:
-            return {"name": names.call_name_key()}
-        return {}
-
-    @cached_property
-    def _kernel_key(self) -> names.NameKey:
-        base, other = self._timelines
-        return names.kernel_name_key(base, other, self._match)
-
-    def _of_run(self, name: str, run: Sequence[OpenProfile]) -> Report:
-        # Of its only profile, or of all its ranks one below the other.
-        reports = [self._answers[profile.timeline].reports[name] for profile in run]
-        if name == "steps":
-            if self._unlike_steps:
-                reports = [*map(rows.without_unannotated, reports)]
-            reports = [*map(rows.steps_per_rank, reports)]
-        if name == "idle_host":
-            reports = [*map(names.without_operator_numbers, reports)]
-        tables = [report.table for report in reports]
-        table = None if any(t is None for t in tables) else pa.concat_tables(tables)
-        return replace(merged_header(reports), table=table, advice=reports[0].advice)
-
-    def _half_widths(self, name: str) -> HalfWidths:
-        # By step, if each side is one run of one profile that has enough steps.
-        if not self._single:
-            return lambda matcher: {}
-        answers = [self._answers[timeline] for (timeline,) in self._timelines]
-        sides = [(each.samples, each.reports[name]) for each in answers]
-        return partial(rows.half_widths, name, sides, self._noise)
-
-    def answer(self) -> change.Answer:
-        if self._have_steps:
-            what, half, facts = change.STEP, self._half_of_periods(), STEP_FACTS
-            values = self._times_per_step
-        else:
-            what, half, facts = change.WINDOW, None, _WINDOW_FACTS
-            values = [[self._window(run) for run in side.runs] for side in self._sides]
-        assumed = self._noise.of_span(by_step=half is not None)
-        moved = change.change_of(_TIME, *values, noise=assumed, half_width=half)
-        notes = (*self._unread, *self._disturbances(values))
-        base, other = (len(side.runs) for side in self._sides)
-        failure = comparability.failure(self._notes, facts)
-        runs = base, other
-        return change.Answer(what, moved, runs, self._unlike, failure, notes, self._identical)
-
-    def _disturbances(self, values: Sequence[Sequence[float | None]]) -> Iterator[Note]:
-        for side, times, name in zip(self._sides, values, ("base", "other"), strict=True):
-            measured = [time for time in times if time is not None]
-            labels = [run[0].profile.ref.label for run in side.runs]
-            if len(measured) == len(times):
-                yield from change.outlier_run_notes(name, measured, labels)
-            if self._single:
-                samples = self._answers[side.profiles[0].timeline].samples[step_durations]
-                if samples is not None:
-                    yield from change.slow_step_notes(name, samples.values[0])
-        base, other = ([[p.timeline for p in run] for run in side.runs] for side in self._sides)
-        yield from change.run_order_notes(base, other)
-
-    def _half_of_periods(self) -> float | None:
-        # Of the interval of the time per step, by how the steps of each run vary.
-        if not self._single:
-            return None
-        base, other = (self._answers[t].samples[step_periods] for (t,) in self._timelines)
-        if base is None or other is None:
-            return None
-        varying = noise.deviations(base.values), noise.deviations(other.values)
-        (half,) = noise.step_half_widths(*varying, self._noise.of_span(by_step=True)).tolist()
-        return half if math.isfinite(half) else None
-
-    def _window(self, run: Sequence[OpenProfile]) -> float | None:
-        windows = [each.span.length for p in run for each in self._accounts(p).of_window]
-        return max(windows, default=None)
-
-    @cached_property
-    def _change(self) -> account.ChangeAccount:
-        base, other = ([[*map(self._accounts, run)] for run in side.runs] for side in self._sides)
-        return account.account_for_change(base, other, self._kernel_key)
-
-    def account_report(self, *, for_people: bool) -> Report:
-        # For people small parts are joined.
-        moved = account.with_minor_parts_joined(self._change) if for_people else self._change
-        notes = [note for note in self._notes if note.slug == "work-differs"]
-        return account.account_report(moved, self._refs, notes)
-
-    def culprits_report(self) -> Report:
-        kernels, calls, gaps = (self._comparison(name).rows or () for name in _CULPRIT_REPORTS)
-        return account.culprits(kernels, calls, gaps, account=self._change, profiles=self._refs)
-
-    def drawn_report(self, name: str) -> Report:
-        if name not in TREES:
-            return self._aligned[name]
-        base, other = (
-            [[self._answers[p.timeline].reports[TREES[name]] for p in run] for run in side.runs]
-            for side in self._sides
-        )
-        notes = [note for note in self._notes if note.slug == "work-differs"]
-        key, steps = step_key(self._steps), self._change.steps
-        return compare_trees(name, base, other, name_key=key, steps=steps, notes=notes)
-
-    @cached_property
-    def _aligned(self) -> Mapping[str, Report]:
-        base, other = self._sides
-        return aligned_reports(base.runs, other.runs, self._steps)
-
-    @property
-    def _refs(self) -> tuple[ProfileRef, ...]:
-        return tuple(profile.profile.ref for side in self._sides for profile in side.profiles)
-
-    def verdict(self, limit: gate.Limit) -> gate.LimitVerdict:
-        columns, pairs = _columns(limit.report), self._comparison(limit.report).rows
-        (column,) = (column for column in columns if column.name == limit.column)
-        if failure := comparability.failure(self._notes, self._facts(limit.report)):
-            return gate.undecided(limit, failure, is_void=True)
-        if self._is_unlike(column):
-            reason = f"not the same work: {'; '.join(self._unlike)}; limit a mean, such as "
-            return gate.undecided(
-                limit, f"{reason}steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
-            )
-        if pairs is None:
-            return gate.judge_limit(limit, column, None)
-
-        def compared(renamed: Mapping[rows.Key, rows.Key]) -> Sequence[rows.RowPair]:
-            return self._compared(limit.report, renamed=renamed).rows or ()
-
-        seen = limit_rows(limit, columns, pairs, compared, identical=self._identical)
-        return gate.judge_limit(limit, column, seen)
-
-
-def _longest(times: Iterable[float | None]) -> float | None:
-    values = list(times)
-    return None if None in values else max(values, default=None)  # type: ignore[type-var]
+        for name, side in zip(("base", "other"), sides, strict=True)
+    )
+    timelines = [[profile.timeline for profile in side.profiles] for side in sides]
+    sources = {each.ref.source for each in answers.values()}
+    match = cast(names.Match, options.match or ("exact" if len(sources) == 1 else "signature"))
+    symbols = names.symbols_only_notes(*timelines)
+    by_symbol: dict[str, str] = {}
+    for timeline in (*timelines[0], *timelines[1]) if symbols else ():
+        by_symbol |= names.names_by_symbol(timeline)
+    asked = next(iter(answers.values())).reports
+    return comparison.Asked(
+        (base, other),
+        kinds={name: _kind(name) for name in asked if name in _COMPARABLE},
+        steps=options.step_range or STEP_RANGE,
+        kernel_key=names.kernel_name_key(by_symbol, match),
+        other_makers=names.vendors_differ(*timelines),
+        identical=same_recordings(*sides),
+        run_noise=run_noise,
+        window_facts=_WINDOW_FACTS,
+        notes=symbols,
+    )
 
 
 # -- the sides of a comparison
+
+_GLOB_CHARACTERS = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: its runs, each of one profile or of the profiles of its ranks.
+
+    `unread` are notes on files of a folder that could not be read.
+    """
+
+    runs: tuple[tuple[OpenProfile, ...], ...]
+    unread: tuple[Note, ...] = ()
+
+    @property
+    def profiles(self) -> tuple[OpenProfile, ...]:
+        """Return all profiles of all runs."""
+        return tuple(profile for run in self.runs for profile in run)
+
+
+def open_sides(base: Target, other: Target, stack: ExitStack, say: Say) -> tuple[Side, Side]:
+    """Open both sides, such as STORE@LABEL, a file, a folder or a glob, for as long as the stack is open.
+
+    Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
+    are repeats. Raises UsageError or InputError if nothing is there, or a file that was named cannot be
+    read.
+    """
+    of_base, of_other = list(_files_of(base, say)), list(_files_of(other, say))
+    check_existing(place for place, _ in (*of_base, *of_other))
+    return _opened(base, of_base, stack, say), _opened(other, of_other, stack, say)
+
+
+def _files_of(target: Target, say: Say) -> Iterator[tuple[Location, str | None]]:
+    # The stores and files that a side names, each with its `@WORD` or None: a folder means all files
+    # below it, a glob those that match.
+    where, word = split_target(target)
+    if isinstance(where, Url):
+        yield where, word
+        return
+    path = where if word is None else Path(f"{where}@{word}")
+    if path.is_dir():
+        yield from ((file, None) for file in files_to_read([path], str(path), say))
+    elif not path.exists() and _GLOB_CHARACTERS & set(str(target)):
+        # pathlib knows relative patterns only.
+        matches = sorted(glob.glob(str(target), recursive=True))  # noqa: PTH207
+        if not matches:
+            raise UsageError("no file matches", where=str(target))
+        files = [path for path in map(Path, matches) if not path.is_dir()]
+        yield from ((file, None) for file in files_to_read(files, str(target), say))
+    else:
+        yield split_target(target)
+
+
+def _opened(
+    target: Target, files: Sequence[tuple[Location, str | None]], stack: ExitStack, say: Say
+) -> Side:
+    runs: dict[tuple[str, object], list[OpenProfile]] = {}
+    in_folder, unread = not isinstance(target, Url) and Path(target).is_dir(), UnreadFiles(say)
+    for source, selector in files:
+        try:
+            for profile in open_all(source, selector, stack, say):
+                run = (str(source), profile.profile.attributes["run_id"])
+                runs.setdefault(run, []).append(profile)
+        except InputError as error:
+            if not in_folder:
+                raise
+            unread.add(error)
+    unread.end()
+    if not runs:
+        raise InputError("no profile in it", where=redacted_target(target))
+    return Side(tuple(_runs_by_rank(list(runs.values()))), tuple(unread.notes()))
+
+
+def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenProfile, ...]]:
+    # Files of different ranks are one run: the first file of each rank, then the second of each.
+    ranks = [frozenset(run[0].timeline.ranks.values()) for run in runs]
+    if any(len(run) > 1 for run in runs) or not all(ranks) or len(set(ranks)) == 1:
+        yield from map(tuple, runs)
+        return
+    repeats: dict[int, list[OpenProfile]] = {}
+    seen: Counter[frozenset[int]] = Counter()
+    for rank, (profile,) in zip(ranks, runs, strict=True):
+        repeats.setdefault(seen[rank], []).append(profile)
+        seen[rank] += 1
+    yield from map(tuple, repeats.values())
+
+
+def same_recordings(base: Side, other: Side) -> bool:
+    """Return whether both sides are the same recordings, in the same order: the same bytes were read."""
+    pairs = list(zip(base.profiles, other.profiles, strict=False))
+    alike = len(base.profiles) == len(other.profiles)
+    return alike and all(_is_same(one.profile, another.profile) for one, another in pairs)
+
+
+def _is_same(one: Profile, other: Profile) -> bool:
+    # Of a file in place no hash is known. A file may hold several profiles.
+    hashes = {one.attributes["sha256"], other.attributes["sha256"]}
+    processes = [[row["pid"] for row in profile.rows("process")] for profile in (one, other)]
+    if processes[0] != processes[1]:
+        return False
+    if "" not in hashes:
+        return len(hashes) == 1
+    try:
+        return filecmp.cmp(one.ref.path, other.ref.path, shallow=False)
+    except OSError:
+        return False

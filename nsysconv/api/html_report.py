@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Unpack
 
 from nsysconv import queries
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_beside, shown_report
+from nsysconv.api.open_profile import OpenProfile, shown_beside, shown_report
+from nsysconv.api.options import ReportKeywords, ReportOptions
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.api.targets import Say, Target, Words, silent
 from nsysconv.api.time_line_parts import time_line_parts
+from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.present import tables
@@ -24,7 +27,6 @@ from nsysconv.store.location import split_target
 from nsysconv.timeline.events import EVENT_KINDS
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.operator_calls import may_have_operators
-from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
 
 TIME_LINE = queries.ENTRIES["timeline_tiles"].page[0]
@@ -62,56 +64,34 @@ def page(
     target: Target,
     names: Words | None = None,
     *,
-    limit: int | None = None,
-    slice: Slice | None = None,  # noqa: A002 - what it is
-    idle: Words = ("no_op",),
-    kernel_names: str = "demangled",
-    by: str | None = None,
-    step_range: str | None = None,
-    range_names: str = "grouped",
-    split: str | None = None,
-    include: Words = (),
-    ignore: Words = (),
     say: Say = silent,
+    **options: Unpack[ReportKeywords],
 ) -> list[ShownReport]:
     """Return the reports for a page: those named, else what gives the whole picture of a recording.
 
     `target` is as for `open`, but a store of several profiles gives the rows of all of them, each with
-    its profile's label. `limit` cuts the rows of each report (0: none cut; None: 1000, of several
-    profiles together); the time line has 50,000 events at most. A report that is not recorded says so in
-    place of rows. `ignore` names rules that `findings` leaves out. The rest is as in
-    `OpenProfile.report`, with what it raises.
+    its profile's label. Rows are those for people; a `limit` of None is 1000, of several profiles
+    together; the time line has 50,000 events at most. A report that is not recorded says so in place of
+    rows. Raises as `OpenProfile.report`, and UsageError for `workers` and `dask`, which make no page.
     """
-    options = ReportOptions(
-        names=several(names or ()) or None,
-        by=by,
-        limit=limit,
-        slice=slice,
-        idle=several(idle),
-        kernel_names=kernel_names,
-        step_range=step_range,
-        range_names=range_names,
-        split=split,
-        include=several(include),
-        ignore=several(ignore),
-    )
-    return page_of(target, options, say)
+    return page_of(target, ReportOptions(names=names, **options), say)
 
 
 def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[ShownReport]:
     """Return the reports for a page as `page` does, with the options as a value."""
+    if options.workers is not None or options.dask is not None:
+        raise UsageError("a page is made by this process alone", hint="Omit --jobs and --dask.")
     place, selector = split_target(target)
     with ExitStack() as stack:
-        profiles = open_profile.open_all(place, selector, stack, say, include=options.include)
+        include = tuple(options.include)
+        profiles = open_profile.open_all(place, selector, stack, say, include=include)
         if len(profiles) == 1:
             # Or else what decides on the default reports would be read first, and the rest after it.
-            queries.prefetch(options.names or PAGE, profiles[0].timeline)
+            queries.prefetch(tuple(options.names or PAGE), profiles[0].timeline)
         default = _default_reports(profiles)
         left_out = () if options.names else _slow_reports(default, profiles, options.step_range)
         wanted = options.names or tuple(name for name in default if name not in left_out)
-        names = options.without_ignored(wanted)
-        open_profile.check_by(options.by, names)
-        open_profile.check_split(options.split, names)
+        names = options.checked(tuple(wanted))
         rows = _ROWS if options.limit is None else options.limit
         reports = _reports(profiles, names, options, rows)
         if left_out:

@@ -18,11 +18,20 @@ from enum import Enum
 from functools import partial
 from itertools import compress
 from pathlib import Path
+from typing import Unpack
 
 from nsysconv.api import profile_file
-from nsysconv.api.inputs import Input, Inputs, MissingRank, SkippedFile, find_inputs, joined
-from nsysconv.api.profile_file import Done, FileResult, Find, ImportOptions, Progress
-from nsysconv.api.targets import Say, Target, Words, check_existing, several, silent
+from nsysconv.api.inputs import (
+    Input,
+    Inputs,
+    MissingRank,
+    SkippedFile,
+    check_existing,
+    find_inputs,
+    joined,
+)
+from nsysconv.api.profile_file import FileResult, ImportKeywords, ImportOptions
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import Workers, workers
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.importers import detection
@@ -37,7 +46,6 @@ from nsysconv.store.location import (
     Location,
     Url,
     check_no_secret,
-    is_new,
     is_store,
     parse_location,
     reading,
@@ -94,60 +102,25 @@ def import_files(
     store: Target | None = None,
     *,
     include: Words = (),
-    join: bool = False,
-    label: str | None = None,
-    tags: Mapping[str, str] | None = None,
-    run: str | None = None,
-    rank_from: str | None = None,
-    replace: bool = False,
-    strict: bool = False,
-    jobs: int | None = None,
-    dask: str | None = None,
-    progress: Progress = silent,
-    done: Done = silent,
-    say: Say = silent,
+    **options: Unpack[ImportKeywords],
 ) -> ImportResult:
     """Import profiles into a store, which is made if it does not exist.
 
     `paths` is one or more profile files, stores, or folders (all files below; what is no profile is
     skipped with its reason, and a recording that is there in several forms is read once). The profiles
     of a store are taken over whole. Without `store` it is STEM.db of the only path in the current
-    folder, and must be new. Importing the same bytes again changes nothing; `replace` reads them again.
-    `include` names rows that are left out unless asked for, such as python_functions. `join` makes one
-    recording of all files: logs of one run. `label` is what the profiles are called in the store (by
-    default, after their files), with a number behind it where the name is taken; `tags` are kept with
-    each of them. Neither makes a profile another one: of what is there already they change nothing but
-    with `replace`, and then they are those given now. `strict` refuses files of which something had to
-    be dropped or approximated.
-
-    Ranks of one job, or of one folder or list of files, are one run; `run` names the run that all
-    profiles are of. `rank_from` is a regular expression whose first group is the rank in a path as it
-    was named. `jobs` files are read at a time (None: as many as pay), by processes of this machine or, by
-    way of `dask` (a scheduler's address or file, or "local"), of others; the outcome is the same. `done`
-    is called with the number of inputs that are done.
+    folder, and must be new. Importing the same bytes again changes nothing. `include` names rows that
+    are left out unless asked for, such as python_functions. Ranks of one job, or of one folder or list
+    of files, are one run.
 
     One bad file does not keep the others out: see ImportResult.errors. Raises InputError where a path is
     not there, before any is read; UsageError where the store cannot be made or is something else, and for
     words that cannot be what they are given for.
     """
-    options = ImportOptions(
-        include=frozenset(several(include)),
-        join=join,
-        label=label,
-        tags=tags or {},
-        run=run,
-        rank_from=rank_from,
-        replace=replace,
-        strict=strict,
-        jobs=jobs,
-        dask=dask,
-        progress=progress,
-        done=done,
-        say=say,
-    )
     if isinstance(paths, (str, os.PathLike, Url)):
         paths = [paths]
-    return import_targets(paths, store, options)
+    included = frozenset(several(include))
+    return import_targets(paths, store, ImportOptions(include=included, **options))
 
 
 def import_targets(
@@ -205,7 +178,7 @@ def _import_all(
         _require_sound(target)
     inputs = [_with_damage(item) for item in inputs]
     with suppress(_NothingImported), writing(target, add_to_existing) as writer:
-        for result in _import_each(inputs, target, writer, options, is_new=is_new(target)):
+        for result in _import_each(inputs, target, writer, options):
             results.append(result)
             options.done(len(results), len(inputs))
         if not any(result.imported for result in results):
@@ -241,22 +214,16 @@ class _NothingImported(Exception):  # noqa: N818 - leaves a writer so that no em
 
 
 def _import_each(
-    inputs: Sequence[Input],
-    target: Location,
-    writer: Writer,
-    options: ImportOptions,
-    *,
-    is_new: bool,
+    inputs: Sequence[Input], target: Location, writer: Writer, options: ImportOptions
 ) -> Iterator[FileResult]:
-    jobs, dask = options.jobs, options.dask
-    find = None if is_new else writer.find
-    remote = frozenset(Work) if dask or (jobs or 0) > 1 else worthwhile(inputs)
-    if not remote or (dask is None and (jobs == 1 or len(inputs) == 1)):
+    count, dask = options.workers, options.dask
+    remote = frozenset(Work) if dask or (count or 0) > 1 else worthwhile(inputs)
+    if not remote or (dask is None and (count == 1 or len(inputs) == 1)):
         for item in inputs:
-            yield profile_file.import_input(item, writer, options, find)
+            yield profile_file.import_input(item, writer, options)
         return
-    with _shared_folder(target, dask) as folder, workers(dask, jobs) as processes:
-        yield from _import_in_parallel(inputs, remote, processes, folder, writer, options, find)
+    with _shared_folder(target, dask) as folder, workers(dask, count) as processes:
+        yield from _import_in_parallel(inputs, remote, processes, folder, writer, options)
 
 
 def _add_complete_store(
@@ -352,12 +319,6 @@ class _RemoteResult:
     lines: tuple[str, ...] = ()  # for `say`
 
 
-class _AlreadyStored(Exception):  # noqa: N818 - leaves a writer: the wanted store holds the file
-    def __init__(self, identity: str) -> None:
-        super().__init__(identity)
-        self.identity = identity
-
-
 def _import_in_parallel(
     inputs: Sequence[Input],
     remote: Container[Work],
@@ -365,11 +326,9 @@ def _import_in_parallel(
     folder: Path,
     writer: Writer,
     options: ImportOptions,
-    find: Find | None,
 ) -> Iterator[FileResult]:
     # Workers do the kinds of work in `remote`, into stores in a folder that all of them see.
-    skip_known = find is not None and not options.replace
-    known = writer.identities() if skip_known else frozenset()
+    known = frozenset() if options.replace else writer.identities()
     # Each worker reads with one process: there are several of them.
     alone = replace(options, processes=1, threads=1, progress=silent, done=silent, say=silent)
     read = partial(_read_remotely, folder, alone, known)
@@ -380,7 +339,7 @@ def _import_in_parallel(
         if is_elsewhere:
             yield _add_remote_result(item, next(remote_results), writer, options)
         else:
-            yield profile_file.import_input(item, writer, options, find)
+            yield profile_file.import_input(item, writer, options)
 
 
 def _add_remote_result(
@@ -415,21 +374,15 @@ def _read_remotely(
     # A piece of work may be done a second time by another worker: the name is a new one each time.
     store = folder / f"{secrets.token_hex(8)}.db"
     lines: list[str] = []
-
-    def find(identity: str) -> tuple[Imported, ...]:
-        if identity in known:
-            raise _AlreadyStored(identity)
-        return ()
-
     result = FileResult(item.path)
     stored_as: str | None = None
     options = replace(options, say=lines.append)
     try:
         with writing(store) as writer:
-            result = profile_file.import_input(item, writer, options, find if known else None)
+            result = profile_file.import_input(item, writer, options, known)
             if not result.imported:
                 raise _NothingImported
-    except _AlreadyStored as stored_already:
+    except profile_file.AlreadyStored as stored_already:
         stored_as = stored_already.identity
     except _NothingImported:
         pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,6 +70,24 @@ class Inputs:
     read: tuple[Input, ...]
     passed: tuple[SkippedFile, ...] = ()
     lost: tuple[MissingRank, ...] = ()
+
+
+def check_existing(places: Iterable[Location]) -> None:
+    """Raise one InputError that names all files and folders that do not exist."""
+    missing = [str(each) for each in places if isinstance(each, Path) and not _exists(each)]
+    if missing:
+        others = "\n".join(f"{path}: no such file" for path in missing[1:])
+        raise InputError("no such file", where=missing[0], hint=others)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # the error is raised again when the file is read
+    return True
 
 
 def joined(paths: Sequence[Target]) -> Inputs:

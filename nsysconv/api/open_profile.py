@@ -6,15 +6,17 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
 from nsysconv import queries, schema
+from nsysconv.api.options import ProfileKeywords, ProfileOptions
 from nsysconv.api.shown_report import ShownReport, query_report
-from nsysconv.api.targets import Say, Target, Words, profile_path, several, silent
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.document import Section
-from nsysconv.errors import NotRecorded, UsageError, available_hint
+from nsysconv.errors import InputError, NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.present import tables
@@ -22,8 +24,6 @@ from nsysconv.queries.contract import Request
 from nsysconv.report import Report, concatenated
 from nsysconv.store.location import Location, Url, is_store, reading, split_target
 from nsysconv.store.read import Profile, Store, find_profile, tagged_profiles
-from nsysconv.timeline.idle import IDLE_KINDS
-from nsysconv.timeline.range_names import RANGE_NAMES
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
@@ -34,94 +34,10 @@ if TYPE_CHECKING:
 
     from nsysconv.api.profile_file import ProfileFile
 
-KERNEL_NAMES = ("demangled", "short", "mangled")
-BY = ("step",)
-SPLITS = ("device", "rank")
-
 # What begins a selector that is a rank.
 _RANK = "rank="
 _MOST_CHOICES = 20
 """The number of profiles that are listed where one of several has to be named."""
-
-
-@dataclass(frozen=True)
-class ReportOptions:
-    """A request for reports: which, on which part of a profile, of how many rows.
-
-    The fields mean what the parameters of `report_on` mean; `names` None means the default reports.
-    """
-
-    names: tuple[str, ...] | None = None
-    by: str | None = None
-    for_people: bool = False
-    limit: int | None = None
-    slice: Slice | None = None
-    idle: tuple[str, ...] = ("no_op",)
-    kernel_names: str = "demangled"
-    step_range: str | None = None
-    range_names: str = "grouped"
-    split: str | None = None
-    include: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-
-    @property
-    def part(self) -> Slice | None:
-        """Return the slice, with the name of steps in it; None for the whole profile."""
-        if self.slice is None:
-            return None
-        return replace(self.slice, step_range=self.slice.step_range or self.step_range)
-
-    def without_ignored(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return reports as they are asked for: `findings` without the rules of `ignore`.
-
-        Raises UsageError where there are such rules, and `findings` is not among the reports.
-        """
-        if not self.ignore:
-            return tuple(names)
-        rules = ",".join(self.ignore)
-        asked = tuple(
-            f"{name}:ignore={rules}" if queries.parse_spec(name).name == "findings" else name
-            for name in names
-        )
-        if asked == tuple(names):
-            raise UsageError(f"ignore {rules}: of what?", hint="It goes with the report findings.")
-        return asked
-
-    def row_limit(self, spec: str) -> int:
-        """Return how many rows a report has at most (0: all)."""
-        default = queries.default_limit(spec, for_people=self.for_people)
-        return default if self.limit is None else self.limit
-
-    def shown(self, report: Report, limit: int) -> ShownReport:
-        """Return a report in the form asked for, with at most `limit` rows (0: all)."""
-        return shown_report(report, limit, form=self.form)
-
-    @property
-    def form(self) -> Callable[[Section], Section]:
-        """Return what makes the form asked for of a section."""
-        return tables.for_people if self.for_people else lambda seen: seen
-
-    def request(self, limit: int) -> Request:
-        """Return a request for at most `limit` rows (0: all); raise UsageError for unknown words."""
-        check_limit(limit)
-        for kind in self.idle:
-            check_word("kind of idle time", kind, IDLE_KINDS)
-        check_word("kernel names", self.kernel_names, KERNEL_NAMES)
-        check_word("range names", self.range_names, RANGE_NAMES)
-        step_range = self.step_range or (self.slice.step_range if self.slice else None)
-        return Request(
-            limit,
-            self.idle,
-            self.kernel_names,
-            self.by == "step",
-            step_range,
-            self.range_names,
-            self.split or _SPLIT_OF.get(self.by or ""),
-        )
-
-
-# Who asks for rows of each physical device, rank or host gets rows that are of one of these.
-_SPLIT_OF = {"device": "device", "rank": "rank", "host": "rank"}
 
 
 class OpenProfile:
@@ -227,90 +143,41 @@ class OpenProfile:
             notes.append(Note("query-of-all-profiles", Severity.INFO, words))
         return query_report(place, text, notes)
 
-    def report(
-        self,
-        name: str,
-        *,
-        slice: Slice | None = None,  # noqa: A002 - what it is
-        limit: int = 0,
-        idle: Words = ("no_op",),
-        names: str = "demangled",
-        by: str | None = None,
-        step_range: str | None = None,
-        range_names: str = "grouped",
-        split: str | None = None,
-    ) -> ShownReport:
+    def report(self, name: str, **options: Unpack[ProfileKeywords]) -> ShownReport:
         """Return one report, by its name and its own options (`cuda_gpu_kern_sum:base`).
 
-        Its columns and their units are in docs/reports.md; times are integers of ns. `slice` says what of
-        the profile to look at (None: all of it); `limit` cuts the rows (0: all); `idle` is one or more
-        kinds of idle time (no_op, no_kernel, stream); `names` are the kernels' (demangled, short,
-        mangled); `by` "step" gives gpu_utilization a row per step; `step_range` names the ranges that are
-        steps, `*` standing for anything (None: ProfilerStep#*); `range_names` "grouped" takes ranges and
-        operators for one whose names differ only in which of many they are (ProfilerStep#7, op_id = 12),
-        "exact" does not. `split` gives reports with rows over devices a row for each "device" or "rank".
+        Its columns and their units are in docs/reports.md; times are integers of ns. Without `limit` it
+        has all rows, unless it is for people.
 
         Raises NotRecorded if the profile lacks what the report needs, UsageError for unknown words and if
         the profile is closed.
         """
         self._check_open()
-        check_by(by, (name,))
-        check_split(split, (name,))
-        options = ReportOptions(
-            by=by,
-            split=split,
-            slice=slice,
-            idle=several(idle),
-            kernel_names=names,
-            step_range=step_range,
-            range_names=range_names,
-        )
-        request = options.request(limit)
-        timeline = _cut(self._timeline_for(name), options.part)
-        return shown_report(queries.compute_report(name, timeline, request), limit)
+        asked = ProfileOptions(**options)
+        (spec,) = asked.checked((name,))
+        limit = asked.row_limit(spec) if asked.for_people else asked.limit or 0
+        timeline = _cut(self._timeline_for(spec), asked.part)
+        report = queries.compute_report(spec, timeline, asked.request(limit))
+        return shown_report(report, limit, form=asked.form)
 
     def reports(
-        self,
-        names: Words | None = None,
-        *,
-        for_people: bool = False,
-        limit: int | None = None,
-        slice: Slice | None = None,  # noqa: A002
-        idle: Words = ("no_op",),
-        kernel_names: str = "demangled",
-        by: str | None = None,
-        step_range: str | None = None,
-        range_names: str = "grouped",
-        split: str | None = None,
+        self, names: Words | None = None, **options: Unpack[ProfileKeywords]
     ) -> list[ShownReport]:
         """Return several reports, by default the answer and the core ones; what is not recorded says so.
 
-        `limit` None: 20 rows with `for_people`; else 1000 gaps and all of the rest; 0: all of all.
-        `kernel_names` are what `report` calls `names`; the rest is as there. Raises UsageError.
+        Raises UsageError as `report`.
         """
         self._check_open()
-        names = queries.DEFAULT if names is None else several(names)
-        check_by(by, names)
-        check_split(split, names)
-        options = ReportOptions(
-            by=by,
-            split=split,
-            for_people=for_people,
-            limit=limit,
-            slice=slice,
-            idle=several(idle),
-            kernel_names=kernel_names,
-            step_range=step_range,
-            range_names=range_names,
-        )
-        limits = [options.row_limit(name) for name in names]
-        requests = [(n, options.request(limit)) for n, limit in zip(names, limits, strict=True)]
-        reports = self.answers(requests, options.part)
-        shown = options.shown
-        return [shown(report, limit) for report, limit in zip(reports, limits, strict=True)]
+        asked = ProfileOptions(**options)
+        specs = asked.checked(queries.DEFAULT if names is None else several(names))
+        limits = [asked.row_limit(spec) for spec in specs]
+        requests = [(s, asked.request(limit)) for s, limit in zip(specs, limits, strict=True)]
+        reports = self.answers(requests, asked.part)
+        pairs = zip(reports, limits, strict=True)
+        return [shown_report(report, limit, form=asked.form) for report, limit in pairs]
 
     def why(
-        self, event: str, *, names: str = "demangled", step_range: str | None = None
+        self, event: str, *, kernel_names: str = "demangled", step_range: str | None = None
     ) -> ShownReport:
         """Return what launched one event, what it waited for, and who waited for it: one row.
 
@@ -321,9 +188,10 @@ class OpenProfile:
         from nsysconv.queries.why.report import why
 
         self._check_open()
-        request = ReportOptions(kernel_names=names, step_range=step_range).request(0)
+        asked = ProfileOptions(kernel_names=kernel_names, step_range=step_range)
+        asked.checked(())
         with self.profile.unchanged():
-            return shown_report(why(event, self.timeline, request))
+            return shown_report(why(event, self.timeline, asked.request(0)))
 
     def answers(
         self, asked: Sequence[tuple[str, Request]], part: Slice | None = None
@@ -376,38 +244,6 @@ class OpenProfile:
 
 def _cut(timeline: Timeline, part: Slice | None) -> Timeline:
     return timeline if part is None else sliced(timeline, part)
-
-
-def check_by(by: str | None, names: Sequence[str]) -> None:
-    """Raise UsageError for a `by` that none of these reports has, rather than let it change nothing."""
-    if by is None:
-        return
-    check_word("rows by", by, BY)
-    have = queries.reports_that_are("by-step")
-    if not {queries.parse_spec(name).name for name in names} & set(have):
-        hint = f"Reports that have: {', '.join(have)}"
-        raise UsageError("none of these reports has rows by step", hint=hint)
-
-
-def check_split(split: str | None, names: Sequence[str]) -> None:
-    """Raise UsageError for a `split` that changes none of these reports."""
-    check_word("split", split, SPLITS)
-    have = queries.reports_that_are("split")
-    if split is not None and not {queries.parse_spec(name).name for name in names} & set(have):
-        hint = f"Reports that have: {', '.join(have)}"
-        raise UsageError("none of these reports has rows over devices", hint=hint)
-
-
-def check_word(what: str, word: str | None, words: Sequence[str]) -> None:
-    """Raise UsageError for a word that is not among these; None is no word."""
-    if word is not None and word not in words:
-        raise UsageError(f"no {what} {word!r}", hint=f"There are: {', '.join(words)}")
-
-
-def check_limit(limit: int | None) -> None:
-    """Raise UsageError for a negative number of rows."""
-    if limit is not None and limit < 0:
-        raise UsageError(f"limit {limit} is negative", hint="0 stands for all rows.")
 
 
 def shown_report(
@@ -524,6 +360,18 @@ def _open_store(
 
     file = stack.enter_context(ProfileFile(path, say, include))
     return file.store(), file
+
+
+def profile_path(place: Location) -> Path | None:
+    """Return a file that may be a profile, None for a store; raise for a folder or no file."""
+    if isinstance(place, Url) or is_store(place):
+        return None
+    if not place.exists():
+        raise InputError("no such file", where=str(place))
+    if place.is_dir():
+        hint = f"Import it first: nsysconv import {place} -o STORE.db"
+        raise UsageError("a folder", where=str(place), hint=hint)
+    return place
 
 
 def _select_one(store: Store, place: Location, selector: str | None) -> Profile:

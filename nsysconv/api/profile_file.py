@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from nsysconv import record, schema
 from nsysconv.api.inputs import Input
@@ -35,7 +34,7 @@ from nsysconv.store.read import Profile, Store
 from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
 from nsysconv.store.runs import RunMembership
 from nsysconv.store.sqlite.virtual_store import open_virtual_store
-from nsysconv.store.write import Imported, Origin, Writer
+from nsysconv.store.write import Imported, Origin, Writer, require_exact
 from nsysconv.timeline.plausibility import examine
 from nsysconv.timeline.soundness import is_sound
 
@@ -218,13 +217,42 @@ class FileResult:
     skipped: bool = False
 
 
-@dataclass(frozen=True)
-class ImportOptions:
-    """The options of an import, the same for all inputs.
+class ImportKeywords(TypedDict, total=False):
+    """Keywords of an import, the same for all inputs.
 
-    The first fields mean what the parameters of `import_files` mean. `threads` is how many may work on
-    one input (None: one per core but for the core that copies rows), `processes` how many may decode it
-    (None: as many as pay).
+    `join` makes one recording of all files: logs of one run. `label` is what the profiles are called in
+    the store (by default, after their files), with a number behind it where the name is taken; `tags` are
+    kept with each of them. Neither makes a profile another one: of what is there already they change
+    nothing but with `replace`, which reads again what the store holds, and then they are those given now.
+    `strict` refuses files of which something had to be dropped or approximated.
+
+    `run` names the run that all profiles are of. `rank_from` is a regular expression whose first group is
+    the rank in a path as it was named. `workers` files are read at a time (None: as many as pay), by
+    processes of this machine or, by way of `dask` (a scheduler's address or file, or "local"), of others;
+    the outcome is the same. `progress` and `done` are called while it goes on, `say` with lines that a
+    person may want to read meanwhile.
+    """
+
+    join: bool
+    label: str | None
+    tags: Mapping[str, str]
+    run: str | None
+    rank_from: str | None
+    replace: bool
+    strict: bool
+    workers: int | None
+    dask: str | None
+    progress: Progress
+    done: Done
+    say: Say
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """The value of ImportKeywords.
+
+    `threads` is how many may work on one input (None: one per core but for the core that copies rows),
+    `processes` how many may decode it (None: as many as pay).
     """
 
     include: frozenset[str] = frozenset()
@@ -235,7 +263,7 @@ class ImportOptions:
     rank_from: str | None = None
     replace: bool = False
     strict: bool = False
-    jobs: int | None = None
+    workers: int | None = None
     dask: str | None = None
     progress: Progress = silent
     done: Done = silent
@@ -263,27 +291,23 @@ class ImportOptions:
         """Return what of it importers have to know."""
         return Options(self.include, processes=self.processes)
 
-    def accept(self, notes: Sequence[Note]) -> None:
-        """Raise StrictError if `strict` forbids what these notes say of a profile."""
-        doubtful = [note for note in notes if note.severity is not Severity.INFO]
-        if self.strict and doubtful:
-            texts = "\n".join(f"  {note.slug}: {note.text} ({note.count})" for note in doubtful)
-            raise StrictError(
-                "not imported, because --strict allows nothing dropped or approximated", hint=texts
-            )
 
+class AlreadyStored(Exception):  # noqa: N818 - leaves a writer: another store holds the file
+    """The file of an input is in the store that this one is made for, under `identity`."""
 
-Find = Callable[[str], tuple[Imported, ...]]
-"""Returns what is in the store already, by the identity of its file."""
+    def __init__(self, identity: str) -> None:
+        """Keep the identity."""
+        super().__init__(identity)
+        self.identity = identity
 
 
 def import_input(
-    item: Input, writer: Writer, options: ImportOptions, find: Find | None = None
+    item: Input, writer: Writer, options: ImportOptions, known: Container[str] = ()
 ) -> FileResult:
     """Import one input into the store; what is wrong with it is in the result.
 
-    `find` is asked before rows are copied: hashing a file is cheaper than copying rows that are there.
-    None: the store is new, and nothing can be there.
+    `known` are the identities of files that another store holds, which this one is made for. Raises
+    AlreadyStored for one of them, before its rows are copied.
     """
     if item.damage is not None:
         return FileResult(item.path, error=item.damage)
@@ -296,7 +320,12 @@ def import_input(
                 stack.enter_context(detection.open_probe(path, options.say, threads=threads))
                 for path in item.paths
             ]
-            imported = _import_files(item, probes, _detect(probes), writer, options, find)
+            importer = _detect(probes)
+            # It takes a twentieth of the time of copying rows that may be there already.
+            origin = _origin(item, probes, importer, options)
+            if origin.identity in known:
+                raise AlreadyStored(origin.identity)
+            imported = _import_files(item, probes, importer, origin, writer, options)
             return FileResult(item.path, _examined(imported, writer))
     except (InputError, StrictError) as error:
         if not error.where:
@@ -350,10 +379,10 @@ def add_stored(
         return existing
     return writer.add(
         [with_ranks(item.recording, claims)],
-        lambda: replace(item.origin, run=run),
+        replace(item.origin, run=run),
         partial(options.progress, path),
-        options.accept,
         [profile.profile_id for profile in existing],
+        strict=options.strict,
     )
 
 
@@ -406,57 +435,46 @@ def _run_of_store(
     )
 
 
+def _origin(
+    item: Input, probes: Sequence[Probe], importer: Importer, options: ImportOptions
+) -> Origin:
+    sha256 = digest([probe.sha256() for probe in probes])
+    included = sorted(options.include & importer.INCLUDABLE.keys())
+    return Origin(
+        options.label or detection.profile_label(item.path),
+        importer.NAME,
+        " + ".join(map(str, item.named or item.paths)),
+        sha256,
+        ":".join((sha256, importer.NAME, str(importer.VERSION), *included)),
+        options.tags,
+        run_membership(item, options),
+    )
+
+
 def _import_files(
     item: Input,
     probes: Sequence[Probe],
     importer: Importer,
+    origin: Origin,
     writer: Writer,
     options: ImportOptions,
-    find: Find | None,
 ) -> tuple[Imported, ...]:
-    @cache
-    def hashes() -> list[Future[str]]:
-        return [probe.submit(probe.sha256) for probe in probes]
-
-    def sha256() -> str:
-        return digest([future.result() for future in hashes()])
-
-    def origin() -> Origin:
-        return Origin(
-            options.label or detection.profile_label(item.path),
-            importer.NAME,
-            " + ".join(map(str, item.named or item.paths)),
-            sha256(),
-            _identity(sha256(), importer, options),
-            options.tags,
-            run_membership(item, options),
-        )
-
-    def recordings() -> Iterator[Recording]:
-        for recording in reading_importer:
-            # Not before: rows wait for what the importer has put in the queue, and for no hash.
-            hashes()
-            yield with_ranks(recording, claims)
-
-    replacing: Sequence[int] = ()
-    if find is not None:
-        existing = find(_identity(sha256(), importer, options))
-        if existing and not options.replace:
-            writer.met(existing, run_membership(item, options))
-            return existing
-        replacing = [profile.profile_id for profile in existing]
-    joined = len(item.paths) > 1
-    claims = [] if joined else rank_claims(item.path, options.rank_pattern, item.named)
-    if options.strict and not joined:
+    existing = writer.find(origin.identity)
+    if existing and not options.replace:
+        writer.met(existing, origin.run)
+        return existing
+    is_joined = len(item.paths) > 1
+    claims = [] if is_joined else rank_claims(item.path, options.rank_pattern, item.named)
+    if options.strict and not is_joined:
         _require_believed(item.path, options)
     try:
-        with closing(importer.read(probes, options.reader)) as reading_importer:
+        with closing(importer.read(probes, options.reader)) as recordings:
             return writer.add(
-                recordings(),
+                (with_ranks(recording, claims) for recording in recordings),
                 origin,
                 partial(options.progress, item.path),
-                options.accept,
-                replacing,
+                [profile.profile_id for profile in existing],
+                strict=options.strict,
             )
     except InputError as error:
         # Users know nothing of the copy that is read if a journal lies beside the file.
@@ -472,7 +490,7 @@ def _require_believed(path: Path, options: ImportOptions) -> None:
     with ProfileFile(path, silent, options.include) as file:
         for profile in file.store().profiles():
             profile.examine = examine
-            options.accept(profile.notes)
+            require_exact(profile.notes)
 
 
 def _detect(probes: Sequence[Probe]) -> Importer:
@@ -487,11 +505,6 @@ def _detect(probes: Sequence[Probe]) -> Importer:
             hint="Only logs are parts of one recording. Import the files without --join.",
         )
     return first
-
-
-def _identity(sha256: str, importer: Importer, options: ImportOptions) -> str:
-    included = sorted(options.include & importer.INCLUDABLE.keys())
-    return ":".join((sha256, importer.NAME, str(importer.VERSION), *included))
 
 
 # -- in place
@@ -510,6 +523,9 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
             self._probe = stack.enter_context(detection.open_probe(path, say))
             self._importer = detection.detect(self._probe)
             self._open = stack.pop_all()
+        label = detection.profile_label(path)
+        run = RunMembership(together=f"file {path}", label=label)
+        self._origin = Origin(label, self._importer.NAME, str(path), "", "", run=run)
         # The word that includes rows of a kind is the fact's own.
         self.on_request = frozenset(Fact(word) for word in self._importer.INCLUDABLE)
 
@@ -519,9 +535,9 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
 
     def store(self, more: frozenset[str] = frozenset()) -> Store:
         """Return a store over the file, or a copy of its rows if need be, `more` included, too."""
-        origin, recordings = self._source(self._include | more)
+        recordings = self._recordings(self._include | more)
         with detection.refusing_defects(self._path):
-            store = self._open.enter_context(open_virtual_store(next(recordings()), origin))
+            store = self._open.enter_context(open_virtual_store(next(recordings), self._origin))
         if store is None:
             store = self._open.enter_context(reading(self.copy(more)))
         return store
@@ -530,22 +546,14 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         """Return a store in a private folder, with the rows that an import would make, made once."""
         include = self._include | more
         if include not in self._copies:
-            origin, recordings = self._source(include)
             store = self._open.enter_context(private_folder()) / "store.db"
             with detection.refusing_defects(self._path), writing(store) as writer:
-                added = writer.add(recordings(), lambda: origin, silent)
+                added = writer.add(self._recordings(include), self._origin, silent)
                 writer.examine(examine, [each.profile_id for each in added], _seems_sound)
             self._copies[include] = store
         return self._copies[include]
 
-    def _source(self, include: frozenset[str]) -> tuple[Origin, Callable[[], Iterator[Recording]]]:
-        label = detection.profile_label(self._path)
-        run = RunMembership(together=f"file {self._path}", label=label)
-        origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
+    def _recordings(self, include: frozenset[str]) -> Iterator[Recording]:
         claims = rank_claims(self._path, None)
-
-        def recordings() -> Iterator[Recording]:
-            for recording in self._importer.read([self._probe], Options(include)):
-                yield with_ranks(recording, claims)
-
-        return origin, recordings
+        for recording in self._importer.read([self._probe], Options(include)):
+            yield with_ranks(recording, claims)

@@ -12,9 +12,10 @@ from typing import Any
 
 from nsysconv import queries, schema
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile
+from nsysconv.api.open_profile import OpenProfile, profile_path
+from nsysconv.api.options import check_limit
 from nsysconv.api.shown_report import ShownReport, query_report
-from nsysconv.api.targets import Say, Target, Words, profile_path, several, silent
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.document import Text
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact, in_order
@@ -77,7 +78,7 @@ def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownRepo
     store of one run, or STORE@RUN. Raises UsageError if a store holds several runs and none was named,
     InputError if the file cannot be read.
     """
-    open_profile.check_limit(limit)
+    check_limit(limit)
     place, selector = split_target(target)
     with ExitStack() as stack:
         opened = open_profile.open_all(place, selector, stack, say, one_run=True)
@@ -94,7 +95,7 @@ def check(target: Target, *, limit: int = 0) -> ShownReport:
     A row per table that is not what was imported, and per profile without checksums (`limit` of them; 0:
     all). Raises UsageError for what is no store, InputError where too little of it can be read.
     """
-    open_profile.check_limit(limit)
+    check_limit(limit)
     store, selector = split_target(target)
     if selector is not None or profile_path(store) is not None:
         info(target)  # raises where the file is damaged: it may have been a store

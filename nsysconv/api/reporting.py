@@ -10,15 +10,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api import inputs, open_profile
-from nsysconv.api.open_profile import OpenProfile, ReportOptions, shown_beside
+from nsysconv.api.open_profile import OpenProfile, shown_beside, shown_report
+from nsysconv.api.options import BY as PROFILE_BY
+from nsysconv.api.options import ReportKeywords, ReportOptions
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.api.targets import Say, Target, Words, silent
 from nsysconv.api.workers import Workers
 from nsysconv.api.workers import workers as workers_for
 from nsysconv.errors import AbsentError, InputError, UsageError
@@ -43,7 +45,7 @@ from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.slices import Slice
 
-BY = ("rank", "host", "device", *open_profile.BY)
+BY = ("rank", "host", "device", *PROFILE_BY)
 """Kinds of rows that a report on many ranks can have."""
 
 MOST_BESIDE = 8
@@ -61,75 +63,35 @@ def report_on(
     target: Target,
     names: Words | None = None,
     *,
-    by: str | None = None,
-    for_people: bool = False,
-    limit: int | None = None,
-    slice: Slice | None = None,  # noqa: A002 - what it is
-    idle: Words = ("no_op",),
-    kernel_names: str = "demangled",
-    step_range: str | None = None,
-    range_names: str = "grouped",
-    split: str | None = None,
-    dask: str | None = None,
-    workers: int | None = None,
-    include: Words = (),
-    ignore: Words = (),
     say: Say = silent,
+    **options: Unpack[ReportKeywords],
 ) -> list[ShownReport]:
     """Report on a profile or a run, by default the answer and the core reports.
 
     `target` is as for `open`; or a store of one run, STORE@RUN, or a folder, whose profiles are one run.
     Rows of up to 8 profiles stand below each other. Of more, rows of one key are three, of the least, the
     median and the greatest value over ranks; but reports that list what happened when stay by rank.
-    `by` "rank" keeps all rows below each other, "host" and "device" (physical GPU) give three rows for
-    each of these, "step" gives gpu_utilization a row per step. `limit` cuts each report's rows (0: none;
-    None: 20 for people, else 1000 gaps and all of the rest). `include` is as for `open`; `ignore` names
-    rules that `findings` leaves out.
 
-    Profiles are looked at by `workers` processes at a time (None: as many as pay), or by the workers of a
-    Dask cluster (`dask`: its scheduler's address or file, or "local"); the answer depends on neither.
-    The rest is as in `OpenProfile.reports`. Raises UsageError for unknown words and where a store holds
-    several runs and none was named, InputError where nothing can be read.
+    Raises UsageError for unknown words and where a store holds several runs and none was named,
+    InputError where nothing can be read.
     """
-    options = ReportOptions(
-        names=None if names is None else several(names),
-        by=by,
-        for_people=for_people,
-        limit=limit,
-        slice=slice,
-        idle=several(idle),
-        kernel_names=kernel_names,
-        step_range=step_range,
-        range_names=range_names,
-        split=split,
-        include=several(include),
-        ignore=several(ignore),
-    )
-    return report_target(target, options, dask=dask, jobs=workers, say=say)
+    return report_target(target, ReportOptions(names=names, **options), say)
 
 
-def report_target(
-    target: Target,
-    options: ReportOptions,
-    *,
-    dask: str | None = None,
-    jobs: int | None = None,
-    say: Say = silent,
-) -> list[ShownReport]:
-    """Report on a target as `report_on` does, with the options as a value; `jobs` are its `workers`."""
+def report_target(target: Target, options: ReportOptions, say: Say = silent) -> list[ShownReport]:
+    """Report on a target as `report_on` does, with the options as a value."""
     job = _report_job(options)
     unread = inputs.UnreadFiles(say)
     run = _Run(job, unread)
     targets = _targets(target, say)
     if len(targets) > 1 or targets[0].in_folder:
-        with phase("report on a run"), workers_for(dask, _job_count(targets, jobs)) as workers:
-            for reports in _reports_of_workers(
-                job, targets, workers, unread, is_remote=dask is not None
-            ):
+        count = _worker_count(targets, options.workers)
+        with phase("report on a run"), workers_for(options.dask, count) as workers:
+            for reports in _reports_of_workers(job, targets, workers, unread):
                 run.add(reports)
         return run.reports(redacted_target(target), options.slice)
     with ExitStack() as stack:
-        profiles = targets[0].opened(stack, options.include, say)
+        profiles = targets[0].opened(stack, tuple(options.include), say)
         if len(profiles) == 1 and options.by not in ("host", "device"):
             profile = profiles[0]
             _prepare(job, profile)
@@ -212,7 +174,8 @@ class _ReportJob:
         return [_MergedReport(name, self.options, limit) for name, limit in limits]
 
     def shown(self, reports: Sequence[Report]) -> list[ShownReport]:
-        return list(map(self.options.shown, reports, self.row_limits))
+        form, pairs = self.options.form, zip(reports, self.row_limits, strict=True)
+        return [shown_report(report, limit, form=form) for report, limit in pairs]
 
     def for_profiles(self, count: int | None) -> _ReportJob:
         # None: of a folder nobody knows yet how many profiles its files hold.
@@ -221,18 +184,11 @@ class _ReportJob:
 
 
 def _report_job(options: ReportOptions) -> _ReportJob:
-    asked = queries.DEFAULT if options.names is None else options.names
-    names = options.without_ignored(asked)
-    open_profile.check_limit(options.limit)
-    open_profile.check_word("rows by", options.by, BY)
-    if options.by in open_profile.BY:
-        open_profile.check_by(options.by, names)
-    open_profile.check_split(options.split, names)
-    for name in names:
-        queries.parse_spec(name)
-    options.request(0)  # raises for unknown words
+    asked = queries.DEFAULT if options.names is None else tuple(options.names)
+    names = options.checked(asked, BY)
     limits = tuple(map(options.row_limit, names))
-    detection.check_included(Options(frozenset(options.include)))
+    if options.include:
+        detection.check_included(Options(frozenset(options.include)))
     return _ReportJob(options, names, limits)
 
 
@@ -312,10 +268,10 @@ def _session(opened: OpenProfile, processes: Sequence[Mapping[str, Any]]) -> Ses
     return Session(known, zero + int(min(bounds)), zero + int(max(bounds)))
 
 
-def _job_count(targets: Sequence[_Target], jobs: int | None) -> int | None:
+def _worker_count(targets: Sequence[_Target], wanted: int | None) -> int | None:
     # None: one process for each core.
-    if jobs is not None:
-        return jobs
+    if wanted is not None:
+        return wanted
     events = sum(each.events for each in targets)
     return 1 if len(targets) == 1 or events < _FEW_EVENTS else None
 
@@ -325,11 +281,10 @@ def _reports_of_workers(
     targets: Sequence[_Target],
     workers: Workers,
     unread: inputs.UnreadFiles,
-    *,
-    is_remote: bool,
 ) -> Iterator[_ProfileReports]:
     job = job.for_profiles(None if targets[0].in_folder else len(targets))
     # Workers elsewhere were started in folders of their own.
+    is_remote = job.options.dask is not None
     named = [each.absolute() for each in targets] if is_remote else targets
     results = workers.map(partial(_reports_of_target, job), named, files=_Target.files)
     is_any = False
@@ -358,7 +313,7 @@ def _reports_of_target(
     # A file of a folder may be anything: why it gives no report is the result.
     try:
         with ExitStack() as stack:
-            profiles = target.opened(stack, job.options.include)
+            profiles = target.opened(stack, tuple(job.options.include))
             return list(_reports_of_profiles(job, profiles))
     except AbsentError as error:
         return error
@@ -478,11 +433,12 @@ class _MergedReport:
         if self._over_ranks is not None:
             whole = self._over_ranks.report()
             if self._by is None or whole.table is None:
-                return self._options.shown(whole, self._limit)
+                return shown_report(whole, self._limit, form=self._options.form)
             self._extremes = RankAggregator(whole, self._by)
             self._extremes.add(whole, members)
         if self._extremes is not None:
-            return self._options.shown(self._extremes.report(self._limit), self._limit)
+            whole = self._extremes.report(self._limit)
+            return shown_report(whole, self._limit, form=self._options.form)
         self._beside.sort(key=lambda pair: pair[0].order)
         count = len(self._beside)
         rows = self._limit

@@ -148,7 +148,8 @@ def _make_plan(
     if not in_order:
         raise CaptureError("the line writes no file", hint="Name one: -o NAME")
     destination = places[in_order[0]]
-    root, warning = atomic_move.scratch_root(options.scratch, environment, destination)
+    scratch = None if options.scratch is None else Path(options.scratch)
+    root, warning = atomic_move.scratch_root(scratch, environment, destination)
     if warning:
         say(warning)
     scratch = atomic_move.make_scratch(root)

@@ -54,7 +54,7 @@ class CaptureOptions:
     ranks: str | None = None
     keep: frozenset[str] = frozenset({"report", "store"})
     stores: tuple[Location, ...] = ()
-    scratch: Path | None = None
+    scratch: str | os.PathLike[str] | None = None
     grace_s: float = 10.0
     timeout_s: float = 1800.0
     program: str | None = None

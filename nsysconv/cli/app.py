@@ -20,11 +20,12 @@ from nsysconv.cli.flags import (
     FormatOption,
     GroupedCommand,
     OutputOption,
+    SliceFlags,
     examples,
     named_option,
     run_option,
     shown_option,
-    takes_slice,
+    takes,
     what_option,
 )
 from nsysconv.cli.runtime import check_addresses, say
@@ -94,7 +95,7 @@ def _main(
         ("nsysconv report1.sqlite --open", "a page of everything, in the browser"),
     ),
 )
-@takes_slice
+@takes(SliceFlags)
 def answer(
     target: Annotated[
         str,
@@ -118,27 +119,24 @@ def answer(
         ),
     ] = False,
     ignore: flags.IgnoreOption = None,
-    jobs: flags.JobsOption = None,
+    workers: flags.WorkersOption = None,
     dask: flags.DaskOption = None,
     **part: Any,
 ) -> int:
     """Say where the time went, what holds it back, what that could win at most, and what to do next."""
-    from nsysconv.api.open_profile import ReportOptions
+    from nsysconv.api.options import ReportOptions
     from nsysconv.cli import commands
 
     if more:
         words, is_file = " ".join(more), Path(more[0].partition("@")[0]).exists()
         hint = f"Try: nsysconv {'diff' if is_file else 'report'} {target} {words}"
         raise UsageError(f"{words}: only one target is answered", hint=hint)
-    step_range = part.pop("step_range")
     options = ReportOptions(
-        slice=commands.parse_slice(**part),
-        step_range=step_range,
-        ignore=tuple(ignore or ()),
+        ignore=ignore or (), workers=workers, dask=dask, **commands.part_keywords(**part)
     )
     if open_:
         return commands.open_page(target, options, format, output)
-    return commands.answer(target, options, format, output, brief=brief, jobs=jobs, dask=dask)
+    return commands.answer(target, options, format, output, brief=brief)
 
 
 @app.command(
@@ -221,9 +219,11 @@ def import_(
         bool,
         run_option(help="Refuse files of which something must be dropped or approximated."),
     ] = False,
-    jobs: Annotated[
+    workers: Annotated[
         int | None,
-        run_option(help="Read so many files at a time. Default: as many as pay.", metavar="N"),
+        run_option(
+            "--jobs", help="Read so many files at a time. Default: as many as pay.", metavar="N"
+        ),
     ] = None,
     dask: flags.DaskOption = None,
 ) -> int:
@@ -240,7 +240,7 @@ def import_(
         rank_from=rank_from,
         replace=replace,
         strict=strict,
-        jobs=jobs,
+        workers=workers,
         dask=dask,
     )
     return imports.import_(inputs, output, options)
@@ -255,7 +255,7 @@ def import_(
         ("nsysconv report job.db -o job.html", "everything on a page"),
     ),
 )
-@takes_slice
+@takes(SliceFlags)
 def report(
     target: Annotated[
         str | None,
@@ -281,7 +281,7 @@ def report(
         list[flags.Idle] | None,
         what_option(help="Kind of idle time; may be repeated."),
     ] = None,
-    names: Annotated[flags.Names, shown_option(help="Which kernel names.")] = flags.Names.DEMANGLED,
+    kernel_names: flags.KernelNamesOption = flags.KernelNames.DEMANGLED,
     range_names: flags.RangeNamesOption = flags.RangeNames.GROUPED,
     split: flags.SplitOption = None,
     by: Annotated[
@@ -310,34 +310,32 @@ def report(
         bool,
         what_option("--list", help="Name every report, what it needs, and whether it is answered."),
     ] = False,
-    jobs: flags.JobsOption = None,
+    workers: flags.WorkersOption = None,
     dask: flags.DaskOption = None,
     **part: Any,
 ) -> int:
     """Print reports on a profile, or on all ranks of a run."""
-    from nsysconv.api.open_profile import ReportOptions
+    from nsysconv.api.options import ReportOptions
     from nsysconv.cli import commands
 
     if list_:
         listed = partial(api.reports, target, reports or None, say=say)
         return commands.show(listed, format, output, target)
-    step_range = part.pop("step_range")
     options = ReportOptions(
-        names=tuple(reports or ()) or None,
+        names=reports or None,
         by=by.value if by else None,
         limit=limit,
-        slice=commands.parse_slice(**part),
         idle=tuple(kind.value for kind in idle or (flags.Idle.NO_OP,)),
-        kernel_names=names.value,
-        step_range=step_range,
+        kernel_names=kernel_names.value,
         range_names=range_names.value,
         split=split.value if split else None,
-        include=tuple(include or ()),
-        ignore=tuple(ignore or ()),
+        include=include or (),
+        ignore=ignore or (),
+        workers=workers,
+        dask=dask,
+        **commands.part_keywords(**part),
     )
-    return commands.report(
-        target, options, format, output, wide=wide, strict=strict, jobs=jobs, dask=dask
-    )
+    return commands.report(target, options, format, output, wide=wide, strict=strict)
 
 
 # events.py is all of it, as captures.py of `profile`, which has flags of its own, too.
@@ -430,7 +428,7 @@ def sql(
         ("nsysconv export job.db --to parquet -o job-parquet/", "tables for pandas or DuckDB"),
     ),
 )
-@takes_slice
+@takes(SliceFlags)
 def export(
     target: Annotated[
         str,
@@ -499,7 +497,7 @@ def export(
         ),
     ),
 )
-@takes_slice
+@takes(SliceFlags)
 def diff(
     base: Annotated[
         str,
@@ -565,22 +563,20 @@ def diff(
     **part: Any,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
-    from nsysconv.api.diffing import DiffOptions
+    from nsysconv.api.options import DiffOptions
     from nsysconv.cli import commands
 
-    step_range = part.pop("step_range")
     options = DiffOptions(
-        reports=tuple(reports or ()) or None,
+        reports=reports or None,
         match=match,
-        fail_on=tuple(fail_on or ()),
+        fail_on=fail_on or (),
         limits=limits,
         run_noise=run_noise,
         cannot_tell=cannot_tell,
         limit=limit,
-        slice=commands.parse_slice(**part),
-        step_range=step_range,
         range_names=range_names.value,
         split=split.value if split else None,
+        **commands.part_keywords(**part),
     )
     return commands.diff(base, other, options, format, output, brief=brief, wide=wide)
 

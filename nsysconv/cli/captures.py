@@ -10,6 +10,7 @@ import typer
 import typer.core
 
 from nsysconv.capture import PROFILERS
+from nsysconv.cli.flags import takes
 from nsysconv.cli.runtime import say
 from nsysconv.errors import CaptureError
 
@@ -27,14 +28,7 @@ class ProfileCommand(typer.core.TyperCommand):
             raise
 
 
-def profile(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="-- nsys profile ... PROGRAM [ARGS]...",
-            help=f"Your own line, of {' or '.join(PROFILERS)}. Nothing of it is changed but its output.",
-        ),
-    ] = None,
+class _CaptureFlags:
     ranks: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +37,7 @@ def profile(
             "eighth), local0 (the first of each node), node%4:local0 (that of every fourth node). "
             "Default: all.",
         ),
-    ] = None,
+    ] = None
     keep: Annotated[
         str | None,
         typer.Option(
@@ -51,7 +45,7 @@ def profile(
             help="What is left beside each other: report, export, store, joined by commas. Default: "
             "report,store; with --store report.",
         ),
-    ] = None,
+    ] = None
     store: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,14 +53,14 @@ def profile(
             help="Import into this store, too: a database that many ranks share, or a file. May be "
             "repeated.",
         ),
-    ] = None,
+    ] = None
     run: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             help="The run's name in stores. Ranks of one job of a batch system are one run without it.",
         ),
-    ] = None,
+    ] = None
     scratch: Annotated[
         Path | None,
         typer.Option(
@@ -74,7 +68,7 @@ def profile(
             help="Local disk for what is being made, and TMPDIR of the program. Default: TMPDIR, "
             "else /tmp.",
         ),
-    ] = None,
+    ] = None
     grace: Annotated[
         float,
         typer.Option(
@@ -82,36 +76,50 @@ def profile(
             metavar="SECONDS",
             help="How long the program may take to end after SIGTERM before the profiler is interrupted.",
         ),
-    ] = 10.0,
+    ] = 10.0
     timeout: Annotated[
         float,
         typer.Option(
             min=1, metavar="SECONDS", help="How long an export, and an import, may take at most."
         ),
-    ] = 1800.0,
+    ] = 1800.0
     program: Annotated[
         str | None,
         typer.Option(
             metavar="WORD",
             help="The argument that begins the program, where an option of the profiler is not known.",
         ),
+    ] = None
+
+
+@takes(_CaptureFlags)
+def profile(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- nsys profile ... PROGRAM [ARGS]...",
+            help=f"Your own line, of {' or '.join(PROFILERS)}. Nothing of it is changed but its output.",
+        ),
     ] = None,
+    *,
+    keep: str | None,
+    store: list[str] | None,
+    grace: float,
+    timeout: float,
+    **flags: Any,
 ) -> int:
     """Profile a rank of a job: run your profiler's line, bring its report home, import it."""
     from nsysconv.api import capturing
 
     captured = capturing.profile(
         command or [],
-        ranks=ranks,
         keep=None if keep is None else [word.strip() for word in keep.split(",")],
         stores=store or [],
-        run=run,
-        scratch=scratch,
         grace_s=grace,
         timeout_s=timeout,
-        program=program,
         environment=_environment(),
         say=lambda text: say(f"nsysconv: {text}"),
+        **flags,
     )
     return captured.exit_status
 

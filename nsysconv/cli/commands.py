@@ -29,8 +29,7 @@ from nsysconv.store.location import local_path, split_target
 from nsysconv.timeline.slices import Moment, Percent, Slice
 
 if TYPE_CHECKING:
-    from nsysconv.api.diffing import DiffOptions
-    from nsysconv.api.open_profile import ReportOptions
+    from nsysconv.api.options import DiffOptions, ReportOptions
 
 _TIME = re.compile(r"(-?\d{1,18})(?:\.(\d{1,30}))?(ns|us|µs|ms|s|%)?")
 _DECIMALS = {"ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9, None: 0}
@@ -48,8 +47,6 @@ def answer(
     output: str | None,
     *,
     brief: bool,
-    jobs: int | None,
-    dask: str | None,
 ) -> int:
     """Run `nsysconv TARGET`; return the exit status."""
     from nsysconv.api.answering import Answer, answer, choices
@@ -65,17 +62,17 @@ def answer(
         )
         raise UsageError(f"{destination.format} holds one report, and the answer is two", hint=hint)
     if destination.is_page:
-        return report(target, options, format_name, output, strict=False, jobs=jobs, dask=dask)
+        return report(target, options, format_name, output)
     begin_work()
     if destination.for_people:
         try:
-            answered = answer(target, options, dask=dask, jobs=jobs, say=say)
+            answered = answer(target, options, say)
         except SeveralChoicesError as several:
             answered = Answer(choices(several, target), ())
         write(answered.reports, destination, target)
         return _status(answered.notes)
     asked = replace(options, names=queries.ANSWER)
-    reports = report_target(target, asked, dask=dask, jobs=jobs, say=say)
+    reports = report_target(target, asked, say)
     if brief:
         from nsysconv.render import brief as brief_json
 
@@ -99,7 +96,7 @@ def open_page(
     name = default if output is None else output
     path = Path(name).absolute()
     replaced = " (in place of an older file)" if path.exists() else ""
-    status = report(target, options, "html", name, strict=False, jobs=None, dask=None)
+    status = report(target, replace(options, workers=None, dask=None), "html", name)
     if shows_windows():
         import webbrowser
 
@@ -125,10 +122,8 @@ def report(
     format_name: str | None,
     output: str | None,
     *,
-    strict: bool,
+    strict: bool = False,
     wide: bool = False,
-    jobs: int | None,
-    dask: str | None,
 ) -> int:
     """Run `nsysconv report`; return the exit status."""
     from nsysconv.api.answering import answer
@@ -147,18 +142,16 @@ def report(
     begin_work()
     reports: Sequence[Section]
     if destination.is_page:
-        if jobs is not None or dask is not None:
-            raise UsageError("a page is made by this process alone", hint="Omit --jobs and --dask.")
         from nsysconv.api.html_report import page_of
 
         reports = page_of(target, replace(options, names=names if is_named else None), say)
     elif not is_named and destination.for_people:
-        answered = answer(target, options, dask=dask, jobs=jobs, say=say)
+        answered = answer(target, options, say)
         write(answered.reports, destination, target, wide=wide)
         return _status(answered.notes, strict=strict)
     else:
         wanted = replace(options, names=names, for_people=destination.for_people)
-        reports = report_target(target, wanted, dask=dask, jobs=jobs, say=say)
+        reports = report_target(target, wanted, say)
     write(reports, destination, target, wide=wide)
     status = _status(_notes(reports), strict=strict)
     missing = [each for each in reports if each.table is None]
@@ -224,14 +217,14 @@ def why(
     format_name: str | None,
     output: str | None,
     *,
-    names: str,
+    kernel_names: str,
     step_range: str | None,
 ) -> int:
     """Run `nsysconv why`; return the exit status."""
     destination = parse_destination(format_name, output)
     begin_work()
     with api.open(target, say=say) as profile:
-        report = profile.why(event, names=names, step_range=step_range)
+        report = profile.why(event, kernel_names=kernel_names, step_range=step_range)
     # People read the names of the notes in its lines.
     write([replace(report, notes=()) if destination.for_people else report], destination, target)
     return 0
@@ -316,6 +309,11 @@ def export(
 
 
 # -- which part of a profile
+
+
+def part_keywords(*, step_range: str | None, **flags: Any) -> dict[str, Any]:
+    """Return what the flags of a slice say, as keywords of options. Raises UsageError."""
+    return {"slice": parse_slice(**flags), "step_range": step_range}
 
 
 def parse_slice(time: str | None = None, **flags: Any) -> Slice | None:

@@ -33,12 +33,12 @@ def why(
     ],
     format: FormatOption = None,  # noqa: A002 - the flag's name
     output: OutputOption = None,
-    names: Annotated[
-        flags.Names, flags.shown_option(help="Which kernel names.")
-    ] = flags.Names.DEMANGLED,
+    kernel_names: flags.KernelNamesOption = flags.KernelNames.DEMANGLED,
     step_range: flags.StepRangeOption = None,
 ) -> int:
     """Say of one event what it is, what launched it, what it waited for, and who waited for it."""
     from nsysconv.cli import commands
 
-    return commands.why(target, event, format, output, names=names.value, step_range=step_range)
+    return commands.why(
+        target, event, format, output, kernel_names=kernel_names.value, step_range=step_range
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
-from inspect import signature
-from typing import Annotated, Any, TypeVar
+from inspect import Parameter, signature
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 import typer.core
@@ -71,7 +71,7 @@ def examples(*lines: tuple[str, str]) -> str:
 # The words that flags choose from: `Idle.NO_OP` is no_op.
 Format = StrEnum("Format", ["TEXT", "CSV", "TSV", "JSON", "MARKDOWN", "HTML", "COLUMN"])
 Idle = StrEnum("Idle", ["NO_OP", "NO_KERNEL", "STREAM"])
-Names = StrEnum("Names", ["DEMANGLED", "SHORT", "MANGLED"])
+KernelNames = StrEnum("KernelNames", ["DEMANGLED", "SHORT", "MANGLED"])
 RangeNames = StrEnum("RangeNames", ["GROUPED", "EXACT"])
 Match = StrEnum("Match", ["EXACT", "SIGNATURE", "NAME"])
 CannotTell = StrEnum("CannotTell", ["FAIL", "PASS"])
@@ -125,6 +125,7 @@ LimitOption = Annotated[
         min=0,
     ),
 ]
+KernelNamesOption = Annotated[KernelNames, shown_option("--names", help="Which kernel names.")]
 RangeNamesOption = Annotated[
     RangeNames,
     shown_option(
@@ -149,10 +150,13 @@ CheckOption = Annotated[
         "--check", help="Compare a store with the checksums that its imports kept instead."
     ),
 ]
-JobsOption = Annotated[
+WorkersOption = Annotated[
     int | None,
     run_option(
-        help="Look at so many profiles at a time. Default: as many as pay.", min=1, metavar="N"
+        "--jobs",
+        help="Look at so many profiles at a time. Default: as many as pay.",
+        min=1,
+        metavar="N",
     ),
 ]
 DaskOption = Annotated[
@@ -175,16 +179,34 @@ StepRangeOption = Annotated[
 Command = TypeVar("Command", bound=Callable[..., int])
 
 
-def takes_slice(command: Command) -> Command:
-    """Give a command the flags of a slice in place of its `**part`, the arguments of `parse_slice`."""
-    own, flags = signature(command, eval_str=True), signature(_slice_flags, eval_str=True)
-    declared = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    parameters = [*declared, *flags.parameters.values()]
-    command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return command
+def takes(declared: type) -> Callable[[Command], Command]:
+    """Give a command the flags that a class declares as its attributes.
+
+    They are in place of its `**flags`, and of its own parameters of their names.
+    """
+    hints = get_type_hints(declared, include_extras=True)
+    more = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(declared, name), annotation=hint)
+        for name, hint in hints.items()
+    ]
+
+    def given(command: Command) -> Command:
+        own = signature(command, eval_str=True)
+        others = [
+            each
+            for name, each in own.parameters.items()
+            if name not in hints and each.kind is not each.VAR_KEYWORD
+        ]
+        whole = own.replace(parameters=[*others, *more])
+        command.__signature__ = whole  # type: ignore[attr-defined]
+        return command
+
+    return given
 
 
-def _slice_flags(
+class SliceFlags:
+    """The flags of a slice, and of what steps are called: the arguments of `parse_slice`."""
+
     time: Annotated[
         str | None,
         part_option(
@@ -192,8 +214,8 @@ def _slice_flags(
             "1.5s:2s, 10%:90%, 3s: to the end. A/B is the same.",
             metavar="A:B",
         ),
-    ] = None,
-    range: Annotated[  # noqa: A002 - the field's name
+    ] = None
+    range: Annotated[
         str | None,
         part_option(
             "--range",
@@ -201,13 +223,13 @@ def _slice_flags(
             "anything, #2 is the second one.",
             metavar="NAME[@DOMAIN][#N]",
         ),
-    ] = None,
+    ] = None
     step: Annotated[
         str | None,
         part_option(
             help="Look at the time of this step, or of steps A to B.", metavar="N|A:B|NAME"
         ),
-    ] = None,
+    ] = None
     skip_first: Annotated[
         int,
         part_option(
@@ -215,36 +237,36 @@ def _slice_flags(
             metavar="N",
             min=0,
         ),
-    ] = 0,
+    ] = 0
     projected: Annotated[
         bool,
         part_option(
             "--projected",
             help="With a range or steps: what was launched in it, and when that was on the GPU.",
         ),
-    ] = False,
-    step_range: StepRangeOption = None,
+    ] = False
+    step_range: StepRangeOption = None
     devices: Annotated[
         list[int] | None,
         part_option(
             "--device", help="Only this device; may be repeated, as those below.", metavar="N"
         ),
-    ] = None,
+    ] = None
     streams: Annotated[
         list[int] | None, part_option("--stream", help="Only this stream.", metavar="N")
-    ] = None,
+    ] = None
     ranks: Annotated[
         list[int] | None, part_option("--rank", help="Only this rank.", metavar="N")
-    ] = None,
+    ] = None
     processes: Annotated[
         list[int] | None, part_option("--process", help="Only this process.", metavar="PID")
-    ] = None,
+    ] = None
     threads: Annotated[
         list[int] | None,
         part_option(
             "--thread", help="Only this thread: its calls, and what they launched.", metavar="TID"
         ),
-    ] = None,
+    ] = None
     name: Annotated[
         str | None,
         part_option(
@@ -252,6 +274,4 @@ def _slice_flags(
             "[memcpy HtoD].",
             metavar="REGEX",
         ),
-    ] = None,
-) -> None:
-    pass
+    ] = None

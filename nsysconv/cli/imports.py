@@ -29,8 +29,8 @@ _MOST_REASONS = 10
 
 def import_(inputs: list[str], store: str | None, options: ImportOptions) -> int:
     """Run `nsysconv import`; return the exit status."""
-    if options.jobs is not None and options.jobs < 1:
-        raise UsageError(f"--jobs {options.jobs}: one file at least is read at a time")
+    if options.workers is not None and options.workers < 1:
+        raise UsageError(f"--jobs {options.workers}: one file at least is read at a time")
     begin_work()
     with _progress() as (progress, done):
         options = replace(options, progress=progress, done=done, say=say)

@@ -24,7 +24,6 @@ from nsysconv.diff.noise import (
 )
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Better, Column, Report, Unit, human, report_table
-from nsysconv.timeline.timeline import Timeline
 
 Number = int | float
 Basis = Literal["exact", "repeats", "within run", "single run", "none"]
@@ -377,9 +376,12 @@ def outlier_run_notes(side: str, values: Sequence[float], names: Sequence[str]) 
 
 
 def run_order_notes(
-    base: Sequence[Sequence[Timeline]], other: Sequence[Sequence[Timeline]]
+    base: Sequence[Sequence[int | None]], other: Sequence[Sequence[int | None]]
 ) -> Iterator[Note]:
-    """Yield a note where all runs of one side were recorded before the other's, of four at least."""
+    """Yield a note where all runs of one side were recorded before the other's, of four at least.
+
+    A run is when each of its profiles was recorded, in ns since 1970.
+    """
     if len(base) + len(other) < _FEWEST_RUNS:
         return
     starts = [[_recorded_at(run) for run in side] for side in (base, other)]
@@ -394,9 +396,9 @@ def run_order_notes(
             yield Note("runs-not-in-turns", Severity.INFO, text)
 
 
-def _recorded_at(run: Sequence[Timeline]) -> int | None:
-    moments = [timeline.profile.attributes["zero_utc_ns"] for timeline in run]
-    return None if None in moments else min(moments)
+def _recorded_at(moments: Sequence[int | None]) -> int | None:
+    known = [moment for moment in moments if moment is not None]
+    return min(known) if len(known) == len(moments) else None
 
 
 def slow_step_notes(side: str, durations: np.ndarray) -> Iterator[Note]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from statistics import median
+from typing import Any
 
 from nsysconv.diff.rows import BOTH, RowPair
 from nsysconv.facts import Fact, in_order
@@ -23,12 +24,74 @@ from nsysconv.schema import EVENT_TABLES
 from nsysconv.store.connection import Row
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
-from nsysconv.timeline.steps import STEP_RANGE, in_slice
+from nsysconv.timeline.steps import in_slice
 from nsysconv.timeline.steps import steps as steps_of
-from nsysconv.timeline.timeline import Timeline, cached_small
-from nsysconv.timeline.totals import GPU_KINDS, Total, totals
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import GPU_KINDS, totals
 
-_Run = tuple[Timeline, ...]
+
+@dataclass(frozen=True)
+class Properties:
+    """What a profile is, as far as it is compared; it is good when the profile's events are forgotten.
+
+    `devices` and `processes` are the rows of these tables; None among `used_devices` is for
+    operations that name none. `op_notes` are on its operations alone. `row_counts` are by event table,
+    `total_count` is of its totals, `step_counts` of each process. `step_period` is the mean time in ns
+    from step to step, None without; of several processes the longest. `window_lengths` are by device, in
+    ns.
+    """
+
+    attributes: Mapping[str, Any]
+    facts: frozenset[Fact]
+    notes: tuple[Note, ...]
+    op_notes: tuple[Note, ...]
+    devices: Sequence[Row]
+    processes: Sequence[Row]
+    used_devices: frozenset[int | None]
+    ranks: frozenset[int]
+    session_ns: int | None
+    row_counts: Mapping[str, int]
+    total_count: int
+    op_count: int
+    step_counts: tuple[int, ...]
+    step_period: float | None
+    window_lengths: Mapping[int, int]
+    has_graph_intervals: bool
+    clocks_disagree: bool
+
+
+def properties_of(timeline: Timeline, steps: str) -> Properties:
+    """Return what a profile is; `steps` names the ranges that are steps, `*` matching anything."""
+    profile, ops = timeline.profile, timeline.ops
+    summed = [] if len(ops) else totals(timeline, *chain.from_iterable(GPU_KINDS.values()))
+    devices = [None if device == MISSING else device for device in timeline.devices]
+    processes = in_slice(timeline, steps_of(timeline, steps))
+    means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in processes if len(mine)]
+    windows = ((each, window(timeline, each, timeline.ops_on(each))) for each in timeline.devices)
+    disagree = Fact.API_LINKS in profile.facts and timeline.clocks_disagree
+    return Properties(
+        attributes=profile.attributes,
+        facts=frozenset(profile.facts),
+        op_notes=timeline.op_notes,
+        devices=profile.rows("device"),
+        processes=profile.rows("process"),
+        used_devices=frozenset(devices or (total.device_id for total in summed)),
+        ranks=frozenset(timeline.ranks.values()),
+        session_ns=profile.session_ns,
+        row_counts={table: profile.row_count(table) for table in EVENT_TABLES},
+        total_count=len(profile.rows("aggregate")),
+        op_count=len(ops) or sum(total.count for total in summed),
+        step_counts=tuple(map(len, processes)),
+        step_period=max(means, default=None),
+        window_lengths={device: span.length for device, span in windows if span is not None},
+        has_graph_intervals=bool((ops.kind == OpKind.GRAPH).any()),
+        clocks_disagree=disagree,
+        # Reading adds to them.
+        notes=profile.notes,
+    )
+
+
+_Run = tuple[Properties, ...]
 _Side = list[_Run]
 _Sides = tuple[_Side, _Side]
 # By ranks of the profile and device.
@@ -80,21 +143,18 @@ class _Property:
     facts: frozenset[Fact] = _ALL
 
 
-def comparability_notes(
-    base: Sequence[Timeline], other: Sequence[Timeline], *, steps: str | None = None
-) -> list[Note]:
+def comparability_notes(base: Sequence[Properties], other: Sequence[Properties]) -> list[Note]:
     """Return notes on what makes two sides incomparable, or explains why they differ; worst first.
 
     A text names the base's value first. `info` notes explain; `approximated`: figures of the note's
     facts are not like for like; `dropped`: a side, or a profile of it, is empty, is cut off or lost rows,
-    and nothing follows from its figures of these facts. `steps` names the ranges that are steps, `*`
-    matching anything (None: as steps are usually called).
+    and nothing follows from its figures of these facts.
     """
     sides = _runs(base), _runs(other)
     notes = [
         *_truncation(sides),
         *_emptiness(sides),
-        *_unequal(sides, _properties(steps or STEP_RANGE)),
+        *_unequal(sides, _properties()),
         *_capture_options(sides),
         *_losses(sides),
         *_recorded(sides),
@@ -104,17 +164,12 @@ def comparability_notes(
     return sorted(notes, key=lambda note: _WORST_FIRST.index(note.severity))
 
 
-def cache_properties(timeline: Timeline, *, steps: str | None = None) -> None:
-    """Compute and cache what `comparability_notes` reads, so that the profile may forget its events."""
-    comparability_notes([timeline], [timeline], steps=steps)
-
-
-def is_empty(timelines: Iterable[Timeline]) -> bool:
+def is_empty(side: Iterable[Properties]) -> bool:
     """Return whether no profile of a side holds a GPU operation, neither events nor totals."""
-    return not any(_op_count(timeline) for timeline in timelines)
+    return not any(profile.op_count for profile in side)
 
 
-def _properties(step_pattern: str) -> tuple[_Property, ...]:
+def _properties() -> tuple[_Property, ...]:
     info, unlike = Severity.INFO, Severity.APPROXIMATED
     gpu = partial(_Property, "gpu-differs", unlike)
     processes = partial(_Property, "processes-differ", unlike)
@@ -129,10 +184,12 @@ def _properties(step_pattern: str) -> tuple[_Property, ...]:
         gpu("SMs", partial(_gpus, ("sm_count",))),
         gpu("compute capability", partial(_gpus, ("compute_major", "compute_minor"))),
         gpu("GPUs in use", _gpu_count),
-        processes("processes", lambda run: _count((t, p["pid"]) for t, p in _processes(run))),
-        processes("ranks", lambda run: _count(rank for t in run for rank in _ranks(t))),
+        processes(
+            "processes", lambda run: _count((place, p["pid"]) for place, p in _processes(run))
+        ),
+        processes("ranks", lambda run: _count(rank for each in run for rank in each.ranks)),
         processes("ranks in all", lambda run: _joined(p["world_size"] for _, p in _processes(run))),
-        _Property("steps-differ", unlike, "steps per process", partial(_steps, step_pattern)),
+        _Property("steps-differ", unlike, "steps per process", _steps),
         _Property("api-coverage-differs", unlike, "API calls recorded", partly, _API),
         _Property(graphs, unlike, "launches of graphs as intervals", _graph_intervals, _GRAPHS),
         _Property(graphs, info, "graph mode", partial(_attribute, "graph_mode"), _GRAPHS),
@@ -173,7 +230,7 @@ def _option(name: str, run: _Run) -> str | None:
 
 
 def _options(run: _Run) -> dict[str, str]:
-    texts = [n.text for t in run for n in t.profile.notes if n.slug == "capture-options"]
+    texts = [n.text for each in run for n in each.notes if n.slug == "capture-options"]
     return {name: value for text in texts for name, value in _OPTION.findall(text)}
 
 
@@ -183,31 +240,27 @@ def _shown(values: Sequence[str]) -> str:
     return values[0] if len(values) == 1 else f"{' or '.join(values)} (runs differ)"
 
 
-def _runs(side: Sequence[Timeline]) -> _Side:
-    runs: dict[tuple[str, int], list[Timeline]] = {}
+def _runs(side: Sequence[Properties]) -> _Side:
+    runs: dict[tuple[str, int], list[Properties]] = {}
     seen: dict[frozenset[int], int] = defaultdict(int)
-    for number, timeline in enumerate(side):
-        ranks = _ranks(timeline)
+    for number, profile in enumerate(side):
+        ranks = profile.ranks
         key = ("repeat", seen[ranks]) if ranks else ("unranked", number)
-        runs.setdefault(key, []).append(timeline)
+        runs.setdefault(key, []).append(profile)
         seen[ranks] += 1
     return [tuple(run) for run in runs.values()]
 
 
-def _profiles(side: _Side) -> list[Timeline]:
-    return [timeline for run in side for timeline in run]
-
-
-def _ranks(timeline: Timeline) -> frozenset[int]:
-    return frozenset(timeline.ranks.values())
+def _profiles(side: _Side) -> list[Properties]:
+    return [profile for run in side for profile in run]
 
 
 def _facts(run: _Run) -> frozenset[Fact]:
-    return frozenset(fact for timeline in run for fact in timeline.profile.facts)
+    return _ALL.union(*(profile.facts for profile in run))
 
 
 def _slugs(run: _Run) -> set[str]:
-    return {note.slug for timeline in run for note in timeline.profile.notes}
+    return {note.slug for profile in run for note in profile.notes}
 
 
 def _joined(values: Iterable[object]) -> str | None:
@@ -215,8 +268,8 @@ def _joined(values: Iterable[object]) -> str | None:
 
 
 def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
-    rows = [(row, t) for t in run for row in t.profile.rows("device")]
-    cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in _used_devices(t)]
+    used = [row for each in run for row in each.devices if row["device_id"] in each.used_devices]
+    cells = [[row[c] for c in columns] for row in used]
     # Newer drivers put the vendor before the names of older ones.
     return _joined(
         ".".join(map(str, each)).removeprefix("NVIDIA ") for each in cells if None not in each
@@ -225,14 +278,14 @@ def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
 
 def _gpu_count(run: _Run) -> str | None:
     gpus: set[Hashable] = set()
-    for timeline in run:
-        rows = {row["device_id"]: row for row in timeline.profile.rows("device")}
-        host = timeline.profile.attributes["host"]
-        for device in _used_devices(timeline):
+    for profile in run:
+        rows = {row["device_id"]: row for row in profile.devices}
+        host = profile.attributes["host"]
+        for device in profile.used_devices:
             if device is None:
                 return None
             row = rows.get(device, {})
-            gpus.add(row.get("uuid") or (host, row.get("bus_id") or (_ranks(timeline), device)))
+            gpus.add(row.get("uuid") or (host, row.get("bus_id") or (profile.ranks, device)))
     return _count(gpus)
 
 
@@ -241,14 +294,14 @@ def _count(values: Iterable[Hashable]) -> str | None:
     return str(count) if count else None
 
 
-def _processes(run: _Run) -> list[tuple[Timeline, Row]]:
-    return [(timeline, row) for timeline in run for row in timeline.profile.rows("process")]
+def _processes(run: _Run) -> list[tuple[int, Row]]:
+    return [(place, row) for place, profile in enumerate(run) for row in profile.processes]
 
 
-def _steps(pattern: str, run: _Run) -> str | None:
+def _steps(run: _Run) -> str | None:
     if not {Fact.RANGES, Fact.OPERATORS} & _facts(run):
         return None
-    counts = {count for timeline in run for count in step_counts(timeline, pattern)}
+    counts = {count for profile in run for count in profile.step_counts}
     return " and ".join(map(str, sorted(counts))) or "none"
 
 
@@ -261,13 +314,13 @@ def _caveat(slug: str, about: frozenset[Fact], having: str, lacking: str, run: _
 def _graph_intervals(run: _Run) -> str | None:
     if Fact.KERNELS not in _facts(run):
         return None
-    return "yes" if any(map(_has_graph_intervals, run)) else "none"
+    return "yes" if any(profile.has_graph_intervals for profile in run) else "none"
 
 
 def _clocks(run: _Run) -> str | None:
     if Fact.API_LINKS not in _facts(run):
         return None
-    apart = any(timeline.clocks_disagree for timeline in run)
+    apart = any(profile.clocks_disagree for profile in run)
     return "not on one clock (clocks-disagree)" if apart else "on one clock"
 
 
@@ -276,32 +329,32 @@ def _precision(run: _Run) -> str | None:
 
 
 def _attribute(name: str, run: _Run) -> str | None:
-    return _joined(timeline.profile.attributes[name] for timeline in run)
+    return _joined(profile.attributes[name] for profile in run)
 
 
 def _driver(run: _Run, *, numeric: bool) -> str | None:
-    versions = (timeline.profile.attributes["driver_version"] for timeline in run)
+    versions = (profile.attributes["driver_version"] for profile in run)
     return _joined(v for v in versions if v and v[0].isdecimal() == numeric)
 
 
 def _hosts(run: _Run) -> str | None:
-    hosts = [timeline.profile.attributes["host"] for timeline in run]
+    hosts = [profile.attributes["host"] for profile in run]
     return _joined(hosts + [process["host"] for _, process in _processes(run)])
 
 
 def _emptiness(sides: _Sides) -> Iterator[Note]:
-    empty = [[t for t in _profiles(side) if is_empty([t])] for side in sides]
+    empty = [[p for p in _profiles(side) if not p.op_count] for side in sides]
 
     def shown(place: int) -> str:
         every, without = _profiles(sides[place]), len(empty[place])
         if len(every) == without:
             return "none"
         some = f" ({without} of {len(every)} profiles have none)" if without else ""
-        return f"{sum(map(_op_count, every)):,}{some}"
+        return f"{sum(profile.op_count for profile in every):,}{some}"
 
     # A rank that never uses a GPU is no failure; one that does on the other side is.
-    base, other = ({_ranks(timeline) for timeline in side} for side in empty)
-    there = [{_ranks(timeline) for timeline in _profiles(side)} for side in sides]
+    base, other = ({profile.ranks for profile in side} for side in empty)
+    there = [{profile.ranks for profile in _profiles(side)} for side in sides]
     lost = (base ^ other) & there[0] & there[1]
     if lost or any(not side or any(map(is_empty, side)) for side in sides):
         text = f"GPU operations: {shown(0)} against {shown(1)}"
@@ -311,7 +364,7 @@ def _emptiness(sides: _Sides) -> Iterator[Note]:
 def _truncation(sides: _Sides) -> Iterator[Note]:
 
     def count(side: _Side) -> int:
-        return sum(any(n.slug == _CUT for n in t.profile.notes) for t in _profiles(side))
+        return sum(any(n.slug == _CUT for n in p.notes) for p in _profiles(side))
 
     base, other = map(count, sides)
     if base or other:
@@ -353,26 +406,25 @@ def _lost_shares(side: _Side) -> dict[_Loss, float]:
     # The largest share of its rows that a profile lost, of rows of some facts for one reason; a share of
     # those that a note counts, if it does.
     shares: dict[_Loss, float] = {}
-    for timeline in _profiles(side):
+    for profile in _profiles(side):
         counts: Counter[_Loss] = Counter()
         shares_noted: dict[_Loss, float] = {}
-        for note in (*timeline.profile.notes, *timeline.op_notes):
+        for note in (*profile.notes, *profile.op_notes):
             # That one is cut off has a note of its own.
             if note.slug != _CUT and (note.severity is Severity.DROPPED or note.slug == "no-time"):
                 counts[note.slug, note.facts] += note.count
                 if note.severity is Severity.DROPPED:
                     shares_noted[note.slug, note.facts] = note.share
         for loss, count in counts.items():
-            share = shares_noted.get(loss) or count / (count + _row_count(timeline, loss[1]))
+            share = shares_noted.get(loss) or count / (count + _row_count(profile, loss[1]))
             shares[loss] = max(shares.get(loss, 0.0), share)
     return shares
 
 
-def _row_count(timeline: Timeline, facts: frozenset[Fact]) -> int:
+def _row_count(profile: Properties, facts: frozenset[Fact]) -> int:
     # Of totals those of all kinds.
     tables = [table for table, fact in EVENT_TABLES.items() if not facts or fact in facts]
-    events = sum(map(timeline.profile.row_count, tables))
-    return events or len(timeline.profile.rows("aggregate"))
+    return sum(profile.row_counts[table] for table in tables) or profile.total_count
 
 
 def _losses_in_words(shares: Mapping[_Loss, float], losses: Iterable[_Loss]) -> str:
@@ -439,14 +491,14 @@ def _windows(sides: _Sides) -> Iterator[Note]:
 
 def _window_lengths(side: _Side) -> _Lengths:
     lengths: _Lengths = defaultdict(list)
-    for timeline in _profiles(side):
-        for device, length in _lengths(timeline).items():
-            lengths[_ranks(timeline), device].append(length)
+    for profile in _profiles(side):
+        for device, length in profile.window_lengths.items():
+            lengths[profile.ranks, device].append(length)
     return lengths
 
 
 def _recordings(sides: _Sides) -> Iterator[Note]:
-    every = ([t.profile.session_ns for t in _profiles(side)] for side in sides)
+    every = ([profile.session_ns for profile in _profiles(side)] for side in sides)
     base, other = ([length for length in lengths if length is not None] for lengths in every)
     if base and other and _ratio(base, other) > _ALIKE:
         text = f"length of the session: {_length(base)} against {_length(other)}"
@@ -463,57 +515,15 @@ def _length(lengths: Sequence[int]) -> str:
     return text if len(lengths) == 1 else f"{text} (median of {len(lengths)})"
 
 
-@cached_small
-def _op_count(timeline: Timeline) -> int:
-    # By the events of a profile, or its totals.
-    return len(timeline.ops) or sum(total.count for total in _totals(timeline))
-
-
-def _used_devices(timeline: Timeline) -> set[int | None]:
-    # None among them for operations that name none.
-    devices = {None if device == MISSING else device for device in timeline.devices}
-    return devices or {total.device_id for total in _totals(timeline)}
-
-
-def _totals(timeline: Timeline) -> list[Total]:
-    return totals(timeline, *chain.from_iterable(GPU_KINDS.values()))
-
-
-@cached_small
-def step_counts(timeline: Timeline, pattern: str) -> list[int]:
-    """Return how many steps each process has."""
-    return [len(of_process) for of_process in in_slice(timeline, steps_of(timeline, pattern))]
-
-
-@cached_small
-def step_period(timeline: Timeline, pattern: str) -> float | None:
-    """Return the mean time in ns from step to step, None without; of several processes the longest."""
-    processes = in_slice(timeline, steps_of(timeline, pattern))
-    means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in processes if len(mine)]
-    return max(means, default=None)
-
-
-def gpu_uuids(side: Iterable[Timeline]) -> set[str]:
+def gpu_uuids(side: Iterable[Properties]) -> set[str]:
     """Return the UUIDs of the GPUs of a side that were used; empty where one is not recorded."""
     used = {
         row["uuid"]
-        for timeline in side
-        for row in timeline.profile.rows("device")
-        if row["device_id"] in _used_devices(timeline)
+        for profile in side
+        for row in profile.devices
+        if row["device_id"] in profile.used_devices
     }
     return set() if None in used else used
-
-
-@cached_small
-def _has_graph_intervals(timeline: Timeline) -> bool:
-    return bool((timeline.ops.kind == OpKind.GRAPH).any())
-
-
-@cached_small
-def _lengths(timeline: Timeline) -> dict[int, int]:
-    # Of the window of each device that has one, in ns.
-    spans = ((each, window(timeline, each, timeline.ops_on(each))) for each in timeline.devices)
-    return {device: span.length for device, span in spans if span is not None}
 
 
 # Launches that differ by a smaller share are those of a program that does not do the same every time.

@@ -9,7 +9,7 @@ no recursion: names come from files of others, and may be long, deep, cut or no 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -364,18 +364,9 @@ def call_name_key() -> NameKey:
     return lambda name: _HIP.sub("cuda", name)
 
 
-def kernel_name_key(base: Iterable[Timeline], other: Iterable[Timeline], match: Match) -> NameKey:
+def kernel_name_key(names_by_symbol: Mapping[str, str], match: Match) -> NameKey:
     """Return the key of kernels' names; a symbol gets the key of the name that a side has for it."""
-    base, other = list(base), list(other)
-    names: dict[str, str] = {}
-    if symbols_only_notes(base, other):
-        for timeline in (*base, *other):
-            names |= _names_by_symbol(timeline)
-
-    def spelling(text: str) -> str:
-        return kernel_key(names.get(text, text), match)
-
-    return cache(spelling)
+    return cache(lambda text: kernel_key(names_by_symbol.get(text, text), match))
 
 
 def symbols_only_notes(base: Iterable[Timeline], other: Iterable[Timeline]) -> list[Note]:
@@ -394,7 +385,8 @@ def symbols_only_notes(base: Iterable[Timeline], other: Iterable[Timeline]) -> l
     return [Note(_SYMBOLS_ONLY, Severity.INFO, text, note.count, facts=note.facts)]
 
 
-def _names_by_symbol(timeline: Timeline) -> dict[str, str]:
+def names_by_symbol(timeline: Timeline) -> dict[str, str]:
+    """Return the names of kernels by their symbols, where a profile has both."""
     profile = timeline.profile
     columns = profile.columns("kernel", ("name_id", "mangled_name_id"))
     _, (ids, symbols) = factorize(columns["name_id"], columns["mangled_name_id"])

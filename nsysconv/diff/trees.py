@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache
 from heapq import heappop, heappush
 from itertools import chain
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from nsysconv.diff.names import NameKey
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, Report, Unit, common_slice, report_table
+from nsysconv.timeline.annotations import name_pattern
 from nsysconv.timeline.nesting import path_texts
 
 TREES = {
@@ -239,3 +241,20 @@ def _columns(measures: Sequence[Column], *, is_mean: bool) -> tuple[Column, ...]
             named = replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")
             shown.append(named)
     return tuple(shown)
+
+
+def says_nothing(report: Report) -> bool:
+    """Return whether a tree has nothing that was called, on either side, or neither records such."""
+    if report.name not in TREES:
+        return False
+    if report.table is None:
+        return len({fact.rpartition(" (")[2] for fact in report.not_recorded}) > 1
+    # What nothing called launched is a row, too.
+    counts = [column.name for column in report.columns if column.unit is Unit.COUNT]
+    return not any(row[name] for row in report.rows() for name in counts)
+
+
+def step_key(step_range: str) -> NameKey:
+    """Return the key of names in trees: all steps are one, called as the pattern of their names."""
+    is_step = name_pattern(step_range).fullmatch
+    return cache(lambda name: step_range if is_step(name) else name)

@@ -18,9 +18,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
-from nsysconv.errors import InputError, NsysconvError
+from nsysconv.errors import InputError, NsysconvError, StrictError
 from nsysconv.facts import Fact, in_order
-from nsysconv.notes import Note, merged
+from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import array_of
 from nsysconv.store import checksums
 from nsysconv.store.connection import Connection
@@ -171,17 +171,17 @@ class Writer(ABC):
     def add(
         self,
         recordings: Iterable[Recording],
-        origin: Callable[[], Origin],
+        origin: Origin,
         progress: Progress,
-        accept: Callable[[Sequence[Note]], None] = lambda notes: None,
         replacing: Sequence[int] = (),
+        *,
+        strict: bool = False,
     ) -> tuple[Imported, ...]:
         """Write a file's recordings in one transaction, or find that the store holds them already.
 
-        `origin` is asked last: hashing the source's bytes may run while its rows are copied. `accept`
-        gets the notes before anything is final and may raise. `replacing` are the ids of profiles that
-        the recordings take the place of, in the same transaction. Raises whatever `accept`, the importer
-        or the database raise; the store then holds nothing of the file.
+        `replacing` are the ids of profiles that the recordings take the place of, in the same
+        transaction. Raises StrictError, if it is `strict`, for what is dropped or approximated, and
+        whatever the importer or the database raise; the store then holds nothing of the file.
         """
         remaining = iter(recordings)
         first = next(remaining)
@@ -194,21 +194,20 @@ class Writer(ABC):
                 replaced_run = self._removed(replacing)
                 # Rows take long, and other writers need not wait for them.
                 written = [
-                    self._take_in(recording, profile_id, progress, accept)
+                    self._take_in(recording, profile_id, progress, strict)
                     for recording, profile_id in zip(
                         chain([first], remaining), self._profile_ids(), strict=False
                     )
                 ]
-                source = origin()
                 self._alone()
-                existing = self.find(source.identity)
+                existing = self.find(origin.identity)
                 if existing:
                     raise _AlreadyThere(existing)
                 imported = tuple(
-                    self._finish(recording_rows, source, replaced_run) for recording_rows in written
+                    self._finish(recording_rows, origin, replaced_run) for recording_rows in written
                 )
         except _AlreadyThere as rollback:
-            self.met(rollback.imported, source.run)
+            self.met(rollback.imported, origin.run)
             return rollback.imported
         self._runs.keep()
         return imported
@@ -285,7 +284,7 @@ class Writer(ABC):
         recording: Recording,
         profile_id: int,
         progress: Progress,
-        accept: Callable[[Sequence[Note]], None],
+        strict: bool,
     ) -> _WrittenRows:
         notes: list[Note] = []
         rows = self._rows_of(profile_id)
@@ -312,7 +311,8 @@ class Writer(ABC):
         if totals:
             counts[schema.aggregate.name] = totals
         summary = replace(summary, notes=merged([*summary.notes, *notes]))
-        accept(summary.notes)
+        if strict:
+            require_exact(summary.notes)
         return _WrittenRows(recording.possible, summary, profile_id, counts, processes)
 
     def _finish(self, taken: _WrittenRows, origin: Origin, home: int | None) -> Imported:
@@ -386,6 +386,16 @@ class Origin:
     identity: str
     tags: Mapping[str, str] = field(default_factory=dict)
     run: RunMembership | None = None
+
+
+def require_exact(notes: Iterable[Note]) -> None:
+    """Raise StrictError if one of these notes says that something was dropped or approximated."""
+    doubtful = [note for note in notes if note.severity is not Severity.INFO]
+    if doubtful:
+        texts = "\n".join(f"  {note.slug}: {note.text} ({note.count})" for note in doubtful)
+        raise StrictError(
+            "not imported, because --strict allows nothing dropped or approximated", hint=texts
+        )
 
 
 def add_extents(

@@ -1,0 +1,384 @@
+"""A comparison, from what each profile of both sides answered to what is said of them.
+
+All of it is values: nothing here is open, and nothing is asked of a profile again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pyarrow as pa
+
+from nsysconv.diff import account, change, comparability, gate, names, noise, rows
+from nsysconv.diff.comparability import Properties
+from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, compare_reports
+from nsysconv.diff.renamed import limit_rows
+from nsysconv.diff.trees import TREES, compare_trees, step_key
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
+from nsysconv.timeline.account import Accounts
+from nsysconv.timeline.steps import STEP_FACTS, Samples, step_durations, step_periods
+
+CULPRIT_REPORTS = ("kernels", "api_vs_kernel", "idle_host")
+"""The reports that culprits are looked for in."""
+
+_OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
+_TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better="less", real=True)
+
+
+@dataclass(frozen=True)
+class ProfileAnswers:
+    """What one profile answered: all that a comparison needs of it."""
+
+    ref: ProfileRef
+    properties: Properties
+    reports: Mapping[str, Report]
+    samples: Mapping[rows.Sampler, Samples | None]
+    accounts: Accounts
+    slice_notes: tuple[Note, ...]
+
+    @property
+    def time_per_step(self) -> float | None:
+        """Return the ns per step of the device where it is the longest; None without steps."""
+        of_steps = self.accounts.of_steps
+        if of_steps is None:
+            # No GPU operation lies in the steps, or their clocks disagree.
+            return self.properties.step_period
+        return _longest(each.span.length / (each.span.steps or 1) for each in of_steps)
+
+
+@dataclass(frozen=True)
+class SideAnswers:
+    """What the profiles of a side answered, by runs, and notes on files that could not be read."""
+
+    name: str
+    runs: tuple[tuple[ProfileAnswers, ...], ...]
+    unread: tuple[Note, ...] = ()
+
+    @property
+    def profiles(self) -> tuple[ProfileAnswers, ...]:
+        """Return all profiles of all runs."""
+        return tuple(profile for run in self.runs for profile in run)
+
+    def named(self, notes: Iterable[Note]) -> list[Note]:
+        """Return notes that say which side they are of."""
+        return [replace(note, text=f"{self.name}: {note.text}") for note in notes]
+
+
+@dataclass(frozen=True)
+class ReportKind:
+    """The declaration of a report: its columns, what it is made of, whether some are per step."""
+
+    columns: Sequence[Column]
+    facts: frozenset[Fact]
+    has_per_step: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Both sides' answers, and how they are to be compared.
+
+    `kinds` are the reports that were asked for. `steps` names the ranges that are steps; `kernel_key`
+    gives the keys of kernels' names. `other_makers`: no vendor has GPUs on both sides; `identical`: both
+    sides are the same recordings. `run_noise` is the relative standard deviation of a run, None if
+    unknown; `window_facts` are those that the window is made of; `notes` are on both sides, `aligned`
+    the reports that show both on one axis.
+    """
+
+    sides: tuple[SideAnswers, SideAnswers]
+    kinds: Mapping[str, ReportKind]
+    steps: str
+    kernel_key: names.NameKey
+    other_makers: bool
+    identical: bool
+    run_noise: float | None
+    window_facts: frozenset[Fact]
+    notes: Sequence[Note] = ()
+    aligned: Mapping[str, Report] = field(default_factory=dict)
+
+    @property
+    def is_single(self) -> bool:
+        """Return whether each side is one profile."""
+        return all(len(side.profiles) == 1 for side in self.sides)
+
+    @property
+    def refs(self) -> tuple[ProfileRef, ...]:
+        """Return the references of all profiles."""
+        return tuple(profile.ref for side in self.sides for profile in side.profiles)
+
+    @property
+    def unread(self) -> list[Note]:
+        """Return the notes on files that could not be read."""
+        return [note for side in self.sides for note in side.named(side.unread)]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is known of both sides before a report of them is compared.
+
+    `times_per_step` are those of each side's runs, None without steps. `unlike` says in words why the
+    sides did not do the same work; `unlike_steps`: one side's runs are one step as a whole.
+    """
+
+    asked: Asked
+    noise: noise.RunNoise
+    notes: tuple[Note, ...]
+    times_per_step: Sequence[Sequence[float | None]]
+    unlike_steps: tuple[Note, ...]
+    unlike: tuple[str, ...] = ()
+
+    @property
+    def have_steps(self) -> bool:
+        """Return whether all runs have steps."""
+        return all(time is not None for side in self.times_per_step for time in side)
+
+    @property
+    def work_notes(self) -> list[Note]:
+        """Return the note that the sides did not do the same work, or none."""
+        return [note for note in self.notes if note.slug == "work-differs"]
+
+    def facts(self, name: str) -> frozenset[Fact]:
+        """Return what a report is made of."""
+        kind, profiles = self.asked.kinds[name], (p for s in self.asked.sides for p in s.profiles)
+        if not kind.has_per_step or any(any(each.properties.step_counts) for each in profiles):
+            return kind.facts
+        return kind.facts - STEP_FACTS
+
+    def is_unlike(self, column: Column) -> bool:
+        """Return whether a column differs because the work does."""
+        return bool(self.unlike) and comparability.grows_with_work(column)
+
+
+def judge(asked: Asked) -> Judgement:
+    """Return what is known of both sides: notes, noise, and whether they did the same work."""
+    sides = asked.sides
+    base, other = ([each.properties for each in side.profiles] for side in sides)
+    notes = comparability.comparability_notes(base, other)
+    if asked.identical:
+        text = "both sides are the same recording: a file was named twice, or copied"
+        notes.append(Note("sides-equal", Severity.INFO, text))
+    notes += [*asked.notes, *asked.unread]
+    for side in sides:
+        for profile in side.profiles:
+            doubts = (n for n in profile.properties.notes if n.severity is not Severity.INFO)
+            notes += side.named((*profile.slice_notes, *doubts))
+    stepped = ([p.reports["steps"] for p in side.profiles] for side in sides)
+    known = asked.run_noise
+    judged = Judgement(
+        asked,
+        _assumed_noise(asked) if known is None else noise.RunNoise.known(known),
+        tuple(notes),
+        [[_longest(each.time_per_step for each in run) for run in side.runs] for side in sides],
+        # What is one step as a whole cannot be compared with steps.
+        rows.unannotated_notes(*stepped) if "steps" in asked.kinds else (),
+    )
+    unlike = tuple(_work_differences(judged))
+    if not unlike:
+        return judged
+    return replace(judged, unlike=unlike, notes=(*notes, comparability.work_note(unlike)))
+
+
+def _assumed_noise(asked: Asked) -> noise.RunNoise:
+    # Runs differ less on the same GPU than on one that may be another; a host's differ more.
+    base, other = (
+        comparability.gpu_uuids(each.properties for each in side.profiles) for side in asked.sides
+    )
+    stepped = noise.RUN_NOISE if base and base == other else noise.UNKNOWN_RUN_NOISE
+    accounts = (profile.accounts for side in asked.sides for profile in side.profiles)
+    late = noise.waits_for_the_host(
+        account for each in accounts for account in each.of_steps or each.of_window
+    )
+    return noise.RunNoise(stepped, span=noise.HOST_RUN_NOISE if late else None)
+
+
+def _work_differences(judged: Judgement) -> list[str]:
+    # Reasons why the sides did not do the same work, as far as they can be found.
+    reasons = comparability.work_differences(judged.notes, have_steps=judged.have_steps)
+    if not judged.have_steps:
+        kernels = compare(judged, "kernels", is_judged=False).rows or ()
+        difference = kernels and (
+            comparability.kernel_mix_difference(kernels)
+            or comparability.launch_count_difference(kernels)
+        )
+        reasons += [difference] if difference else []
+    return reasons
+
+
+def _longest(times: Iterable[float | None]) -> float | None:
+    values = list(times)
+    return None if None in values else max(values, default=None)  # type: ignore[type-var]
+
+
+# -- a report
+
+
+def compare(
+    judged: Judgement,
+    name: str,
+    *,
+    is_judged: bool = True,
+    renamed: Mapping[rows.Key, rows.Key] | None = None,
+) -> Comparison:
+    """Compare one report of both sides; `renamed`: keys of rows that are taken for another one."""
+    sides, facts = judged.asked.sides, judged.facts(name)
+    base, other = ([_of_run(judged, name, run) for run in side.runs] for side in sides)
+    failure = comparability.failure(judged.notes, facts)
+    unlike = judged.unlike_steps if name == "steps" else ()
+    options = CompareOptions(
+        name_keys=_name_keys(judged.asked, name),
+        half_widths=_half_widths(judged, name),
+        notes=[*unlike, *(note for note in judged.notes if note.touches(facts))],
+        comparable=lambda c: is_judged and not failure and not judged.is_unlike(c),
+        one_sided=not judged.asked.other_makers,
+        noise=judged.noise,
+        renamed=renamed or {},
+    )
+    return compare_reports(base, other, options)
+
+
+def _name_keys(asked: Asked, name: str) -> Mapping[str, names.NameKey]:
+    if name == "kernels":
+        return {"name": asked.kernel_key}
+    return {"name": names.call_name_key()} if name in _OF_CALLS and asked.other_makers else {}
+
+
+def _of_run(judged: Judgement, name: str, run: Sequence[ProfileAnswers]) -> Report:
+    # Of its only profile, or of all its ranks one below the other.
+    reports = [profile.reports[name] for profile in run]
+    if name == "steps":
+        if judged.unlike_steps:
+            reports = [*map(rows.without_unannotated, reports)]
+        reports = [*map(rows.steps_per_rank, reports)]
+    if name == "idle_host":
+        reports = [*map(names.without_operator_numbers, reports)]
+    tables = [report.table for report in reports]
+    table = None if any(t is None for t in tables) else pa.concat_tables(tables)
+    return replace(merged_header(reports), table=table, advice=reports[0].advice)
+
+
+def _half_widths(judged: Judgement, name: str) -> HalfWidths:
+    # By step, if each side is one run of one profile that has enough steps.
+    if not judged.asked.is_single:
+        return lambda matcher: {}
+    answers = [side.profiles[0] for side in judged.asked.sides]
+    sides = [(each.samples, each.reports[name]) for each in answers]
+    return partial(rows.half_widths, name, sides, judged.noise)
+
+
+def changes_report(judged: Judgement, name: str, comparison: Comparison) -> Report:
+    """Return the report of changes, with what is to be said of its rows."""
+    report = comparison.report
+    if name != "kernels" or judged.asked.other_makers or comparison.rows is None:
+        return report
+    notes = rows.template_argument_notes(comparison.rows)
+    return replace(report, notes=(*report.notes, *notes))
+
+
+def tree_report(judged: Judgement, name: str, change: account.ChangeAccount) -> Report:
+    """Return both sides' trees as one."""
+    base, other = (
+        [[profile.reports[TREES[name]] for profile in run] for run in side.runs]
+        for side in judged.asked.sides
+    )
+    key, notes = step_key(judged.asked.steps), judged.work_notes
+    return compare_trees(name, base, other, name_key=key, steps=change.steps, notes=notes)
+
+
+# -- what the change is made of
+
+
+def change_account(judged: Judgement) -> account.ChangeAccount:
+    """Return what the change of the time of each device is made of."""
+    base, other = (
+        [[profile.accounts for profile in run] for run in side.runs] for side in judged.asked.sides
+    )
+    return account.account_for_change(base, other, judged.asked.kernel_key)
+
+
+def culprits_report(
+    judged: Judgement,
+    change: account.ChangeAccount,
+    compared: Callable[[str], Comparison],
+) -> Report:
+    """Return the rows that explain most of the change."""
+    kernels, calls, gaps = (compared(name).rows or () for name in CULPRIT_REPORTS)
+    return account.culprits(kernels, calls, gaps, account=change, profiles=judged.asked.refs)
+
+
+# -- the answer, and verdicts
+
+
+def answer(judged: Judgement) -> change.Answer:
+    """Return whether the other side is slower, and how far that can be trusted."""
+    asked = judged.asked
+    if judged.have_steps:
+        what, half, facts = change.STEP, _half_of_periods(judged), STEP_FACTS
+        values = judged.times_per_step
+    else:
+        what, half, facts = change.WINDOW, None, asked.window_facts
+        values = [[_window(run) for run in side.runs] for side in asked.sides]
+    assumed = judged.noise.of_span(by_step=half is not None)
+    moved = change.change_of(_TIME, *values, noise=assumed, half_width=half)
+    notes = (*asked.unread, *_disturbances(asked, values))
+    base, other = (len(side.runs) for side in asked.sides)
+    failure = comparability.failure(judged.notes, facts)
+    return change.Answer(what, moved, (base, other), judged.unlike, failure, notes, asked.identical)
+
+
+def _disturbances(asked: Asked, values: Sequence[Sequence[float | None]]) -> Iterator[Note]:
+    for side, times in zip(asked.sides, values, strict=True):
+        measured = [time for time in times if time is not None]
+        labels = [run[0].ref.label for run in side.runs]
+        if len(measured) == len(times):
+            yield from change.outlier_run_notes(side.name, measured, labels)
+        if asked.is_single:
+            samples = side.profiles[0].samples[step_durations]
+            if samples is not None:
+                yield from change.slow_step_notes(side.name, samples.values[0])
+    base, other = (
+        [[profile.properties.attributes["zero_utc_ns"] for profile in run] for run in side.runs]
+        for side in asked.sides
+    )
+    yield from change.run_order_notes(base, other)
+
+
+def _half_of_periods(judged: Judgement) -> float | None:
+    # Of the interval of the time per step, by how the steps of each run vary.
+    if not judged.asked.is_single:
+        return None
+    base, other = (side.profiles[0].samples[step_periods] for side in judged.asked.sides)
+    if base is None or other is None:
+        return None
+    varying = noise.deviations(base.values), noise.deviations(other.values)
+    (half,) = noise.step_half_widths(*varying, judged.noise.of_span(by_step=True)).tolist()
+    return half if math.isfinite(half) else None
+
+
+def _window(run: Sequence[ProfileAnswers]) -> float | None:
+    windows = [each.span.length for profile in run for each in profile.accounts.of_window]
+    return max(windows, default=None)
+
+
+def verdict(judged: Judgement, limit: gate.Limit, comparison: Comparison) -> gate.LimitVerdict:
+    """Return whether a limit is exceeded, by the comparison of its report."""
+    columns, pairs = judged.asked.kinds[limit.report].columns, comparison.rows
+    (column,) = (column for column in columns if column.name == limit.column)
+    if failure := comparability.failure(judged.notes, judged.facts(limit.report)):
+        return gate.undecided(limit, failure, is_void=True)
+    if judged.is_unlike(column):
+        reason = f"not the same work: {'; '.join(judged.unlike)}; limit a mean, such as "
+        return gate.undecided(
+            limit, f"{reason}steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
+        )
+    if pairs is None:
+        return gate.judge_limit(limit, column, None)
+
+    def compared(renamed: Mapping[rows.Key, rows.Key]) -> Sequence[rows.RowPair]:
+        return compare(judged, limit.report, renamed=renamed).rows or ()
+
+    seen = limit_rows(limit, columns, pairs, compared, identical=judged.asked.identical)
+    return gate.judge_limit(limit, column, seen)
