@@ -38,7 +38,7 @@ import nsysconv
 from nsysconv import api, schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.queries import SPLIT
+from nsysconv.queries import reports_that_are
 from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
@@ -484,7 +484,7 @@ def _of_nsys(shelf: Shelf, name: str, report: str) -> list[Row]:
 
 
 def _by_device(profile: api.OpenProfile, report: str) -> list[Row]:
-    return profile.report(report, split="device" if report in SPLIT else None).rows()
+    return profile.report(report, split="device" if report in reports_that_are("split") else None).rows()
 
 
 both = pytest.mark.parametrize("age", list(AGES))
