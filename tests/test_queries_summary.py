@@ -229,7 +229,7 @@ def test_of_many_devices_three_are_said() -> None:
         "median: GPU 3: busy for 40.0 % of 100 ns",
         "most busy: GPU 7: busy for 80.0 % of 100 ns",
     ]
-    assert said.lines == where_time_went(report.rows())[0].lines
+    assert said.lines == where_time_went(report)[0].lines
 
 
 def test_of_devices_that_are_equally_busy_three_are_said() -> None:

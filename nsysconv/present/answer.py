@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+
 from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
-from nsysconv.document import Text
+from nsysconv.document import Section, Text
 from nsysconv.names import cut_off, shorten, shorten_kernel
-from nsysconv.notes import Note
+from nsysconv.notes import Note, Severity
 from nsysconv.queries.findings.contract import SAVING, is_minor
-from nsysconv.report import Unit, human
+from nsysconv.report import Report, Unit, human
 
 Row = Mapping[str, Any]
 
@@ -28,8 +30,9 @@ _WITHOUT_LENGTH = "All that is recorded happened at one moment: there is no time
 _NAME = 36
 
 
-def where_time_went(rows: Sequence[Row], notes: Sequence[Note] = ()) -> tuple[Text, ...]:
+def where_time_went(summary: Report) -> tuple[Text, ...]:
     """Return what the rows of `summary` say, in at most 9 lines."""
+    rows = summary.rows()
     with_account = [row for row in rows if row["span_ns"]]
     if not with_account:
         both = (
@@ -225,19 +228,20 @@ def _added_up(rows: Sequence[Row]) -> dict[str, Any]:
 
 # -- what holds it back
 
-_MOST_LINES, _MOST_SHOWN = 10, 3
+_MOST_FINDING_LINES, _MOST_SHOWN = 10, 3
 _SPARE = 20
 _INDENT = "   "
 
 
-def what_holds_it_back(rows: Sequence[Row], notes: Sequence[Note] = ()) -> tuple[Text, ...]:
+def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
     """Return the findings as a numbered list of at most 10 lines: the first, then names of the rest."""
+    rows = findings.rows()
     lines: list[str] = []
     shown = height = 0
     for row in rows[:_MOST_SHOWN]:
         item = _item(shown + 1, row)
         height += sum(1 if len(line) <= _WIDTH else 2 for line in item)
-        if is_minor(row) or (shown and height >= _MOST_LINES):
+        if is_minor(row) or (shown and height >= _MOST_FINDING_LINES):
             break
         lines += item
         shown += 1
@@ -269,3 +273,207 @@ def _item(number: int, row: Row) -> list[str]:
         cut_off(finding, 2 * _WIDTH - _SPARE),
         f"{_INDENT}{row['advice']} → {where_to_look}",
     ]
+
+
+# -- the whole of it
+
+_MOST_LINES = 25
+_MOST_CHOICES = 18
+_LOST = "gpu-activity-missing"
+_RULES_NOTED = ("rules-ignored", "rules-cannot-look")
+# As many findings have a number in the answer.
+_NUMBERED = 3
+# What is left of a line beside the number of other notes.
+_ROOM = _WIDTH - len("; notes: 99")
+
+
+def document(made: Sequence[Section], command: str, why: str | None) -> list[Section]:
+    """Return the answer, of the reports `summary` and `findings`: at most 25 lines.
+
+    `command` is the target as it is typed, `why` how to ask about the first event of a finding.
+    """
+    notes = _noted(made)
+    shown = [replace(each, notes=(), advice=()) for each in made if each.texts]
+    if shown:
+        first = shown[0].texts[0]
+        lines = (*_caveats(notes), *first.lines)
+        shown[0] = replace(shown[0], texts=(replace(first, lines=lines),))
+    notes.pop(_LOST, None)
+    room = _MOST_LINES - sum(map(_height, shown))
+    findings = made[-1]
+    return [*shown, _words("next", _next(notes, command, why, _further_events(findings), room))]
+
+
+def without_work(
+    made: Sequence[Section], command: str, answered: Sequence[str] | None
+) -> list[Section]:
+    """Return the answer where no GPU work has a time, by what else is answered; None: in this part."""
+    lines = _without_work_in_part(command) if answered is None else _without_work(command, answered)
+    return [_words("nothing", [*_caveats(_noted(made)), *lines])]
+
+
+def on_metrics(
+    metrics: Section, command: str, lacking: Sequence[str], advice: str
+) -> list[Section]:
+    """Return the answer on hardware counters alone: their rows, and which reports need more."""
+    what = f"{command} holds metrics of hardware counters, and no time line of GPU work."
+    need = f"{len(lacking)} core reports need a time line: {', '.join(lacking)}. {advice}".rstrip()
+    return [
+        _words("nothing", [what]),
+        _brief_table(metrics, command),
+        _words("next", [need]),
+    ]
+
+
+def has_work(row: Row) -> bool:
+    """Return whether a row of `summary` has GPU work."""
+    return bool(row["busy_ns"] or row["kernel_count"])
+
+
+def choices(names: Sequence[str], command: str) -> list[Section]:
+    """Return the answer on a target that holds several runs: their names."""
+    return [_words("several", _choices(names, command))]
+
+
+def _noted(made: Sequence[Section]) -> dict[str, Note]:
+    return {note.slug: note for each in made for note in each.notes}
+
+
+def _caveats(notes: Mapping[str, Note]) -> list[str]:
+    # What is missing or not exact is said before anything that rests on it.
+    lost = notes.get(_LOST)
+    doubts = [
+        note for slug, note in notes.items() if slug != _LOST and note.severity is not Severity.INFO
+    ]
+    caveat = [_doubt(doubts)] if doubts else list(_partly(notes))
+    return [*(_lost_work(lost) if lost else ()), *caveat]
+
+
+def _choices(names: Sequence[str], command: str) -> Iterator[str]:
+    yield f"It holds several, and an answer is of one: nsysconv {command}@NAME"
+    yield from (cut_off(f"   {choice}", _WIDTH) for choice in names[:_MOST_CHOICES])
+    if len(names) > _MOST_CHOICES:
+        yield f"   and more: nsysconv runs {command}"
+
+
+def _partly(notes: Mapping[str, Note]) -> Iterator[str]:
+    # What is exact, and of less than it seems to be.
+    from nsysconv.queries.findings.report import LEFT_OUT
+
+    if "rules-cannot-look" in notes and LEFT_OUT in notes["rules-cannot-look"].text:
+        yield "! Others than the operations of this slice ran at its time, too: that counts as idle here."
+    elif "ranks-missing" in notes:
+        yield cut_off(f"! {notes['ranks-missing'].text}", _WIDTH)
+
+
+def _doubt(doubts: Sequence[Note]) -> str:
+    # The weightiest one in words: what is missing before what is not exact.
+    worst = min(doubts, key=lambda note: note.severity is not Severity.DROPPED)
+    more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
+    return cut_off(f"! {worst.severity.value}: {worst.text}", _WIDTH - len(more)) + more
+
+
+def _height(shown: Section) -> int:
+    # With its title and the line before the next.
+    lines = [line for text in shown.texts for line in text.lines]
+    return 2 + sum(1 if len(line) <= _WIDTH else 2 for line in lines)
+
+
+def _further_events(findings: Section) -> list[str]:
+    # Those of the findings after the first that has one, by their numbers; of one profile.
+    if len(findings.profiles) > 1:
+        return []
+    events = [(number, row["event"]) for number, row in enumerate(findings.rows(), 1)]
+    return [f"{number}: {event}" for number, event in events if event is not None][1:_NUMBERED]
+
+
+def _next(
+    notes: Mapping[str, Note], command: str, why: str | None, further: Sequence[str], room: int
+) -> Iterator[str]:
+    # How to go on, in two lines or three, and in fewer where there is not that much room.
+    ignored, blind = map(notes.get, _RULES_NOTED)
+    said = [ignored.text] if ignored else []
+    if why is not None and room > 1:
+        line = f"→ why: {why}"
+        for other in further:
+            line = f"{line}; {other}" if len(f"{line}; {other}") <= _ROOM else line
+        yield _line(line)
+        room, why = room - 1, None
+    if room < 2:
+        names = "--list: names; findings: with all notes"
+        tables = f"nsysconv report {command} NAME"
+        if why is not None and len(f"→ {why}; {tables}") > _WIDTH:
+            why, tables = f"nsysconv why TARGET {why.split()[-1]}", "nsysconv report TARGET NAME"
+        yield _line(
+            *([f"→ {why}; {tables}"] if why else [f"→ {tables} ({names})"]), "--open: a page", *said
+        )
+        return
+    yield _line(
+        f"→ a table: nsysconv report {command} NAME (--list: names)",
+        "a page: add --open",
+    )
+    if blind is not None:
+        look_up = f"rules that cannot look: nsysconv report {command} findings"
+        # Half of a reason says nothing.
+        said.append(blind.text if len("; ".join((*said, blind.text))) <= _ROOM else look_up)
+    others = [slug for slug in notes if slug not in _RULES_NOTED]
+    if others:
+        named = f"notes: {', '.join(others)}"
+        fits = len("; ".join((*said, named))) <= _WIDTH
+        said.append(named if fits else f"notes: {len(others):,}")
+    if said:
+        yield _line(*said)
+
+
+def _line(*parts: str) -> str:
+    return cut_off("; ".join(parts), _WIDTH)
+
+
+def _without_work_in_part(command: str) -> Iterator[str]:
+    yield f"No GPU work is in the part of {command} that was asked for."
+    yield f"Without the flags that choose a part: nsysconv {command}"
+
+
+def _brief_table(report: Section, command: str) -> Section:
+    # As wide as a line, also where there is no terminal; its notes by name.
+    columns, room = [], _WIDTH
+    for column, values in zip(report.columns, report.by_column(), strict=True):
+        room -= max(len(column.name), *(len(str(value)) for value in values)) + len("  ")
+        if column.key or room > 0:
+            columns.append(column)
+    left_out, lines = (
+        len(report.columns) - len(columns),
+        [*report.texts[0].lines] if report.texts else [],
+    )
+    more = [f"{left_out} columns more"] if left_out else []
+    more += [f"notes: {', '.join(note.slug for note in report.notes)}"] if report.notes else []
+    lines.append(_line(f"→ all of it: nsysconv report {command} metrics", *more))
+    table = None if report.table is None else report.table.select([c.name for c in columns])
+    texts = (Text("", tuple(lines), laid_out=True),)
+    return replace(report, columns=tuple(columns), table=table, texts=texts, notes=())
+
+
+def _lost_work(note: Note) -> Iterator[str]:
+    yield cut_off(f"! {note.text}: the profiler lost it.", _WIDTH)
+    yield "  It may lack permissions, run in WSL, have been killed, or not support the driver."
+
+
+def _without_work(command: str, answered: Sequence[str]) -> Iterator[str]:
+    yield f"{command} holds no GPU work that has a time, and no totals of it."
+    if answered:
+        yield _names_that_fit(f"It answers: nsysconv report {command}", answered)
+    yield f"What is recorded, what is not, and how to record it: nsysconv info {command}"
+
+
+def _names_that_fit(line: str, names: Sequence[str]) -> str:
+    # As many as make a command that can be typed; the others are named by `--list`.
+    for name in names:
+        if len(line) + len(name) + 1 > _WIDTH:
+            break
+        line += f" {name}"
+    return line
+
+
+def _words(name: str, lines: Iterable[str]) -> Section:
+    texts = (Text("", tuple(lines), laid_out=True),)
+    return Section(name, "", (), pa.table({}), texts=texts)

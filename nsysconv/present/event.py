@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nsysconv.document import Text
 from nsysconv.names import cut_off, escaped, shorten, shorten_kernel, text_width
-from nsysconv.notes import Note
-from nsysconv.report import Unit, human
+from nsysconv.report import Report, Unit, human
 
 Row = Mapping[str, Any]
 
@@ -33,12 +32,12 @@ _SORTS = {
 }
 
 
-def sentences(rows: Sequence[Row], notes: Sequence[Note]) -> tuple[Text, ...]:
+def sentences(report: Report) -> tuple[Text, ...]:
     """Return what the row of one event says, in at most 24 lines of 98 characters; notes by name."""
-    (row,) = rows
+    (row,) = report.rows()
     parts = (_what, _whence, _before, _after, _launched, _unknown)
     lines = [line for part in parts for line in part(row)]
-    slugs = list(dict.fromkeys(note.slug for note in notes))
+    slugs = list(dict.fromkeys(note.slug for note in report.notes))
     if "clocks-disagree" in slugs:
         lines.append("CPU and GPU times are not on one clock: waits and causes are not known")
     if slugs:

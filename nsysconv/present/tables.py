@@ -81,7 +81,7 @@ def _sentences(name: str, report: Report) -> tuple[Text, ...]:
     # Imported only here: most reports have none.
     module, function = _SENTENCES[name]
     write = getattr(import_module(f"nsysconv.present.{module}"), function)
-    texts: tuple[Text, ...] = write(report.rows(), report.notes)
+    texts: tuple[Text, ...] = write(report)
     return texts
 
 
