@@ -383,7 +383,7 @@ def _read_remotely(
             if not result.imported:
                 raise _NothingImported
     except profile_file.AlreadyStored as stored_already:
-        stored_as = stored_already.identity
+        stored_as = str(stored_already)
     except _NothingImported:
         pass
     made = store if result.imported else None

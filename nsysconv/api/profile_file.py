@@ -293,12 +293,7 @@ class ImportOptions:
 
 
 class AlreadyStored(Exception):  # noqa: N818 - leaves a writer: another store holds the file
-    """The file of an input is in the store that this one is made for, under `identity`."""
-
-    def __init__(self, identity: str) -> None:
-        """Keep the identity."""
-        super().__init__(identity)
-        self.identity = identity
+    """The file of an input is in the store that this one is made for; its text is the identity."""
 
 
 def import_input(
