@@ -13,6 +13,9 @@ import pytest
 from conftest import ROOT
 from docs_api import KEYWORDS
 
+from nsysconv.queries.contract import Query
+from nsysconv.report import Column
+
 PACKAGE = ROOT / "nsysconv"
 MODULES = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8")
            for path in sorted(PACKAGE.rglob("*.py"))}  # fmt: skip
@@ -28,6 +31,7 @@ LONGER = {
 }
 
 
+MOST_FIELDS = {"Query": 10, "Column": 11}
 MOST_PARAMETERS = 7
 # There a function is a command, and each of its parameters declares a flag.
 COMMANDS = "cli/app.py"
@@ -87,6 +91,11 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     named = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
     return [*(name for name in named if name not in ("self", "cls")),
             *(each.arg for each in (given.vararg, given.kwarg) if each is not None)]
+
+
+@pytest.mark.parametrize("declared", [Query, Column], ids=lambda declared: declared.__name__)
+def test_what_reports_declare_does_not_grow(declared: Any) -> None:
+    assert len(dataclasses.fields(declared)) <= MOST_FIELDS[declared.__name__]
 
 
 def test_functions_have_few_parameters() -> None:

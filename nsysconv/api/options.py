@@ -160,6 +160,8 @@ class ProfileOptions(PartOptions):
         names = self._without_ignored(names)
         if self.by in BY:
             _check_any(names, "by-step", "by step")
+            have = queries.reports_that_are("by-step")
+            names = [f"{name}:by={self.by}" if name in have else name for name in names]
         self.check_part(names)
         for name in names:
             queries.parse_spec(name)
@@ -190,7 +192,6 @@ class ProfileOptions(PartOptions):
             limit,
             tuple(self.idle),
             self.kernel_names,
-            self.by == "step",
             step_range,
             self.range_names,
             self.split or _SPLIT_OF.get(self.by or ""),

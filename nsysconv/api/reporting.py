@@ -437,8 +437,8 @@ class _MergedReport:
             self._extremes = RankAggregator(whole, self._by)
             self._extremes.add(whole, members)
         if self._extremes is not None:
-            whole = self._extremes.report(self._limit)
-            return shown_report(whole, self._limit, form=self._options.form)
+            # It has cut the rows: a limit below three is one key's three rows.
+            return shown_report(self._extremes.report(self._limit), form=self._options.form)
         self._beside.sort(key=lambda pair: pair[0].order)
         count = len(self._beside)
         rows = self._limit

@@ -289,7 +289,7 @@ def report(
         shown_option(
             help="Rows of a run: all of each rank below each other, or the least, the median and the "
             "greatest of each host or physical device. Default: by rank of up to 8 profiles, of more the "
-            "three over all ranks. step: of gpu_utilization a row per step and device."
+            "three over all ranks. step: gpu_utilization:by=step, a row per step and device."
         ),
     ] = None,
     include: Annotated[

@@ -31,17 +31,15 @@ class Request:
     """The request to a query besides the time line, which is cut to a slice already.
 
     `limit` (0: none) lets a query skip the work for rows that will not be shown; others may ignore it.
-    `by_step` asks for a row per step from the queries that can give one. `step_range` is the name of the
-    ranges that are steps, `*` standing for anything (None: nobody named them). `range_names` says whether
-    ranges and operators of one group are one. `split` asks the reports that have rows over devices for
-    a row for each "device" or "rank" (None: for neither). `options` has a value for each of the query's
-    options.
+    `step_range` is the name of the ranges that are steps, `*` standing for anything (None: nobody named
+    them). `range_names` says whether ranges and operators of one group are one. `split` asks the reports
+    that have rows over devices for a row for each "device" or "rank" (None: for neither). `options` has
+    a value for each of the query's options.
     """
 
     limit: int = 0
     idle_kinds: tuple[str, ...] = ("no_op",)
     kernel_names: str = "demangled"
-    by_step: bool = False
     step_range: str | None = None
     range_names: str = "grouped"
     split: str | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
@@ -18,7 +19,7 @@ from nsysconv.queries.columns import (
     duration_column,
     values_by_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
+from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
 from nsysconv.report import Column, Unit
 from nsysconv.timeline.arrays import distinct
@@ -62,6 +63,7 @@ COLUMNS = (
 )
 
 
+_BY = ("device", "step")
 _FIGURES = tuple(column.name for column in COLUMNS[7:])
 
 
@@ -70,7 +72,12 @@ def compute(timeline: Timeline, request: Request) -> Result:
     names = {row["device_id"]: row["name"] for row in timeline.profile.rows("device")}
     rows: list[dict[str, Any]] = []
     notes = []
-    for windows in _by_step(timeline, request) if request.by_step else _whole(timeline):
+    by = request.options["by"]
+    if by not in _BY:
+        raise UsageError(
+            f"gpu_utilization has no rows by {by!r}", hint=f"There are: {', '.join(_BY)}"
+        )
+    for windows in _by_step(timeline, request) if by == "step" else _whole(timeline):
         figures = utilization(timeline, windows.device, windows.low, windows.high)
         for i, key in enumerate(windows.keys):
             row = {**key, "device_id": windows.device, "device": names.get(windows.device)}
@@ -89,6 +96,7 @@ GPU_UTILIZATION = Query(
     title="GPU utilisation, SM efficiency and occupancy",
     needs={Fact.KERNELS},
     uses={Fact.GRAPH_LAUNCHES, Fact.DEVICES, Fact.RANKS, *CALL_FACTS, *STEP_FACTS},
+    options=(Option("by", "device", "A row per device, or per step and device: device, step."),),
     columns=COLUMNS,
     compute=compute,
 )
