@@ -21,8 +21,8 @@ from stored import SECRET
 from nsysconv import api, render
 from nsysconv.api.open_profile import OpenProfile
 from nsysconv.api.profile_info import info_reports
+from nsysconv.document import Section
 from nsysconv.errors import NotRecorded, NsysconvError
-from nsysconv.report import Report
 from nsysconv.timeline.idle import PARTS
 
 # Line ends are the only control characters that people may be shown.
@@ -32,7 +32,7 @@ _FORMATS = ("text", "csv", "tsv", "markdown", "html", "column")
 _SHOWN_ROWS = 1000
 _KEPT_ROWS = 10_000
 # A printed report alone has a form of its own, of texts.
-_BESIDE = Report("beside", "", (), None)
+_BESIDE = Section("beside", "", (), None)
 _NEVER_NEGATIVE = ("window_ns", "busy_ns", "idle_ns", "kernel_graph_union_ns")
 
 
@@ -85,7 +85,7 @@ class Replies:
         """Return all reports of a profile by name, as JSON has them; `where`: in a store or a file."""
         found: dict[str, Document] = {}
         for name in self._names:
-            report: Report | None = None
+            report: Section | None = None
             with self._steps.step(f"report ({where})", f"every report answers: {name}"):
                 try:
                     report = opened.report(name)
@@ -97,14 +97,14 @@ class Replies:
                     continue
             if report is not None:
                 found |= self._looked_at(report)
-        answers: list[Report] = []
+        answers: list[Section] = []
         with self._steps.step("info", "info answers"):
             answers += info_reports(opened)
         for report in answers:
             found |= self._looked_at(report)
         return found
 
-    def _looked_at(self, report: Report) -> dict[str, Document]:
+    def _looked_at(self, report: Section) -> dict[str, Document]:
         documents: list[dict[str, Any]] = []
         with self._steps.step("JSON", f"rendering raises nothing: {report.name} as JSON"):
             out = io.StringIO()
@@ -137,7 +137,7 @@ class Replies:
                         f"lost {to} {table}",
                     )
 
-    def _rendered(self, report: Report) -> None:
+    def _rendered(self, report: Section) -> None:
         promise = f"rendering raises nothing: {report.name} as {self._format}"
         with self._steps.step(self._format, promise):
             out = io.StringIO()
