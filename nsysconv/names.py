@@ -17,7 +17,8 @@ _RUNTIME_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d{{4,}})?{_STREAM_MODE}$")
 _DRIVER_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d+)?{_STREAM_MODE}$")
 # Functions of C++ have arguments, of their templates or their own.
 _OF_CODE = re.compile(r"\w[<(]")
-# Of names that are cut alike some may be alike again; and so much is shown before what differs.
+# Names that are cut alike may be alike again, so several rounds follow. So many characters are shown
+# before the first that differs.
 _ROUNDS, _CONTEXT = 6, 4
 # What may be unprintable, at most so much at a time: a damaged name can be as long as its file.
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
@@ -130,7 +131,7 @@ def _alike(shown: Mapping[str, str]) -> Iterator[list[str]]:
 
 
 def _common_length(texts: Sequence[str]) -> int:
-    # Of texts in order the first and the last share least.
+    # All texts share what the first and the last in alphabetical order share.
     first, last = min(texts), max(texts)
     pairs = zip(first, last, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(last)))
@@ -210,7 +211,8 @@ def without_parameters(name: str) -> str:
     if not name.endswith(")"):
         return name
     head, start, depth = name[: name.find("(")], 0, 0
-    # Of most names the parameters are all that is in `()`, and one argument of a template holds the next.
+    # In most names, the only `(` opens the list of parameters, and no `<` follows a `>`. Such names
+    # need no scan.
     opened, closed = head.count("<"), head.count(">")
     if name.count("(") == 1 and opened == closed and head.rfind("<") <= head.find(">"):
         start = len(head)

@@ -204,7 +204,7 @@ class _Pieces(Generic[Item, Result]):
             self._cluster.look()
 
     def answer(self, future: Any) -> Answer[Result] | None:
-        # Of a piece that has ended; None if its worker died each time it was tried.
+        # The piece has ended. The answer is None if its worker died at each attempt.
         from distributed.scheduler import KilledWorker
 
         while True:

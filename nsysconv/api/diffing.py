@@ -119,7 +119,8 @@ def compare_targets(
             sides = open_sides(base, other, stack, say)
             other_makers = names.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
             if options.reports is None and other_makers:
-                # Of kernels of other makers hardly a name is the same.
+                # Kernels of different vendors share hardly any names, so their categories are compared
+                # as well.
                 wanted.insert(wanted.index("kernels"), "kernel_categories")
             profiles = [profile for side in sides for profile in side.profiles]
             if options.reports is None and options.for_page:
@@ -235,7 +236,7 @@ def _run_noise(text: str | None, where: str = "") -> float | None:
 
 @cache
 def _columns(name: str) -> Sequence[Column]:
-    # Of a report that can be compared; steps are added up.
+    # A comparison adds up steps, so `steps` has the columns of one row per rank.
     query = queries.query(name)
     if name == "steps":
         return rows.steps_per_rank(Report(name, query.title, query.columns, None)).columns
@@ -402,7 +403,8 @@ def same_recordings(base: Side, other: Side) -> bool:
 
 
 def _is_same(one: Profile, other: Profile) -> bool:
-    # Of a file in place no hash is known. A file may hold several profiles.
+    # A file that is read in place has no hash, so its bytes are compared. Profiles in one file differ
+    # in their processes.
     hashes = {one.attributes["sha256"], other.attributes["sha256"]}
     processes = [[row["pid"] for row in profile.rows("process")] for profile in (one, other)]
     if processes[0] != processes[1]:

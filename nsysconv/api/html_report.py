@@ -193,7 +193,8 @@ _MOST_ROWS = {_EVENTS: MOST_EVENTS, "timeline_tiles": MOST_TILES, "event_duratio
 def _with_time_line(
     profile: OpenProfile, specs: Sequence[str], request: Callable[[str], tuple[str, Request]]
 ) -> list[Report]:
-    # Of which parts there are to be single events, the other reports say.
+    # The other reports decide which parts of the time line show single events, so they are computed
+    # first.
     others = [spec for spec in specs if spec != _EVENTS]
     found = dict(zip(others, profile.answers([request(spec) for spec in others]), strict=True))
     by_name = {spec.partition(":")[0]: found[spec] for spec in reversed(found)}

@@ -172,7 +172,8 @@ def _missing_ranks(records: Sequence[Path], inputs: Sequence[Input]) -> Iterator
 
 
 def _without_duplicates(inputs: Sequence[Input]) -> tuple[list[Input], list[SkippedFile]]:
-    # Of files that hold one recording a store is read before an export, and that before a report.
+    # If several files hold one recording, a store is read before an export, and an export before a
+    # report.
     groups: dict[Path, list[Input]] = {}
     for each in inputs:
         groups.setdefault(each.path.with_suffix(""), []).append(each)
@@ -183,7 +184,7 @@ def _without_duplicates(inputs: Sequence[Input]) -> tuple[list[Input], list[Skip
 
 
 def _duplicates(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
-    # Of files with one stem those that need not be read, and why.
+    # All files of the group have one stem. The result has those that need not be read, and why.
     stores = [each.path for each in group if each.is_store]
     files = {each.path for each in group if not each.is_store}
     for path in sorted(files):

@@ -127,7 +127,7 @@ def suggest_rank_from(paths: Sequence[Path]) -> str | None:
 
 def with_ranks(recording: Recording, claims: Sequence[RankClaim]) -> Recording:
     """Return the recording with what the claims say of its processes; one of several as it is."""
-    # Of several recordings in a file nothing outside says which of them the claims mean.
+    # If a file holds several recordings, nothing outside it says which of them the claims mean.
     if not claims or recording.one_of_several:
         return recording
     return replace(recording, batches=_with_completed_processes(recording.batches, claims))
@@ -166,7 +166,7 @@ def _with_completed_processes(batches: Batches, claims: Sequence[RankClaim]) -> 
 def _set_rank(
     rows: Sequence[Row], claims: Sequence[RankClaim], gpu_pids: frozenset[int], notes: list[Note]
 ) -> bool:
-    # Of the only process at work; returns whether its rank was set, and adds to the notes.
+    # A claim sets the rank of the only process at work. The result says whether it did.
     ranked = [row for row in rows if row.get("rank") is not None]
     claims = [claim for claim in claims if claim.rank is not None]
     working = gpu_pids or {row["pid"] for row in rows}
@@ -330,12 +330,13 @@ def import_input(
 
 
 def _seems_sound(profile: Profile) -> bool:
-    # Of few rows an examination takes no more memory than the import has taken.
+    # A profile of few rows is always examined in full, which takes no more memory than its import took.
     return sum(map(profile.row_count, profile.extents)) >= _MANY_ROWS and is_sound(profile)
 
 
 def _examined(imported: tuple[Imported, ...], writer: Writer) -> tuple[Imported, ...]:
-    # With notes on what cannot be believed. A file of which that cannot be found out is not in the store.
+    # The profiles get notes on what cannot be believed. If the examination fails, they are removed from
+    # the store.
     try:
         found = writer.examine(examine, [each.profile_id for each in imported], _seems_sound)
     except Exception:

@@ -412,7 +412,8 @@ _OF_SEVERAL_RANKS = ("stragglers", "collective_arrivals")
 
 
 def _not_in_profile(name: str, timeline: Timeline, rank_count: int) -> list[str]:
-    # Of what the report is about there is nothing, although it would have been recorded.
+    # The result names what the report needs and the recording lacks, although the source could have
+    # recorded it.
     if name in _OF_SEVERAL_RANKS and rank_count < 2:
         return ["several ranks: there is one"]
     if name == "steps" and not found_in.steps(timeline, found_in.STEP_RANGE):

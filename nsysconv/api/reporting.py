@@ -256,7 +256,8 @@ def _reports_of_profile(job: _ReportJob, opened: OpenProfile) -> Iterator[_Profi
 
 
 def _session(opened: OpenProfile, processes: Sequence[Mapping[str, Any]]) -> Session | None:
-    # Of processes that nothing but a number distinguishes, nobody knows whether they are the same.
+    # Processes without a host and a rank differ in numbers only, so nothing shows whether two profiles
+    # share one.
     profile, zero = opened.profile, time_of_day(opened.timeline)
     host = profile.attributes["host"]
     known = frozenset((row["host"] or host, row["rank"], row["pid"]) for row in processes)

@@ -105,8 +105,8 @@ def _progress() -> Iterator[tuple[Progress, Done]]:
 
 
 def _print_result(result: ImportResult, *, named: bool) -> None:
-    # Of few files each is shown, of many the first, and how many there were. `named`: a label or tags
-    # were asked for.
+    # Few files are shown one by one; of many, the first are shown, and the rest are counted. `named`: a
+    # label or tags were asked for.
     imported = [profile for file in result.files for profile in file.imported]
     is_several = len(result.files) + len(result.passed) + len(result.lost) > 1 or len(imported) > 1
     for profile in imported[:_MOST_SHOWN]:

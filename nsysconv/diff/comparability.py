@@ -422,7 +422,7 @@ def _lost_shares(side: _Side) -> dict[_Loss, float]:
 
 
 def _row_count(profile: Properties, facts: frozenset[Fact]) -> int:
-    # Of totals those of all kinds.
+    # A profile without rows of events has totals, which count whatever their kind.
     tables = [table for table, fact in EVENT_TABLES.items() if not facts or fact in facts]
     return sum(profile.row_counts[table] for table in tables) or profile.total_count
 

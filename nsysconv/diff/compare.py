@@ -432,7 +432,7 @@ def _interval(row: RowPair, main: Column) -> str | None:
     change = row.judged_change(main.name)
     if change is None:
         return None
-    # Of what one side alone has there is no share.
+    # If only one side has the row, there is no ratio, and the words only name what the row rests on.
     return change.interval_words(main.unit) if row.where == BOTH else change.basis_words
 
 

@@ -247,7 +247,7 @@ def _name_keys(asked: Asked, name: str) -> Mapping[str, names.NameKey]:
 
 
 def _of_run(judged: Judgement, name: str, run: Sequence[ProfileAnswers]) -> Report:
-    # Of its only profile, or of all its ranks one below the other.
+    # The rows are those of the run's only profile, or those of all of its ranks one below the other.
     reports = [profile.reports[name] for profile in run]
     if name == "steps":
         if judged.unlike_steps:
@@ -347,7 +347,8 @@ def _disturbances(asked: Asked, values: Sequence[Sequence[float | None]]) -> Ite
 
 
 def _half_of_periods(judged: Judgement) -> float | None:
-    # Of the interval of the time per step, by how the steps of each run vary.
+    # The result is half the width of the interval of the time per step. It follows from how the steps
+    # of each run vary.
     if not judged.asked.is_single:
         return None
     base, other = (side.profiles[0].samples[step_periods] for side in judged.asked.sides)

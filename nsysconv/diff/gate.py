@@ -29,7 +29,7 @@ _Worsening = tuple[bool, Fraction]
 EXCEEDED, CANNOT_TELL = 1, 4
 """Exit statuses of a comparison with limits that do not all hold."""
 
-# Of several rows a small one may become worse by as much of all of them together.
+# Whatever its limit, a row may become worse by this share of the sum of all rows.
 _SLACK = Fraction(2, 1000)
 _SHARE, _POINTS = "%", "pp"
 
@@ -341,7 +341,7 @@ def _number(digits: str, factor: int) -> Number | None:
 
 
 def _exact(value: Number) -> Fraction:
-    # Of a float, the decimal that it is written as: 10.3 - 10 is 0.3.
+    # A float counts as the decimal that it is written as, so that 10.3 - 10 is 0.3.
     return Fraction(str(value)) if isinstance(value, float) else Fraction(int(value))
 
 
@@ -357,7 +357,7 @@ def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) ->
         return None
     change = change or Change((base,), (other,), "none")
     before, after = _exact(base), _exact(other)
-    # Of what is counted, more is more to do.
+    # A column without a direction is a count; more of it is more work, and so worse.
     sign = _sign_of_worse(column)
     worse = sign * (after - before)
     worsening: _Worsening = (False, worse)

@@ -198,7 +198,7 @@ class _Reader:
             text = _without_hashes(text, self._arguments)
         self._name(text)
         if text == "operator":
-            # Of a conversion: the type that follows is the function's name, up to its parameters.
+            # This is a conversion: the type that follows is the function's name, up to its parameters.
             self._levels[-1].conversion = True
 
     def _number(self, text: str) -> None:

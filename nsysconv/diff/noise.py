@@ -51,7 +51,8 @@ _NORMAL = 1.96
 _FEWEST_RUNS = 3
 _MOST_RUNS = 1000
 
-# Of the slowest cosines, c_1 and c_2 hold what drifts, and c_3 to c_8, or further, what does not.
+# The two slowest cosines, c_1 and c_2, hold drift; c_3 to c_8, or further, hold the rest of the slow
+# noise.
 _DRIFTING = 2
 _STEADY = 8
 # How much more than the others the first two must hold for a run to be said to drift.
@@ -212,7 +213,7 @@ def runs_difference_interval(
 
 
 def _welch_half_width(squares: Sequence[float], degrees: Sequence[float]) -> float:
-    # Of the squared standard errors of both means.
+    # `squares` are the squared standard errors of the two means, `degrees` their degrees of freedom.
     square = sum(squares)
     if not square:
         return 0.0
@@ -364,8 +365,9 @@ class _StepDeviations:
         return square
 
     def drift_variance(self) -> Array:
-        # Of the quarters' means, less what noise from block to block explains: the mean square successive
-        # difference (J. von Neumann, Annals of Mathematical Statistics 12, 1941).
+        # The result is the variance of the quarters' means, less what noise from block to block
+        # explains. The mean square successive difference estimates that noise (J. von Neumann, Annals
+        # of Mathematical Statistics 12, 1941).
         short = (np.diff(self.blocks, axis=1) ** 2).mean(axis=1) / 2
         explained = short * (_PIECES - 1) / self.blocks.shape[1]
         spread = self.quarters.var(axis=1)

@@ -163,7 +163,7 @@ class RowPair(NamedTuple):
     def verdict(self, column: Column) -> str | None:
         """Return the verdict on a measure; None where there is to be none."""
         change = self.judged_change(column.name)
-        # Of what is counted, more is more to do.
+        # A greater count is more work, so less is better.
         better: Better | None = "less" if column.unit is Unit.COUNT else None
         return None if change is None else change.verdict(column.better or better)
 
@@ -205,7 +205,7 @@ def template_argument_notes(rows: Iterable[RowPair]) -> list[Note]:
 
 STEP_COUNT = "step_count"
 _OF_A_STEP = ("pid", "step", "occurrence")
-# Of this many steps the shortest and the longest are left out of the usual one.
+# From this many steps on, the mean of the usual step leaves out the shortest and the longest.
 _TRIMMED = 10
 ALL_STEPS = (
     Column("avg_ns", Unit.NS, "Mean duration of a step.", better="less", real=True),
@@ -265,7 +265,7 @@ def unannotated_notes(base: Sequence[Report], other: Sequence[Report]) -> tuple[
 
 @dataclass
 class _StepTotals:
-    # Of one rank, with one step at least.
+    # These are the totals of one rank that has at least one step.
     sums: dict[str, int | None]
     durations: list[int] = field(default_factory=list)
     between: int | None = None  # where no step is annotated

@@ -28,7 +28,8 @@ Array = np.ndarray
 
 # Rows of a table whose columns are kept: five of so many take 50 MB.
 _MOST_KEPT = 1 << 21
-# Of so few groups, looking for each in all rows takes less memory than sorting, and no longer.
+# For so few groups, a search through all rows per group takes less memory than a sort, and no more
+# time.
 _FEW_GROUPS = 16
 
 NO_FLOW = -1
@@ -273,7 +274,7 @@ def _find_lanes(
 ) -> Array:
     if kind.instant:
         return np.broadcast_to(np.int32(0), len(rows))
-    # Of what happened on no thread, two at a time may be of two threads.
+    # Events without a thread may be of several threads, so two that overlap need not nest.
     nests = kind.nests and key.get("tid", 0) != MISSING
     return spread(nested if nests else apart, start, dur, rows)
 

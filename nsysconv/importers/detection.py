@@ -156,7 +156,7 @@ def _unread_error(probe: Probe, refusals: list[tuple[Importer, No]]) -> InputErr
         kind, hint = known
         return NoProfileError(kind, where=str(probe.origin), hint=hint)
     if probe.damage:
-        # Of a damaged database nobody knows whether it was a profile: it must not go unnoticed.
+        # A damaged database may have been a profile, so it is an error and not a file to skip.
         hint = "Export or copy it again; nothing was imported."
         return InputError(probe.damage, where=str(probe.origin), hint=hint)
     kind, hint = _unknown_database(probe) or ("not a profile that nsysconv reads", "")

@@ -258,7 +258,8 @@ class Probe:
 
     @cached_property
     def _readable_bytes(self) -> int:
-        # Of a file whose rows are in its journal yet, that of the copy that has them.
+        # If the rows of a file are still in its journal, this is the size of the copy that includes
+        # them.
         return _size(self.readable)
 
     @cached_property

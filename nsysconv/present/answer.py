@@ -137,7 +137,7 @@ def _bar(row: Row, cells: int) -> str:
 
 
 def _place(row: Row, *, short: bool = False) -> str:
-    # Of a device the name is what is shortened.
+    # The short form leaves out the device's name.
     number = "GPU" if row["device_id"] is None else f"GPU {row['device_id']}"
     if row["rank"] is not None:
         number = f"rank {row['rank']}, {number}"
@@ -199,7 +199,7 @@ def _largest_line(row: Row, head: str = "largest: ") -> str:
 
 
 def _largest_of(rows: Sequence[Row]) -> dict[str, Any]:
-    # Of several devices the largest of each.
+    # Each figure comes from the device where it is largest.
     found: dict[str, Any] = {}
     for time, name in (
         ("top_kernel_sum_ns", "top_kernel"),

@@ -97,7 +97,7 @@ class Labels:
     def of(self, kind: int, ids: Array) -> Array:
         """Return the labels of events of a kind by the ids that they bear."""
         known, label = self.by_id[kind]
-        # Of many ids few are distinct, and only these are searched for.
+        # Most ids repeat, so only the distinct ones are searched for.
         number, (values,) = factorize(ids)
         return take(label[np.searchsorted(known, values)], number)
 
@@ -234,8 +234,9 @@ def _columns(
 
 
 def _in_parts(kinds: Sequence[tuple[Array, Array]]) -> Iterator[list[Array]]:
-    # Of each kind's starts and indices, which are in the order of their starts, those that begin in the
-    # next part of the time; what begins together stays together.
+    # A kind has its starts and its indices, which are in the order of the starts. Each result has, by
+    # kind, the indices of events that begin in the next part of the time. Events that begin together
+    # are in one part.
     start, most = max(kinds, key=lambda each: len(each[1]))
     edges = start[most[AT_ONCE::AT_ONCE]]
     cuts = [

@@ -83,7 +83,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     weight = (
         values["device_sum_ns"] if work.is_known and work.spent.any() else values["host_sum_ns"]
     )
-    # Of a slice those in which it has a call, and what these lie in.
+    # In a slice, the rows are the modules that have a call in it, and the modules around them.
     is_there = added_up(paths.parent, values["call_count"], np.arange(count)) > 0
     order = tree_order(paths, weight, request.limit)
     rows = rows_at(values, order[is_there[order]])

@@ -153,7 +153,7 @@ Line = tuple[str, str]
 _NARROWEST = 20
 # Columns are lined up to this; one longer name must not push the others' numbers out of sight.
 _LINED_UP = 100
-# Of fewer rows only what is 0 is said above them.
+# With fewer rows only columns of zeros are put in a line above the table.
 _FEW_ROWS = 2
 _NOTHING = frozenset({"0", NULL})
 _INDENT, _HANGING = "    ", "   "
@@ -171,7 +171,8 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     width = None if options.width is None else max(options.width, _NARROWEST)
     spell = _stream_encoder(out)
     several = len(reports) > 1
-    # Of several what cannot be answered is said together, and each note once, below them all.
+    # If there are several reports, one list names those that cannot be answered, and each note appears
+    # once, below them all.
     shown = [each for each in reports if not several or each.table is not None]
     parts = [_report(each, width, spell, with_notes=not several) for each in shown]
     if several:
@@ -238,7 +239,7 @@ def _report(
     if report.title:
         heading = display.heading(report)
         if any(said.laid_out for said in report.texts):
-            # Of what has to fit a screen the heading is a line, too.
+            # The heading is a line of the report, which has to fit a screen.
             heading = cut_off(heading, LAID_OUT)
         yield from ((part, "bold") for part in _wrapped(spell(heading), width))
     for said in report.texts:
@@ -351,8 +352,8 @@ def _leading(table: DisplayTable) -> DisplayColumn | None:
 
 
 def _share_first(table: DisplayTable) -> DisplayTable:
-    # Of a table that is ordered by a number, or begins with a count, a sum or its share: the share, the
-    # sum, and how many it is of.
+    # If a table is ordered by a number, or begins with a count, a sum or its share, it shows the share,
+    # the sum and the count first.
     columns = [s for s in table.columns if not s.column.key]
     added = _leading(table) or next(
         (s for s in columns if s.column.brief and s.column.counted_by), None
@@ -436,7 +437,8 @@ def _table(
 
 
 def _cells(column: DisplayColumn, width: int | None, spell: Encode) -> list[str]:
-    # Of texts that are too long those that would look alike show where they differ.
+    # Texts that are too long, and would look alike when cut, are cut so that they show where they
+    # differ.
     if width is None or column.right:
         return list(column.cells)
     if column.words:

@@ -99,7 +99,7 @@ class Profile:
         self.ref = ProfileRef(
             self.id, attributes["label"], attributes["source"], attributes["path"]
         )
-        # Of a later version's facts nothing here asks for any.
+        # A store of a later version may have facts that this version does not know, and does not need.
         facts = [row for row in self.rows(schema.profile_fact.name) if row["fact"] in set(Fact)]
         self.facts = frozenset(Fact(row["fact"]) for row in facts if row["held"])
         self.missing = frozenset(Fact(row["fact"]) for row in facts if not row["held"])
@@ -126,7 +126,7 @@ class Profile:
         self._examining = RLock()
         self._columns: dict[str, Columns] = {}
         self._names: dict[bool, dict[int, str]] = {}
-        # Of two threads that ask for columns of a table the second finds what the first has read.
+        # If two threads ask for columns of a table, the second waits and finds what the first has read.
         self._locks = {table: Lock() for table in schema.metadata.tables}
 
     @property

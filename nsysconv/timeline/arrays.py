@@ -34,7 +34,8 @@ class Columns:
         """Return the rows of a mask, of indices or of a slice."""
         columns = {name: v for name, v in vars(self).items() if isinstance(v, np.ndarray)}
         if not isinstance(which, slice) and which.dtype == bool and not which.all():
-            # Of several columns it is faster by index.
+            # With several columns, indices are faster than a mask, which numpy would convert for each
+            # column.
             which = indices(which)
         return replace(self, **{name: take(column, which) for name, column in columns.items()})
 

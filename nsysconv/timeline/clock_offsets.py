@@ -14,7 +14,8 @@ from nsysconv.timeline.timeline import Timeline
 Ends = Callable[[int], tuple[Array, Array]]
 """Of the profile of a number: its synchronising collectives by number, and when they ended."""
 
-# Of fewer differences nobody can say how much they scatter, and of fewer yet no line is drawn.
+# With fewer differences than the first number, their scatter is not estimated; with fewer than the
+# second, no line is fitted.
 _FEWEST, _FEWEST_FOR_A_LINE = 4, 12
 # A drift is one where it moves the ends that much further than they scatter around it.
 _CLEARLY = 4

@@ -221,7 +221,7 @@ def _mpi(timeline: Timeline) -> _Rows | None:
 
 
 def _narrowed(mask: Array, kept: Array) -> Array:
-    # Of the places of the mask those that are kept.
+    # `kept` has a value per place where the mask is true, not per row.
     result = mask.copy()
     result[mask] = kept
     return result

@@ -290,7 +290,7 @@ def _nesting(
         # Without a thread, two calls that overlap may be of two.
         if tid == MISSING or _nested(start, end, places, outermost):
             continue
-        # Of two that start together the longer contains the other.
+        # If two calls start together, the longer one contains the other.
         places = places[np.lexsort((-end[places], start[places]))]
         if not _nested(start, end, places, outermost):
             mask, crossed = _nesting_of_crossing(start[places].tolist(), end[places].tolist())
@@ -477,7 +477,7 @@ def _among_rivals(
 
 
 def _owned(owner: Array, which: Sequence[int], mask: Array) -> dict[int, list[int]]:
-    # Of these calls the operations, by start: indices.
+    # The result has, by call, the indices of its operations, which are in the order of their starts.
     result: dict[int, list[int]] = defaultdict(list)
     for place in np.flatnonzero(np.isin(owner, which) & mask).tolist():
         result[int(owner[place])].append(place)

@@ -43,14 +43,14 @@ def backward_of(timeline: Timeline, calls: OperatorCalls) -> Array:
     if not len(numbered):
         return result
     spans = calls.spans
-    # Of two that end together the inner one, which comes later in `calls`, ends first.
+    # If two calls end together, the inner one, which comes later in `calls`, ends first.
     order = np.lexsort((-numbered, spans.end[numbered], group))
     numbered, backward, group = numbered[order], backward[order], group[order]
     # What lies between two backward calls of a group belongs to the second.
     passed = np.cumsum(backward) - backward
     epoch, _ = factorize(group, passed)
     forward = np.flatnonzero(~backward)
-    # Of two that begin together the one that ends first stays.
+    # If two forward calls begin together, `latest` keeps the one that ends first.
     by_start = forward[np.lexsort((-forward, spans.start[numbered[forward]], epoch[forward]))]
     latest = np.full(int(epoch.max()) + 1, -1)
     latest[epoch[by_start]] = numbered[by_start]

@@ -61,7 +61,8 @@ class Union:
         for block in blocks(len(start)):
             low, high = start[block], np.maximum(end[block], start[block] + 1)
             near = self._near(int(low.min()), int(high.max()))
-            # Of what ends after the interval begins, the first.
+            # The first interval of the union that ends after `low` is the only one that has to be
+            # checked.
             following = np.searchsorted(self.ends[near], low, side="right")
             result[block] = np.append(self.starts[near], _NEVER)[following] < high
         return result
@@ -270,7 +271,7 @@ def capped_sum(starts: Array, ends: Array, amounts: Array, cap: int) -> Level:
     order = np.argsort(times, kind="stable")
     times = times[order]
     levels = np.cumsum(np.concatenate((amounts, -amounts))[order])
-    # Of what happens at one moment the last sum counts.
+    # If several changes happen at one moment, the last sum counts.
     last = np.concatenate((times[1:] != times[:-1], [True])) if len(times) else times == 0
     return Level(times[last], np.minimum(levels[last], cap))
 

@@ -220,7 +220,7 @@ ANSWERS = ("no", "yes", "unknown")
 NO, YES, UNKNOWN = range(3)
 
 _TENSOR_CORES = "tensor_cores.toml"
-# Of a counter: the greatest over executions of the kernel, else its mean.
+# A counter's value is its greatest over the executions of the kernel, else its mean.
 _VALUES = ("value_max", "value_avg")
 _ROWS_AT_ONCE = 1 << 16
 

@@ -94,7 +94,8 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     in_backward[~is_module] = is_backward(timeline, calls)[nodes]
     nearest = np.append(innermost_of(combined.parent, is_module | in_backward), -1)[combined.parent]
     again = (nearest[places] >= 0) & in_backward[nearest[places]]
-    # Of a module by its place; the last, which -1 is, of none.
+    # `number` maps a node's place to the number of its module call, or to -1. The extra last element is
+    # what index -1 selects.
     number = np.full(len(combined) + 1, -1)
     number[places] = np.arange(count)
     parent = number[outer[places]]

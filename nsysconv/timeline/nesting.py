@@ -176,8 +176,8 @@ def without_crossing(tree: Tree) -> Tree:
 
 
 def _open_ones(places: list[int], ends: list[int], starts: list[int]) -> list[int]:
-    # Of intervals by their starts the one that each lies in: the last that is open then and ends no
-    # earlier.
+    # The intervals are in the order of their starts. Each result is the last interval that is open then
+    # and ends no earlier, or -1.
     result = []
     around: list[tuple[int, int]] = []
     for place, start, end in zip(places, starts, ends, strict=True):
@@ -351,8 +351,8 @@ def _windows(
     # An order of the intervals, and its windows by group: group, first index and size.
     rest = np.lexsort((end, start))
     chains, parts, before = [], [], 0
-    # Of intervals that follow each other with their starts and their ends, what lies in a member is
-    # one window. Mostly all of them do.
+    # If intervals have their starts and their ends in the same order, those that lie in a member form
+    # one window. Usually nearly all intervals form one such chain.
     while len(rest):
         follows = end[rest] >= np.maximum.accumulate(end[rest])
         chain, rest = rest[follows], rest[~follows]
@@ -419,7 +419,8 @@ class _Members:
             value = np.concatenate((value[~one], value[one]))
 
     def around(self, group: Array, start: Array, end: Array, after: Array) -> tuple[Array, Array]:
-        # Of each group's members how many hold [start, end), and how many of these begin after `after`.
+        # The result has, per group, how many members hold [start, end), and how many of these begin
+        # after `after`.
         least = np.searchsorted(self._ends, end, side="left")
         until, low = self._begun(group, start), self._begun(group, after)
         begin = np.searchsorted(self._key, group * self._stride)

@@ -46,7 +46,7 @@ _UTILITIES = frozenset(
         "aten::_version",
     )
 )
-# Of API calls, which are not looked at by name here.
+# All API calls have this name, because nothing here depends on their names.
 _NO_NAME = ""
 
 
@@ -305,7 +305,7 @@ def _nodes(timeline: Timeline, annotations: bool, functions: bool) -> _Named:
 
 
 def _shapes(timeline: Timeline, run: Spans, texts: dict[str, int]) -> Array:
-    # Of operators, as numbers of texts, which are added to.
+    # The result numbers the shapes of each operator by `texts`, to which it adds new ones.
     ids = timeline.profile.columns("operator", ("shapes_id",))["shapes_id"]
     place, (known,) = factorize(take(ids, run.row))
     named = timeline.profile.names(known[known != MISSING])

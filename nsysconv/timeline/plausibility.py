@@ -99,7 +99,8 @@ def edges_of_session(profile: Profile) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class _Times:
-    # Of the rows of a table that have a time and are believed: which they are, when they start and end.
+    # The rows of a table that have a time and are believed are `row`; `start` and `end` are their
+    # times.
     row: Array
     start: Array
     end: Array

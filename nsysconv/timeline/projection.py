@@ -96,7 +96,8 @@ class _Launched:
         return len(self.by_call)
 
     def places(self, calls: Array) -> Array:
-        # Of operations by call, their places by start.
+        # The calls' order and the starts' order number the operations differently: this maps the first
+        # to the second.
         return calls if self.place is None else take(self.place, calls)
 
     def times(self, places: Array | slice) -> tuple[Array, Array]:
@@ -135,7 +136,8 @@ def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[A
 def _fill(
     found: Projection, timeline: Timeline, spans: Spans, which: Array, by_start: Array
 ) -> None:
-    # Of the spans at these indices, onto these operations, which are by their starts.
+    # The spans at `which` are projected onto the operations `by_start`, which are in the order of their
+    # starts.
     ops, calls = timeline.ops, timeline.calls
     untimed = int(np.count_nonzero(~take(ops.timed, by_start)))
     by_call = np.concatenate((by_start[untimed:], by_start[:untimed])) if untimed else by_start
@@ -281,8 +283,8 @@ def _covered(
 
 
 def _running(launched: _Launched) -> tuple[Array, Array]:
-    # Of the operations before each place by start, and of all: the latest end, MISSING for none, and the
-    # measure of the union.
+    # Both results have an element per place by start and one for the end. They cover the operations
+    # before it: their latest end (MISSING for none), and the measure of their union.
     count = len(launched.by_start)
     reach, covered = np.full(count + 1, MISSING), np.zeros(count + 1, np.int64)
     for block in blocks(count):

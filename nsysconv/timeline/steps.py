@@ -417,7 +417,7 @@ def _places(found: list[Steps], pid: Array, moment: Array) -> Array:
     place = np.full(len(moment), -1, np.int64)
     for mine in found:
         here = np.flatnonzero(pid == mine.pid)
-        # Of steps that start together only the last has a length.
+        # If steps start together, only the last has a length, and the search finds it.
         at = np.searchsorted(mine.start, moment[here], side="right") - 1
         inside = (at >= 0) & (moment[here] < mine.end[at])
         place[here[inside]] = at[inside]

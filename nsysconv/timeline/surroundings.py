@@ -29,7 +29,7 @@ def last_before(timeline: Timeline, op: int, *, on_stream: bool) -> int:
     earlier = np.flatnonzero(_beside(ops, op, on_stream=on_stream)[:op])
     if not len(earlier):
         return NONE
-    # Of equal ends the last one.
+    # If several operations end last, this takes the last of them.
     return int(earlier[len(earlier) - 1 - np.argmax(ops.end[earlier][::-1])])
 
 

@@ -94,7 +94,7 @@ def _number(text: str) -> int | float | bool | None:
 
 
 def _decoded(text: bytes) -> Any:
-    # Of what is no JSON nothing is left; of bytes that are no text the rest is.
+    # Text that is not JSON becomes None; bytes that are not UTF-8 are replaced.
     try:
         return msgspec.json.decode(text.decode("utf-8", "replace"))
     except UNREADABLE:

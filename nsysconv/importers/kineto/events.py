@@ -85,7 +85,8 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     dst_rank: Any = field(default=None, name="Dst Rank")
     is_async: Any = field(default=None, name="Is asynchronized op")
     name: Any = None
-    # Of traces of several ranks that were merged: the rank, and the process's number in its own trace.
+    # Only a trace that was merged from several ranks has these: the rank, and the process's number in
+    # its own trace.
     rank: Any = None
     pid_raw: Any = None
 

@@ -268,8 +268,8 @@ def first_odd_rows(*columns: Times) -> list[int]:
 
 
 def _try_array(code: str, values: Sequence[Any]) -> array[Any] | None:
-    # Of int64 ("q") or doubles ("d"); None if one of them is of another type. To pack them first takes
-    # half of the time in which an array is filled one by one.
+    # The array is of int64 ("q") or doubles ("d"); the result is None if a value has another type.
+    # Packing takes half as long as filling an array value by value.
     try:
         return array(code, pack(f"{len(values)}{code}", *values))
     except (StructError, OverflowError):

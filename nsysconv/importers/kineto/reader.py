@@ -230,7 +230,7 @@ class KinetoReader:
 
     @property
     def _pids(self) -> list[int]:
-        # Of the first process and the others; a file without a process has none.
+        # The first process comes before the others; a file without a process has no pid.
         return [*([] if self._main_pid is None else [self._main_pid]), *self._spools]
 
     def _ranks_in_names(self) -> dict[int, int]:
@@ -313,7 +313,7 @@ class KinetoReader:
         if self._bounds is None:
             return 0
         first, last = _whole_second(self._bounds[0]), self._bounds[1]
-        # Of times further apart than a store keeps, no zero is right for all.
+        # If times lie further apart than a store can keep, no zero suits all of them.
         return self._zero - first if last - first <= schema.TIME_LIMIT_NS else 0
 
     def _zero_utc_ns(self) -> int | None:

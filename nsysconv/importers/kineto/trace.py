@@ -370,7 +370,7 @@ def _further_array(text: bytes) -> int | None:
 
 
 def _object_length(text: bytes) -> int | None:
-    # Of the JSON object that a text begins with, white space before it included.
+    # The length is in bytes and includes the white space before the object.
     characters = text.decode("latin-1")  # one for each byte
     skipped = len(characters) - len(characters.lstrip())
     with contextlib.suppress(ValueError, RecursionError):

@@ -32,7 +32,8 @@ class _Found:
             self.columns[column.number].append(column)
 
     def numbers(self, path: FieldPath) -> tuple[Array, Array]:
-        # Of each message the number at a path, and whether it is there.
+        # The result has a number per message, which is at this path, and a mask of the messages that
+        # have it.
         values, there = np.zeros(self.count, np.int64), np.zeros(self.count, bool)
         for column in self.columns.get(path[0], ()):
             found, which = column.value, column.which
@@ -155,7 +156,8 @@ class Events:
 def _numbers(
     column: ColumnFields, found: _Found, which: Array, inner: _Found
 ) -> tuple[Array, Array]:
-    # Of each row the number of a column, and whether it is there: the first that is counts.
+    # The result has a number per row, from the first path that the row has, and a mask of the rows that
+    # have one.
     values, there = np.zeros(len(which), np.int64), np.zeros(len(which), bool)
     for path in reversed(column.paths):
         if path[0] == 0:
@@ -180,7 +182,7 @@ def texts(buffer: Buffer, spans: Spans, there: Array) -> pa.Array | None:
 
 
 def _with_names(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    # Of a program only its file's name is taken: what follows are its arguments.
+    # Only the file name of a program is kept, because its arguments follow.
     rows = []
     for row in pa.table(columns).to_pylist():
         pid, name, program = map(row.get, ("globalPid", "name", "program"))

@@ -89,7 +89,8 @@ _NamedThread = tuple[tuple[int, int], list[int | None], str]
 
 
 def _by_thread(rows: Iterable[tuple[Any, ...]]) -> Iterator[_NamedThread]:
-    # Of rows with a global thread id, numbers, and a name: those that have the first and the last.
+    # A row holds a global thread id, numbers and a name. Rows without a valid thread id or name are
+    # left out.
     for global_tid, *numbers, name in rows:
         if isinstance(global_tid, int) and isinstance(name, str):
             whole = [number if isinstance(number, int) else None for number in numbers]
@@ -394,7 +395,8 @@ def _tied_gpus(probe: Probe, gpus: list[Row]) -> dict[tuple[int, int], Row]:
 
 
 def _typed_rows(probe: Probe, table: str, columns: Mapping[str, str]) -> list[Row]:
-    # Of a small table, under our names; cells that are absent or of a wrong type are left out.
+    # The rows of a small table get our column names. Cells that are absent or of a wrong type are left
+    # out.
     present = {o: theirs for o, theirs in columns.items() if has_columns(probe, table, theirs)}
     rows: list[Row] = []
     if not present:

@@ -217,8 +217,8 @@ class LogSurvey:
         self._announced: NsysTable | str | None = None
         self._database = self._arguments = self._unit = ""
         self._open_row: list[str] = []
-        # Of the open table: whether an empty line came after its rows, lines after these that are none,
-        # and the beginning of a row into which a message was written.
+        # These describe the open table: whether an empty line followed its rows, the lines after these
+        # that are not rows, and the beginning of a row that a message interrupts.
         self._paused = False
         self._foreign = RejectedLines()
         self._torn_row = ""
@@ -391,7 +391,8 @@ class LogSurvey:
         self._foreign, self._paused = RejectedLines(), False
 
     def _add_rows(self, table: PrintedTable) -> None:
-        # Of a trace: this one and, in CSV, all that follow.
+        # In CSV this adds the current row of a trace and all that follow, otherwise the current row
+        # alone.
         rows = self._lines.rows(_OTHER_LINE) if table.header.layout is Layout.DELIMITED else ()
         if not add_spans(table.spans, rows):
             add_spans(table.spans, [self._lines.span])

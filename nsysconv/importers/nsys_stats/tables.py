@@ -335,7 +335,7 @@ def _cut_at_keys(text: str, keys: list[str]) -> JsonRow | None:
 _BLANKS = " \u00a0\u2007\u2009\u202f\ufffd'\u2019"
 _GROUP_SIGN = re.compile(rf"[.,{_BLANKS}]")
 _NUMBER = re.compile(rf"-?[0-9][0-9.,{_BLANKS}]*$")
-# Of more, Python makes no number, and no table has them.
+# Python converts no text with too many digits to a number; no table has so many.
 _MOST_DIGITS = 1000
 # What is around a number where somebody made another table of it.
 _AROUND = " %*`\t"

@@ -230,7 +230,7 @@ class TotalsCells:
 
 # -- tables
 
-# Of tables that record the same, the first that is there is read.
+# Several tables may record the same; the first that is present is read.
 _SOURCES: Mapping[str, tuple[NsysTable, ...]] = {
     "api_call": (NsysTable.API, NsysTable.API_AND_GPU),
     "kernel": (NsysTable.KERNELS, NsysTable.KERNELS_BY_GRID, NsysTable.GPU, NsysTable.API_AND_GPU),

@@ -133,7 +133,7 @@ class TraceReader:
                 yield self.table.cells(line.decode("utf-8", "replace").rstrip("\r")) or ()
 
     def _has_cut_starts(self, numbers: Mapping[str, Sequence[tables.SpelledNumber]]) -> bool:
-        # Of no row decimals are anything but 0, though starts are in seconds.
+        # Starts in seconds are cut if all decimals that the rows have are 0.
         decimals = [number for column in numbers.values() for number in column if number.decimals]
         return (
             self._format.has_commas
@@ -364,7 +364,8 @@ _GROUPS = {RowKind.API_CALL: "api_call", RowKind.KERNEL: "kernel"}
 
 @dataclass
 class _Sum:
-    # Of numbers in ns or bytes, as far as their spelling says.
+    # The numbers are in ns or bytes. The sum is a range, because each number was rounded when it was
+    # printed.
 
     count: int = 0
     total: ValueRange = _NOTHING

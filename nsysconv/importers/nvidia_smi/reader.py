@@ -305,7 +305,7 @@ class _Log:
     def late_ns(self) -> int:
         # How much later rows' zero is than the second of the sample that is first in time.
         first = self._first // _SECOND * _SECOND
-        # Of times further apart than a store keeps, no zero is right for all.
+        # If times lie further apart than a store can keep, no zero suits all of them.
         return -first if self._end - first <= schema.TIME_LIMIT_NS else 0
 
     def facts(self) -> frozenset[Fact]:

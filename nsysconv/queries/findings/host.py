@@ -82,7 +82,8 @@ def host_bound(scene: Scene) -> Found | None:
     found = drop_threadless_host_parts(scene.timeline, scene.gaps)
     if any(scene.has(rule, measure) for rule, measure in _SHORT_GAPS.items()):
         found = found.take(np.flatnonzero(lasting(found.start, found.end, _SHORT_GAP_NS)))
-    # Of one sentence a number of an operator's call is no use, however tables name ranges.
+    # A sentence needs no number of an operator's call, so calls are grouped, however tables name
+    # ranges.
     activity = host_activity(scene.timeline, GROUPED)
     time = max(activity.outside_calls(found) - _loading_time(scene, found), 0)
     measured = Found(scene.of_window(time), time)

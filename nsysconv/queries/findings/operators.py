@@ -135,7 +135,8 @@ def matmul_alignment(scene: Scene) -> Found | None:
 
 
 class _Inputs(NamedTuple):
-    # Of a call of a product: texts of lists, empty for what is not recorded.
+    # These are the inputs of a call of a product. Shapes and types are JSON lists, empty if not
+    # recorded, and `first` is the place of the left operand in them.
     first: int
     shapes: str
     types: str
@@ -282,7 +283,7 @@ def _copies_back(scene: Scene, calls: OperatorCalls) -> Array:
 
 
 def _outermost(calls: OperatorCalls, nodes: Array, wanted: Array) -> Array:
-    # Of each of these nodes the outermost of the wanted ones that it is or lies in, -1 for none.
+    # The result is, per node, the outermost wanted node that is the node itself or encloses it, or -1.
     result = np.full(len(nodes), -1)
     here = nodes
     while (inside := here >= 0).any():

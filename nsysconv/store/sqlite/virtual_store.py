@@ -281,7 +281,7 @@ class ViewsConnection(SqliteConnection):
     def attach(self, path: Path) -> None:
         """Attach the source."""
         if schema_version(path) is None:
-            # Of a file that is no store nobody holds locks, which closing it would drop.
+            # A file that is not a store has no locks, which closing a descriptor of its own would drop.
             with suppress(OSError):
                 self._own = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         descriptor = shared_descriptor(path) if self._own is None else self._own

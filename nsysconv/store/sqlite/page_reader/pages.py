@@ -46,7 +46,8 @@ _READ_AS = {
 
 _LONG_HEADER = 128  # its size takes two bytes
 _WORD = 8
-# Of a record's beginning no more is taken at once: all that a table of ours or of Nsight Systems has.
+# At most so many bytes of a record's beginning are gathered; the records of our tables and of Nsight
+# Systems need no more.
 _WIDEST = 256
 # Rows laid out differently in turns are read together, a few long runs one after the other.
 _MOST_RUNS = 4
@@ -62,7 +63,7 @@ _LEAF_HEADER, _INTERIOR_HEADER = 8, 12
 _DEEPEST = 20
 _LONGEST_VARINT = 9
 _LARGEST_ID = (1 << 63) - 1
-# Of eight bytes at a cell's beginning, what is left where its size took two.
+# So many of a cell's first eight bytes are left for its id if its size takes two.
 _BYTES_OF_IDS = 6
 # Headers of damaged records may point so far beyond the last page: 127 types of 57 bytes, and eight more.
 _SLACK = 1 << 13
