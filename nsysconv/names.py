@@ -20,7 +20,8 @@ _OF_CODE = re.compile(r"\w[<(]")
 # Names that are cut alike may be alike again, so several rounds follow. So many characters are shown
 # before the first that differs.
 _ROUNDS, _CONTEXT = 6, 4
-# What may be unprintable, at most so much at a time: a damaged name can be as long as its file.
+# At most so many unprintable characters are replaced at a time, because a damaged name can be as long
+# as its file.
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
 # Names of functions that compilers make have fewer characters.
 _MARK = re.compile(r" (?:\[clone [^\]]*\]|\(\.kd\))$")
@@ -138,8 +139,8 @@ def _common_length(texts: Sequence[str]) -> int:
 
 
 def _parts(name: str, places: Sequence[int], width: int) -> str:
-    # The beginning of a name and what follows from some places on, with a little before each, in equal
-    # shares of the width.
+    # The result is the beginning of a name and the text from each place on, with a few characters
+    # before it. All parts have an equal share of the width.
     share = max(width // (len(places) + 1) - 1, 1)
     text, until = name[:share], share
     for number, place in enumerate(sorted(places), 1):
@@ -186,7 +187,8 @@ def plain_kernel(name: str) -> str:
 
 
 def _depths(text: str) -> list[int]:
-    # Per character, the number of brackets `<(` open before it; `->`, `<<` and `>=` count as brackets.
+    # The result has, per character, the number of brackets `<(` that are open before it. `->`, `<<` and
+    # `>=` count as brackets.
     depths, depth = [], 0
     for character in text:
         if character in ">)" and depth:
@@ -198,7 +200,7 @@ def _depths(text: str) -> list[int]:
 
 
 def _places(text: str, mark: str) -> list[int]:
-    # Where the mark is outside of brackets.
+    # The result has the places of the mark that are outside of brackets.
     return [i for i, depth in enumerate(_depths(text)) if not depth and text.startswith(mark, i)]
 
 

@@ -248,7 +248,7 @@ def _copies(paths: Sequence[Path]) -> Iterator[SkippedFile]:
 
 
 def _groups(paths: Sequence[Path], key: Callable[[Path], object]) -> Iterator[Sequence[Path]]:
-    # Those of one key, if they are several. Nothing is the same: an empty file, one that cannot be read.
+    # Each result has several paths with one key. Empty files and files that cannot be read have no key.
     groups: dict[object, list[Path]] = {}
     for path in paths:
         with suppress(OSError, InputError):
@@ -321,7 +321,7 @@ def missing_rank_lines(ranks: Sequence[MissingRank], *, alone: bool) -> Iterator
     yield from map(str, ranks[:_MOST_RANKS])
     if len(ranks) > _MOST_RANKS:
         yield f"and {len(ranks) - _MOST_RANKS:,} more lost ranks"
-    # As far as the records of each job say how many ranks it had.
+    # The records of a job say how many ranks it had, so further ranks may be missing.
     records = [each.record for each in ranks] if alone else []
     for job in dict.fromkeys(each.job for each in records):
         of_job = [each for each in records if each.job == job]

@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"[0-9]+")
 _MANY_ROWS = 200_000
 _RANKS = frozenset({Fact.RANKS})
 _USER = "--rank-from"
-# A claim's columns that go with its rank: they mean nothing for another rank.
+# These columns of a claim belong to its rank, and mean nothing for another rank.
 _WITH_RANK = ("local_rank", "world_size")
 _WITHOUT_RANK = ("host", "job")
 
@@ -92,7 +92,7 @@ def rank_claims(
     if forced is not None:
         claims.append(RankClaim(_USER, forced))
     own = record.read(record.record_path(path))
-    # Not the record of another file.
+    # The record may name another report, and is then ignored.
     if own is not None and (own.report is None or Path(own.report).stem == path.stem):
         voice = "the record beside it"
         claims.append(RankClaim(voice, own.rank, own.local_rank, own.world_size, own.host, own.job))
@@ -409,7 +409,8 @@ def _import_store(item: Input, writer: Writer, options: ImportOptions) -> Iterat
         for profile in profiles:
             label = options.label or profile.origin.label
             tags = {**profile.origin.tags, **options.tags}
-            # By the label that the profile has: a run of that name alone is no more than its profile.
+            # The run is looked up by the label that the profile still has: a run with this label and no
+            # other profile is only that profile.
             run = _run_of_store(profile, item, options) or run_membership(item, options)
             profile = replace(profile, origin=replace(profile.origin, label=label, tags=tags))
             yield from add_stored(profile, writer, options, run, claims, item.path)
@@ -422,7 +423,7 @@ def _run_of_store(
     run: StoredRun = profile.run
     if options.run is not None or (run.profile_count == 1 and run.label == profile.origin.label):
         return None
-    # Stores of parts of one run have it under one name.
+    # Stores of parts of one run give it the same name.
     return RunMembership(
         together=f"run {run.label}",
         label=run.label,
@@ -482,7 +483,8 @@ def _import_files(
 
 
 def _require_believed(path: Path, options: ImportOptions) -> None:
-    # Before anything is written, which later could not be taken back: what it replaces would be gone.
+    # This is checked before anything is written, because an import with `replace` could not be undone
+    # later.
     with ProfileFile(path, silent, options.include) as file:
         for profile in file.store().profiles():
             profile.examine = examine

@@ -22,7 +22,8 @@ from nsysconv.store.location import Location
 from nsysconv.store.write import Imported
 
 _SHOWN_AFTER_S = 1.0
-# So many outcomes of a kind are shown one by one, and so many reasons with their counts.
+# At most so many outcomes of a kind are shown one by one, and at most so many reasons with their
+# counts.
 _MOST_SHOWN = 20
 _MOST_REASONS = 10
 
@@ -58,7 +59,7 @@ def parse_tags(texts: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def _progress() -> Iterator[tuple[Progress, Done]]:
-    # On stderr, if that is a terminal, once an import takes more than a second.
+    # Progress is shown on stderr if that is a terminal, once an import takes more than a second.
     if not sys.stderr.isatty():
         yield (lambda path, table, rows: None), (lambda number, count: None)
         return

@@ -31,7 +31,7 @@ Verdict = Literal["worse", "better", "more", "less", "same", "~"]
 
 UNCERTAIN: Verdict = "~"
 _NORMAL = 1.96
-# What adding up in another order makes of a ratio.
+# Adding up in another order changes a ratio by less than this.
 _REL_TOL = 1e-9
 SAME_SHARE = 0.03
 """An interval inside ±3 % shows that a figure is the same, for all that matters."""

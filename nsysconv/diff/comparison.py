@@ -46,7 +46,8 @@ class ProfileAnswers:
         """Return the ns per step of the device where it is the longest; None without steps."""
         of_steps = self.accounts.of_steps
         if of_steps is None:
-            # No GPU operation lies in the steps, or their clocks disagree.
+            # There is no account of steps if no GPU operation lies in them, or if their clocks
+            # disagree.
             return self.properties.step_period
         return _longest(each.span.length / (each.span.steps or 1) for each in of_steps)
 
@@ -196,7 +197,7 @@ def _assumed_noise(asked: Asked) -> noise.RunNoise:
 
 
 def _work_differences(judged: Judgement) -> list[str]:
-    # Reasons why the sides did not do the same work, as far as they can be found.
+    # The result has the reasons, as far as they are known, why the sides did not do the same work.
     reasons = comparability.work_differences(judged.notes, have_steps=judged.have_steps)
     if not judged.have_steps:
         kernels = compare(judged, "kernels", is_judged=False).rows or ()
@@ -261,7 +262,7 @@ def _of_run(judged: Judgement, name: str, run: Sequence[ProfileAnswers]) -> Repo
 
 
 def _half_widths(judged: Judgement, name: str) -> HalfWidths:
-    # By step, if each side is one run of one profile that has enough steps.
+    # The widths follow from samples by step, if each side is one run of one profile with enough steps.
     if not judged.asked.is_single:
         return lambda matcher: {}
     answers = [side.profiles[0] for side in judged.asked.sides]

@@ -332,7 +332,8 @@ Sampler = Callable[[Timeline, str], Samples | None]
 
 @dataclass(frozen=True)
 class _ByStep:
-    # Columns of a report that have values by step, the keys of their rows, and how they vary.
+    # The columns of a report have values by step. `keys` are the keys of its rows, and `deviations` how
+    # they vary.
     columns: tuple[str, ...]
     keys: tuple[str, ...]
     sampler: Sampler
@@ -408,7 +409,7 @@ def half_widths(
 def _by_row_keys(
     samples: Samples, keys: Sequence[str], report: Report, matcher: RowMatcher, side: int
 ) -> Samples:
-    # Samples by the keys that rows have; those of one row are added up.
+    # The samples get the keys that rows have, and those of one row are added up.
     table = report.rows()
     ranks = {row["rank"] for row in table}
     rest = dict.fromkeys(matcher.keys) | {"rank": ranks.pop() if len(ranks) == 1 else None}

@@ -76,7 +76,7 @@ def _sorted(start: Array, dur: Array) -> Array:
 
 
 def _merged(start: Array, dur: Array, orders: Sequence[tuple[int, Array]]) -> Array:
-    # Window by window of time; `orders` are with the offset of each table's rows.
+    # The merge goes window by window of time. Each of `orders` has the offset of its table's rows.
     base, longest = max(orders, key=lambda pair: len(pair[1]))
     times = distinct(start[base + longest[_PIECE::_PIECE]]).tolist()
     edges = [
@@ -152,8 +152,8 @@ def _apart(s: Array, e: Array, stretch: Array) -> Array:
     first = np.searchsorted(stretch, stretch, "left")
     place = np.arange(len(s)) - first
     by_end = np.argsort(e, kind="stable")  # stretches stay together, for they do not overlap
-    # How many of the earlier ones have ended where each begins: not those without a length that come
-    # later, although they end there, too.
+    # `over` is how many earlier intervals have ended where each begins. An interval without length that
+    # comes later ends there, too, and does not count.
     over = np.searchsorted(e[by_end], s, "right") - first
     empty = np.flatnonzero(s == e)
     same = s[empty]
@@ -192,15 +192,16 @@ def nested(start: Array, end: Array) -> Array:
 
 
 def _pairs_up(s: Array, e: Array) -> Array | None:
-    # Which intervals, sorted by (start, longer first), cross others; None if they all nest. Ends of
-    # nested intervals close like brackets: each is the end of the latest that is still open.
+    # The result is a mask of the intervals, sorted by (start, longer first), that cross others; it is
+    # None if all nest. Ends of nested intervals close like brackets: each is the end of the latest
+    # interval that is still open.
     count = len(s)
     if (s[1:] >= e[:-1]).all():
         return None
     length = e > s
     s, e = s[length], e[length]
     ends = np.sort(e)
-    # How many are open before each begins; those that end at that moment are not.
+    # `depth` is how many intervals are open before each begins, without those that end at that moment.
     depth = np.arange(len(s)) - np.searchsorted(ends, s, "right")
     depth_at_end = np.searchsorted(s, ends, "left") - np.arange(len(s)) - 1
     opening = np.argsort(depth, kind="stable")

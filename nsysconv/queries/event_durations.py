@@ -125,8 +125,8 @@ EVENT_DURATIONS = Query(
 
 
 def _communicating(timeline: Timeline, request: Request, named: Labels) -> set[int]:
-    # The labels of kernels that communicate: by their whole names, as the account has it, however they
-    # are shown.
+    # The result is the labels of kernels that communicate. The whole name decides, as in the account,
+    # however names are shown.
     rows = timeline.ops.row[communicates(timeline)]
     ids = distinct(kernel_ids_of(timeline, request)[rows])
     return set(named.of(OpKind.KERNEL, ids).tolist())

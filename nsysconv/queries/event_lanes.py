@@ -205,7 +205,8 @@ def _threads(
     calls = timeline.calls
     shown = indices(timeline.calls_in_slice)
     of_calls = by_group(take(calls.thread, shown), len(calls.threads), shown)
-    # What holds others comes first, so that of events that start together it stays before them.
+    # Kinds that contain others come first, so that a container precedes its content if both start
+    # together.
     events: dict[int, Spans | ApiCalls] = {}
     places: dict[int, Mapping[tuple[int, int], Array]] = {}
     for kind, spans in _spans_of(timeline, request).items():
@@ -254,7 +255,7 @@ def _place_of(moment: int, start: Array, which: Array) -> int:
 
 
 def _by_thread(spans: Spans, shown: Array) -> dict[tuple[int, int], Array]:
-    # In the order of their starts.
+    # The places of a thread are in the order of starts.
     order = indices(shown)
     start = spans.start[order]
     if (start[1:] < start[:-1]).any():

@@ -144,7 +144,7 @@ def _categories(
 
 
 def _common(values: Array, group: Array, count: int) -> list[int | None]:
-    # The value that all of a group have; None where they have several.
+    # The result has the value of each group whose members all have the same, else None.
     _, (groups, different) = factorize(group, values)
     several = counts(groups, count)
     common: list[int | None] = [None] * count

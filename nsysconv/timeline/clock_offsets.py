@@ -88,7 +88,7 @@ def clock_offsets(
 
 
 class _Common:
-    # When the collectives of the run ended, by the clocks that are known so far.
+    # This holds when the collectives of the run ended, by the clocks that are known so far.
 
     def __init__(self, count: int) -> None:
         self.end = np.full(count, MISSING)
@@ -120,8 +120,8 @@ class _Common:
 
 
 def _line(times: Array, values: Array) -> tuple[float, int]:
-    # Slope and origin of the resistant line through the medians of the outer thirds (Tukey); no slope
-    # where it does not stand out of the scatter around it.
+    # The result is the slope and the origin of the resistant line through the medians of the outer
+    # thirds (Tukey). The slope is 0 if it is not clearly larger than the scatter around it.
     if len(times) < _FEWEST_FOR_A_LINE:
         return 0.0, 0
     order = np.argsort(times, kind="stable")

@@ -104,7 +104,7 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     of_node[nodes] = number[inner[~is_module]]
     is_row = np.zeros(len(combined), bool)
     is_row[~is_module] = (calls.kept & (spans.kind != API_CALL))[nodes]
-    # What lies in an API call lies in what is around that.
+    # A node in an API call counts as lying in the node around that call.
     is_around = is_module | (combined.spans.kind != API_CALL)
     around = np.append(innermost_of(combined.parent, is_around), -1)[combined.parent]
     direct = np.flatnonzero((around >= 0) & (is_module | is_row))
@@ -114,6 +114,6 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
 
 
 def _marked(modules: Spans, again: Array) -> Spans:
-    # Those that the backward pass calls have another name, and so have paths of their own.
+    # Modules that the backward pass calls get another name, and so have paths of their own.
     names = (*modules.names, *(name + IN_BACKWARD for name in modules.names))
     return replace(modules, name=modules.name + len(modules.names) * again, names=names)

@@ -43,7 +43,8 @@ class Rows:
 
 
 def _chain(start: Array, end: Array, reach: int) -> Array:
-    # Which events a row takes that is full until `reach`: each that begins after the one before it there.
+    # The mask is true for events that fit in a row which is full until `reach`: each begins after the
+    # one before it in the row.
     reaches = np.maximum.accumulate(np.append(reach, end))
     inside = start < reaches[:-1]
     if not (inside & (end > reaches[:-1])).any():

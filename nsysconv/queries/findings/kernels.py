@@ -91,7 +91,7 @@ def one_kernel_of_totals(timeline: Timeline) -> Found | None:
 
 
 def _most(name_ids: Array, spent: Array) -> tuple[int, int]:
-    # The name with most time, and its time.
+    # The result is the id of the name with most time, and its time.
     group, (names,) = factorize(name_ids)
     by_name = sums(group, spent, len(names))
     top = int(by_name.argmax())

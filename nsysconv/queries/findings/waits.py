@@ -27,7 +27,8 @@ def gap_at(scene: Scene, found: Gaps, place: int | None) -> dict[str, Any]:
         return {}
     ended_by = int(found.ended_by[place])
     low = int(found.start[place])
-    # No slice: what ends a gap, and so its cause, lies outside of it.
+    # The whole recording is used and not the slice, because the operation that ends a gap may lie
+    # outside of the slice.
     where: dict[str, Any] = {}
     ops = scene.timeline.ops
     if ended_by >= 0:
@@ -127,7 +128,7 @@ def sync_small_copies(scene: Scene) -> Found | None:
         return None
     begun = places_of(ended, scene.gaps.start)
     most = int(scene.gaps.take(begun).dur.sum())
-    # All of these gaps at most.
+    # The finding cannot exceed all of these gaps.
     if not scene.speaks("sync_small_copies", at_most := Found(scene.of_window(most), most)):
         return at_most
     waits = scene.calls_named(called(*WAITS, "blocking_copy"))
