@@ -41,16 +41,16 @@ def time_order(start: Array, dur: Array, sizes: Sequence[int] | None = None) -> 
 
 
 def _nearly_sorted(start: Array, dur: Array) -> Array:
-    # Piece by piece, in little memory: rows of a piece that start no earlier than a row of a later
-    # piece wait for the next.
+    # The sort goes piece by piece, which takes little memory. Rows that start no earlier than a row of
+    # a later piece wait for the next piece.
     pieces = np.arange(0, len(start), _PIECE)
-    # The first start of each piece and all later ones.
+    # `following` has the least start of all later pieces.
     least = np.minimum.reduceat(start, pieces) if len(pieces) else start
     following = np.append(np.minimum.accumulate(least[::-1])[::-1], _NEVER)
     result, done = np.empty(len(start), np.int32), 0
     waiting, low = np.empty(0, np.int32), 0
     while low < len(start):
-        # As many new rows as wait, or more: rows that wait for long are not sorted too often.
+        # At least as many new rows are added as wait, so that waiting rows are not sorted too often.
         count = 1 + len(waiting) // _PIECE
         rows = np.arange(low, min(low + count * _PIECE, len(start)), dtype=np.int32)
         low += len(rows)

@@ -28,7 +28,7 @@ from nsysconv.store.read import TIME, WORK, Examination, Extent, Profile, Store
 from nsysconv.store.recording import Batch, Recording, SourceRows, Summary, take_batches
 from nsysconv.store.runs import RunAssignment, RunMembership, Runs, collect_rank_info
 
-# Rows changed by one statement: half a second, so that Ctrl-C is not kept waiting.
+# A statement changes so many rows in half a second, which limits the delay of Ctrl-C.
 _ROWS_AT_ONCE = 500_000
 # Between a file's identity and the part of it that is one recording.
 _PART = "#"

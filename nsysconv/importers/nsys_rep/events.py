@@ -23,7 +23,7 @@ _BYTES_AT_ONCE = 1 << 20
 
 
 class _Found:
-    # Fields of messages, gathered column by column.
+    # These are fields of messages, gathered column by column.
 
     def __init__(self, buffer: Buffer, spans: Spans) -> None:
         self.buffer, self.count = buffer, len(spans)
@@ -49,7 +49,8 @@ class _Found:
         return values, there
 
     def spans(self, number: int) -> tuple[Spans, Array]:
-        # The same of texts and messages: the first of several, for a flipped bit may make more of them.
+        # The result is as that of `numbers`, for texts and messages. The first of several counts,
+        # because a flipped bit may make more of them.
         start, end = np.zeros((2, self.count), np.int64)
         there = np.zeros(self.count, bool)
         for column in reversed(self.columns.get(number, ())):
@@ -134,7 +135,7 @@ class Events:
     def _columns(
         self, table: Table, found: _Found, which: Array, inner: _Found
     ) -> dict[str, pa.Array]:
-        # Those that are not null in all rows.
+        # Columns that are null in all rows are left out.
         made = {}
         for column in table.columns:
             if column.kind == "text":
