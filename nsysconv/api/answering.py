@@ -26,7 +26,7 @@ _MOST_METRICS = 12
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer for people, and all notes on what it was made of, of which its lines have a few."""
+    """The reports of the answer for people, and all notes on their data; the lines show a few."""
 
     reports: list[ShownReport]
     notes: tuple[Note, ...]

@@ -93,7 +93,7 @@ class ImportResult:
 
     @property
     def errors(self) -> tuple[NsysconvError, ...]:
-        """Return what went wrong, but for files of a folder that are no profile."""
+        """Return the errors of all inputs, without files of a folder that are not profiles."""
         return tuple(file.error for file in self.files if file.error and not file.skipped)
 
 

@@ -222,7 +222,7 @@ def _holds(store: Path, path: Path) -> bool:
 
 
 def files_to_read(paths: Sequence[Path], where: str, say: Say) -> Iterator[Path]:
-    """Yield the files of folders, or files, each recording once; say what is left out, and who is lost.
+    """Yield the files to read, each recording once; say which files and ranks are missing.
 
     `where` is what the user named. Raises InputError where there are none.
     """

@@ -381,8 +381,8 @@ def half_widths(
 ) -> dict[Key, dict[str, float]]:
     """Return half the width of the interval of log(other / base), by row and column of a report.
 
-    Only of what has values by step on both sides, each of which is one profile: its samples, and the
-    report. `run_noise` is that between runs.
+    Only columns with values by step on both sides have one. Each of `sides` is one profile, with its
+    samples and its report. `run_noise` is the noise between runs.
     """
     halves: dict[Key, dict[str, float]] = {}
     for by_step in _BY_STEP.get(name, ()):

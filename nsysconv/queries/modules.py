@@ -138,7 +138,7 @@ class _Work:
         return result
 
     def of_no_module(self) -> dict[str, Any]:
-        """Return the row of what was launched in no module; empty if all was launched in some."""
+        """Return the row of the operations that no module launched; it is empty if there are none."""
         outside = np.flatnonzero(self._module < 0)
         if not self.is_known or not len(outside):
             return {}

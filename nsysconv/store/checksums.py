@@ -95,7 +95,7 @@ def keep(connection: Connection, wait: Callable[[], None]) -> None:
 
 
 def forget(connection: Connection, of: sa.ColumnElement[bool]) -> None:
-    """Drop the checksums of the profiles of which `of` holds, for their rows are changed now."""
+    """Drop the checksums of the profiles that satisfy `of`, because their rows change now."""
     kept, changed = schema.checksum, sa.select(schema.profile.c.id).where(of)
     connection.execute(sa.delete(kept).where(kept.c.profile_id.in_(changed)))
 

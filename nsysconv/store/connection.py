@@ -118,9 +118,9 @@ class Connection(ABC):
 
     @abstractmethod
     def checksums(self, table: sa.Table, ids: Collection[int]) -> dict[int, tuple[int, int]]:
-        """Return by profile how many rows a table has, and a checksum of them; left out: no rows.
+        """Return, by profile, the number of a table's rows and their checksum; omit empty ones.
 
-        `ids` are those of the profiles, one at least. Raises InputError where rows cannot be read, and
+        `ids` are the ids of the profiles, at least one. Raises InputError where rows cannot be read, and
         UsageError where the database's checksums cannot be computed at all.
         """
 
@@ -254,7 +254,7 @@ class Connection(ABC):
 
 @contextmanager
 def translating(translated: Callable[[BaseException], NsysconvError]) -> Iterator[None]:
-    """Raise in place of what the driver raises what `translated` makes of it."""
+    """Translate the driver's errors: raise what `translated` makes of them."""
     try:
         yield
     except _DRIVER_ERRORS as error:

@@ -447,7 +447,7 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Have what the block reads of small tables be of one moment, whoever writes meanwhile."""
+        """Read small tables in the block as of one moment, even if another process writes meanwhile."""
         with self._connection.transaction(self._connection.SNAPSHOT):
             yield
 

@@ -218,11 +218,11 @@ class Writer(ABC):
         profiles: Sequence[int],
         is_sound: Callable[[Profile], bool] = lambda _: False,
     ) -> dict[int, tuple[Note, ...]]:
-        """Keep what cannot be believed of those of the profiles of which nobody has looked for it.
+        """Examine those of the profiles that have not been examined, and keep what cannot be believed.
 
-        Of what `is_sound` nothing is looked for. Call it when they are added, and before checksums are
-        kept. Returns the notes on it by profile; raises what `look` does. A profile that is not examined
-        is when it is read.
+        A profile that `is_sound` is not searched with `look`. Call this when profiles are added, and
+        before checksums are kept. Returns the notes by profile; raises what `look` raises. A profile
+        that is not examined here is examined when it is read.
         """
         notes: dict[int, tuple[Note, ...]] = {}
         ids = self._unexamined(profiles)

@@ -208,10 +208,10 @@ def recorded_by_process(timeline: Timeline) -> Mapping[int, TimeSpan]:
 
 
 def recorded_around(timeline: Timeline, low: int, high: int) -> tuple[int, int] | None:
-    """Return from when to when there is something, at least as far as [low, high) reaches.
+    """Return a start and an end between which the profile has rows, containing [low, high) if possible.
 
-    That is the recording and all rows with a time, of which none but operations are read for a time
-    between the first and the last of these. None where nothing has a time.
+    They cover the recording and all rows with a time. Only operations are read if [low, high) lies
+    between the first and the last of them. None if no row has a time.
     """
     ops = timeline.whole.ops
     if ops.timed.any() and int(ops.start[np.argmax(ops.timed)]) <= low < high <= int(ops.end.max()):

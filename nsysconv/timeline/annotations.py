@@ -163,7 +163,7 @@ def _names_of(table: str, profile: Profile, wanted: int) -> Array:
 
 
 def domain_names(profile: Profile) -> dict[tuple[int, int], str]:
-    """(pid, domain_id) -> the domain's name; the default domain 0 has none."""
+    """Return a domain's name by (pid, domain_id); the default domain 0 has none."""
     return {(row["pid"], row["domain_id"]): row["name"] for row in profile.rows("domain")}
 
 

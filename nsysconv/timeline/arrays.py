@@ -41,7 +41,7 @@ class Columns:
 
 
 def blocks(length: int) -> Iterator[slice]:
-    """Slice that cover 0..length-1 in order, each small enough for the cache."""
+    """Yield slices that cover 0..length-1 in order, each small enough for the cache."""
     for low in range(0, length, _BLOCK):
         yield slice(low, min(low + _BLOCK, length))
 

@@ -148,7 +148,7 @@ def gap_before(timeline: Timeline, op: int) -> Gaps | None:
 
 
 def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
-    """Return the gaps, those without a host part that a call ended of which no thread is recorded."""
+    """Return the gaps; drop the host part of each gap that was ended by a call without a thread."""
     if all(tid != MISSING for _, tid in timeline.calls.threads):
         return found
     host = np.flatnonzero(found.host_end > found.start)

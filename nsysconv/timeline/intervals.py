@@ -268,7 +268,7 @@ class Level:
 
 
 def capped_sum(starts: Array, ends: Array, amounts: Array, cap: int) -> Level:
-    """At each moment the amounts of the intervals that hold it, added up, and `cap` at most."""
+    """Return the sum of the amounts of the intervals that hold each moment, limited to `cap`."""
     times = np.concatenate((starts, ends))
     order = np.argsort(times, kind="stable")
     times = times[order]
@@ -441,7 +441,7 @@ def cut_at(pieces: Pieces, segments: Segments) -> tuple[Pieces, Array, Pieces]:
 
 
 def expand_ranges(first: Array, count: Array) -> tuple[Array, Array]:
-    """For each i the numbers first[i] .. first[i] + count[i] - 1, and i beside each."""
+    """Return i, and first[i] .. first[i] + count[i] - 1 beside it, for each i, as two arrays."""
     number = np.repeat(np.arange(len(first)), count)
     begins = np.cumsum(count) - count
     return number, first[number] + np.arange(len(number)) - begins[number]

@@ -136,7 +136,7 @@ def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array
 
 
 def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
-    """Return the spans as a tree per thread; those of the mask `apart` are outside of it, each alone."""
+    """Return the spans as a tree per thread; each span of the mask `apart` is a root without children."""
     apart = np.zeros(len(spans), bool) if apart is None else apart
     nesting, alone = np.flatnonzero(~apart), np.flatnonzero(apart)
     order, parent = [], []

@@ -176,7 +176,7 @@ def step_count(timeline: Timeline, pattern: str = STEP_RANGE) -> int:
 
 
 def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
-    """Return of these steps those of the slice, cut to it; of a process in it also where none is left."""
+    """Return the steps cut to the slice; a process in the slice is kept even if it has no step left."""
     kept = []
     for mine in found:
         process = np.array([mine.pid])

@@ -20,10 +20,9 @@ def place_of(ops: GpuOps, kind: OpKind, row: int) -> int:
 
 
 def last_before(timeline: Timeline, op: int, *, on_stream: bool) -> int:
-    """Return the operation that ended last of those of its device, or stream, that began before an op.
+    """Return which operation of the device, or stream, ended last among those that began before `op`.
 
-    Of several that began together, those that are listed before it began before it. NONE where it is the
-    first.
+    If several began together, those listed before `op` count as earlier. NONE if `op` is the first.
     """
     ops = timeline.ops
     earlier = np.flatnonzero(_beside(ops, op, on_stream=on_stream)[:op])

@@ -145,9 +145,9 @@ def coarser(tiles: Tiles, factor: int) -> Tiles:
 
 
 def dominating(tiles: Tiles) -> tuple[Tiles, Array, Array]:
-    """Return of each tile the entry of the label with most time, and the time and count of all labels.
+    """Return, per tile, the entry of the label with most time, and the time and count of all labels.
 
-    Of labels with the same time, that of which more events began, then the first.
+    If labels have the same time, the one with more begun events counts, then the first.
     """
     first = np.flatnonzero(np.diff(tiles.tile, prepend=-1))
     if not len(first):

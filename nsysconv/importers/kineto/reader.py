@@ -198,9 +198,9 @@ class KinetoReader:
         return {**columns, "pid": pid}
 
     def _unclaimed_rows(self) -> Iterator[TableRows]:
-        """Yield the first process's rows of those that stood before the process that they name.
+        """Yield the rows of the first process among those that come before the process that they name.
 
-        Rows that name a process of which there are no others are of the first, if there is one.
+        Rows whose process has no other rows belong to the first process, if there is one.
         """
         if self._main_pid is None or self._main_pid >= LANE_KEY:
             return

@@ -69,7 +69,7 @@ def _is_named(scene: Scene, rows: Array, name: str) -> Array:
 
 
 def one_kernel_of_totals(timeline: Timeline) -> Found | None:
-    """Measure the same of totals of several names, which have no time of which it could be a share."""
+    """Measure the kernel with most time in totals of several names, which have no window."""
     by_name: dict[str, list[int]] = {}
     for total in totals(timeline, KERNEL):
         if total.sum_ns is not None:

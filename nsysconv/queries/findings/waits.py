@@ -49,11 +49,11 @@ def costliest_gap(scene: Scene, found: Gaps, cost: Array) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GapsAfterWaits:
-    """The gaps that began while the host was in one of some calls, and what they cost.
+    """The gaps that began while the host was in one of the given calls, and what they cost.
 
-    Without the wait the host would have gone on earlier by as long as it waited, at most: so much of a
-    gap counts. `outlasting`: how many ended after the wait; what ended another one had been launched
-    before. `costliest`: the place of the one that costs most; None: there is no gap.
+    Without the wait the host would have continued earlier, by the time that it waited at most: so much
+    of a gap counts. `outlasting`: how many ended after the wait; the operation that ended another one
+    had been launched before. `costliest`: the place of the gap that costs most; None if there is none.
     """
 
     count: int = 0

@@ -94,7 +94,7 @@ def _journal(file: Path) -> Path:
 
 
 class SqliteWriter(Writer):
-    """Writes to a SQLite store; nobody else can meanwhile."""
+    """A writer to a SQLite store, which excludes other writers meanwhile."""
 
     _connection: SqliteConnection
 
