@@ -135,7 +135,7 @@ def _named(column: Column, value: Value) -> str:
     return "" if value is None else f"{word} {escaped(str(value))}"
 
 
-# More cannot be read: bars of a panel, places with a label along an axis, panels of a figure.
+# More would not be legible: bars of a panel, labels along an axis, panels of a figure.
 MOST_BARS = 20
 _MOST_LABELS = 40
 MOST_PANELS = 24

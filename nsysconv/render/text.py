@@ -38,9 +38,9 @@ from nsysconv.render.pictures import (
 
 GAP = 2
 
-# The room that a long name is given before columns are left out for it, ...
+# A long name has at least this much room before columns are left out for it.
 _COMFORT = 40
-# ... and once only the brief ones are left.
+# It has at least this much once only the brief columns are left.
 _SHORTEST = 24
 # Words without their end say less than a name without its middle.
 _MORE_FOR_WORDS = 8
@@ -125,7 +125,7 @@ def _leave_out(needs: Sequence[ColumnNeeds], width: int) -> tuple[list[int], int
 
 
 def _least_first(needs: Sequence[ColumnNeeds], candidates: Sequence[int]) -> Iterator[int]:
-    # From the right, but the parts of a whole by their size.
+    # Columns are left out from the right, except that the parts of a whole go by size, the least first.
     parts = {i: needs[i].part or 0 for i in candidates if needs[i].part is not None}
     by_size = iter(sorted(parts, key=lambda i: (parts[i], -i)))
     return (next(by_size) if i in parts else i for i in reversed(candidates))
@@ -293,7 +293,8 @@ def _kept_together(text: str) -> str:
 def _with_bars(
     report: Section, table: DisplayTable, width: int, spell: Encode
 ) -> tuple[list[Line], list[DisplayColumn], str] | None:
-    # A bar behind each row of the table, and their legend; None where there is no room for both.
+    # The table gets a bar behind each row, and a legend. The result is None if there is no room for
+    # both.
     lines, left_out = _table(table, max(width - GAP - BAR_ROOM, _NARROWEST), spell)
     room = min(width - max(text_width(text) for text, _ in lines) - GAP, LONGEST_BAR)
     if room < BAR_ROOM or any(shown.column.brief for shown in left_out):
@@ -335,7 +336,7 @@ def _notes_of_all(reports: Sequence[Section], width: int | None, spell: Encode) 
 
 
 def _unanswered(reports: Sequence[Section], width: int | None, spell: Encode) -> Iterator[Line]:
-    # By what is missing: the reports that need it, and how to record it.
+    # The lines are grouped by what is missing: the reports that need it, and how to record it.
     groups: dict[tuple[str, ...], list[str]] = {}
     for report in reports:
         groups.setdefault(tuple(display.unrecorded_sentences(report)), []).append(report.name)
@@ -345,7 +346,7 @@ def _unanswered(reports: Sequence[Section], width: int | None, spell: Encode) ->
 
 
 def _leading(table: DisplayTable) -> DisplayColumn | None:
-    # What the rows are ordered by: the first that is not 0 throughout.
+    # The result is the column that orders the rows: the first that is not 0 in all rows.
     leads = sorted((s for s in table.columns if s.leads), key=lambda s: s.leads)
     known = (s for s in leads if any(cell.strip() not in _NOTHING for cell in s.cells))
     return next(known, leads[0] if leads else None)
@@ -371,7 +372,8 @@ def _share_first(table: DisplayTable) -> DisplayTable:
 
 
 def _without_the_same(table: DisplayTable, report: Section) -> tuple[DisplayTable, list[str]]:
-    # What all rows share is said once, but for what names them, and one number; of one row what is 0.
+    # Values that all rows share are put in a line above the table, except the column that names rows
+    # and one number. For a single row only the zeros are.
     count = len(table.columns[0].cells) if table.columns else 0
     if not count:
         return table, []

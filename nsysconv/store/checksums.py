@@ -22,7 +22,7 @@ _CHECKED = [table for table in schema.metadata.sorted_tables if table is not sch
 _EVENTS = [table for table in _CHECKED if table.name in schema.EVENT_TABLES]
 _SMALL = [table for table in _CHECKED if table not in _EVENTS]
 
-# By profile and table the number of rows, and a checksum of them.
+# The keys are the profile and the table; the values are the number of rows and their checksum.
 _Sums = dict[tuple[int, str], tuple[int, int]]
 
 

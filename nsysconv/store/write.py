@@ -268,7 +268,8 @@ class Writer(ABC):
         return ""
 
     def _removed(self, profiles: Iterable[int]) -> int | None:
-        # The run of the profiles removed; None where it had no others.
+        # The result is the run of the removed profiles; it is None if no run with other profiles is
+        # left.
         runs = [remove_profile(self._connection, profile) for profile in profiles]
         left = (run for run in runs if run is not None and _profiles_of(self._connection, run))
         return next(left, None)
@@ -330,7 +331,7 @@ class Writer(ABC):
         recorded = taken.profile_id, summary.attributes.zero_utc_ns
         run = self._runs.place(ranks, origin.run, home, recorded)
         if run.note:
-            # Before all others, whether the profile has been examined or will be.
+            # The note comes before all others, whether the profile has been examined or will be.
             summary = replace(summary, notes=[run.note, *summary.notes])
         label, run_id = add_profile(
             self._connection, taken.profile_id, taken.possible, summary, origin, run

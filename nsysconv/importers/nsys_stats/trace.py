@@ -373,7 +373,7 @@ class _Sum:
     greatest: ValueRange | None = None
 
     def add(self, values: Array, step: float) -> None:
-        # Numbers that are spelled in steps of `step`; up to 1 they are exact.
+        # The numbers are spelled in steps of `step`; up to 1 they are exact.
         half = Fraction(step) / 2 if step > 1 else Fraction(0)
         # Python's integers: sums of many may be larger than those of numpy.
         total = sum(np.rint(values).astype(np.int64).tolist())
