@@ -70,7 +70,8 @@ __all__ = [
 if not TYPE_CHECKING:  # or else type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
-        # Loaded on first use: `nsysconv --help` needs neither pyarrow, numpy nor SQLAlchemy.
+        # A module is loaded on first use, because `nsysconv --help` needs neither pyarrow, numpy nor
+        # SQLAlchemy.
         if name == "errors":
             import importlib
 

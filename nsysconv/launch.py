@@ -30,10 +30,11 @@ class Launch:
     job: str | None = None
 
 
-# Of each launcher the variable without which it did not start this process, if there is one, and those of
-# rank, local rank, world size, local size and node. The innermost first: torchrun under srun numbers its
-# own processes, and so does mpirun inside the step of a batch script. Anyone may have set RANK, so every
-# launcher but Slurm goes before it (people set it from SLURM_PROCID, and then both are the same).
+# Each launcher has the variable without which it did not start this process (empty: it has no such
+# variable), then those of rank, local rank, world size, local size and node. The innermost launcher
+# comes first: torchrun under srun numbers its own processes, and so does mpirun inside the step of a
+# batch script. Any script may set RANK, so every launcher but Slurm comes before it (scripts set RANK
+# from SLURM_PROCID, and then both are the same).
 _LAUNCHERS = (
     ("TORCHELASTIC_RUN_ID", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
     (

@@ -17,9 +17,11 @@ _RUNTIME_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d{{4,}})?{_STREAM_MODE}$")
 _DRIVER_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d+)?{_STREAM_MODE}$")
 # Functions of C++ have arguments, of their templates or their own.
 _OF_CODE = re.compile(r"\w[<(]")
-# Of names that are cut alike some may be alike again; and so much is shown before what differs.
+# Names that are cut alike may be alike again, so several rounds follow. So many characters are shown
+# before the first that differs.
 _ROUNDS, _CONTEXT = 6, 4
-# What may be unprintable, at most so much at a time: a damaged name can be as long as its file.
+# At most so many unprintable characters are replaced at a time, because a damaged name can be as long
+# as its file.
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
 # Names of functions that compilers make have fewer characters.
 _MARK = re.compile(r" (?:\[clone [^\]]*\]|\(\.kd\))$")
@@ -130,15 +132,15 @@ def _alike(shown: Mapping[str, str]) -> Iterator[list[str]]:
 
 
 def _common_length(texts: Sequence[str]) -> int:
-    # Of texts in order the first and the last share least.
+    # All texts share what the first and the last in alphabetical order share.
     first, last = min(texts), max(texts)
     pairs = zip(first, last, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(last)))
 
 
 def _parts(name: str, places: Sequence[int], width: int) -> str:
-    # The beginning of a name and what follows from some places on, with a little before each, in equal
-    # shares of the width.
+    # The result is the beginning of a name and the text from each place on, with a few characters
+    # before it. All parts have an equal share of the width.
     share = max(width // (len(places) + 1) - 1, 1)
     text, until = name[:share], share
     for number, place in enumerate(sorted(places), 1):
@@ -185,7 +187,8 @@ def plain_kernel(name: str) -> str:
 
 
 def _depths(text: str) -> list[int]:
-    # Per character, the number of brackets `<(` open before it; `->`, `<<` and `>=` count as brackets.
+    # The result has, per character, the number of brackets `<(` that are open before it. `->`, `<<` and
+    # `>=` count as brackets.
     depths, depth = [], 0
     for character in text:
         if character in ">)" and depth:
@@ -197,7 +200,7 @@ def _depths(text: str) -> list[int]:
 
 
 def _places(text: str, mark: str) -> list[int]:
-    # Where the mark is outside of brackets.
+    # The result has the places of the mark that are outside of brackets.
     return [i for i, depth in enumerate(_depths(text)) if not depth and text.startswith(mark, i)]
 
 
@@ -210,7 +213,8 @@ def without_parameters(name: str) -> str:
     if not name.endswith(")"):
         return name
     head, start, depth = name[: name.find("(")], 0, 0
-    # Of most names the parameters are all that is in `()`, and one argument of a template holds the next.
+    # In most names, the only `(` opens the list of parameters, and no `<` follows a `>`. Such names
+    # need no scan.
     opened, closed = head.count("<"), head.count(">")
     if name.count("(") == 1 and opened == closed and head.rfind("<") <= head.find(">"):
         start = len(head)

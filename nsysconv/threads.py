@@ -81,7 +81,8 @@ class Threads(ThreadPoolExecutor):
         hook = sys.unraisablehook
         sys.unraisablehook = lambda args: None if args.exc_type is Stopped else hook(args)
         try:
-            # Again, but not while it cleans up: what is raised while an object is being freed is lost.
+            # The threads are stopped again unless they clean up, because an exception that is raised
+            # while an object is being freed is lost.
             while pending := [each for each in self._futures if not each.done()]:
                 self._stop()
                 wait(pending, _AGAIN_S)

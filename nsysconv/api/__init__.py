@@ -68,7 +68,8 @@ _MODULES = {
 if not TYPE_CHECKING:  # or else type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
-        # Loaded on first use: an import needs no queries, and `--help` nothing at all.
+        # A module is loaded on first use, because an import needs no queries, and `--help` needs no
+        # module.
         for module, names in _MODULES.items():
             if name in names:
                 return getattr(importlib.import_module(module), name)

@@ -26,7 +26,7 @@ _MOST_METRICS = 12
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer for people, and all notes on what it was made of, of which its lines have a few."""
+    """The reports of the answer for people, and all notes on their data; the lines show a few."""
 
     reports: list[ShownReport]
     notes: tuple[Note, ...]
@@ -63,7 +63,7 @@ def _answer(
     answered = _answered(target, say)
     if "metrics" not in answered:
         return present.without_work(made, command, answered)
-    # All there is to say of a profile without a time line.
+    # A profile without a time line has metrics, and no other report can be made of it.
     limit = _MOST_METRICS if options.limit is None else options.limit
     asked = replace(options, names=("metrics",), for_people=True, limit=limit)
     (metrics,) = report_target(target, asked, say)
@@ -73,25 +73,27 @@ def _answer(
 
 
 def _command(target: Target) -> str:
-    # As it would be typed, unless a line has no room for it.
+    # The target is written as a user would type it, unless it is too long for a line.
     typed = shlex.quote(redacted_target(target))
     return typed if len(typed) <= _LONGEST_TARGET else "TARGET"
 
 
 def _why(findings: Report, target: Target) -> str | None:
-    # How to ask about the first event that a finding has; of a run by the profile's label, rank or file.
+    # The result is the command that explains the first event of the findings. In a run it names the
+    # profile by label, rank or file.
     row = next((row for row in findings.rows() if row["event"] is not None), None)
     if row is None:
         return None
     where, selector = split_target(target)
     folder = where if isinstance(where, Path) and where.is_dir() else None
-    # A slice by numbers may be of one profile of several.
+    # If the slice has numbers, only one profile of several may have it.
     is_one = len(findings.profiles) == 1 and (findings.slice is None or selector is not None)
     several = len(findings.profiles) > 1
     if is_one or not (folder or several or isinstance(where, Url) or is_store(where)):
         ways, otherwise = [redacted_target(target)], "TARGET"
     elif folder is not None:
-        # The file, but of stores, which remember the files that were imported.
+        # The command names the file. A profile in a store has the path of the file that was imported,
+        # which may lie elsewhere.
         of = next(ref for ref in findings.profiles if ref.label == row["profile"])
         ways = [of.path] if Path(of.path).is_relative_to(folder) else []
         otherwise = "FILE"

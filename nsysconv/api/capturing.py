@@ -91,7 +91,8 @@ _Item = tuple[Path, Location | None, str | None]
 
 
 def _imported(item: _Item, timeout_s: float) -> int | None:
-    # In a process of its own, which can be ended at any time; returns the number of kernels.
+    # The import runs in its own process, which can be ended at any time. The result is the number of
+    # kernels.
     try:
         with _limited(timeout_s), Processes[_Item, int | str | None](1, _importer) as one:
             (result,) = one.map([item])
@@ -125,13 +126,14 @@ def _importer() -> Callable[[_Item], int | str | None]:
 
     def work(item: _Item) -> int | str | None:
         source, store, run = item
-        # Beside the report, whose folder is removed even if this process is killed.
+        # Temporary files lie beside the report, because its folder is removed even if this process is
+        # killed.
         tempfile.tempdir = str(source.parent)
         while True:
             try:
                 result = import_files([source], store, run=run, workers=1)
             except InUseError:
-                # Other ranks write there, too. How long that may take is the parent's to say.
+                # Other ranks write to the store, too. The parent limits how long this may take.
                 time.sleep(random.uniform(0.1, 1.0))
                 continue
             except NsysconvError as error:

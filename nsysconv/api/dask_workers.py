@@ -126,8 +126,8 @@ class Dask:
                     pieces.wait()
 
         def room() -> bool:
-            # No more than can be worked on: what queues behind a piece that kills its worker is taken
-            # for the culprit, too.
+            # Workers get no more pieces than they can run: if a piece kills its worker, Dask also
+            # blames the pieces that wait behind it.
             return pieces.running() < self.count and len(waiting) < self.count * _AHEAD
 
         for item in items:
@@ -144,7 +144,8 @@ class Dask:
     ) -> Result:
         answer = pieces.answer(future)
         if answer is None:
-            # Another one on the same worker may have killed it: once more, with nothing beside it.
+            # Another piece on the same worker may have killed it, so this one is tried once more,
+            # alone.
             while pieces.running():
                 pieces.wait()
             future = pieces.begin(item)
@@ -161,7 +162,7 @@ class Dask:
 
 
 class _Pieces(Generic[Item, Result]):
-    # Pieces of one kind of work on a cluster.
+    # A cluster does these pieces of one kind of work.
     def __init__(
         self, cluster: Dask, work: Callable[[Item], Result], files: Files[Item] | None
     ) -> None:
@@ -184,7 +185,7 @@ class _Pieces(Generic[Item, Result]):
         except (OSError, RuntimeError, CancelledError) as error:  # the connection is closed
             raise self._cluster.gone() from error
         self._running += 1
-        # Not the future itself: a reference to it keeps the result on the cluster.
+        # The callback keeps no reference to the future, which would keep the result on the cluster.
         future.add_done_callback(lambda _: self._ended.put(None))
         return future
 
@@ -204,7 +205,7 @@ class _Pieces(Generic[Item, Result]):
             self._cluster.look()
 
     def answer(self, future: Any) -> Answer[Result] | None:
-        # Of a piece that has ended; None if its worker died each time it was tried.
+        # The piece has ended. The answer is None if its worker died at each attempt.
         from distributed.scheduler import KilledWorker
 
         while True:
@@ -281,7 +282,8 @@ def dask_workers(where: str, local_count: int | None = None) -> Iterator[Dask]:
 
 
 def _address(where: str) -> str:
-    # Whether or not a scheduler answers there. Raises UsageError.
+    # The address need not be that of a running scheduler. An address that cannot be parsed raises
+    # UsageError.
     from distributed import Security
     from distributed.comm.addressing import parse_address, parse_host_port
     from distributed.comm.registry import get_backend
@@ -290,7 +292,8 @@ def _address(where: str) -> str:
     try:
         if Path(where).is_file():
             address = json.loads(Path(where).read_text(encoding="utf-8"))["address"]
-        # A client that is given anything else fails half made, and waits for itself at the end.
+        # The address is checked here, because a client with an invalid one fails half made and waits
+        # for itself at the end.
         scheme, place = parse_address(address)
         get_backend(scheme)
         parse_host_port(place)
@@ -306,7 +309,7 @@ def _address(where: str) -> str:
 
 
 def _start_cluster(count: int, stack: ExitStack) -> tuple[str, Any]:
-    # Its address and keys; it runs as long as the stack is open.
+    # The result is the cluster's address and keys. The cluster runs as long as the stack is open.
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-dask-"))
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, str(count), folder],
@@ -349,7 +352,8 @@ def _client(where: str, address: str, security: Any) -> Any:
 
 @contextmanager
 def _silenced_loggers() -> Iterator[None]:
-    # What matters of Dask's messages is raised as errors of ours.
+    # Dask's messages are not needed, because this module raises errors of its own for those that
+    # matter.
     before = {name: logging.getLogger(name).level for name in _LOGGERS}
     try:
         for name in _LOGGERS:

@@ -119,7 +119,8 @@ def compare_targets(
             sides = open_sides(base, other, stack, say)
             other_makers = names.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
             if options.reports is None and other_makers:
-                # Of kernels of other makers hardly a name is the same.
+                # Kernels of different vendors share hardly any names, so their categories are compared
+                # as well.
                 wanted.insert(wanted.index("kernels"), "kernel_categories")
             profiles = [profile for side in sides for profile in side.profiles]
             if options.reports is None and options.for_page:
@@ -129,7 +130,8 @@ def compare_targets(
             if CULPRITS in wanted:
                 needed += comparison.CULPRIT_REPORTS
             needed = tuple(dict.fromkeys(needed))
-            # One after the other: together they would need memory for all of them.
+            # The profiles are read one after the other, because all of them together might not fit in
+            # memory.
             answers = {
                 profile: _answers(profile, needed, options, with_samples=len(profiles) == 2)
                 for profile in profiles
@@ -181,13 +183,13 @@ def _changes(
                 else judged.asked.aligned[name]
             )
             if options.for_page:
-                # A picture is of all rows and columns.
+                # A picture shows all rows and columns, so no row limit applies.
                 if name in (options.reports or ()) or not says_nothing(report):
                     yield tables.section(report)
                 continue
             section = tables.section(report).limited(row_limit)
         elif name == ACCOUNT:
-            # For people small parts are joined.
+            # Small parts are joined only in output for people.
             whole = change()
             moved = account.with_minor_parts_joined(whole) if options.for_people else whole
             moved_report = account.account_report(moved, judged.asked.refs, judged.work_notes)
@@ -201,8 +203,8 @@ def _changes(
 
 
 def _limits(options: DiffOptions) -> tuple[list[gate.Limit], float | None, bool]:
-    # The limits, the noise of a run, and whether undecided limits pass. What a flag says comes
-    # before what the file says; each limit counts once.
+    # The result is the limits, the noise of a run, and whether undecided limits pass. A flag overrides
+    # the file, and each limit counts once.
     columns = {name: _columns(name) for name in _COMPARABLE}
     limits = [gate.parse_limit(text, columns) for text in options.fail_on]
     run_noise, cannot_tell = _run_noise(options.run_noise), options.cannot_tell
@@ -223,7 +225,7 @@ def _limits(options: DiffOptions) -> tuple[list[gate.Limit], float | None, bool]
 
 
 def _run_noise(text: str | None, where: str = "") -> float | None:
-    # The relative standard deviation: 0.003 of "0.3%".
+    # The result is the relative standard deviation: 0.003 for "0.3%".
     if text is None:
         return None
     match = _RUN_NOISE.fullmatch(text)
@@ -235,7 +237,7 @@ def _run_noise(text: str | None, where: str = "") -> float | None:
 
 @cache
 def _columns(name: str) -> Sequence[Column]:
-    # Of a report that can be compared; steps are added up.
+    # A comparison adds up steps, so `steps` has the columns of one row per rank.
     query = queries.query(name)
     if name == "steps":
         return rows.steps_per_rank(Report(name, query.title, query.columns, None)).columns
@@ -340,8 +342,8 @@ def open_sides(base: Target, other: Target, stack: ExitStack, say: Say) -> tuple
 
 
 def _files_of(target: Target, say: Say) -> Iterator[tuple[Location, str | None]]:
-    # The stores and files that a side names, each with its `@WORD` or None: a folder means all files
-    # below it, a glob those that match.
+    # A side names stores and files; each has its `@WORD` or None. A folder names all files below it, a
+    # glob those that match.
     where, word = split_target(target)
     if isinstance(where, Url):
         yield where, word
@@ -381,7 +383,8 @@ def _opened(
 
 
 def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenProfile, ...]]:
-    # Files of different ranks are one run: the first file of each rank, then the second of each.
+    # Files of different ranks form one run: the first file of each rank is the first run, the second of
+    # each the next.
     ranks = [frozenset(run[0].timeline.ranks.values()) for run in runs]
     if any(len(run) > 1 for run in runs) or not all(ranks) or len(set(ranks)) == 1:
         yield from map(tuple, runs)
@@ -402,7 +405,8 @@ def same_recordings(base: Side, other: Side) -> bool:
 
 
 def _is_same(one: Profile, other: Profile) -> bool:
-    # Of a file in place no hash is known. A file may hold several profiles.
+    # A file that is read in place has no hash, so its bytes are compared. Profiles in one file differ
+    # in their processes.
     hashes = {one.attributes["sha256"], other.attributes["sha256"]}
     processes = [[row["pid"] for row in profile.rows("process")] for profile in (one, other)]
     if processes[0] != processes[1]:

@@ -73,7 +73,7 @@ def export_profiles(
 
 
 def _export_report(source: Path | Url, made: Path, say: Say) -> Exported:
-    # What nsys itself would export, for programs that read that.
+    # The result is what nsys itself exports, for programs that read that.
     if isinstance(source, Url):
         raise _not_a_report(str(source), "a store")
     with Probe(source) as probe:
@@ -90,7 +90,7 @@ def _export_report(source: Path | Url, made: Path, say: Say) -> Exported:
 
 @contextmanager
 def _being_made(made: Path) -> Iterator[Path]:
-    # The name that it has until the block ends, when it gets its own.
+    # The file has the yielded name until the block ends, and is then renamed to `made`.
     sweep(made)
     with building(made) as partial:
         try:
@@ -110,7 +110,8 @@ def _not_a_report(where: str, what: str) -> UsageError:
 
 
 def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[str, Path]:
-    # The format, and where to. Raises UsageError if the format is not clear, or the place is taken.
+    # The result is the format and the path. UsageError is raised if the format is not clear or the path
+    # is taken.
     made = None if path is None else local_path(path)
     to = format_for(made) if to is None and made is not None else to
     if to is None:

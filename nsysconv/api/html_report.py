@@ -86,7 +86,8 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         include = tuple(options.include)
         profiles = open_profile.open_all(place, selector, stack, say, include=include)
         if len(profiles) == 1:
-            # Or else what decides on the default reports would be read first, and the rest after it.
+            # The tables of all reports are prefetched together; otherwise the choice of default reports
+            # would read some of them first.
             queries.prefetch(tuple(options.names or PAGE), profiles[0].timeline)
         default = _default_reports(profiles)
         left_out = () if options.names else _slow_reports(default, profiles, options.step_range)
@@ -97,7 +98,7 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         if left_out:
             text = f"left out of the page of a long recording unless named: {', '.join(left_out)}"
             say(text)
-            # Who gets the page sees nothing else.
+            # The message on stderr is not part of the page, so the page has a note.
             note = Note("reports-left-out", Severity.INFO, text)
             reports[0] = replace(reports[0], notes=(*reports[0].notes, note))
         if options.names or len(profiles) > 1:
@@ -121,13 +122,14 @@ def _communicates(opened: OpenProfile) -> bool:
 
 
 def _has_operators(opened: OpenProfile) -> bool:
-    # Where they were recorded and none ran, a report on them would be of what none launched.
+    # If operators were recorded and none ran, a report on operators would only have work that no
+    # operator launched.
     profile = opened.profile
     none_ran = Fact.OPERATORS in profile.facts and not profile.row_count("operator")
     return may_have_operators(opened.timeline) and not none_ran
 
 
-# What reports.toml says that reports need.
+# reports.toml names these needs of reports.
 _NEEDED: Mapping[str, Callable[[OpenProfile], bool]] = {
     "metrics": lambda opened: opened.profile.row_count("metric_sample") > 0,
     "memory": lambda opened: opened.profile.row_count("memory_event") > 0,
@@ -164,7 +166,7 @@ def _reports(
         queries.prefetch(names, profile.timeline)
         for spec, merged in combined.items():
             merged.add(queries.partial_report(spec, profile.timeline, combined_request))
-        # Who names a report gets it as it was named.
+        # A report that the user names keeps its options; only default reports get fewer bins.
         specs = single if options.names else _with_fewer_bins(single, profiles, profile)
         if options.names or _EVENTS not in specs:
             computed = profile.answers([request(spec) for spec in specs])
@@ -193,7 +195,8 @@ _MOST_ROWS = {_EVENTS: MOST_EVENTS, "timeline_tiles": MOST_TILES, "event_duratio
 def _with_time_line(
     profile: OpenProfile, specs: Sequence[str], request: Callable[[str], tuple[str, Request]]
 ) -> list[Report]:
-    # Of which parts there are to be single events, the other reports say.
+    # The other reports decide which parts of the time line show single events, so they are computed
+    # first.
     others = [spec for spec in specs if spec != _EVENTS]
     found = dict(zip(others, profile.answers([request(spec) for spec in others]), strict=True))
     by_name = {spec.partition(":")[0]: found[spec] for spec in reversed(found)}
@@ -209,7 +212,7 @@ def _with_time_line(
 def _with_fewer_bins(
     specs: Sequence[str], profiles: Sequence[OpenProfile], profile: OpenProfile
 ) -> list[str]:
-    # Where devices are hundreds, each is drawn over time in fewer bins.
+    # If there are hundreds of devices, each is drawn over time with fewer bins.
     devices = len(profiles) * len(profile.timeline.devices)
     bins = min(max(_MOST_BINS // max(devices, 1), _FEWEST_BINS), _BINS)
     fewer = {_OVER_TIME: f"utilization_over_time:bins={bins}", TIME_LINE: _tiles(profile)}
@@ -217,7 +220,8 @@ def _with_fewer_bins(
 
 
 def _tiles(profile: OpenProfile) -> str:
-    # As many of the narrowest tiles as there are events, to the next power of FACTOR, from 64 to 16,384.
+    # There are as many of the narrowest tiles as events, rounded up to a power of FACTOR between 64 and
+    # 16,384.
     tables = set(EVENT_KINDS.values())
     count = sum(profile.profile.row_count(table) for table in tables)
     power = next(n for n in range(3, 8) if FACTOR**n >= count or n == 7)
@@ -227,8 +231,8 @@ def _tiles(profile: OpenProfile) -> str:
 def _slow_reports(
     names: Sequence[str], profiles: Sequence[OpenProfile], step_range: str | None
 ) -> tuple[str, ...]:
-    # A page of a long recording is without the slow reports, and without steps if none is annotated,
-    # for then each process would be one step.
+    # The page of a long recording omits slow reports. It omits steps, too, if none is annotated,
+    # because each process would then be one step.
     if sum(p.profile.row_count(t) for p in profiles for t in ("kernel", "api_call")) <= LONG:
         return ()
     annotated = any(steps(p.timeline, step_range or STEP_RANGE) for p in profiles)

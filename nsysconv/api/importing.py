@@ -55,9 +55,9 @@ from nsysconv.store.merging import stored_profiles
 from nsysconv.store.runs import RankCoverage, coverage_by_run
 from nsysconv.store.write import Imported, Writer
 
-# Processes have only just started when one alone has decoded less text than this.
+# One process decodes less text than this before other processes have started.
 _FEW_BYTES = 100_000_000
-# With fewer cores, what a process decodes is copied by a core that could have decoded it as well.
+# With fewer cores, the core that copies what another process decodes could have decoded it as well.
 _CORES_FOR_TEXT = 4
 
 _PATIENCE_S = 600.0
@@ -93,7 +93,7 @@ class ImportResult:
 
     @property
     def errors(self) -> tuple[NsysconvError, ...]:
-        """Return what went wrong, but for files of a folder that are no profile."""
+        """Return the errors of all inputs, without files of a folder that are not profiles."""
         return tuple(file.error for file in self.files if file.error and not file.skipped)
 
 
@@ -158,7 +158,7 @@ def _check_options(options: ImportOptions) -> None:
     if options.run is not None:
         _check_label(options.run, "run")
     _check_tags(options.tags)
-    # Compiled here, so that a wrong one is an error before anything is read.
+    # The pattern is compiled here, so that a wrong one is an error before any file is read.
     _ = options.rank_pattern
 
 
@@ -174,7 +174,7 @@ def _import_all(
         results[:] = _add_complete_store(results, complete, existing, options)
 
     if isinstance(target, Path) and target.exists():
-        # Not a database: that would take long, and others write to it.
+        # A database is not checked, because that would take long and other processes write to it.
         _require_sound(target)
     inputs = [_with_damage(item) for item in inputs]
     with suppress(_NothingImported), writing(target, add_to_existing) as writer:
@@ -193,14 +193,15 @@ def _keep_checksums(writer: Writer, target: Location, say: Say) -> None:
 
 
 def _require_sound(store: Location) -> None:
-    # Nothing is refused because another process writes to it now, or its pages cannot be read.
+    # A store is not refused because another process writes to it now, or because its pages cannot be
+    # read.
     with suppress(UsageError):
         require_sound(store)
 
 
 def _with_damage(item: Input) -> Input:
-    # Asked before the store that is written to is open: until that is closed, the files of stores whose
-    # pages are read stay open, and no more than a few dozen may be.
+    # This check comes before the target store is opened. While that is open, the files of stores whose
+    # pages are read stay open, and no more than a few dozen may be open.
     try:
         if item.store is not None:
             _require_sound(item.store)
@@ -238,7 +239,7 @@ def _add_complete_store(
                 _keep_checksums(writer, target, options.say)
             break
         except InUseError:
-            # Others add theirs.
+            # Other processes add their profiles.
             if time.monotonic() > end:
                 raise
             time.sleep(_POLL_S)
@@ -262,7 +263,8 @@ def _say_where(target: Location, say: Say) -> None:
 
 
 def _runs(target: Location, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
-    # The runs of the profiles that came in or were there, and how many runs the store holds.
+    # The result is the runs of the profiles that were imported or existed, and the number of runs in
+    # the store.
     ids = {imported.run_id for result in results for imported in result.imported}
     with reading(target) as store, store.snapshot():
         labels = {int(row["id"]): str(row["label"]) for row in store.runs()}
@@ -312,7 +314,7 @@ def worthwhile(inputs: Sequence[Input]) -> frozenset[Work]:
 
 @dataclass(frozen=True)
 class _RemoteResult:
-    # What another process made of an input: a store, or none if there is an error.
+    # Another process made a store of an input, or no store if there is an error.
     result: FileResult
     store: Path | None = None
     known: str | None = None  # the identity by which the wanted store holds it already
@@ -407,7 +409,7 @@ def _killed(item: Input) -> _RemoteResult:
 
 @contextmanager
 def _shared_folder(target: Location, dask: str | None) -> Iterator[Path]:
-    # Beside the store, which is where there is room.
+    # The folder lies beside the store, where there is enough space.
     if isinstance(target, Path):
         with building(target) as folder:
             folder.mkdir(0o700)
@@ -435,7 +437,7 @@ def _check_rank_from(options: ImportOptions, inputs: Inputs) -> None:
 
 
 def _check_label(label: str, kind: str) -> None:
-    # Labels by which STORE@LABEL would not find the profile, or the run, again.
+    # A label is refused if STORE@LABEL could not select the profile or the run by it.
     check_no_secret(label, f"the label of a {kind}")
     reasons = {
         "it is empty": not label.strip(),

@@ -172,7 +172,8 @@ def _missing_ranks(records: Sequence[Path], inputs: Sequence[Input]) -> Iterator
 
 
 def _without_duplicates(inputs: Sequence[Input]) -> tuple[list[Input], list[SkippedFile]]:
-    # Of files that hold one recording a store is read before an export, and that before a report.
+    # If several files hold one recording, a store is read before an export, and an export before a
+    # report.
     groups: dict[Path, list[Input]] = {}
     for each in inputs:
         groups.setdefault(each.path.with_suffix(""), []).append(each)
@@ -183,7 +184,7 @@ def _without_duplicates(inputs: Sequence[Input]) -> tuple[list[Input], list[Skip
 
 
 def _duplicates(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
-    # Of files with one stem those that need not be read, and why.
+    # All files of the group have one stem. The result has those that need not be read, and why.
     stores = [each.path for each in group if each.is_store]
     files = {each.path for each in group if not each.is_store}
     for path in sorted(files):
@@ -221,7 +222,7 @@ def _holds(store: Path, path: Path) -> bool:
 
 
 def files_to_read(paths: Sequence[Path], where: str, say: Say) -> Iterator[Path]:
-    """Yield the files of folders, or files, each recording once; say what is left out, and who is lost.
+    """Yield the files to read, each recording once; say which files and ranks are missing.
 
     `where` is what the user named. Raises InputError where there are none.
     """
@@ -247,7 +248,7 @@ def _copies(paths: Sequence[Path]) -> Iterator[SkippedFile]:
 
 
 def _groups(paths: Sequence[Path], key: Callable[[Path], object]) -> Iterator[Sequence[Path]]:
-    # Those of one key, if they are several. Nothing is the same: an empty file, one that cannot be read.
+    # Each result has several paths with one key. Empty files and files that cannot be read have no key.
     groups: dict[object, list[Path]] = {}
     for path in paths:
         with suppress(OSError, InputError):
@@ -320,7 +321,7 @@ def missing_rank_lines(ranks: Sequence[MissingRank], *, alone: bool) -> Iterator
     yield from map(str, ranks[:_MOST_RANKS])
     if len(ranks) > _MOST_RANKS:
         yield f"and {len(ranks) - _MOST_RANKS:,} more lost ranks"
-    # As far as the records of each job say how many ranks it had.
+    # The records of a job say how many ranks it had, so further ranks may be missing.
     records = [each.record for each in ranks] if alone else []
     for job in dict.fromkeys(each.job for each in records):
         of_job = [each for each in records if each.job == job]

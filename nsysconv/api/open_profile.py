@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from nsysconv.api.profile_file import ProfileFile
 
-# What begins a selector that is a rank.
+# A selector with this prefix is a rank.
 _RANK = "rank="
 _MOST_CHOICES = 20
 """The number of profiles that are listed where one of several has to be named."""
@@ -59,7 +59,7 @@ class OpenProfile:
         self.profile = profile
         self._place = place
         self._close = weakref.finalize(self, resources.close)
-        # Not from under a thread that may be at work when the interpreter ends.
+        # The interpreter's exit must not close a profile that a daemon thread may still use.
         self._close.atexit = not threading.current_thread().daemon
         self._file = file
         self._timelines: dict[frozenset[Fact], Timeline] = {}

@@ -27,10 +27,10 @@ BY = ("step",)
 
 SPLITS = ("device", "rank")
 
-# Who asks for rows of each physical device, rank or host gets rows that are of one of these.
+# If `by` is one of these and `split` is not given, the rows are split by the value.
 _SPLIT_OF = {"device": "device", "rank": "rank", "host": "rank"}
 
-# Fields that are words, or one.
+# These fields take a sequence of words, or one word.
 _WORDS = frozenset({"idle", "ignore", "include", "names", "reports", "fail_on"})
 
 

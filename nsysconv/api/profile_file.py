@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"[0-9]+")
 _MANY_ROWS = 200_000
 _RANKS = frozenset({Fact.RANKS})
 _USER = "--rank-from"
-# A claim's columns that go with its rank: they mean nothing for another rank.
+# These columns of a claim belong to its rank, and mean nothing for another rank.
 _WITH_RANK = ("local_rank", "world_size")
 _WITHOUT_RANK = ("host", "job")
 
@@ -92,7 +92,7 @@ def rank_claims(
     if forced is not None:
         claims.append(RankClaim(_USER, forced))
     own = record.read(record.record_path(path))
-    # Not the record of another file.
+    # The record may name another report, and is then ignored.
     if own is not None and (own.report is None or Path(own.report).stem == path.stem):
         voice = "the record beside it"
         claims.append(RankClaim(voice, own.rank, own.local_rank, own.world_size, own.host, own.job))
@@ -127,7 +127,7 @@ def suggest_rank_from(paths: Sequence[Path]) -> str | None:
 
 def with_ranks(recording: Recording, claims: Sequence[RankClaim]) -> Recording:
     """Return the recording with what the claims say of its processes; one of several as it is."""
-    # Of several recordings in a file nothing outside says which of them the claims mean.
+    # If a file holds several recordings, nothing outside it says which of them the claims mean.
     if not claims or recording.one_of_several:
         return recording
     return replace(recording, batches=_with_completed_processes(recording.batches, claims))
@@ -166,7 +166,7 @@ def _with_completed_processes(batches: Batches, claims: Sequence[RankClaim]) -> 
 def _set_rank(
     rows: Sequence[Row], claims: Sequence[RankClaim], gpu_pids: frozenset[int], notes: list[Note]
 ) -> bool:
-    # Of the only process at work; returns whether its rank was set, and adds to the notes.
+    # A claim sets the rank of the only process at work. The result says whether it did.
     ranked = [row for row in rows if row.get("rank") is not None]
     claims = [claim for claim in claims if claim.rank is not None]
     working = gpu_pids or {row["pid"] for row in rows}
@@ -330,12 +330,13 @@ def import_input(
 
 
 def _seems_sound(profile: Profile) -> bool:
-    # Of few rows an examination takes no more memory than the import has taken.
+    # A profile of few rows is always examined in full, which takes no more memory than its import took.
     return sum(map(profile.row_count, profile.extents)) >= _MANY_ROWS and is_sound(profile)
 
 
 def _examined(imported: tuple[Imported, ...], writer: Writer) -> tuple[Imported, ...]:
-    # With notes on what cannot be believed. A file of which that cannot be found out is not in the store.
+    # The profiles get notes on what cannot be believed. If the examination fails, they are removed from
+    # the store.
     try:
         found = writer.examine(examine, [each.profile_id for each in imported], _seems_sound)
     except Exception:
@@ -408,7 +409,8 @@ def _import_store(item: Input, writer: Writer, options: ImportOptions) -> Iterat
         for profile in profiles:
             label = options.label or profile.origin.label
             tags = {**profile.origin.tags, **options.tags}
-            # By the label that the profile has: a run of that name alone is no more than its profile.
+            # The run is looked up by the label that the profile still has: a run with this label and no
+            # other profile is only that profile.
             run = _run_of_store(profile, item, options) or run_membership(item, options)
             profile = replace(profile, origin=replace(profile.origin, label=label, tags=tags))
             yield from add_stored(profile, writer, options, run, claims, item.path)
@@ -421,7 +423,7 @@ def _run_of_store(
     run: StoredRun = profile.run
     if options.run is not None or (run.profile_count == 1 and run.label == profile.origin.label):
         return None
-    # Stores of parts of one run have it under one name.
+    # Stores of parts of one run give it the same name.
     return RunMembership(
         together=f"run {run.label}",
         label=run.label,
@@ -481,7 +483,8 @@ def _import_files(
 
 
 def _require_believed(path: Path, options: ImportOptions) -> None:
-    # Before anything is written, which later could not be taken back: what it replaces would be gone.
+    # This is checked before anything is written, because an import with `replace` could not be undone
+    # later.
     with ProfileFile(path, silent, options.include) as file:
         for profile in file.store().profiles():
             profile.examine = examine

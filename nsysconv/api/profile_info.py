@@ -39,7 +39,7 @@ _ATTRIBUTES = (
     "recording_ns",
     "zero_utc_ns",
 )
-# Work of GPUs first.
+# GPU work comes first.
 _EVENTS = tuple(dict.fromkeys((*schema.GPU_OP_TABLES, *schema.EVENT_TABLES)))
 _PROFILES = (
     Column("label", Unit.TEXT, "Name in the store; select it with STORE@LABEL.", key=True),
@@ -140,7 +140,7 @@ def _row(profile: Profile, ranks: stored_runs.RankCoverage) -> dict[str, Any]:
         "ranks": stored_runs.ranges_as_text(stored_runs.contiguous_ranges(ranks.ranks)) or None,
         "host": profile.attributes["host"] or ", ".join(ranks.hosts) or None,
         "job": ", ".join(ranks.jobs) or None,
-        # On one line, as a shell would split it.
+        # The tags are on one line, quoted as a shell would split it.
         "tags": " ".join(f"{key}={_quoted(value)}" for key, value in tags_of(profile).items())
         or None,
         "kernel_count": profile.row_count("kernel"),
@@ -185,7 +185,7 @@ def _profile(profile: Profile) -> ShownReport:
 
 
 def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
-    # A row per profile; text shows once what is the same in all of them.
+    # There is a row per profile. Text shows once what is the same in all rows.
     members = [(p.ref.label, p.rows("process")) for p in profiles]
     rows = [_row(p, stored_runs.rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
     same = {
@@ -297,7 +297,7 @@ def _report(
     texts: Sequence[Text] = (),
     replaced: Collection[str] | None = None,
 ) -> ShownReport:
-    # People read `texts` in place of the columns that these replace (None: of all, where there are any).
+    # In text, the lines of `texts` replace these columns (None: all columns, if there are lines).
     table = report_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
     if replaced is None:
         replaced = [column.name for column in columns] if texts else ()
@@ -402,7 +402,7 @@ def _list_row(name: str) -> dict[str, str | None]:
 
 
 def _by_subject() -> list[str]:
-    # Those about one thing together, in the order of the first of each.
+    # Reports on one subject follow each other, and subjects keep the order of their first reports.
     subjects = [*dict.fromkeys(entry.about for entry in queries.ENTRIES.values())]
     return sorted(queries.REPORTS, key=lambda name: subjects.index(queries.ENTRIES[name].about))
 
@@ -412,7 +412,8 @@ _OF_SEVERAL_RANKS = ("stragglers", "collective_arrivals")
 
 
 def _not_in_profile(name: str, timeline: Timeline, rank_count: int) -> list[str]:
-    # Of what the report is about there is nothing, although it would have been recorded.
+    # The result names what the report needs and the recording lacks, although the source could have
+    # recorded it.
     if name in _OF_SEVERAL_RANKS and rank_count < 2:
         return ["several ranks: there is one"]
     if name == "steps" and not found_in.steps(timeline, found_in.STEP_RANGE):

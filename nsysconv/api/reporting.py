@@ -51,7 +51,7 @@ BY = ("rank", "host", "device", *PROFILE_BY)
 MOST_BESIDE = 8
 """Of more profiles than this, rows become three: of the least, the median and the greatest value."""
 
-# So many rows of each profile people see at least, where those of a few stand below each other.
+# If the rows of a few profiles follow each other, text shows at least so many rows of each.
 _FEWEST_FOR_PEOPLE = 5
 
 _FEW_EVENTS = 4_000_000
@@ -107,8 +107,9 @@ def report_target(target: Target, options: ReportOptions, say: Say = silent) -> 
 
 @dataclass(frozen=True)
 class _Target:
-    # One profile of a store (`profile`), or all of a file of which `selector` may choose some. A file
-    # `in_folder` may be a store, a profile, or neither. `events` is about how many there are to look at.
+    # This is one profile of a store (`profile`), or all profiles of a file, of which `selector` may
+    # choose some. A file `in_folder` may be a store, a profile, or neither. `events` is roughly the
+    # number of events to read.
     place: Location
     profile: int | None = None
     selector: str | None = None
@@ -130,12 +131,12 @@ class _Target:
         return self if isinstance(self.place, Url) else replace(self, place=self.place.absolute())
 
     def files(self) -> list[Path]:
-        # None for a database.
+        # A database has no file.
         return [] if isinstance(self.place, Url) else [self.place]
 
 
 def _targets(target: Target, say: Say) -> list[_Target]:
-    # Profiles of a store are in the order of ranks, files of a folder in that of names.
+    # Profiles of a store are in the order of ranks, and files of a folder are in the order of names.
     where, selector = split_target(target)
     if isinstance(where, Path) and where.is_dir():
         # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
@@ -178,7 +179,7 @@ class _ReportJob:
         return [shown_report(report, limit, form=form) for report, limit in pairs]
 
     def for_profiles(self, count: int | None) -> _ReportJob:
-        # None: of a folder nobody knows yet how many profiles its files hold.
+        # `count` is None for a folder, because the number of profiles in its files is not yet known.
         rows = [report.rows_of_each(count) for report in self.merged_reports()]
         return replace(self, row_counts=tuple(rows))
 
@@ -194,7 +195,7 @@ def _report_job(options: ReportOptions) -> _ReportJob:
 
 @dataclass(frozen=True)
 class _ProfileReports:
-    # What one profile answers: reports, or parts of reports on all profiles together.
+    # One profile gives these: its reports, or its parts of the reports on all profiles together.
     ref: ProfileRef
     rank_profile: RankProfile
     processes: tuple[Mapping[str, Any], ...]
@@ -226,7 +227,7 @@ def _reports_of_profiles(
 
 
 def _reports_of_profile(job: _ReportJob, opened: OpenProfile) -> Iterator[_ProfileReports]:
-    # Nothing for a profile of other ranks than those of the slice.
+    # A profile yields nothing if the slice names other ranks.
     profile, part = opened.profile, job.options.slice
     processes = tuple(
         {name: row[name] for name in ("pid", "rank", "world_size", "host", "job")}
@@ -256,7 +257,8 @@ def _reports_of_profile(job: _ReportJob, opened: OpenProfile) -> Iterator[_Profi
 
 
 def _session(opened: OpenProfile, processes: Sequence[Mapping[str, Any]]) -> Session | None:
-    # Of processes that nothing but a number distinguishes, nobody knows whether they are the same.
+    # Processes without a host and a rank differ in numbers only, so nothing shows whether two profiles
+    # share one.
     profile, zero = opened.profile, time_of_day(opened.timeline)
     host = profile.attributes["host"]
     known = frozenset((row["host"] or host, row["rank"], row["pid"]) for row in processes)
@@ -269,7 +271,7 @@ def _session(opened: OpenProfile, processes: Sequence[Mapping[str, Any]]) -> Ses
 
 
 def _worker_count(targets: Sequence[_Target], wanted: int | None) -> int | None:
-    # None: one process for each core.
+    # None means one process per core.
     if wanted is not None:
         return wanted
     events = sum(each.events for each in targets)
@@ -327,7 +329,7 @@ def _reports_of_target(
 
 
 class _Run:
-    # The reports of the profiles so far. Of each, no more is kept than its report needs.
+    # This holds the reports of the profiles so far. Each report keeps only what it needs of a profile.
     def __init__(self, job: _ReportJob, unread: inputs.UnreadFiles) -> None:
         self._job = job
         self._unread = unread
@@ -338,7 +340,7 @@ class _Run:
         self._refs: list[Member] = []
 
     def add(self, profile: _ProfileReports) -> None:
-        # If another profile has its label, it gets its own.
+        # If another profile has the same label, this one gets a number behind it.
         base = label = profile.ref.label
         while label in self._members:
             self._last_numbers[base] = self._last_numbers.get(base, 1) + 1
@@ -382,9 +384,9 @@ def _labelled(report: Report | PartialReport, ref: ProfileRef) -> Report | Parti
 
 
 class _MergedReport:
-    # One report over the profiles of a run, taken in one by one. `by`: "rank" keeps the rows of all below
-    # each other, "host" and "device" make three of all rows of each of these, None does so of all of the
-    # run if it has more than MOST_BESIDE profiles.
+    # This is one report over the profiles of a run, which are added one by one. `by`: "rank" keeps the
+    # rows of all profiles below each other; "host" and "device" reduce all rows of each host or device
+    # to three; None reduces all rows of the run to three if it has more than MOST_BESIDE profiles.
     def __init__(self, spec: str, options: ReportOptions, limit: int) -> None:
         self._options, self._limit = options, limit
         self._is_default_for_people = options.limit is None and options.for_people
@@ -404,7 +406,7 @@ class _MergedReport:
         self._extremes: RankAggregator | None = None
 
     def rows_of_each(self, profile_count: int | None) -> int:
-        # At most (0: all); None: the number of profiles is not known.
+        # The result is the most rows to keep (0: all). `profile_count` is None if it is not known.
         is_many = profile_count is None or profile_count > MOST_BESIDE
         reduced = self._may_reduce and (self._by is not None or is_many)
         return 0 if reduced else self._limit

@@ -25,7 +25,7 @@ _AROUND_NS = 1_000_000
 def time_line_parts(
     reports: Mapping[str, Report], found: Sequence[Part], most_events: int
 ) -> list[Part] | None:
-    """Return the times of which to show single events, in order; None: of all, there are few enough.
+    """Return the times for which to show single events, in order; None if all events are few enough.
 
     `reports` are by name without options: `timeline_tiles` says where events are; there may be
     `idle_gaps`, `steps` and `event_durations`. First comes what was `found`, then the longest gaps, the

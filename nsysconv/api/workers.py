@@ -46,7 +46,7 @@ class Workers(Protocol):
 
 
 class _LocalProcesses:
-    # This process alone, if the count is 1.
+    # If the count is 1, no process is started, and this one does the work.
     def __init__(self, count: int, stack: ExitStack) -> None:
         self.count = count
         self._stack = stack
@@ -61,7 +61,8 @@ class _LocalProcesses:
         if self.count == 1 or not items:
             return map(work, items)
         results = self._results(work, items, lost)
-        # Whoever is interrupted leaves it suspended; its processes must not outlive the block.
+        # An interrupted caller leaves the generator suspended, and its processes must not outlive the
+        # block.
         self._stack.callback(results.close)
         return results
 

@@ -154,6 +154,6 @@ def _give(partial: Path, target: Path) -> None:
     except FileExistsError:
         raise
     except OSError:
-        # No links: the name is claimed by an empty file, which is then replaced.
+        # The file system has no links, so an empty file claims the name and is then replaced.
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         partial.replace(target)

@@ -123,7 +123,8 @@ def _receiving(numbers: Sequence[signal.Signals]) -> Iterator[Wait]:
 
     fd_before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     try:
-        # With a handler, even one that does nothing, the status of children is kept for us, too.
+        # A handler for SIGCHLD, even one that does nothing, wakes this process when a child ends, and
+        # keeps the child's status.
         with handling([*numbers, signal.SIGCHLD], lambda number, frame: None):
             yield wait
     finally:
@@ -161,7 +162,7 @@ def run(
 def _started(
     command: Sequence[str], environment: Mapping[str, str], *, own_session: bool
 ) -> subprocess.Popen[bytes]:
-    # Where this process is killed nobody else would end the profiler in its session, and the program.
+    # If this process is killed, no other process ends the profiler in its own session, nor the program.
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
     def end_with_parent() -> None:
@@ -282,7 +283,7 @@ def session_processes(session: int, proc: Path = PROC) -> list[int]:
 
 
 def _processes(proc: Path) -> dict[int, tuple[int, int]]:
-    # The parent and the session of each process, without zombies.
+    # The result has each process's parent and session, without zombies.
     processes = {}
     try:
         names = [name for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - thousands

@@ -20,7 +20,7 @@ JOB_VARIABLES = frozenset({
     "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_TASK_ID", "LSB_JOBID", "FLUX_JOB_ID", "PBS_JOBID",
 })  # fmt: skip
 
-# What identifies a process, and the variables or letters that stand for it.
+# These identify a process. Each has the variables or letters that represent it in a pattern.
 _IDENTIFYING = {
     "rank": RANK_VARIABLES,
     "local rank": LOCAL_RANK_VARIABLES,

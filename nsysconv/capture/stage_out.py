@@ -140,7 +140,7 @@ def stage_reports(context: StageOutContext, ended: ExitState) -> Captured:
             _write(context, report, _PENDING if _is_refined(context, report) else ())
             _refine(context, report, interruptions)
             if report.problems and report.kept is None:
-                # What was wanted in its place could not be made.
+                # The refined form of the report could not be made, so the report itself is kept.
                 safe = _keep_after_all(context, report) and safe
         written = [_write(context, report) for report in reports]
         if plan.first is not None and plan.first not in written and None not in written:
@@ -162,7 +162,7 @@ def _reports(context: StageOutContext) -> list[_Report]:
     files = [p for p in sorted(folder.iterdir()) if p.is_file()]
     if suffixes is not None:
         files = [p for p in files if p.suffix in suffixes]
-        # One that could not get its name is still among the temporary files.
+        # A report that could not be renamed is still among the temporary files.
         left = sorted(context.plan.temporary.rglob("*")) if not files else []
         files += [p for p in left if p.suffix in suffixes and p.is_file()]
     return [_Report(path, path.stat().st_size, path.stem) for path in files]
@@ -364,7 +364,7 @@ def export(
 ) -> None:
     """Have nsys export a report to `target`, a new path, or raise ExportError and leave none."""
     command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(report)]
-    # A file takes what it says, not a pipe: a helper that outlives nsys would hold the pipe open.
+    # Output goes to a file and not to a pipe, which a helper that outlives nsys would hold open.
     with tempfile.TemporaryFile(dir=target.parent) as said:
         try:
             status = _status(command, environment, timeout_s, said.fileno())

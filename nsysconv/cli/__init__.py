@@ -36,7 +36,7 @@ def main() -> NoReturn:
     try:
         with runtime.signals_raise():
             try:
-                # Loaded here, because it takes a while in which a signal can come, too.
+                # The import is inside the block, because it takes long enough for a signal to arrive.
                 from nsysconv.cli.app import app
 
                 with reader_may_go():

@@ -125,7 +125,8 @@ def profile(
 
 
 def _environment() -> dict[str, str]:
-    # As it was when this process was started: Python and nsysconv add to their own.
+    # This is the environment with which the process was started, because Python and nsysconv add
+    # variables of their own.
     try:
         text = Path("/proc/self/environ").read_bytes()
     except OSError:  # a system without /proc

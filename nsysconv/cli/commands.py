@@ -155,7 +155,7 @@ def report(
     write(reports, destination, target, wide=wide)
     status = _status(_notes(reports), strict=strict)
     missing = [each for each in reports if each.table is None]
-    # Who asks for a group takes of it what there is.
+    # A group's reports that cannot be made are no failure, so only reports named by themselves count.
     named = (name for name in options.names or () if name not in queries.GROUPS)
     asked = {queries.parse_spec(name).name for name in named}
     if not status and any(queries.parse_spec(each.name).name in asked for each in missing):
@@ -171,7 +171,7 @@ def _notes(reports: Sequence[Section]) -> list[Note]:
 
 
 def _status(notes: Sequence[Note], *, strict: bool = False) -> int:
-    # What could be read is shown; that a file of the folder could not be is the status.
+    # The readable profiles are shown. The status says whether a file of the folder could not be read.
     from nsysconv.api.inputs import UNREAD
 
     doubts = {note.slug for note in notes if note.severity is not Severity.INFO}
@@ -206,7 +206,7 @@ def show(
     """Make and write the one report of a command such as `nsysconv sql`; return the exit status."""
     destination = parse_destination(format_name, output)
     begin_work()
-    # Into a pipe all of it, for programs.
+    # A pipe gets all columns, because a program reads it.
     write([make()], destination, source, wide=not sys.stdout.isatty())
     return 0
 
@@ -225,7 +225,7 @@ def why(
     begin_work()
     with api.open(target, say=say) as profile:
         report = profile.why(event, kernel_names=kernel_names, step_range=step_range)
-    # People read the names of the notes in its lines.
+    # The lines of the report name its notes, so text does not repeat them.
     write([replace(report, notes=()) if destination.for_people else report], destination, target)
     return 0
 
@@ -243,7 +243,7 @@ def diff(
     """Run `nsysconv diff`; return the exit status."""
     from nsysconv.api.diffing import DEFAULT, compare_targets
 
-    # The verdicts on limits are one report more.
+    # The verdicts on limits are a further report.
     names = list(options.reports or DEFAULT)
     if options.fail_on or options.limits:
         names.append("limits")
@@ -255,7 +255,7 @@ def diff(
     for_page = destination.format == "html" and not destination.is_folder
     options = replace(options, for_people=for_people, for_page=for_page)
     result = compare_targets(base, other, options, say)
-    # The answer, the verdicts on limits, then what explains the answer.
+    # The answer comes first, then the verdicts on limits, then the reports that explain the answer.
     limits = [each for each in result.reports if each.name == "limits"]
     others = [each for each in result.reports if each not in limits]
     reports: list[Section] = [result.headline, *limits, *others]

@@ -22,7 +22,7 @@ SHOWN, RUN = "How it is shown", "How it runs"
 GROUPS = (WHAT, NAMED, PART, SHOWN, RUN)
 """Groups of options, in the order of a command's help; options of no group come last."""
 
-# Declare an option of a group.
+# Each of these declares an option of a group.
 what_option = partial(typer.Option, rich_help_panel=WHAT)
 named_option = partial(typer.Option, rich_help_panel=NAMED)
 part_option = partial(typer.Option, rich_help_panel=PART)
@@ -68,7 +68,7 @@ def examples(*lines: tuple[str, str]) -> str:
     return f"\b\nExamples:\n{shown}"
 
 
-# The words that flags choose from: `Idle.NO_OP` is no_op.
+# Flags choose from these words; `Idle.NO_OP` is spelled no_op.
 Format = StrEnum("Format", ["TEXT", "CSV", "TSV", "JSON", "MARKDOWN", "HTML", "COLUMN"])
 Idle = StrEnum("Idle", ["NO_OP", "NO_KERNEL", "STREAM"])
 KernelNames = StrEnum("KernelNames", ["DEMANGLED", "SHORT", "MANGLED"])

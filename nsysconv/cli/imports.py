@@ -22,7 +22,8 @@ from nsysconv.store.location import Location
 from nsysconv.store.write import Imported
 
 _SHOWN_AFTER_S = 1.0
-# So many outcomes of a kind are shown one by one, and so many reasons with their counts.
+# At most so many outcomes of a kind are shown one by one, and at most so many reasons with their
+# counts.
 _MOST_SHOWN = 20
 _MOST_REASONS = 10
 
@@ -58,7 +59,7 @@ def parse_tags(texts: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def _progress() -> Iterator[tuple[Progress, Done]]:
-    # On stderr, if that is a terminal, once an import takes more than a second.
+    # Progress is shown on stderr if that is a terminal, once an import takes more than a second.
     if not sys.stderr.isatty():
         yield (lambda path, table, rows: None), (lambda number, count: None)
         return
@@ -105,8 +106,8 @@ def _progress() -> Iterator[tuple[Progress, Done]]:
 
 
 def _print_result(result: ImportResult, *, named: bool) -> None:
-    # Of few files each is shown, of many the first, and how many there were. `named`: a label or tags
-    # were asked for.
+    # Few files are shown one by one; of many, the first are shown, and the rest are counted. `named`: a
+    # label or tags were asked for.
     imported = [profile for file in result.files for profile in file.imported]
     is_several = len(result.files) + len(result.passed) + len(result.lost) > 1 or len(imported) > 1
     for profile in imported[:_MOST_SHOWN]:

@@ -182,7 +182,7 @@ class _Output(io.FileIO):
         if self._is_lost:
             return memoryview(data).nbytes
         try:
-            # None: the stream is shared with a program that made it non-blocking.
+            # `write` returns None if a program that shares the stream has made it non-blocking.
             while (written := super().write(data)) is None:
                 select.select((), (self,), ())
         except OSError as error:

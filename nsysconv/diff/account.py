@@ -155,8 +155,8 @@ def _rows(accounts: Iterable[Account]) -> list[dict[str, int | None]]:
 
 @dataclass
 class _DeviceMean:
-    # A device on one side: times of classes, and count and time of kernels that compute, by name; all per
-    # step where there are steps, and means over the runs.
+    # This is a device on one side: the times of classes, and the count and time of kernels that
+    # compute, by name. All are means over the runs, and per step if there are steps.
     first_account: Account | None = None
     times: dict[str, Fraction] = field(default_factory=lambda: dict.fromkeys(CLASSES, Fraction(0)))
     kernels: dict[str, tuple[Fraction, Fraction]] = field(default_factory=dict)
@@ -168,11 +168,11 @@ class _DeviceMean:
 
     @property
     def overlap(self) -> Fraction:
-        # By how much the kernels' durations exceed the time of computation.
+        # This is by how much the sum of the kernels' durations exceeds the time of computation.
         return _spent(self.kernels) - self.times["computation"]
 
     def add(self, account: Account, parts: int, name_key: NameKey) -> None:
-        # One of `parts` equal parts of an account.
+        # The account is one of `parts` accounts that have equal weight.
         self.first_account = self.first_account or account
         self.not_recorded |= account.not_recorded
         for name, time in account.times.items():
@@ -235,8 +235,9 @@ def _device_change(
 def _split_change(
     base: Mapping[str, tuple[Fraction, Fraction]], other: Mapping[str, tuple[Fraction, Fraction]]
 ) -> tuple[Fraction, Fraction]:
-    # What another count, and what another mean makes of the change of sums. By count is (count1 - count0)
-    # × sum0 / count0, which is all of the change of names that one side alone has; by mean is the rest.
+    # The change of sums has a part due to counts and a part due to means. The first is (count1 -
+    # count0) × sum0 / count0, or the whole change of a name that only one side has; the second is the
+    # rest.
     by_count = Fraction(0)
     for name in dict.fromkeys((*base, *other)):
         count, spent = base.get(name, _NOTHING)
@@ -357,7 +358,7 @@ def _account_rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
 
 @dataclass(frozen=True)
 class _CulpritKind:
-    # Rows of one report: their sum, its count, their keys, and words for what changed.
+    # These are the columns of one report that culprits come from, and the words for what changed.
     name: str
     sum_ns: str
     count: str
@@ -518,6 +519,6 @@ def _why(culprit: _Culprit, by_count: Fraction, by_mean: Fraction) -> str:
 
 
 def _percent(ratio: Fraction) -> str:
-    # How far a ratio is from 1, in whole per cent, or with a decimal below 10 %.
+    # The result is the distance of a ratio from 1, in whole per cent, or with one decimal below 10 %.
     distance = abs(float(ratio) - 1) * 100
     return f"{distance:.0f} %" if distance >= 9.95 else f"{distance:.1f} %"

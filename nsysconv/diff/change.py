@@ -31,7 +31,7 @@ Verdict = Literal["worse", "better", "more", "less", "same", "~"]
 
 UNCERTAIN: Verdict = "~"
 _NORMAL = 1.96
-# What adding up in another order makes of a ratio.
+# Adding up in another order changes a ratio by less than this.
 _REL_TOL = 1e-9
 SAME_SHARE = 0.03
 """An interval inside ±3 % shows that a figure is the same, for all that matters."""
@@ -101,7 +101,7 @@ class Change:
         if self.points:
             reach = _NORMAL * percentage_point_deviation(self.noise, (before + after) / 200)
         else:
-            # Of a side without any, nothing varies; the other's value may be as far off as any.
+            # A side whose value is 0 does not vary; the other side's value varies as any value does.
             reach = math.expm1(self.half_width) * (abs(after) + abs(scale * before))
         middle = after - scale * before
         return ConfidenceInterval(middle - reach, middle + reach)
@@ -218,7 +218,7 @@ _HARDLY_BOUNDED = 101
 
 
 def _percent(ratio: float) -> str:
-    # Of two values a side an interval has hardly an end: what exactly it is says nothing.
+    # With two values a side, an interval can be so wide that its exact end says nothing.
     return "over +10,000" if ratio > _HARDLY_BOUNDED else f"{100 * (ratio - 1):+,.1f}"
 
 

@@ -94,9 +94,9 @@ def properties_of(timeline: Timeline, steps: str) -> Properties:
 _Run = tuple[Properties, ...]
 _Side = list[_Run]
 _Sides = tuple[_Side, _Side]
-# By ranks of the profile and device.
+# The keys are the ranks of the profile, and the device.
 _Lengths = dict[tuple[frozenset[int], int], list[int]]
-# By what a note says is lost, and of which facts.
+# A loss has the slug of its note and the facts that the note touches.
 _Loss = tuple[str, frozenset[Fact]]
 
 _ALL: frozenset[Fact] = frozenset()
@@ -107,8 +107,8 @@ _WINDOW = frozenset({Fact.KERNELS})
 _GRAPHS = frozenset(
     {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.GRAPH_NODES}
 )
-# Where one side holds the first of these events and the other only such totals, these stand against
-# those, and neither is reported as missing.
+# If one side has the first of these facts and the other only the totals, the two are compared with each
+# other, and neither is reported as missing.
 _EVENTS_AND_TOTALS = (
     ((Fact.KERNELS,), Fact.KERNEL_TOTALS),
     ((Fact.MEMCPYS, Fact.MEMSETS), Fact.MEMORY_TOTALS),
@@ -118,11 +118,11 @@ _EVENTS_AND_TOTALS = (
     ((Fact.DIRECTIVES,), Fact.DIRECTIVE_TOTALS),
     ((Fact.OSRT_CALLS,), Fact.OSRT_TOTALS),
 )
-# No figure of a diff is made of it.
+# No figure of a diff depends on these.
 _NO_MATTER = frozenset({Fact.UTC})
 _PRECISION = frozenset({"coarse-times", "rounded-bytes", "rounded-times"})
 _OPTION = re.compile(r"([\w:]+)=(\w+)")
-# In place of ranks and device where the sides number these in other ways.
+# This replaces the ranks and the device if the sides number these differently.
 _LONGEST = (frozenset[int](), MISSING)
 # Lengths are noted where the longer is more than this times the shorter.
 _ALIKE = 1.2
@@ -134,7 +134,7 @@ _WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
 
 @dataclass(frozen=True)
 class _Property:
-    # What all runs of both sides should have in common; `value` gives None where it is not known.
+    # All runs of both sides should agree on this property; `value` gives None if it is not known.
     # Properties with one slug, severity and facts share a note.
     slug: str
     severity: Severity
@@ -403,8 +403,8 @@ def _losses(sides: _Sides) -> Iterator[Note]:
 
 
 def _lost_shares(side: _Side) -> dict[_Loss, float]:
-    # The largest share of its rows that a profile lost, of rows of some facts for one reason; a share of
-    # those that a note counts, if it does.
+    # The result is, by kind of loss, the largest share of its rows that a profile lost. If a note
+    # counts its own total, the share refers to that.
     shares: dict[_Loss, float] = {}
     for profile in _profiles(side):
         counts: Counter[_Loss] = Counter()
@@ -422,7 +422,7 @@ def _lost_shares(side: _Side) -> dict[_Loss, float]:
 
 
 def _row_count(profile: Properties, facts: frozenset[Fact]) -> int:
-    # Of totals those of all kinds.
+    # A profile without rows of events has totals, which count whatever their kind.
     tables = [table for table, fact in EVENT_TABLES.items() if not facts or fact in facts]
     return sum(profile.row_counts[table] for table in tables) or profile.total_count
 

@@ -98,7 +98,7 @@ def compare_reports(
     measures = measures_of(columns)
     matcher, sides, rows = _match_rows(base, other, options)
     main = _main_of(columns, rows, options.comparable)
-    # Shares of a whole change with every other row.
+    # A share of a whole changes with every other row, so it does not make its row a changed one.
     own = [c.name for c in measures if not (c.unit is Unit.PCT and c.adds)]
     changed = [row for row in rows if row.where != BOTH or any(map(row.differences.get, own))]
     changed.sort(key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
@@ -154,7 +154,8 @@ def _main_of(
 
 @dataclass(frozen=True)
 class _RunRows:
-    # The rows of one run by key. What adds up is 0 where it has no such row but has others.
+    # These are the rows of one run by key. A measure that adds up is 0 if the run has other rows but
+    # not this one.
     rows: Mapping[Key, SummedRow]
     absent: Mapping[str, Any]
 
@@ -175,7 +176,7 @@ class _SideRows:
     measures: Sequence[Column]
 
     def row(self, key: Key) -> tuple[Row | None, Mapping[str, Any]]:
-        # A row as the first run that has it spells it, and the means of its measures over the runs.
+        # The row is spelled as in the first run that has it. Its measures are means over the runs.
         if len(self.runs) == 1:
             (run,) = self.runs
             row = run.rows.get(key)
@@ -384,7 +385,7 @@ def _of_main(
 def _of_measure(
     column: Column, rows: Sequence[RowPair], *, several: bool, brief: bool = False
 ) -> tuple[_Cells, _Cells, _Cells, _Cells]:
-    # Base, other, their difference and their ratio.
+    # The result is four cells: base, other, their difference and their ratio.
     plain = replace(column, real=column.real or several, brief=brief)
 
     def named(which: str, words: str) -> Column:
@@ -420,8 +421,9 @@ def _ratio_ends(column: Column, rows: Sequence[RowPair]) -> Iterator[tuple[str, 
 
 
 def _counted_by(main: Column, columns: Sequence[Column]) -> str:
-    # The column that counts the operations of the main sum, or nothing if it is not split. Only rows with
-    # a single name are: where a row holds several kernels, the mean changes with how often each runs.
+    # The result is the column that counts the operations of the main sum, or "" if the sum is not
+    # split. Only rows with a single name are split: if a row holds several kernels, the mean changes
+    # with how often each runs.
     of_one_name = any(each.key and each.name in _OF_ONE_NAME for each in columns)
     first = main_measure(columns)
     is_split = of_one_name and (main.name == PER_STEP or main is first)
@@ -432,14 +434,14 @@ def _interval(row: RowPair, main: Column) -> str | None:
     change = row.judged_change(main.name)
     if change is None:
         return None
-    # Of what one side alone has there is no share.
+    # If only one side has the row, there is no ratio, and the words only name what the row rests on.
     return change.interval_words(main.unit) if row.where == BOTH else change.basis_words
 
 
 def _from_count(row: RowPair, main: str, whole: str, counted_by: str) -> Any:
-    # The part of a sum's difference that another count makes at base's mean: (n1 - n0) * sum0 / n0, whole
-    # where the sums are; where one side has none, all of the difference. Sums per step go with counts per
-    # step.
+    # The result is the part of a sum's difference that another count makes at base's mean: (n1 - n0) *
+    # sum0 / n0, an integer if the sums are. If one side has no operation, it is the whole difference.
+    # Sums per step go with counts per step.
     difference = row.differences[main]
     spent, spent_after = row.base_values[main], row.other_values[main]
     before, after = row.base_values.get(counted_by), row.other_values.get(counted_by)

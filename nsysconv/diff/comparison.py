@@ -46,7 +46,8 @@ class ProfileAnswers:
         """Return the ns per step of the device where it is the longest; None without steps."""
         of_steps = self.accounts.of_steps
         if of_steps is None:
-            # No GPU operation lies in the steps, or their clocks disagree.
+            # There is no account of steps if no GPU operation lies in them, or if their clocks
+            # disagree.
             return self.properties.step_period
         return _longest(each.span.length / (each.span.steps or 1) for each in of_steps)
 
@@ -196,7 +197,7 @@ def _assumed_noise(asked: Asked) -> noise.RunNoise:
 
 
 def _work_differences(judged: Judgement) -> list[str]:
-    # Reasons why the sides did not do the same work, as far as they can be found.
+    # The result has the reasons, as far as they are known, why the sides did not do the same work.
     reasons = comparability.work_differences(judged.notes, have_steps=judged.have_steps)
     if not judged.have_steps:
         kernels = compare(judged, "kernels", is_judged=False).rows or ()
@@ -247,7 +248,7 @@ def _name_keys(asked: Asked, name: str) -> Mapping[str, names.NameKey]:
 
 
 def _of_run(judged: Judgement, name: str, run: Sequence[ProfileAnswers]) -> Report:
-    # Of its only profile, or of all its ranks one below the other.
+    # The rows are those of the run's only profile, or those of all of its ranks one below the other.
     reports = [profile.reports[name] for profile in run]
     if name == "steps":
         if judged.unlike_steps:
@@ -261,7 +262,7 @@ def _of_run(judged: Judgement, name: str, run: Sequence[ProfileAnswers]) -> Repo
 
 
 def _half_widths(judged: Judgement, name: str) -> HalfWidths:
-    # By step, if each side is one run of one profile that has enough steps.
+    # The widths follow from samples by step, if each side is one run of one profile with enough steps.
     if not judged.asked.is_single:
         return lambda matcher: {}
     answers = [side.profiles[0] for side in judged.asked.sides]
@@ -347,7 +348,8 @@ def _disturbances(asked: Asked, values: Sequence[Sequence[float | None]]) -> Ite
 
 
 def _half_of_periods(judged: Judgement) -> float | None:
-    # Of the interval of the time per step, by how the steps of each run vary.
+    # The result is half the width of the interval of the time per step. It follows from how the steps
+    # of each run vary.
     if not judged.asked.is_single:
         return None
     base, other = (side.profiles[0].samples[step_periods] for side in judged.asked.sides)

@@ -22,18 +22,19 @@ from nsysconv.report import Column, Report, Unit, human, report_table, scale_for
 LimitKind = Literal["share", "points", "absolute"]
 State = Literal["within", "exceeded", "cannot tell"]
 
-# How much worse a row is, in what the limit is given in. Beyond every share (True) is what became
-# worse from nothing. Ordered as tuples are.
+# This says how much worse a row is, in the unit of the limit. The first element is True if the row
+# became worse from 0, which exceeds every share.
 _Worsening = tuple[bool, Fraction]
 
 EXCEEDED, CANNOT_TELL = 1, 4
 """Exit statuses of a comparison with limits that do not all hold."""
 
-# Of several rows a small one may become worse by as much of all of them together.
+# Whatever its limit, a row may become worse by this share of the sum of all rows.
 _SLACK = Fraction(2, 1000)
 _SHARE, _POINTS = "%", "pp"
 
-# What a limit may be given in, by the unit of the column, and how much of that unit it is.
+# A column's unit determines the units in which a limit may be given. The numbers convert these to the
+# column's unit.
 _UNITS: Mapping[Unit, Mapping[str, int]] = {
     Unit.NS: {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9},
     Unit.BYTES: {
@@ -42,7 +43,7 @@ _UNITS: Mapping[Unit, Mapping[str, int]] = {
     Unit.COUNT: {"": 1},
     Unit.PCT: {_POINTS: 1},
 }  # fmt: skip
-# What a column measures, and examples of limits in its unit.
+# Each unit has words for what its columns measure, and examples of limits.
 _MEASURES = {
     Unit.NS: ("a time", "a time (2ms, 500us, 10ns, 1s)"),
     Unit.BYTES: ("a number of bytes", "a number of bytes (1MB, 5kB, 1GB, 1MiB, 100B)"),
@@ -194,9 +195,9 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
 
 
 def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction:
-    # By how much a row may become worse at least, in the column's unit, whatever share that is. Of many
-    # rows some vary beyond a limit by chance: of 54 kernels that did not change, in five runs a side with
-    # noise of 2 %, one exceeds 3 % in every third comparison.
+    # A row passes if it became worse by no more than this, in the column's unit, whatever share that
+    # is. If there are many rows, some vary beyond a limit by chance: with 54 kernels that did not
+    # change, in five runs a side with noise of 2 %, one exceeds 3 % in every third comparison.
     if limit.kind != "share" or len(chosen) == 1 or not column.adds_up:
         return Fraction(0)
     return _SLACK * sum(abs(_exact(r.base)) for r in chosen if r.base and _is_finite(r.base))
@@ -331,7 +332,7 @@ def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:
 
 
 def _number(digits: str, factor: int) -> Number | None:
-    # As int where whole; None where it would have to be rounded.
+    # The result is an int if the number is whole, and None if it would have to be rounded.
     if len(digits) > _LONGEST:
         return None
     exact = Fraction(digits) * factor
@@ -341,7 +342,7 @@ def _number(digits: str, factor: int) -> Number | None:
 
 
 def _exact(value: Number) -> Fraction:
-    # Of a float, the decimal that it is written as: 10.3 - 10 is 0.3.
+    # A float counts as the decimal that it is written as, so that 10.3 - 10 is 0.3.
     return Fraction(str(value)) if isinstance(value, float) else Fraction(int(value))
 
 
@@ -357,7 +358,7 @@ def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) ->
         return None
     change = change or Change((base,), (other,), "none")
     before, after = _exact(base), _exact(other)
-    # Of what is counted, more is more to do.
+    # A column without a direction is a count; more of it is more work, and so worse.
     sign = _sign_of_worse(column)
     worse = sign * (after - before)
     worsening: _Worsening = (False, worse)
@@ -390,7 +391,8 @@ def _is_inside(
         if ratio is not None:
             high = ratio.high - 1 if sign > 0 else 1 - ratio.low
             return 100 * high <= limit
-        # Without a ratio: is other less what base may become at most still below 0?
+        # If there is no ratio, the row is inside the limit if other minus the largest allowed value of
+        # base is below 0 in the whole interval.
         beyond, limit = change.difference(1 + sign * limit / 100), 0.0
     else:
         beyond = change.difference()

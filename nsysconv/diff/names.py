@@ -58,7 +58,8 @@ _RENAMED = {"__int64": "longlong"}
 _POINTERS = frozenset({"*", "&", "&&"})
 
 
-# The latest kept token of an argument: what a bracket or a word means next depends on it.
+# This is the latest kept token of an argument, on which the meaning of a following bracket or word
+# depends.
 _Last = Enum(
     "_Last", "NOTHING NAME SCOPE PARAMETERS DECLARATOR POINTER ADDRESS VALUE OTHER"
 )  # fmt: skip
@@ -111,8 +112,8 @@ def kernel_key(name: str, match: Match) -> str:
 
 
 def _without_hashes(word: str, arguments: bool) -> str:
-    # Without hashes at the end of an identifier. `_0d1d2de` says which arguments Triton specialised for:
-    # a kernel's template arguments, in a way.
+    # Hashes at the end of an identifier are dropped. `_0d1d2de` says for which arguments Triton
+    # specialized a kernel; it counts as template arguments.
     parts = word.split("_")
     while len(parts) > 1 and (
         _is_hash(parts[-1]) or (not arguments and _is_specialisation(parts[-1]))
@@ -128,7 +129,7 @@ def _is_hash(part: str) -> bool:
 
 
 def _is_specialisation(part: str) -> bool:
-    # Triton's suffix: 0, 1, 2, ... for the arguments, each with letters.
+    # Triton's suffix numbers the arguments 0, 1, 2, ..., each with letters.
     if not _SPECIALISATION.fullmatch(part):
         return False
     position = number = 0
@@ -171,7 +172,7 @@ class _Reader:
 
     def _drop_return_type(self) -> None:
         whole = self._levels[0]
-        # Without brackets of a function, several words are free text, all of which counts.
+        # If there are no brackets of a function, several words are free text, which is kept whole.
         function = whole.function or self._kept[:1] == ["void"]
         if function and whole.argument == 0 and whole.last in (_Last.NAME, _Last.PARAMETERS):
             del self._kept[: max(whole.name, 0)]
@@ -198,7 +199,7 @@ class _Reader:
             text = _without_hashes(text, self._arguments)
         self._name(text)
         if text == "operator":
-            # Of a conversion: the type that follows is the function's name, up to its parameters.
+            # This is a conversion: the type that follows is the function's name, up to its parameters.
             self._levels[-1].conversion = True
 
     def _number(self, text: str) -> None:
@@ -218,7 +219,8 @@ class _Reader:
         if level.last in (_Last.NOTHING, _Last.ADDRESS):
             return  # The global namespace, which only some demanglers write.
         if level.last is _Last.PARAMETERS and level.name > level.argument:
-            # Something inside of a function: NVIDIA writes that function's return type, others do not.
+            # The name is that of an entity inside a function. NVIDIA's demangler writes the return type
+            # of that function, others do not.
             del self._kept[level.argument : level.name]
             level.name = level.argument
         self._keep(text, _Last.SCOPE)
@@ -285,7 +287,7 @@ class _Reader:
     def _close_list(self, inner: _Level, outer: _Level) -> None:
         kept = self._kept
         first = kept[inner.start + 1 : inner.start + 2]
-        # `(*)`, `(&)`, and `(Class::*)` of a pointer to a member.
+        # The bracket is `(*)`, `(&)`, or the `(Class::*)` of a pointer to a member.
         if (first and first[0] in _POINTERS) or kept[-2:] == ["::", "*"]:
             kept.append(")")
             outer.last = _Last.DECLARATOR
@@ -321,7 +323,8 @@ class _Reader:
         else:
             kept.append(closer)
             if closer == "]":
-                # An array's length, or a tag such as [abi:v1]: part of what it follows.
+                # The bracket holds an array's length, or a tag such as [abi:v1], and belongs to the
+                # token before it.
                 outer.last = _Last.NAME if outer.last is _Last.NOTHING else outer.last
                 return
         if outer.last not in (_Last.SCOPE, _Last.NAME):
@@ -330,7 +333,8 @@ class _Reader:
 
 
 def _closure(text: str) -> str:
-    # LLVM's `'lambda'`, `'lambda0'`, ..., or clang's `$_0`, ... numbered from 1, as others do.
+    # LLVM writes `'lambda'`, `'lambda0'`, ..., and clang `$_0`, ...; both are numbered from 1, as
+    # others do.
     digits = _DIGITS.findall(text)
     if text.startswith("$"):
         return f"{{lambda#{int(digits[0]) + 1}}}"

@@ -51,21 +51,22 @@ _NORMAL = 1.96
 _FEWEST_RUNS = 3
 _MOST_RUNS = 1000
 
-# Of the slowest cosines, c_1 and c_2 hold what drifts, and c_3 to c_8, or further, what does not.
+# The two slowest cosines, c_1 and c_2, hold drift; c_3 to c_8, or further, hold the rest of the slow
+# noise.
 _DRIFTING = 2
 _STEADY = 8
-# How much more than the others the first two must hold for a run to be said to drift.
+# A run is said to drift if the first two cosines hold this many times as much as the others.
 _DRIFT_SHOWS = 1.5
 _PIECES = 4
-# Two runs that walk at random from one level: the mean's variance about that level is 1/3 of the
-# walk's at its end, the variance of the means of four pieces 1/8 of it.
+# If two runs walk at random from one level, the variance of the mean about that level is 1/3 of the
+# variance of the walk's end, and the variance of the means of four pieces is 1/8 of it.
 _WALK_MEAN_TO_SPREAD = 8 / 3
-# As if that variance were estimated with this many degrees of freedom. Like _DRIFT_SHOWS and
-# _SHORT_NOISE_SHARE found by simulation, with walks and trends beside white noise.
+# That variance has about as many degrees of freedom as these. They were found by simulation with walks
+# and trends beside white noise, and so were _DRIFT_SHOWS and _SHORT_NOISE_SHARE.
 _WALK_DEGREES = 11.0
 _PAIRED_WALK_DEGREES = 7.0
-# How much of the spread that short noise alone would give is not taken for drift. All of it would
-# let through the drift of short runs that their noise half hides.
+# Drift excludes this share of the spread that short noise alone would give. A share of 1 would miss the
+# drift of short runs that their noise partly hides.
 _SHORT_NOISE_SHARE = 0.5
 _PAIRED_CORRELATION = 0.5
 # Rounding moves the logarithm of a ratio by less.
@@ -212,7 +213,7 @@ def runs_difference_interval(
 
 
 def _welch_half_width(squares: Sequence[float], degrees: Sequence[float]) -> float:
-    # Of the squared standard errors of both means.
+    # `squares` are the squared standard errors of the two means, `degrees` their degrees of freedom.
     square = sum(squares)
     if not square:
         return 0.0
@@ -275,7 +276,7 @@ def deviations(values: Array) -> Array:
 
 def deviations_of_sums(sums: Array, counts: Array) -> Array:
     """Return `deviations` of sums whose counts by step are exact and whose means alone are noise."""
-    # What a step's sum is beyond its count times the row's mean, as a share of the mean sum.
+    # A deviation is a step's sum minus its count times the row's mean, as a share of the mean sum.
     sums, counts = sums.astype(np.float64), counts.astype(np.float64)
     total = counts.sum(axis=1, keepdims=True)
     mean = sums.sum(axis=1, keepdims=True) / np.where(total > 0, total, np.nan)
@@ -345,8 +346,8 @@ def step_half_widths(base: Array, other: Array, noise: float) -> Array:
 
 @dataclass(frozen=True)
 class _StepDeviations:
-    # Linear statistics of one side's deviations, a row each, so that those of the difference of two sides
-    # are the difference of both.
+    # These statistics of one side's deviations have a row each. They are linear, so the statistics of a
+    # difference are the differences of the statistics.
     steps: int
     cosines: Array
     quarters: Array
@@ -357,15 +358,16 @@ class _StepDeviations:
         return _StepDeviations(self.steps, self.cosines - other.cosines, quarters, blocks)
 
     def mean_variance(self) -> Array:
-        # From the slowest cosines, which hold what steps share.
+        # The variance follows from the slowest cosines, which hold what steps share.
         square: Array = (self.cosines[:, : _noise_cosine_count(self.steps)] ** 2).mean(
             axis=1
         ) / self.steps
         return square
 
     def drift_variance(self) -> Array:
-        # Of the quarters' means, less what noise from block to block explains: the mean square successive
-        # difference (J. von Neumann, Annals of Mathematical Statistics 12, 1941).
+        # The result is the variance of the quarters' means, less what noise from block to block
+        # explains. The mean square successive difference estimates that noise (J. von Neumann, Annals
+        # of Mathematical Statistics 12, 1941).
         short = (np.diff(self.blocks, axis=1) ** 2).mean(axis=1) / 2
         explained = short * (_PIECES - 1) / self.blocks.shape[1]
         spread = self.quarters.var(axis=1)
@@ -410,7 +412,7 @@ def _noise_cosine_count(steps: int) -> int:
 
 
 def _cosines(values: Array, count: int) -> Array:
-    # Per row the first `count` coefficients c_1 ... of the orthonormal DCT-II.
+    # The result has, per row, the first `count` coefficients c_1 ... of the orthonormal DCT-II.
     steps = values.shape[1]
     coefficients = np.zeros((len(values), count))
     frequency = np.pi / steps * np.arange(1, count + 1)
@@ -434,7 +436,8 @@ def _are_paired(base: Array, other: Array) -> Array:
     changes = [np.diff(side, axis=1) for side in (base, other)]
     changes = [change - change.mean(axis=1, keepdims=True) for change in changes]
     size = np.sqrt((changes[0] ** 2).sum(axis=1) * (changes[1] ** 2).sum(axis=1))
-    # With a product of 0, and not a quotient, where a side's steps are all alike.
+    # The comparison multiplies and does not divide, because `size` is 0 if a side's steps are all
+    # alike.
     together: Array = (changes[0] * changes[1]).sum(axis=1) > _PAIRED_CORRELATION * size
     return together
 

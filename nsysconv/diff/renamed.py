@@ -63,7 +63,7 @@ def limit_rows(
 
 
 def _groups(rows: Iterable[RowPair]) -> list[tuple[list[RowPair], list[RowPair]]]:
-    # Rows in base only and in other only, of those groups that have some of each.
+    # Each group has rows that are only in base and rows that are only in other.
     alone: dict[tuple[Any, ...], tuple[list[RowPair], list[RowPair]]] = {}
     for row in rows:
         if row.where != BOTH:

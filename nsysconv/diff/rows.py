@@ -163,7 +163,7 @@ class RowPair(NamedTuple):
     def verdict(self, column: Column) -> str | None:
         """Return the verdict on a measure; None where there is to be none."""
         change = self.judged_change(column.name)
-        # Of what is counted, more is more to do.
+        # A greater count is more work, so less is better.
         better: Better | None = "less" if column.unit is Unit.COUNT else None
         return None if change is None else change.verdict(column.better or better)
 
@@ -205,7 +205,7 @@ def template_argument_notes(rows: Iterable[RowPair]) -> list[Note]:
 
 STEP_COUNT = "step_count"
 _OF_A_STEP = ("pid", "step", "occurrence")
-# Of this many steps the shortest and the longest are left out of the usual one.
+# From this many steps on, the mean of the usual step leaves out the shortest and the longest.
 _TRIMMED = 10
 ALL_STEPS = (
     Column("avg_ns", Unit.NS, "Mean duration of a step.", better="less", real=True),
@@ -265,7 +265,7 @@ def unannotated_notes(base: Sequence[Report], other: Sequence[Report]) -> tuple[
 
 @dataclass
 class _StepTotals:
-    # Of one rank, with one step at least.
+    # These are the totals of one rank that has at least one step.
     sums: dict[str, int | None]
     durations: list[int] = field(default_factory=list)
     between: int | None = None  # where no step is annotated
@@ -332,7 +332,8 @@ Sampler = Callable[[Timeline, str], Samples | None]
 
 @dataclass(frozen=True)
 class _ByStep:
-    # Columns of a report that have values by step, the keys of their rows, and how they vary.
+    # The columns of a report have values by step. `keys` are the keys of its rows, and `deviations` how
+    # they vary.
     columns: tuple[str, ...]
     keys: tuple[str, ...]
     sampler: Sampler
@@ -380,8 +381,8 @@ def half_widths(
 ) -> dict[Key, dict[str, float]]:
     """Return half the width of the interval of log(other / base), by row and column of a report.
 
-    Only of what has values by step on both sides, each of which is one profile: its samples, and the
-    report. `run_noise` is that between runs.
+    Only columns with values by step on both sides have one. Each of `sides` is one profile, with its
+    samples and its report. `run_noise` is the noise between runs.
     """
     halves: dict[Key, dict[str, float]] = {}
     for by_step in _BY_STEP.get(name, ()):
@@ -408,7 +409,7 @@ def half_widths(
 def _by_row_keys(
     samples: Samples, keys: Sequence[str], report: Report, matcher: RowMatcher, side: int
 ) -> Samples:
-    # Samples by the keys that rows have; those of one row are added up.
+    # The samples get the keys that rows have, and those of one row are added up.
     table = report.rows()
     ranks = {row["rank"] for row in table}
     rest = dict.fromkeys(matcher.keys) | {"rank": ranks.pop() if len(ranks) == 1 else None}

@@ -79,7 +79,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class _Extent:
-    # What of a side is drawn: operations of a process (None: of all) from `start` to `end`.
+    # The operations of a process (None: of all) from `start` to `end` are drawn for a side.
     timeline: Timeline
     pid: int | None
     start: int
@@ -87,7 +87,7 @@ class _Extent:
     name: str | None = None
 
     def places(self) -> Array:
-        # Operations that intersect it, by their starts.
+        # The operations that intersect the extent are in the order of their starts.
         ops = self.timeline.ops
         inside = (
             ops.timed & (ops.start < self.end) & (np.maximum(ops.end, ops.start + 1) > self.start)
@@ -105,8 +105,8 @@ class _Extent:
 
 @dataclass(frozen=True)
 class _Row:
-    # Intervals of one side of a lane, from the start of the step: operations, whose `places` in the time
-    # line and classes are given, else `kind` says what.
+    # These are the intervals of one side of a lane, counted from the start of the step. They are
+    # operations, with `places` in the time line and classes, or else of the kind `kind`.
     pair: str
     lane: int
     side: int
@@ -200,15 +200,15 @@ def _window(timeline: Timeline) -> _Extent | None:
 
 
 def _slice(timeline: Timeline) -> tuple[int, int] | None:
-    # When the slice is; None: all, or a slice without a time.
+    # The result is None if there is no slice, or if the slice has no time.
     when = timeline.slice_description or {}
     return (when["start_ns"], when["end_ns"]) if "start_ns" in when else None
 
 
 @dataclass(frozen=True)
 class _Lane:
-    # By side: what is drawn, its device and stream (None: the side has none such, or the lane is of all
-    # streams), and the operations.
+    # Each field has a value per side. The device or stream is None if the side has no such one, or if
+    # the lane is of all streams.
     extents: tuple[_Extent, _Extent]
     devices: tuple[int | None, int | None]
     streams: tuple[int | None, int | None]
@@ -251,8 +251,8 @@ def _lanes(extents: tuple[_Extent, _Extent], notes: list[Note]) -> Iterator[_Lan
 
 
 def _matched(base: Sequence[int], other: Sequence[int]) -> list[tuple[int | None, int | None]]:
-    # Equal numbers; the others by their order, for they mean nothing in another run. What has none is
-    # the last, beside what has none.
+    # Equal numbers match. The others match by their order, because they mean nothing in another run.
+    # MISSING comes last and matches MISSING.
     numbers = [[each for each in mine if each != MISSING] for mine in (base, other)]
     shared = [(each, each) for each in numbers[0] if each in numbers[1]]
     rest = [
@@ -299,7 +299,7 @@ def _classes(timeline: Timeline, device: int | None, places: Array) -> Array:
 
 
 def _drawn(rows: Sequence[_Row]) -> list[Boxes]:
-    # The shortest rows whole, and what is left of all boxes for the others.
+    # The shortest rows are drawn whole, and the others share the boxes that are left.
     left, drawn = MOST_BOXES, {}
     order = sorted(range(len(rows)), key=lambda i: len(rows[i].start))
     for after, i in enumerate(order, 1):

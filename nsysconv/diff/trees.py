@@ -25,7 +25,7 @@ TREES = {
 }
 """Reports of trees of two sides, and the report on one profile that each is made of."""
 
-# The columns of names, and of times with those inside.
+# By report: the column of names, and the columns of times that include children.
 _NAMES = {"ranges_tree": "tree"}
 _TIMES = {"ranges_tree": ("range_sum_ns", "kernel_sum_ns")}
 _OPERATOR_TIMES = ("host_sum_ns", "device_sum_ns")
@@ -40,7 +40,7 @@ Runs = Sequence[Sequence[Report]]
 
 @dataclass
 class _Node:
-    # By side the values by measure, added up over all profiles of all runs.
+    # `sums` has, by side, the values by measure, added up over all profiles of all runs.
     name: str
     sums: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: ({}, {}))
     inside: dict[str, _Node] = field(default_factory=dict)
@@ -48,8 +48,8 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Union:
-    # The tree of both sides. A box may be as wide as each of `widths`; `per` are factors of sums by side,
-    # `recorded` the measures that it has.
+    # The tree has the nodes of both sides. A measure in `widths` may set the width of a box; `per` are
+    # factors of sums by side; `recorded` has the measures of a side.
     root: _Node
     widths: tuple[str, ...]
     per: tuple[Fraction, Fraction]
@@ -183,8 +183,8 @@ def _with_rows(header: Report, union: _Union, measures: Sequence[Column]) -> Rep
 
 
 def _most(union: _Union) -> Iterator[tuple[_Node, int]]:
-    # The nodes with most time, each only if the one that it lies in is there; as a tree, depth first,
-    # with the place of that one, -1 for none.
+    # The nodes with most time are kept, each only if its parent is kept. They come as a tree, depth
+    # first, each with the place of its parent, or -1.
     kept: set[int] = set()
     heap: list[tuple[float, int, _Node]] = []
     for number in range(MOST_NODES + 1):

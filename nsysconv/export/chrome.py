@@ -64,7 +64,7 @@ def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Writt
     with ExitStack() as stack:
         file: BinaryIO = stack.enter_context(path.open("wb"))
         if options.compressed:
-            # Without the name of a temporary file and the time of day: the same bytes each time.
+            # The header has no file name and no time, so that the same trace gives the same bytes.
             packed = igzip.IGzipFile("", "wb", _LEVEL, file, mtime=0)  # type: ignore[no-untyped-call]
             file = cast(BinaryIO, stack.enter_context(packed))
         writer = _ChromeWriter(file)

@@ -89,7 +89,7 @@ def has_any(values: Any) -> bool:
 def firsts(values: Array) -> tuple[Array, Array]:
     """Return the first row of each distinct whole number, and per row the index of its own there."""
     plain = np.ascontiguousarray(values, np.int64)
-    # By Arrow's hash table: numpy's unique would sort.
+    # Arrow uses a hash table, whereas numpy's unique would sort.
     coded = int64_array(plain).dictionary_encode()
     numbers = np.frombuffer(coded.indices.buffers()[1], np.int32, len(plain)).astype(np.int64)
     first = np.empty(len(coded.dictionary), np.int64)
@@ -115,7 +115,7 @@ def distinct_rows(columns: Iterable[Any]) -> tuple[Array, Array]:
     keys = [key for key in keys if len(key) and (key != key[0]).any()]
     if not keys:
         return np.zeros(min(1, count), np.int64), np.zeros(count, np.int64)
-    # A 64-bit hash of each row: odd factors and shifts keep different rows different, but for accidents.
+    # Each row has a 64-bit hash. Odd factors and shifts make equal hashes of different rows unlikely.
     mixed = np.zeros(count, np.uint64)
     for key in keys:
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
@@ -207,7 +207,8 @@ class TableReader:
         self._read = 0
         self._kept: list[tuple[int, int, EventColumns]] = []  # first row, number of rows, columns
         if len(order):
-            # From which row of the table on anything is needed later, for each step of the order.
+            # For each step of the order, this is the first row of the table that is needed from then
+            # on.
             least = np.minimum.reduceat(order, np.arange(0, len(order), _STEP))
             self._needed_from = np.minimum.accumulate(least[::-1])[::-1]
 

@@ -174,7 +174,8 @@ def memcpy(rows: EventColumns, lookup: NameLookup) -> EventArgs:
 
 @cache
 def _copy_names() -> tuple[str, ...]:
-    # In the order of the number that `memcpy` makes of direction and kinds, each from -1 (none) on.
+    # The texts are in the order of the number that `memcpy` makes of direction and kinds, each from -1
+    # (none) on.
     texts = []
     unknown = codes.MEMORY_KINDS[_UNKNOWN]
     for direction in (codes.DIRECTIONS[0], *codes.DIRECTIONS):
@@ -229,7 +230,7 @@ def sync(rows: EventColumns, lookup: NameLookup) -> EventArgs:
     """Return what is shown of waits."""
     count = len(rows["row"])
     args = _gpu_args(rows)
-    # As the profiler writes a wait that is for no stream.
+    # The profiler writes -1 for a wait that is for no stream.
     args["stream"] = np.where(args["stream"] == MISSING, -1, args["stream"])
     return EventArgs(
         repeat("cuda_sync", count),
@@ -254,7 +255,7 @@ def api_call(rows: EventColumns, lookup: NameLookup) -> EventArgs:
 def range_(rows: EventColumns, lookup: NameLookup) -> EventArgs:
     """Return what is shown of ranges and marks; ranges that never end last until the recording ends."""
     registered, own = lookup.names(rows["name_id"]), rows["text"]
-    # The texts of both one after the other: a range's own text is of those behind the registered names.
+    # The texts of both follow each other: a range's own text comes behind the registered names.
     own_numbers = np.where(own.numbers >= 0, own.numbers + len(registered.texts), -1)
     numbers = np.where(registered.numbers >= 0, registered.numbers, own_numbers)
     categories = {

@@ -41,16 +41,16 @@ def time_order(start: Array, dur: Array, sizes: Sequence[int] | None = None) -> 
 
 
 def _nearly_sorted(start: Array, dur: Array) -> Array:
-    # Piece by piece, in little memory: rows of a piece that start no earlier than a row of a later
-    # piece wait for the next.
+    # The sort goes piece by piece, which takes little memory. Rows that start no earlier than a row of
+    # a later piece wait for the next piece.
     pieces = np.arange(0, len(start), _PIECE)
-    # The first start of each piece and all later ones.
+    # `following` has the least start of all later pieces.
     least = np.minimum.reduceat(start, pieces) if len(pieces) else start
     following = np.append(np.minimum.accumulate(least[::-1])[::-1], _NEVER)
     result, done = np.empty(len(start), np.int32), 0
     waiting, low = np.empty(0, np.int32), 0
     while low < len(start):
-        # As many new rows as wait, or more: rows that wait for long are not sorted too often.
+        # At least as many new rows are added as wait, so that waiting rows are not sorted too often.
         count = 1 + len(waiting) // _PIECE
         rows = np.arange(low, min(low + count * _PIECE, len(start)), dtype=np.int32)
         low += len(rows)
@@ -76,7 +76,7 @@ def _sorted(start: Array, dur: Array) -> Array:
 
 
 def _merged(start: Array, dur: Array, orders: Sequence[tuple[int, Array]]) -> Array:
-    # Window by window of time; `orders` are with the offset of each table's rows.
+    # The merge goes window by window of time. Each of `orders` has the offset of its table's rows.
     base, longest = max(orders, key=lambda pair: len(pair[1]))
     times = distinct(start[base + longest[_PIECE::_PIECE]]).tolist()
     edges = [
@@ -152,8 +152,8 @@ def _apart(s: Array, e: Array, stretch: Array) -> Array:
     first = np.searchsorted(stretch, stretch, "left")
     place = np.arange(len(s)) - first
     by_end = np.argsort(e, kind="stable")  # stretches stay together, for they do not overlap
-    # How many of the earlier ones have ended where each begins: not those without a length that come
-    # later, although they end there, too.
+    # `over` is how many earlier intervals have ended where each begins. An interval without length that
+    # comes later ends there, too, and does not count.
     over = np.searchsorted(e[by_end], s, "right") - first
     empty = np.flatnonzero(s == e)
     same = s[empty]
@@ -192,15 +192,16 @@ def nested(start: Array, end: Array) -> Array:
 
 
 def _pairs_up(s: Array, e: Array) -> Array | None:
-    # Which intervals, sorted by (start, longer first), cross others; None if they all nest. Ends of
-    # nested intervals close like brackets: each is the end of the latest that is still open.
+    # The result is a mask of the intervals, sorted by (start, longer first), that cross others; it is
+    # None if all nest. Ends of nested intervals close like brackets: each is the end of the latest
+    # interval that is still open.
     count = len(s)
     if (s[1:] >= e[:-1]).all():
         return None
     length = e > s
     s, e = s[length], e[length]
     ends = np.sort(e)
-    # How many are open before each begins; those that end at that moment are not.
+    # `depth` is how many intervals are open before each begins, without those that end at that moment.
     depth = np.arange(len(s)) - np.searchsorted(ends, s, "right")
     depth_at_end = np.searchsorted(s, ends, "left") - np.arange(len(s)) - 1
     opening = np.argsort(depth, kind="stable")

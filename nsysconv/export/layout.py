@@ -28,7 +28,8 @@ Array = np.ndarray
 
 # Rows of a table whose columns are kept: five of so many take 50 MB.
 _MOST_KEPT = 1 << 21
-# Of so few groups, looking for each in all rows takes less memory than sorting, and no longer.
+# For so few groups, a search through all rows per group takes less memory than a sort, and no more
+# time.
 _FEW_GROUPS = 16
 
 NO_FLOW = -1
@@ -152,7 +153,8 @@ class TraceLayout:
     def _select(
         self, kind: EventKind, pid: int
     ) -> tuple[Array | None, Array, Array, Array, Sequence[tuple[int, ...]]]:
-        # The rows that are drawn, None for all of the table, their times, and groups, indices of keys.
+        # The result is the rows that are drawn (None: all of the table), their times, and their groups,
+        # which are indices of keys.
         groups, keys, mask = self._group(kind, pid)
         start, dur = self._times(kind.table)
         timed = start != MISSING
@@ -222,7 +224,8 @@ class TraceLayout:
 
     def _read(self, table: str, names: Sequence[str]) -> Mapping[str, Array]:
         columns = self.profile.columns(table, names)
-        # Those of a large profile are freed; those of others are kept, for they are read again.
+        # Columns of a large profile are freed; those of a small one are kept, because they are read
+        # again.
         if max(map(self.profile.row_count, ("api_call", table))) > _MOST_KEPT:
             self.profile.release(table, names)
         return columns
@@ -243,7 +246,7 @@ class TraceLayout:
 def _among(
     every: Sequence[tuple[int, ...]], groups: Array, keys: Sequence[tuple[int, ...]]
 ) -> Array:
-    # Groups as indices into the keys of all kinds.
+    # The groups become indices into the keys of all kinds.
     number_of = {key: index for index, key in enumerate(every)}
     numbers = np.array([number_of[key] for key in keys], np.min_scalar_type(len(every)))
     if len(numbers) == 1:
@@ -261,7 +264,7 @@ def _number_keys(columns: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]
         numbers, values = factorize(*(column[block] for column in columns))
         keys = zip(*(column.tolist() for column in values), strict=True)
         indices = np.array([index_of.setdefault(key, len(index_of)) for key in keys])
-        # As narrow as the number of keys allows: one byte per row, mostly.
+        # The type is as narrow as the number of keys allows, usually one byte per row.
         if np.min_scalar_type(len(index_of)) > result.dtype:
             result = result.astype(np.min_scalar_type(len(index_of)))
         result[block] = indices[numbers]
@@ -273,7 +276,7 @@ def _find_lanes(
 ) -> Array:
     if kind.instant:
         return np.broadcast_to(np.int32(0), len(rows))
-    # Of what happened on no thread, two at a time may be of two threads.
+    # Events without a thread may be of several threads, so two that overlap need not nest.
     nests = kind.nests and key.get("tid", 0) != MISSING
     return spread(nested if nests else apart, start, dur, rows)
 
@@ -377,7 +380,7 @@ class _ProcessFlows:
                 np.add.at(count, np.where((index >= 0) & has_call[index], index, -1), 1)
         count[-1] = 0
         most = int(count.max())
-        # Numbers before each index; the last are all.
+        # `_before` has the count of numbers before each index and, last, the count of all.
         self._before = np.zeros(size + 1, np.int32)
         np.cumsum(count[:-1], out=self._before[1:])
         self.count = int(self._before[-1])
@@ -394,7 +397,7 @@ class _ProcessFlows:
             start, start + column["dur_ns"], pid, thread, ids, column["layer"],
             unused, unused, unused, 0, threads,
         )  # fmt: skip
-        # An operation per id: `owners` only looks at their process and correlation id.
+        # One operation per id is enough, because `owners` only uses the process and the correlation id.
         wanted = np.array(distinct(ids), np.int64)
         same = np.full(len(wanted), pid[0])
         ops = GpuOps(wanted, wanted, wanted, wanted, wanted, wanted, same, wanted)
@@ -429,7 +432,7 @@ class _ProcessFlows:
 
 
 def _indexer(ids: Array) -> tuple[Callable[[Array], Array], int]:
-    # As wide as ids can be: others need not fit where these do.
+    # The index need not represent ids outside of the range of these.
     low, high = np.int64(ids.min()), np.int64(ids.max())
     if high - low <= 8 * len(ids) + 1024:
         # They are nearly consecutive: an id's distance from the least will do.

@@ -52,7 +52,7 @@ _FIRST_COUNTER = 1 << 42
 _BOOT, _UTC = 6, 1  # clocks by Perfetto's numbers
 _MAX_PID = (1 << 31) - 1
 
-# Wire types of doubles, of numbers with 64 bits and of messages, by protobuf's numbers of types.
+# Protobuf's numbers of types map to the wire types of doubles, of 64-bit numbers and of messages.
 _WIRE_TYPES = {1: 1, 6: 1, 11: 2}
 _VARINT = 0
 _TIME_BYTES, _NUMBER_BYTES, _COUNT_BYTES = 9, 10, 5
@@ -350,7 +350,7 @@ def _varint(number: int) -> bytes:
 
 def _varints(values: Array, width: int) -> Array:
     """Return whole numbers as varints of `width` bytes each, which must be enough."""
-    # Seven bits to a byte, the lowest first; the high bit says that another byte follows.
+    # A byte holds seven bits, the lowest first; its high bit says that another byte follows.
     left = values.astype(np.int64).view(np.uint64)
     shifts = np.arange(width, dtype=np.uint64) * np.uint64(7)
     result = (left[:, None] >> shifts) & np.uint64(0x7F)

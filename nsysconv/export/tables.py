@@ -46,7 +46,7 @@ _TABLES = (
     _NOTE,
 )
 _COUNTED = (*schema.EVENT_TABLES, schema.aggregate.name)
-# What readers of Hive's folders take for null.
+# Readers of Hive's partitioned folders take this for null.
 _NO_RANK = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -121,7 +121,8 @@ def event_table(timeline: Timeline, table: str, wanted: Sequence[str] | None) ->
 def _rows(
     timeline: Timeline, table: str, *, names: bool, wanted: Sequence[str] | None = None
 ) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
-    # The schema of a table's rows, and the rows of the slice, ROWS_AT_ONCE or fewer at a time.
+    # The result is the schema of a table's rows, and the rows of the slice in batches of at most
+    # ROWS_AT_ONCE.
     columns = list(_columns(timeline.profile, table, names=names, wanted=wanted))
     comment = schema.metadata.tables[table].comment or ""
     metadata = {"comment": comment, "schema_version": str(schema.SCHEMA_VERSION)}
@@ -155,7 +156,7 @@ def _partition(timeline: Timeline, table: str, has_ranks: bool) -> str:
 
 @dataclass(frozen=True)
 class _Column:
-    # A column of a file, and the function that makes its values from a batch with the `sources`.
+    # This is a column of a file. `values` makes it from a batch that has the columns `sources`.
     field: pa.Field
     sources: tuple[str, ...]
     values: Callable[[pa.RecordBatch], pa.Array]
@@ -171,7 +172,7 @@ def _with_ids(batch: pa.RecordBatch, ids: np.ndarray) -> pa.RecordBatch:
 def _columns(
     profile: Profile, table: str, *, names: bool, wanted: Sequence[str] | None
 ) -> Iterator[_Column]:
-    # Those of `wanted` in the table's order, None: all of them.
+    # The columns are those of `wanted` in the table's order, or all if it is None.
     columns = schema.metadata.tables[table].columns
     beside = _texts_beside(table) if names else {}
     shown = set(_column_names(table, names=names) if wanted is None else wanted)
@@ -201,7 +202,7 @@ def _column_names(table: str, *, names: bool) -> list[str]:
 
 
 def _texts_beside(table: str) -> dict[str, str]:
-    # By columns of ids and codes, what the columns of their texts are called.
+    # The result has, by column of ids or codes, the name of the column with their texts.
     found = {}
     for column in schema.metadata.tables[table].columns:
         if column.info.get("codes"):
@@ -224,7 +225,7 @@ def _resolved(name: str, source: str, texts: dict[int, str]) -> _Column:
 
 
 def _or_own_text(registered: _Column) -> _Column:
-    # No dictionary: each row may have another text.
+    # The column is not dictionary-encoded, because each row may have another text.
     metadata = {"comment": "Its message: what `name_id` stands for, or `text`."}
 
     def values(batch: pa.RecordBatch) -> pa.Array:

@@ -318,7 +318,7 @@ def _queues(layout: TraceLayout) -> Iterator[CounterValues]:
         name = "queue of no stream" if stream == MISSING else f"queue of stream {stream}"
         process = f", process {pid}" if several else ""
         counters.append(CounterTrack("queue", name + process, "launches", pid, device))
-    # Of changes at one moment only the last is drawn.
+    # If the queue changes several times at one moment, only the last length is drawn.
     last = np.append(
         (np.diff(lengths.time) != 0) | (np.diff(lengths.group) != 0),
         np.ones(min(1, len(lengths.time)), bool),

@@ -156,7 +156,7 @@ def _unread_error(probe: Probe, refusals: list[tuple[Importer, No]]) -> InputErr
         kind, hint = known
         return NoProfileError(kind, where=str(probe.origin), hint=hint)
     if probe.damage:
-        # Of a damaged database nobody knows whether it was a profile: it must not go unnoticed.
+        # A damaged database may have been a profile, so it is an error and not a file to skip.
         hint = "Export or copy it again; nothing was imported."
         return InputError(probe.damage, where=str(probe.origin), hint=hint)
     kind, hint = _unknown_database(probe) or ("not a profile that nsysconv reads", "")
@@ -168,7 +168,7 @@ def _unread_error(probe: Probe, refusals: list[tuple[Importer, No]]) -> InputErr
 
 
 _MOST_UNPACKED_BYTES = 64 << 20
-# What a file is, and what to do; None: its content does not say.
+# This is what a file is, and what to do; None if its content does not say.
 _Kind = tuple[str, str] | None
 
 
@@ -189,7 +189,7 @@ def _known_but_unreadable(probe: Probe) -> _Kind:
 
 
 def _compressed_kind(probe: Probe) -> _Kind:
-    # What gzip holds, if an importer recognises the beginning of it.
+    # The result describes what gzip holds, if an importer recognizes its beginning.
     with private_folder() as folder:
         if not foreign.unpack(probe, folder / "unpacked", _MOST_UNPACKED_BYTES):
             return None

@@ -20,7 +20,8 @@ from nsysconv.importers.nsys_rep.wire import WireError, fields, numbers
 from nsysconv.importers.probe import Probe
 
 _HEAD_BYTES = 1 << 16
-# Of a Perfetto trace: how many packets to look at, their field, and that of the number of their sequence.
+# At most so many packets of a Perfetto trace are examined. The trace holds packets in field 1, and a
+# packet has the number of its sequence in field 10.
 _PACKETS = 4
 _PACKET, _SEQUENCE = 1, 10
 
@@ -78,7 +79,7 @@ def _has_table(table: str, names: Collection[str]) -> bool:
 
 
 def _inflated(probe: Probe) -> bytes:
-    # Of a damaged gzip file: nothing.
+    # A damaged gzip file counts as empty.
     with suppress(OSError, EOFError, zlib.error), gzip.open(probe.path) as file:
         return file.read(_HEAD_BYTES)
     return b""

@@ -258,7 +258,8 @@ class Probe:
 
     @cached_property
     def _readable_bytes(self) -> int:
-        # Of a file whose rows are in its journal yet, that of the copy that has them.
+        # If the rows of a file are still in its journal, this is the size of the copy that includes
+        # them.
         return _size(self.readable)
 
     @cached_property
@@ -335,7 +336,7 @@ class ConnectionPool:
 
     def __init__(self, path: Path, size: int) -> None:
         """Open no connection yet; the `size` of the file in bytes gives the time limit of a select."""
-        # Immutable: SQLite writes nothing beside the file, and takes no locks.
+        # The file is opened as immutable, so that SQLite writes nothing beside it and takes no locks.
         self._path = path
         self._uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
         self._seconds = _SELECT_SECONDS + size / 1e6 * _SECONDS_PER_MEGABYTE
@@ -344,7 +345,8 @@ class ConnectionPool:
         # Reentrant: the garbage collector may end a forgotten select while this thread holds it.
         self._lock = threading.RLock()
         self._closed = threading.Event()
-        # A thread, because SQLite does not call its progress handler while it counts rows.
+        # The time limit needs a thread, because SQLite does not call its progress handler while it
+        # counts rows.
         self._watchdog = threading.Thread(target=self._interrupt_late, daemon=True)
         self._watchdog.start()
 

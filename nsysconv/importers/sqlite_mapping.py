@@ -289,7 +289,8 @@ class _Guard:
         self.notes: list[Note] = []
 
     def check_types(self, names: Iterable[str], checks: CellChecks) -> frozenset[str]:
-        # The columns with cells of a wrong type; notes are on those that are no whole number either.
+        # The result is the columns with cells of a wrong type. Notes are made of cells that are not
+        # whole numbers either.
         table, damaged = self._mapping.source, set()
         for name in sorted(set(names) - checks.not_numbers):
             real = name in self._mapping.reals

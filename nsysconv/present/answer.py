@@ -116,7 +116,7 @@ class _Class:
 
 
 def _classes(row: Row) -> list[_Class]:
-    # Those that take some time, in their order.
+    # Classes without time are left out.
     found = []
     for name, column in TIME_CLASS_COLUMNS.items():
         time = row[column]
@@ -137,7 +137,7 @@ def _bar(row: Row, cells: int) -> str:
 
 
 def _place(row: Row, *, short: bool = False) -> str:
-    # Of a device the name is what is shortened.
+    # The short form leaves out the device's name.
     number = "GPU" if row["device_id"] is None else f"GPU {row['device_id']}"
     if row["rank"] is not None:
         number = f"rank {row['rank']}, {number}"
@@ -151,7 +151,7 @@ def _at_work(row: Row) -> str:
 
 
 def _in_window(row: Row) -> str:
-    # The same of the window, where that is another time.
+    # The window's share is added if its length differs from that of the span.
     if not row["window_ns"] or row["window_ns"] == row["span_ns"]:
         return ""
     share, length = 100 * row["busy_ns"] / row["window_ns"], human(row["window_ns"], Unit.NS)
@@ -199,7 +199,7 @@ def _largest_line(row: Row, head: str = "largest: ") -> str:
 
 
 def _largest_of(rows: Sequence[Row]) -> dict[str, Any]:
-    # Of several devices the largest of each.
+    # Each figure comes from the device where it is largest.
     found: dict[str, Any] = {}
     for time, name in (
         ("top_kernel_sum_ns", "top_kernel"),
@@ -357,7 +357,7 @@ def _choices(names: Sequence[str], command: str) -> Iterator[str]:
 
 
 def _partly(notes: Mapping[str, Note]) -> Iterator[str]:
-    # What is exact, and of less than it seems to be.
+    # These sentences say that a figure is exact but covers less than it seems to.
     from nsysconv.queries.findings.report import LEFT_OUT
 
     if "rules-cannot-look" in notes and LEFT_OUT in notes["rules-cannot-look"].text:
@@ -367,20 +367,21 @@ def _partly(notes: Mapping[str, Note]) -> Iterator[str]:
 
 
 def _doubt(doubts: Sequence[Note]) -> str:
-    # The weightiest one in words: what is missing before what is not exact.
+    # The first note on missing data is shown, else the first on data that is not exact.
     worst = min(doubts, key=lambda note: note.severity is not Severity.DROPPED)
     more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
     return cut_off(f"! {worst.severity.value}: {worst.text}", _WIDTH - len(more)) + more
 
 
 def _height(shown: Section) -> int:
-    # With its title and the line before the next.
+    # The height includes the title and the empty line before the next report.
     lines = [line for text in shown.texts for line in text.lines]
     return 2 + sum(1 if len(line) <= _WIDTH else 2 for line in lines)
 
 
 def _further_events(findings: Section) -> list[str]:
-    # Those of the findings after the first that has one, by their numbers; of one profile.
+    # The events are those of the findings after the first that has one, by their numbers. There are
+    # none for several profiles.
     if len(findings.profiles) > 1:
         return []
     events = [(number, row["event"]) for number, row in enumerate(findings.rows(), 1)]
@@ -390,7 +391,7 @@ def _further_events(findings: Section) -> list[str]:
 def _next(
     notes: Mapping[str, Note], command: str, why: str | None, further: Sequence[str], room: int
 ) -> Iterator[str]:
-    # How to go on, in two lines or three, and in fewer where there is not that much room.
+    # The lines say how to go on. There are two or three, or fewer if there is not enough room.
     ignored, blind = map(notes.get, _RULES_NOTED)
     said = [ignored.text] if ignored else []
     if why is not None and room > 1:
@@ -435,7 +436,7 @@ def _without_work_in_part(command: str) -> Iterator[str]:
 
 
 def _brief_table(report: Section, command: str) -> Section:
-    # As wide as a line, also where there is no terminal; its notes by name.
+    # The table is as wide as a line even if there is no terminal, and names its notes.
     columns, room = [], _WIDTH
     for column, values in zip(report.columns, report.by_column(), strict=True):
         room -= max(len(column.name), *(len(str(value)) for value in values)) + len("  ")
@@ -466,7 +467,7 @@ def _without_work(command: str, answered: Sequence[str]) -> Iterator[str]:
 
 
 def _names_that_fit(line: str, names: Sequence[str]) -> str:
-    # As many as make a command that can be typed; the others are named by `--list`.
+    # The line names as many as fit, so that a user can type the command; `--list` names the others.
     for name in names:
         if len(line) + len(name) + 1 > _WIDTH:
             break

@@ -61,7 +61,7 @@ def _line(text: str) -> str:
 
 
 def _narrow(text: str) -> str:
-    # Characters of two cells: as many as fit.
+    # A character may take two cells, so the text is cut until it fits.
     while text_width(text) > WIDTH:
         text = cut_off(text, len(text) - 1)
     return text
@@ -72,8 +72,8 @@ def _time(ns: float) -> str:
 
 
 def _named(before: str, row: Row, prefix: str, after: str = "") -> str:
-    # A line with an event's id and name, as `launched by api_call:7 cudaLaunchKernel`: of the name what
-    # there is room for.
+    # The line has an event's id and name, as `launched by api_call:7 cudaLaunchKernel`; the name is cut
+    # to the room that is left.
     event, name = row[prefix], escaped(row[f"{prefix}_name"] or "")
     return f"{before}{event} {_short(event, name, WIDTH - len(f'{before}{event} {after}'))}{after}"
 
@@ -197,7 +197,7 @@ def _gap(row: Row) -> Iterator[str]:
     if row["gap_ns"] is None:
         return
     spent = {words: row[f"{part}_ns"] for part, words in _PARTS.items() if row[f"{part}_ns"]}
-    # In one line, or the longest ones.
+    # If the parts do not fit in one line, only the longest are shown.
     listed = sorted(spent.items(), key=lambda item: -item[1])
     head = f"{_INDENT}the device was idle for {_time(row['gap_ns'])} before it: "
     parts = [f"{words} {_time(ns)}" for words, ns in listed]

@@ -22,7 +22,7 @@ from nsysconv.report import Column, Report
 _OVER_RANKS = "over_ranks"
 _CHANGED = "diff_"
 _LIMITS = "limits_"
-# In the form of another tool, the columns that rows of several profiles have besides.
+# In another tool's format, rows of several profiles have these additional columns.
 _BESIDE = {
     "profile": "Profile",
     "rank": "Rank",
@@ -31,7 +31,8 @@ _BESIDE = {
     _OVER_RANKS: "Over ranks",
     "rank_count": "Ranks",
 }
-# Reports that are read as sentences, in place of rows: the module that writes them, and the function.
+# These reports are shown as sentences and not as rows. Each has the module that writes them, and the
+# function.
 _SENTENCES = {
     "summary": ("answer", "where_time_went"),
     "findings": ("answer", "what_holds_it_back"),

@@ -73,9 +73,9 @@ COLUMNS = (
 
 NO_CALL = "[no API call]"
 
-# The columns of the operations that calls launched, ...
+# These are the columns of the operations that calls launched.
 _OP_COLUMNS = COLUMNS[7:]
-# ... and what those of one kind need.
+# The columns of one kind of operation need its fact.
 _OF_KIND = {"kernel": Fact.KERNELS, "memcpy": Fact.MEMCPYS, "memset": Fact.MEMSETS}
 
 

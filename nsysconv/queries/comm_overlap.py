@@ -95,7 +95,7 @@ def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
 
     works = kernel_categories.computes(ops, talks)
     computation, communication = measure(works), measure(talks)
-    # What each adds to the union of all before it: that is its exposed part.
+    # The exposed part of each kind is what it adds to the union of all kinds before it.
     so_far = works
     union_ns = computation
     exposed = {}

@@ -125,8 +125,8 @@ EVENT_DURATIONS = Query(
 
 
 def _communicating(timeline: Timeline, request: Request, named: Labels) -> set[int]:
-    # The labels of kernels that communicate: by their whole names, as the account has it, however they
-    # are shown.
+    # The result is the labels of kernels that communicate. The whole name decides, as in the account,
+    # however names are shown.
     rows = timeline.ops.row[communicates(timeline)]
     ids = distinct(kernel_ids_of(timeline, request)[rows])
     return set(named.of(OpKind.KERNEL, ids).tolist())
@@ -142,7 +142,7 @@ def _time_class(kind: int, is_communicating: bool) -> str | None:
 
 def _add(buckets: dict[tuple[int, int], _Bucket], lane: Lane, events: LaneEvents) -> None:
     dur = events.end - events.start
-    # Of a number, the exponent of the power of two above it.
+    # The power is the exponent of the least power of two above the duration.
     _, power = np.frexp(dur.astype(np.float64))
     group, (label, powers) = factorize(events.label, power)
     size = len(label)
@@ -156,7 +156,7 @@ def _add(buckets: dict[tuple[int, int], _Bucket], lane: Lane, events: LaneEvents
         bucket = buckets[of_label, of_power]
         bucket.count += number
         bucket.time += spent
-        # Of several as long the earliest, then the one of the first lane.
+        # Among equally long events the earliest counts, then the event of the first lane.
         if (most, -start) > (bucket.longest, -bucket.start):
             bucket.longest, bucket.start, bucket.place, bucket.lane = most, start, place, lane
 

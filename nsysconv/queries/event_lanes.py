@@ -97,7 +97,7 @@ class Labels:
     def of(self, kind: int, ids: Array) -> Array:
         """Return the labels of events of a kind by the ids that they bear."""
         known, label = self.by_id[kind]
-        # Of many ids few are distinct, and only these are searched for.
+        # Most ids repeat, so only the distinct ones are searched for.
         number, (values,) = factorize(ids)
         return take(label[np.searchsorted(known, values)], number)
 
@@ -205,7 +205,8 @@ def _threads(
     calls = timeline.calls
     shown = indices(timeline.calls_in_slice)
     of_calls = by_group(take(calls.thread, shown), len(calls.threads), shown)
-    # What holds others comes first, so that of events that start together it stays before them.
+    # Kinds that contain others come first, so that a container precedes its content if both start
+    # together.
     events: dict[int, Spans | ApiCalls] = {}
     places: dict[int, Mapping[tuple[int, int], Array]] = {}
     for kind, spans in _spans_of(timeline, request).items():
@@ -234,8 +235,9 @@ def _columns(
 
 
 def _in_parts(kinds: Sequence[tuple[Array, Array]]) -> Iterator[list[Array]]:
-    # Of each kind's starts and indices, which are in the order of their starts, those that begin in the
-    # next part of the time; what begins together stays together.
+    # A kind has its starts and its indices, which are in the order of the starts. Each result has, by
+    # kind, the indices of events that begin in the next part of the time. Events that begin together
+    # are in one part.
     start, most = max(kinds, key=lambda each: len(each[1]))
     edges = start[most[AT_ONCE::AT_ONCE]]
     cuts = [
@@ -253,7 +255,7 @@ def _place_of(moment: int, start: Array, which: Array) -> int:
 
 
 def _by_thread(spans: Spans, shown: Array) -> dict[tuple[int, int], Array]:
-    # In the order of their starts.
+    # The places of a thread are in the order of starts.
     order = indices(shown)
     start = spans.start[order]
     if (start[1:] < start[:-1]).any():

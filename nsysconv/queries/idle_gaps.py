@@ -145,7 +145,7 @@ def longest_activity(
     """Return per gap the activity with the largest share of its host part, and that share."""
     names: list[str | None] = [None] * len(device_gaps)
     times: list[int | None] = [None] * len(device_gaps)
-    # By name: two symbols of one function are one activity.
+    # Times are added up by name, because two symbols of one function are one activity.
     totals: dict[tuple[int, str], int] = {}
     for pieces in activities.split(device_gaps):
         for gap, label, time in zip(
@@ -239,7 +239,7 @@ def _summary(timeline: Timeline, request: Request) -> Result:
         "bucket_min_ns": [least for _, _, _, least in keys],
         **rows.values(),
     }
-    # Those of one place, kind and stream are together, by length.
+    # Rows of one place, kind and stream stay together, ordered by length.
     first: dict[tuple[Any, ...], int] = {}
     for *together, _ in keys:
         first.setdefault(tuple(together), len(first))

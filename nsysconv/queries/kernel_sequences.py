@@ -49,7 +49,8 @@ COLUMNS = (
     ),
 )
 
-# What memory bounds: one kernel that reads what another just wrote might do the work of both.
+# Memory bounds these kernels. If one reads what another just wrote, one kernel might do the work of
+# both.
 _BY_MEMORY = frozenset(("elementwise", "reduction", "normalisation", "softmax", "copy"))
 _LONGEST_GAP_NS = 1_000_000
 _MOST_KERNELS = 100
@@ -95,8 +96,9 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 @dataclass(frozen=True)
 class _Runs:
-    # Runs of kernels, one after the other: where each begins in `op`, which are GPU operations, and how
-    # many it has. `gap` is the time from the end of the one before in the run, 0 for the first.
+    # A run is several kernels in sequence. It begins in `op`, which holds GPU operations, at `first`,
+    # and has `size` kernels. `gap` is the time from the end of the kernel before in the run, and 0 for
+    # the first.
     op: Array
     gap: Array
     first: Array
@@ -118,7 +120,8 @@ class _Runs:
 
 
 def _runs(timeline: Timeline) -> _Runs:
-    # Kernels that memory bounds, with no other operation of the stream and no long gap between them.
+    # Memory bounds the kernels of a run, and neither another operation of the stream nor a long gap
+    # lies between them.
     ops = timeline.ops
     category, names = categories(timeline)
     bound = [number for number, name in enumerate(names) if name in _BY_MEMORY]
@@ -149,7 +152,8 @@ def _have_several_calls(runs: _Runs, node: Array) -> Array:
 
 
 def _equal(token: Array, runs: _Runs) -> tuple[Array, Array]:
-    # The group of each run, by the tokens of its kernels, and of each group a run.
+    # Runs whose kernels have the same tokens form a group. The result has the group of each run, and an
+    # example run per group.
     group = np.zeros(len(runs.size), np.int64)
     examples: list[int] = []
     sizes, (length,) = factorize(runs.size)
@@ -162,8 +166,8 @@ def _equal(token: Array, runs: _Runs) -> tuple[Array, Array]:
 
 
 class _Launched:
-    # By GPU operation: the call of an operator that launched it, -1 for none, and the numbers of the
-    # operator's name and of the kernel's, as they are shown.
+    # This holds, by GPU operation, the call of the operator that launched it (-1: none), and the
+    # numbers of the shown names of that operator and of the kernel.
 
     def __init__(self, timeline: Timeline) -> None:
         ops = timeline.ops

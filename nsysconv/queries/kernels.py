@@ -125,7 +125,8 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 def _tensor_cores(timeline: Timeline, group: Array, names: list[str], spelling: str) -> list[str]:
-    # Of names that do not say it, as those of all that have it do.
+    # Only demangled names show it. For other spellings, a row has the answer that all of its kernels
+    # share.
     if spelling == "demangled":
         return uses_tensor_cores(timeline, names)
     use = _common(tensor_core_use(timeline)[timeline.rows("kernel")], group, len(names))
@@ -143,7 +144,7 @@ def _categories(
 
 
 def _common(values: Array, group: Array, count: int) -> list[int | None]:
-    # The value that all of a group have; None where they have several.
+    # The result has the value of each group whose members all have the same, else None.
     _, (groups, different) = factorize(group, values)
     several = counts(groups, count)
     common: list[int | None] = [None] * count

@@ -298,7 +298,8 @@ def _operator_rows(timeline: Timeline, calls: OperatorCalls, part: Part) -> list
 def _taken_by_node(
     calls: OperatorCalls, node: Array, size: Array
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    # Per node what was taken in it, and with what was taken in the nodes inside.
+    # The results have, per node, the allocations made in it, and those made in it or in the nodes
+    # inside.
     in_one, taken = node >= 0, (node >= 0) & (size > 0)
     count = len(calls.parent)
     own = {
@@ -310,7 +311,8 @@ def _taken_by_node(
 
 
 def _live_at_peak(part: Part, of_event: Array, names: Array, count: int) -> Array | None:
-    # By name, and last of what no operator took; None without addresses.
+    # The result has the bytes by name and, last, those that no operator allocated. It is None if
+    # addresses are missing.
     blocks = part.pool.blocks
     if (part.pool.address == MISSING).any():
         return None
@@ -322,7 +324,8 @@ def _live_at_peak(part: Part, of_event: Array, names: Array, count: int) -> Arra
 def _other_rows(
     part: Part, keys: Mapping[str, Any], node: Array, live: int | None
 ) -> list[dict[str, Any]]:
-    # What was taken in no operator, and what had been allocated before the first event.
+    # These rows are for allocations that were made in no operator, and for what was allocated before
+    # the first event.
     events, outside = part.events, node < 0
     taken = outside & (events.size > 0)
     rows: list[dict[str, Any]] = []
@@ -422,7 +425,7 @@ def _over_time(timeline: Timeline, request: Request, found: list[Part]) -> list[
 def _bin_rows(timeline: Timeline, part: Part, edges: Array) -> list[dict[str, Any]]:
     events = part.events
     low, high = edges[:-1], edges[1:]
-    # In use after the last event before each edge.
+    # The memory in use at an edge is that after the last event before it.
     levels = np.append(events.before, events.in_use)
     before = np.searchsorted(events.start, low, side="left")
     after = np.searchsorted(events.start, high, side="left")

@@ -83,7 +83,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     weight = (
         values["device_sum_ns"] if work.is_known and work.spent.any() else values["host_sum_ns"]
     )
-    # Of a slice those in which it has a call, and what these lie in.
+    # In a slice, the rows are the modules that have a call in it, and the modules around them.
     is_there = added_up(paths.parent, values["call_count"], np.arange(count)) > 0
     order = tree_order(paths, weight, request.limit)
     rows = rows_at(values, order[is_there[order]])
@@ -97,7 +97,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 
 class _Work:
-    # GPU operations and the backward pass by path of modules.
+    # This holds the GPU operations and the backward pass by path of modules.
 
     def __init__(
         self, timeline: Timeline, calls: OperatorCalls, modules: ModuleCalls, held: Array
@@ -105,7 +105,7 @@ class _Work:
         self.is_known = Fact.API_LINKS in timeline.profile.facts
         self._modules, self._paths = modules, modules.tree.paths
         ops = timeline.ops
-        # Per module call what was launched in it, and in no module inside.
+        # `_module` is, per GPU operation, the innermost module call in which it was launched.
         is_held = np.zeros(len(modules.tree) + 1, bool)
         is_held[held] = True
         launched_in = _of_calls(timeline, calls, modules)
@@ -138,7 +138,7 @@ class _Work:
         return result
 
     def of_no_module(self) -> dict[str, Any]:
-        """Return the row of what was launched in no module; empty if all was launched in some."""
+        """Return the row of the operations that no module launched; it is empty if there are none."""
         outside = np.flatnonzero(self._module < 0)
         if not self.is_known or not len(outside):
             return {}
@@ -158,7 +158,7 @@ class _Work:
         return sums(self._paths.of[self._module[some]], values[some], len(self._paths))
 
     def _whole(self, own: Array) -> Array:
-        # With the paths inside.
+        # The sums include the paths inside.
         return added_up(self._paths.parent, own, np.arange(len(self._paths)))
 
     def _of_backward(self, values: Array) -> list[int | None]:
@@ -168,7 +168,8 @@ class _Work:
         return [total if n else None for total, n in zip(found, some, strict=True)]
 
     def _of_nodes(self, timeline: Timeline) -> Array:
-        # Durations of the GPU operations launched in each node.
+        # The result has, per node, the durations of the GPU operations that were launched in it or
+        # inside it.
         node = np.append(self._calls.node_of_call, -1)[timeline.owner]
         some = np.flatnonzero(node >= 0)
         own = sums(node[some], self._dur[some], len(self._calls.parent))
@@ -176,7 +177,7 @@ class _Work:
 
 
 def _of_calls(timeline: Timeline, calls: OperatorCalls, modules: ModuleCalls) -> Array:
-    # Per GPU operation the innermost module that its call is in, -1 for none.
+    # The result has, per GPU operation, the innermost module that its call is in, or -1.
     is_call = calls.spans.kind == API_CALL
     module_of_call = np.full(len(timeline.calls) + 1, -1)
     module_of_call[calls.spans.row[is_call]] = modules.of_node[is_call]

@@ -49,9 +49,9 @@ Numbered = tuple[Array, Sequence[str]]
 def grouped(
     timeline: Timeline, calls: OperatorCalls, shown: Array, by: str, deepest: int
 ) -> Groups:
-    """Return the groups of the nodes `shown`; of stacks the `deepest` innermost entries (0: all).
+    """Return the groups of the nodes `shown`; stacks keep the `deepest` innermost entries (0: all).
 
-    Raises UsageError for a way that there is not, and NotRecorded where what they are grouped by was not
+    Raises UsageError if `by` is not in GROUPS, and NotRecorded if the property to group by was not
     recorded.
     """
     if by not in GROUPS:

@@ -184,8 +184,8 @@ def rates(timeline: Timeline, request: Request) -> Result:
 
 @dataclass(frozen=True)
 class _Work:
-    # Of calls with operations: these, the bytes of their operands (MISSING: not known), and their time on
-    # the GPU (0: not known).
+    # The calls have floating-point operations. Each has their number, the bytes of its operands
+    # (MISSING: not known), and its time on the GPU (0: not known).
     flop: Array
     moved: Array
     time: Array

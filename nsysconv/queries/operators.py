@@ -366,11 +366,11 @@ class _Work:
 
     @property
     def unlaunched_ns(self) -> int:
-        """Return the time of what none of the nodes launched."""
+        """Return the time of the GPU operations that none of the nodes launched."""
         return int(self._ops.dur.sum(where=self._node < 0))
 
     def of_no_node(self, shown_ns: int) -> dict[str, Any]:
-        """Return the row of what none of the nodes launched; empty if they launched all.
+        """Return the row of the GPU operations that none of the nodes launched; it is empty without any.
 
         `shown_ns` is the time in the other rows.
         """

@@ -246,7 +246,8 @@ def _on_gpu(
 def _on_other_threads(
     timeline: Timeline, tree: nesting.Tree, projected: Projection, shown: Array, count: int
 ) -> dict[str, Array]:
-    # Of ranges of the program alone; nothing where all threads launch in ranges of their own.
+    # Only ranges that the program pushed count. The result is empty if all threads launch in ranges of
+    # their own.
     own = tree.spans.kind == PUSH_POP
     if not launches_outside(timeline, tree.spans.take(own)):
         return {}
@@ -265,7 +266,8 @@ def _on_other_threads(
 def _on_others(
     values: Mapping[str, Array], at: Array, path_texts: Callable[[Array], list[str]]
 ) -> tuple[Note, ...]:
-    # Of the path with most of that work; of several the innermost, of these the first.
+    # The note names the path with most of that work; among equals it names the innermost, then the
+    # first.
     launches, spent = (values[name][at] for name in _ON_OTHER_THREADS)
     if launches.max(initial=0) <= 0:
         return ()

@@ -42,7 +42,7 @@ ENTRIES: Mapping[str, Entry] = {name: _entry(**table) for name, table in _TABLES
 
 
 def reports_that_are(trait: str) -> tuple[str, ...]:
-    """Return the names of the reports of which reports.toml says that they are that."""
+    """Return the names of the reports that have this trait in reports.toml."""
     return tuple(name for name, entry in ENTRIES.items() if trait in entry.traits)
 
 

@@ -287,7 +287,7 @@ class CollectiveWaits(_Collectives):
 
     @cached_property
     def moves(self) -> Mapping[str, Callable[[Array], Array]]:
-        """Return by label of profile how its times become those of the run, of when all were recorded."""
+        """Return, by label of profile, a function that maps its times to the run's clock (`together`)."""
         _, clocks, _ = self._found
         tied = {p: clock for p in self.meetings.profiles if (clock := clocks[p]) is not None}
 

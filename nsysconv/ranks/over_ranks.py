@@ -113,7 +113,7 @@ class RankAggregator:
         made = {"rank_count", *(c.name for c in self._place)}
         columns = [c for c in first.columns if c.name not in made | _NUMBERED]
         self._keys = [c for c in columns if c.key]
-        # Of names and numbers of things there is no median: what all ranks agree on, else null.
+        # Names and ids have no median, so they are kept if all ranks agree, else null.
         self._agreed = [c for c in columns if not c.key and c.unit in (Unit.TEXT, Unit.ID)]
         self._numeric = [c for c in columns if not c.key and c not in self._agreed]
         self._size = _size_column(first.columns)
@@ -285,7 +285,7 @@ def _spread(groups: Array, values: Array, count: int) -> tuple[Array, int]:
     first = (np.cumsum(size) - size)[some]
     size = size[some]
     low, high = ordered[first + (size - 1) // 2], ordered[first + size // 2]
-    # Of integers a whole one, a half up; low + high might not fit.
+    # The median of integers is an integer, and a half is rounded up; low + high might overflow.
     middle = low + (high - low + 1) // 2 if whole else (low + high) / 2
     result[some] = np.stack((ordered[first], middle, ordered[first + size - 1]), axis=1)
     missing = int(np.count_nonzero(some[groups[~known]]))

@@ -27,7 +27,7 @@ _SAME = "same"
 _NO_NAME = "[no name]"
 # What changed by less than that share of the largest change is not named.
 _SMALL_SHARE = 0.1
-# Of the fold, and of the line on tables that have no room.
+# So many characters are kept free for the fold's tags and for the line on tables that do not fit.
 _ROOM_FOR_ENDS = 200
 
 

@@ -135,7 +135,7 @@ def _named(column: Column, value: Value) -> str:
     return "" if value is None else f"{word} {escaped(str(value))}"
 
 
-# More cannot be read: bars of a panel, places with a label along an axis, panels of a figure.
+# More would not be legible: bars of a panel, labels along an axis, panels of a figure.
 MOST_BARS = 20
 _MOST_LABELS = 40
 MOST_PANELS = 24
@@ -146,7 +146,8 @@ _PANEL_INCHES = {"bars": 0.9, "stacked": 3.0, "histogram": 2.4, "strip": 1.4, "f
 _BAR_INCHES = 0.26
 _LEVEL_INCHES = 0.2
 _MOST_LEVELS = 40
-# Of a flame's width: narrower boxes are not seen, and narrower ones have no name.
+# A narrower box than the first share of a flame's width is not drawn, and one narrower than the second
+# has no name.
 _NARROWEST, _LEGIBLE = 1 / 2000, 1 / 30
 _CHARACTERS = 130
 _COLOURS = 10

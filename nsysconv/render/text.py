@@ -38,9 +38,9 @@ from nsysconv.render.pictures import (
 
 GAP = 2
 
-# The room that a long name is given before columns are left out for it, ...
+# A long name has at least this much room before columns are left out for it.
 _COMFORT = 40
-# ... and once only the brief ones are left.
+# It has at least this much once only the brief columns are left.
 _SHORTEST = 24
 # Words without their end say less than a name without its middle.
 _MORE_FOR_WORDS = 8
@@ -125,7 +125,7 @@ def _leave_out(needs: Sequence[ColumnNeeds], width: int) -> tuple[list[int], int
 
 
 def _least_first(needs: Sequence[ColumnNeeds], candidates: Sequence[int]) -> Iterator[int]:
-    # From the right, but the parts of a whole by their size.
+    # Columns are left out from the right, except that the parts of a whole go by size, the least first.
     parts = {i: needs[i].part or 0 for i in candidates if needs[i].part is not None}
     by_size = iter(sorted(parts, key=lambda i: (parts[i], -i)))
     return (next(by_size) if i in parts else i for i in reversed(candidates))
@@ -153,7 +153,7 @@ Line = tuple[str, str]
 _NARROWEST = 20
 # Columns are lined up to this; one longer name must not push the others' numbers out of sight.
 _LINED_UP = 100
-# Of fewer rows only what is 0 is said above them.
+# With fewer rows only columns of zeros are put in a line above the table.
 _FEW_ROWS = 2
 _NOTHING = frozenset({"0", NULL})
 _INDENT, _HANGING = "    ", "   "
@@ -171,7 +171,8 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     width = None if options.width is None else max(options.width, _NARROWEST)
     spell = _stream_encoder(out)
     several = len(reports) > 1
-    # Of several what cannot be answered is said together, and each note once, below them all.
+    # If there are several reports, one list names those that cannot be answered, and each note appears
+    # once, below them all.
     shown = [each for each in reports if not several or each.table is not None]
     parts = [_report(each, width, spell, with_notes=not several) for each in shown]
     if several:
@@ -238,7 +239,7 @@ def _report(
     if report.title:
         heading = display.heading(report)
         if any(said.laid_out for said in report.texts):
-            # Of what has to fit a screen the heading is a line, too.
+            # The heading is a line of the report, which has to fit a screen.
             heading = cut_off(heading, LAID_OUT)
         yield from ((part, "bold") for part in _wrapped(spell(heading), width))
     for said in report.texts:
@@ -292,7 +293,8 @@ def _kept_together(text: str) -> str:
 def _with_bars(
     report: Section, table: DisplayTable, width: int, spell: Encode
 ) -> tuple[list[Line], list[DisplayColumn], str] | None:
-    # A bar behind each row of the table, and their legend; None where there is no room for both.
+    # The table gets a bar behind each row, and a legend. The result is None if there is no room for
+    # both.
     lines, left_out = _table(table, max(width - GAP - BAR_ROOM, _NARROWEST), spell)
     room = min(width - max(text_width(text) for text, _ in lines) - GAP, LONGEST_BAR)
     if room < BAR_ROOM or any(shown.column.brief for shown in left_out):
@@ -334,7 +336,7 @@ def _notes_of_all(reports: Sequence[Section], width: int | None, spell: Encode) 
 
 
 def _unanswered(reports: Sequence[Section], width: int | None, spell: Encode) -> Iterator[Line]:
-    # By what is missing: the reports that need it, and how to record it.
+    # The lines are grouped by what is missing: the reports that need it, and how to record it.
     groups: dict[tuple[str, ...], list[str]] = {}
     for report in reports:
         groups.setdefault(tuple(display.unrecorded_sentences(report)), []).append(report.name)
@@ -344,15 +346,15 @@ def _unanswered(reports: Sequence[Section], width: int | None, spell: Encode) ->
 
 
 def _leading(table: DisplayTable) -> DisplayColumn | None:
-    # What the rows are ordered by: the first that is not 0 throughout.
+    # The result is the column that orders the rows: the first that is not 0 in all rows.
     leads = sorted((s for s in table.columns if s.leads), key=lambda s: s.leads)
     known = (s for s in leads if any(cell.strip() not in _NOTHING for cell in s.cells))
     return next(known, leads[0] if leads else None)
 
 
 def _share_first(table: DisplayTable) -> DisplayTable:
-    # Of a table that is ordered by a number, or begins with a count, a sum or its share: the share, the
-    # sum, and how many it is of.
+    # If a table is ordered by a number, or begins with a count, a sum or its share, it shows the share,
+    # the sum and the count first.
     columns = [s for s in table.columns if not s.column.key]
     added = _leading(table) or next(
         (s for s in columns if s.column.brief and s.column.counted_by), None
@@ -370,7 +372,8 @@ def _share_first(table: DisplayTable) -> DisplayTable:
 
 
 def _without_the_same(table: DisplayTable, report: Section) -> tuple[DisplayTable, list[str]]:
-    # What all rows share is said once, but for what names them, and one number; of one row what is 0.
+    # Values that all rows share are put in a line above the table, except the column that names rows
+    # and one number. For a single row only the zeros are.
     count = len(table.columns[0].cells) if table.columns else 0
     if not count:
         return table, []
@@ -436,7 +439,8 @@ def _table(
 
 
 def _cells(column: DisplayColumn, width: int | None, spell: Encode) -> list[str]:
-    # Of texts that are too long those that would look alike show where they differ.
+    # Texts that are too long, and would look alike when cut, are cut so that they show where they
+    # differ.
     if width is None or column.right:
         return list(column.cells)
     if column.words:

@@ -22,7 +22,7 @@ _CHECKED = [table for table in schema.metadata.sorted_tables if table is not sch
 _EVENTS = [table for table in _CHECKED if table.name in schema.EVENT_TABLES]
 _SMALL = [table for table in _CHECKED if table not in _EVENTS]
 
-# By profile and table the number of rows, and a checksum of them.
+# The keys are the profile and the table; the values are the number of rows and their checksum.
 _Sums = dict[tuple[int, str], tuple[int, int]]
 
 
@@ -95,7 +95,7 @@ def keep(connection: Connection, wait: Callable[[], None]) -> None:
 
 
 def forget(connection: Connection, of: sa.ColumnElement[bool]) -> None:
-    """Drop the checksums of the profiles of which `of` holds, for their rows are changed now."""
+    """Drop the checksums of the profiles that satisfy `of`, because their rows change now."""
     kept, changed = schema.checksum, sa.select(schema.profile.c.id).where(of)
     connection.execute(sa.delete(kept).where(kept.c.profile_id.in_(changed)))
 

@@ -24,12 +24,13 @@ from nsysconv.errors import InputError, NsysconvError
 from nsysconv.report import Unit, array_of, values_of
 from nsysconv.threads import Threads
 
-# Rows per Arrow batch. Small batches stay in the cache: 1,024 to 4,096 were the fastest of 2^10 … 2^16.
+# An Arrow batch has so many rows. Small batches stay in the cache: 1,024 to 4,096 were the fastest of
+# 2^10 … 2^16.
 _EVENT_BATCH_ROWS = 2048
 # SQLite's driver takes a column's type from the first batch; small tables fit into one.
 _SMALL_BATCH_ROWS = 1 << 17
 
-# Raised from None: their own text may hold an address with its password.
+# These are replaced with `from None`, because their text may hold an address with its password.
 _DRIVER_ERRORS = (adbc.Error, pa.ArrowException, OSError)
 
 Sql = str | sa.ClauseElement
@@ -118,9 +119,9 @@ class Connection(ABC):
 
     @abstractmethod
     def checksums(self, table: sa.Table, ids: Collection[int]) -> dict[int, tuple[int, int]]:
-        """Return by profile how many rows a table has, and a checksum of them; left out: no rows.
+        """Return, by profile, the number of a table's rows and their checksum; omit empty ones.
 
-        `ids` are those of the profiles, one at least. Raises InputError where rows cannot be read, and
+        `ids` are the ids of the profiles, at least one. Raises InputError where rows cannot be read, and
         UsageError where the database's checksums cannot be computed at all.
         """
 
@@ -254,7 +255,7 @@ class Connection(ABC):
 
 @contextmanager
 def translating(translated: Callable[[BaseException], NsysconvError]) -> Iterator[None]:
-    """Raise in place of what the driver raises what `translated` makes of it."""
+    """Translate the driver's errors: raise what `translated` makes of them."""
     try:
         yield
     except _DRIVER_ERRORS as error:
@@ -262,7 +263,7 @@ def translating(translated: Callable[[BaseException], NsysconvError]) -> Iterato
 
 
 def _as_stored(sql: Sql, lacking: frozenset[sa.Column[Any]]) -> Sql:
-    # A select with null in place of these columns.
+    # The result is the select with null in the place of these columns.
     if not lacking or not isinstance(sql, sa.Select):
         return sql
 
@@ -336,7 +337,7 @@ def _pylist(table: pa.Table) -> list[Row]:
 def _decoded(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if not pa.types.is_string(column.type):
         return list(column.to_pylist())
-    # A view, where a cast would load what Arrow computes with.
+    # The chunks are viewed as binary, because a cast would load Arrow's compute module.
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     raw = (value for chunk in chunks for value in chunk.view(pa.binary()).to_pylist())
     return [None if value is None else _text(value) for value in raw]

@@ -30,7 +30,7 @@ from nsysconv.store.runs import RANK_REPEATED, coverage_by_run
 from nsysconv.store.write import Origin, tags_of
 
 _ROWS_AT_ONCE = 100_000
-# Made anew from the recording's summary.
+# These tables are made anew from the recording's summary.
 _MADE_ANEW = (
     *(schema.profile_fact, schema.profile_tag, schema.extent, schema.note),
     schema.checksum,
@@ -122,7 +122,7 @@ def _batches(store: Store, profile: Profile, place: Location) -> Batches:
         ),
         profile.facts,
         {fact: text for fact, text in advice.items() if text is not None},
-        # Its place in a run is found anew.
+        # The note on the profile's place in a run is made anew.
         [note for note in profile.notes if note.slug != RANK_REPEATED],
         constants={name: extent.constants for name, extent in extents.items()}
         if isinstance(place, Path)

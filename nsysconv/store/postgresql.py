@@ -391,9 +391,9 @@ def _comments(table: sa.Table) -> Iterator[sa.schema.ExecutableDDLElement]:
     yield from (SetColumnComment(column) for column in table.columns if column.comment)
 
 
-# Rows taken in by one COPY: few enough for little memory, progress and Ctrl-C.
+# One COPY has so many rows, few enough for little memory, frequent progress and a quick Ctrl-C.
 _ROWS_AT_ONCE = 1 << 16
-# Rows read by one batch: small ones stay in the cache.
+# One batch reads so many rows, few enough to stay in the cache.
 _ROWS_READ = 1 << 11
 
 
@@ -444,7 +444,8 @@ class _PostgresqlRows(ProfileRows):
         try:
             self._stream(batch, progress)
         except InputError:
-            # A wrong type, which is noticed here, or an impossible time, which the database notices.
+            # The rows have a wrong type, which is noticed here, or an impossible time, which the
+            # database notices.
             self._counts[batch.table] = count
             raise
 

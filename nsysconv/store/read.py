@@ -33,11 +33,11 @@ from nsysconv.threads import Threads
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
 _MAX_THREADS = 8
-# Rows of a block: the memory that reading takes grows with them.
+# A block has so many rows, and the memory for reading grows with it.
 _ROWS_OF_BLOCK = 1 << 15
-# So many names are asked for by their ids; who wants more gets them out of all.
+# Up to so many names are queried by id; for more, all names are read.
 _MANY_NAMES = 5_000
-# Read as int64 even where all values are small.
+# These columns are int64 even if all values are small.
 _WIDE = frozenset({"start_ns"})
 _TIMES = ("start_ns", "dur_ns")
 
@@ -99,7 +99,7 @@ class Profile:
         self.ref = ProfileRef(
             self.id, attributes["label"], attributes["source"], attributes["path"]
         )
-        # Of a later version's facts nothing here asks for any.
+        # A store of a later version may have facts that this version does not know, and does not need.
         facts = [row for row in self.rows(schema.profile_fact.name) if row["fact"] in set(Fact)]
         self.facts = frozenset(Fact(row["fact"]) for row in facts if row["held"])
         self.missing = frozenset(Fact(row["fact"]) for row in facts if not row["held"])
@@ -126,7 +126,7 @@ class Profile:
         self._examining = RLock()
         self._columns: dict[str, Columns] = {}
         self._names: dict[bool, dict[int, str]] = {}
-        # Of two threads that ask for columns of a table the second finds what the first has read.
+        # If two threads ask for columns of a table, the second waits and finds what the first has read.
         self._locks = {table: Lock() for table in schema.metadata.tables}
 
     @property
@@ -384,7 +384,8 @@ class Profile:
             ids = pieces[part].first_id, pieces[part].last_id
             with closing(connection.columns(columns, self.id, *ids)) as batches:
                 for batch in batches:
-                    # Copied while it is in the cache; kept batches would cost memory twice.
+                    # A batch is copied while it is in the cache; to keep the batches would take memory
+                    # twice.
                     for column, values in zip(filling, batch, strict=True):
                         column.parts[part].add(values)
 
@@ -415,8 +416,8 @@ class Profile:
             (few,) = self._store.map(lambda c, own: list(ask(c, own)), [self._own_rows(table)])
             yield from few
         elif table.name in self.extents:
-            # A connection of its own: whoever takes the batches may ask this store for other
-            # things.
+            # The rows need their own connection, because the caller may query this store between
+            # batches.
             extent = self.extents[table.name]
             with self._store.connect() as connection:
                 ids = extent.first_id, extent.last_id
@@ -447,7 +448,7 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Have what the block reads of small tables be of one moment, whoever writes meanwhile."""
+        """Read small tables in the block as of one moment, even if another process writes meanwhile."""
         with self._connection.transaction(self._connection.SNAPSHOT):
             yield
 

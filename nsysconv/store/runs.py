@@ -59,7 +59,7 @@ class RankInfo:
         one_size = (
             not run.world_sizes or not self.world_sizes or run.world_sizes == self.world_sizes
         )
-        # Without a job only being there together speaks for it.
+        # Without a job, only common sources show that the profiles belong together.
         alike = run.job == self.job and (self.job is not None or run.sources == self.sources)
         return bool(run.ranks) and not run.ranks & self.ranks and one_size and alike
 
@@ -155,7 +155,7 @@ class Runs:
         return self._begin(first["id"], first["zero_utc_ns"])
 
     def _begin(self, profile_id: int, zero: int | None) -> int | None:
-        # The time of day of the first event, nearly: that of the first row of a table.
+        # The result is roughly the time of day of the first event: that of the first row of a table.
         for table in (schema.api_call, schema.kernel):
             own = schema.extent.c.profile_id == profile_id, schema.extent.c.table_name == table.name
             first = self._connection.value(sa.select(schema.extent.c.first_id).where(*own))

@@ -124,7 +124,7 @@ def _op_name(table: sa.Table) -> sa.ColumnElement[Any]:
 
 ONLY_SELECTS = "only selects on tables and views are run: a store is changed by imports alone"
 
-# In the words of SQLite, or its Python module, and of PostgreSQL.
+# These are the words of SQLite, or of its Python module, and of PostgreSQL.
 _SEVERAL = re.compile("one statement at a time|multiple commands into a prepared statement")
 _NO_TABLE = re.compile(r'no such table: (?:\w+\.)?(\w+)|relation "(?:\w+\.)?(\w+)" does not exist')
 _NO_COLUMN = re.compile(

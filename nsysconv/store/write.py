@@ -28,7 +28,7 @@ from nsysconv.store.read import TIME, WORK, Examination, Extent, Profile, Store
 from nsysconv.store.recording import Batch, Recording, SourceRows, Summary, take_batches
 from nsysconv.store.runs import RunAssignment, RunMembership, Runs, collect_rank_info
 
-# Rows changed by one statement: half a second, so that Ctrl-C is not kept waiting.
+# A statement changes so many rows in half a second, which limits the delay of Ctrl-C.
 _ROWS_AT_ONCE = 500_000
 # Between a file's identity and the part of it that is one recording.
 _PART = "#"
@@ -218,11 +218,11 @@ class Writer(ABC):
         profiles: Sequence[int],
         is_sound: Callable[[Profile], bool] = lambda _: False,
     ) -> dict[int, tuple[Note, ...]]:
-        """Keep what cannot be believed of those of the profiles of which nobody has looked for it.
+        """Examine those of the profiles that have not been examined, and keep what cannot be believed.
 
-        Of what `is_sound` nothing is looked for. Call it when they are added, and before checksums are
-        kept. Returns the notes on it by profile; raises what `look` does. A profile that is not examined
-        is when it is read.
+        A profile that `is_sound` is not searched with `look`. Call this when profiles are added, and
+        before checksums are kept. Returns the notes by profile; raises what `look` raises. A profile
+        that is not examined here is examined when it is read.
         """
         notes: dict[int, tuple[Note, ...]] = {}
         ids = self._unexamined(profiles)
@@ -268,7 +268,8 @@ class Writer(ABC):
         return ""
 
     def _removed(self, profiles: Iterable[int]) -> int | None:
-        # The run of the profiles removed; None where it had no others.
+        # The result is the run of the removed profiles; it is None if no run with other profiles is
+        # left.
         runs = [remove_profile(self._connection, profile) for profile in profiles]
         left = (run for run in runs if run is not None and _profiles_of(self._connection, run))
         return next(left, None)
@@ -330,7 +331,7 @@ class Writer(ABC):
         recorded = taken.profile_id, summary.attributes.zero_utc_ns
         run = self._runs.place(ranks, origin.run, home, recorded)
         if run.note:
-            # Before all others, whether the profile has been examined or will be.
+            # The note comes before all others, whether the profile has been examined or will be.
             summary = replace(summary, notes=[run.note, *summary.notes])
         label, run_id = add_profile(
             self._connection, taken.profile_id, taken.possible, summary, origin, run

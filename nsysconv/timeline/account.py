@@ -208,10 +208,10 @@ def recorded_by_process(timeline: Timeline) -> Mapping[int, TimeSpan]:
 
 
 def recorded_around(timeline: Timeline, low: int, high: int) -> tuple[int, int] | None:
-    """Return from when to when there is something, at least as far as [low, high) reaches.
+    """Return a start and an end between which the profile has rows, containing [low, high) if possible.
 
-    That is the recording and all rows with a time, of which none but operations are read for a time
-    between the first and the last of these. None where nothing has a time.
+    They cover the recording and all rows with a time. Only operations are read if [low, high) lies
+    between the first and the last of them. None if no row has a time.
     """
     ops = timeline.whole.ops
     if ops.timed.any() and int(ops.start[np.argmax(ops.timed)]) <= low < high <= int(ops.end.max()):
@@ -238,7 +238,7 @@ def _recorded(timeline: Timeline) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class _Device:
-    # What spans of one device share. `place` is the class of each operation, as a place in
+    # All spans of one device share these. `place` is the class of each operation, as a place in
     # OPERATION_CLASSES; `group` numbers its class and name, which are in `kinds`.
 
     device: int
@@ -260,7 +260,8 @@ class _Device:
     def account(self, timeline: Timeline, span: TimeSpan) -> Account:
         low = high = span.end
         if self.window is not None:
-            # What of the span lies in the window; where nothing does, on the side where the span is.
+            # [low, high) is the part of the span that lies in the window. If no part does, it is empty,
+            # at the end of the span that is nearer to the window.
             low = min(max(self.window.start, span.start), span.end)
             high = min(max(self.window.end, low), span.end)
         times = {"before": low - span.start}
@@ -281,7 +282,8 @@ class _Device:
         )
 
     def _exclusive(self, low: int, high: int) -> list[int]:
-        # Per class of operations how much of [low, high) it covers that no earlier class does.
+        # The result has, per class of operations, how much of [low, high) it covers and no earlier
+        # class does.
         ops, count = self.ops, len(OPERATION_CLASSES)
         covered = [0] * count
         latest = [low] * count
@@ -362,7 +364,7 @@ def operation_classes(timeline: Timeline, device: int) -> Array:
 
 
 def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[tuple[str, str]]]:
-    # Per operation the number of what it is, and the class and name by number: kernels by their names,
+    # The result has a number per operation, and the class and name by number: kernels by their names,
     # then the other kinds.
     rows, known = kernel_names(timeline)
     texts = [_NAMELESS if text is None else text for text in known]

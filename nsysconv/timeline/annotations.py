@@ -136,7 +136,7 @@ def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
 
 
 def _pids_of_ranges(profile: Profile, names: Array, rows: Array) -> Array:
-    # Of those with one of these names, or with none and one of these ids.
+    # The result has a pid per range that has one of these names, or no name and an id among `rows`.
     name_id = _names_of("range", profile, len(names) + len(rows))
     fitting = among(name_id, names)
     if len(rows):
@@ -163,7 +163,7 @@ def _names_of(table: str, profile: Profile, wanted: int) -> Array:
 
 
 def domain_names(profile: Profile) -> dict[tuple[int, int], str]:
-    """(pid, domain_id) -> the domain's name; the default domain 0 has none."""
+    """Return a domain's name by (pid, domain_id); the default domain 0 has none."""
     return {(row["pid"], row["domain_id"]): row["name"] for row in profile.rows("domain")}
 
 
@@ -195,7 +195,7 @@ def _number_texts(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, .
 def _number_own_texts(
     profile: Profile, rows: Array, texts: tuple[str, ...]
 ) -> tuple[Array, tuple[str, ...]]:
-    # Of ranges that bear their text themselves; texts that are known keep their numbers.
+    # The ranges have their text in the row itself. Texts that are known keep their numbers.
     numbers = {text: place for place, text in enumerate(texts)}
     own = profile.texts("range", "text")
     number_of = np.array(

@@ -14,9 +14,9 @@ from nsysconv.report import MISSING
 Array = np.ndarray
 
 _BLOCK = 1 << 17
-# So far from each other numbers may be that are looked up in a table.
+# If numbers lie no further apart than this, they are looked up in a table.
 _NEAR = 1 << 16
-# So many groups are looked for one by one faster than members are put in their order.
+# For so few groups, a search for each is faster than a sort of the members.
 _FEW_GROUPS = 4
 # A double counts integers exactly up to 2^53, and bincount is the fastest way to add.
 _EXACT = (1 << 53) // _BLOCK
@@ -34,13 +34,14 @@ class Columns:
         """Return the rows of a mask, of indices or of a slice."""
         columns = {name: v for name, v in vars(self).items() if isinstance(v, np.ndarray)}
         if not isinstance(which, slice) and which.dtype == bool and not which.all():
-            # Of several columns it is faster by index.
+            # With several columns, indices are faster than a mask, which numpy would convert for each
+            # column.
             which = indices(which)
         return replace(self, **{name: take(column, which) for name, column in columns.items()})
 
 
 def blocks(length: int) -> Iterator[slice]:
-    """Slice that cover 0..length-1 in order, each small enough for the cache."""
+    """Yield slices that cover 0..length-1 in order, each small enough for the cache."""
     for low in range(0, length, _BLOCK):
         yield slice(low, min(low + _BLOCK, length))
 
@@ -104,7 +105,7 @@ def take(column: Array, which: Array | slice) -> Array:
         result: Array = column if which.all() else column[which]
         return result
     result = np.empty(len(which), column.dtype)
-    # A block at a time: numpy makes all indices int64 before it uses them.
+    # The copy goes block by block, because numpy converts all indices to int64 before it uses them.
     for block in blocks(len(which)):
         result[block] = column.take(which[block])
     return result
@@ -115,7 +116,7 @@ def concatenate(columns: Sequence[Array]) -> Array:
     filled = [column for column in columns if len(column)]
     if filled and all(column.strides == (0,) and column[0] == filled[0][0] for column in filled):
         return np.broadcast_to(filled[0][0], sum(len(column) for column in filled))
-    # What has no rows has no say in how wide the numbers are.
+    # Columns without rows do not determine the type of the result.
     return np.concatenate(filled or columns)
 
 
@@ -205,7 +206,7 @@ def squares(ordered: Array, size: Array, means: Array, weights: Array | None = N
 
 
 _INT32 = int(np.iinfo(np.int32).max)
-# As many group numbers fit in 16 bits.
+# So many group numbers fit in 16 bits.
 _MANY_GROUPS = 1 << 16
 
 
@@ -246,7 +247,7 @@ def factorize(*columns: Array) -> tuple[Array, list[Array]]:
             continue
         if len(found[0]) * len(values) > _INT32:
             numbers = numbers.astype(np.int64)
-        # In place: these may be the longest columns there are.
+        # The product is computed in place, because these may be the longest columns of all.
         numbers *= len(values)
         numbers += index
         del index
@@ -257,8 +258,8 @@ def factorize(*columns: Array) -> tuple[Array, list[Array]]:
 
 
 def _indexed(column: Array, *, spent: bool = False) -> tuple[Array, Array]:
-    # The distinct values, as int64, and each row's place among them; linear where they are dense.
-    # `spent`: nobody else looks at the column, and the places may be written over it.
+    # The result is the distinct values, as int64, and each row's place among them. The time is linear
+    # if the values are dense. `spent`: no other code uses the column, and the places may overwrite it.
     if len(column) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int32)
     if column.strides == (0,):  # one value everywhere

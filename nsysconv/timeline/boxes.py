@@ -49,7 +49,7 @@ def boxes(start: Array, end: Array, most: int) -> Boxes:
 
 
 def _grouped(start: Array, end: Array, grain: int) -> Array:
-    # The number of each interval's box, from 0.
+    # The result has the number of each interval's box, from 0.
     cell = (start - start[0]) // grain
     short = end - start < grain
     joins = short[1:] & short[:-1] & (cell[1:] == cell[:-1])
@@ -66,7 +66,7 @@ def busy_alone(one: Union, other: Union) -> Segments:
     # All four are sorted, which a stable sort makes use of.
     order = np.argsort(edges, kind="stable")
     edges = edges[order]
-    # What is the case from a moment on is so after the last edge of that moment.
+    # If several edges are at one moment, the state after the last of them counts.
     last = np.flatnonzero(np.append(edges[1:] != edges[:-1], True)) if len(edges) else order
     sizes = [len(each) for union in (one, other) for each in (union.starts, union.ends)]
     in_one, in_other = (

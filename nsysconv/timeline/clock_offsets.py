@@ -14,7 +14,8 @@ from nsysconv.timeline.timeline import Timeline
 Ends = Callable[[int], tuple[Array, Array]]
 """Of the profile of a number: its synchronising collectives by number, and when they ended."""
 
-# Of fewer differences nobody can say how much they scatter, and of fewer yet no line is drawn.
+# With fewer differences than the first number, their scatter is not estimated; with fewer than the
+# second, no line is fitted.
 _FEWEST, _FEWEST_FOR_A_LINE = 4, 12
 # A drift is one where it moves the ends that much further than they scatter around it.
 _CLEARLY = 4
@@ -87,7 +88,7 @@ def clock_offsets(
 
 
 class _Common:
-    # When the collectives of the run ended, by the clocks that are known so far.
+    # This holds when the collectives of the run ended, by the clocks that are known so far.
 
     def __init__(self, count: int) -> None:
         self.end = np.full(count, MISSING)
@@ -119,8 +120,8 @@ class _Common:
 
 
 def _line(times: Array, values: Array) -> tuple[float, int]:
-    # Slope and origin of the resistant line through the medians of the outer thirds (Tukey); no slope
-    # where it does not stand out of the scatter around it.
+    # The result is the slope and the origin of the resistant line through the medians of the outer
+    # thirds (Tukey). The slope is 0 if it is not clearly larger than the scatter around it.
     if len(times) < _FEWEST_FOR_A_LINE:
         return 0.0, 0
     order = np.argsort(times, kind="stable")

@@ -219,7 +219,7 @@ class CollectiveGrouper:
         )
 
     def part(self, cycles: Sequence[int]) -> None:
-        """Have collectives of different cycles be different ones; `cycles` by profile. Called once."""
+        """Separate the collectives of different cycles, which `cycles` has by profile. Call it once."""
         if not any(cycles):
             return
         self._cycles = cycles

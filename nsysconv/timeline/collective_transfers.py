@@ -14,7 +14,8 @@ from nsysconv.timeline.collective_groups import CollectiveGrouper
 from nsysconv.timeline.collective_messages import Message
 from nsysconv.timeline.collectives import SYNCHRONISING
 
-# No rank leaves these before all have come. Of all-to-all the ends are not near enough to set clocks by.
+# No rank leaves these before all have arrived. The ends of all-to-all are not close enough to each
+# other to fit clocks to them.
 _ALL_MEET = SYNCHRONISING | {"alltoall"}
 
 
@@ -71,8 +72,9 @@ def transfers(run: CollectiveGrouper, clocks: Sequence[ClockOffset | None]) -> I
 
 
 class _Met:
-    # Per collective: how many came, their least duration and last arrival (on the run's clock), whether
-    # waiting is up to that arrival, and which message it has: the largest that a rank recorded.
+    # This holds, per collective: how many ranks arrived, their least duration and last arrival (on the
+    # run's clock), whether ranks wait until that arrival, and the message, which is the largest that a
+    # rank recorded.
 
     def __init__(
         self,
@@ -103,7 +105,8 @@ class _Met:
                 self.last[which] = np.maximum(self.last[which], clock.of(start))
 
     def wait(self, which: Array, start: Array, end: Array, clock: ClockOffset | None) -> Array:
-        # How long a participant waited in each of its collectives; 0 where it was alone.
+        # The result is how long a participant waited in each of its collectives; it is 0 where there
+        # was no other participant.
         lasted = end - start
         by_arrival = self.by_arrival[which]
         wait = lasted - self.least[which]
@@ -113,7 +116,8 @@ class _Met:
         return np.where(self.count[which] > 1, wait, 0)
 
     def by_message(self, messages: Sequence[Message]) -> tuple[Array, Array, Array]:
-        # Collectives, most ranks at a collective, and how many lack ranks of their group; in the slice.
+        # The result has, by message, the number of collectives in the slice, the most ranks at one of
+        # them, and how many lack ranks of their group.
         message, count = self.message[self.shown], self.count[self.shown]
         ranks = np.zeros(len(messages), np.int64)
         np.maximum.at(ranks, message, count)

@@ -221,16 +221,17 @@ def _mpi(timeline: Timeline) -> _Rows | None:
 
 
 def _narrowed(mask: Array, kept: Array) -> Array:
-    # Of the places of the mask those that are kept.
+    # `kept` has a value per place where the mask is true, not per row.
     result = mask.copy()
     result[mask] = kept
     return result
 
 
 def _mpi_rows(timeline: Timeline) -> tuple[Array, Array, dict[str, Array]] | None:
-    # Which calls are collectives, which of those are of their process's first communicator, and
-    # columns. Handles are numbers of each process: no other rank's can be found by them. What a
-    # process communicates with first is mostly all of the run.
+    # The result is which calls are collectives, which of these are of their process's first
+    # communicator, and columns. Handles of communicators are numbers within each process, so they do
+    # not match those of other ranks. The first communicator of a process usually has all ranks of the
+    # run.
     if Fact.MPI_CALLS not in timeline.profile.facts:
         return None
     names = ("start_ns", "dur_ns", "kind", "pid", "name_id", "communicator_id")
@@ -248,8 +249,8 @@ def _mpi_rows(timeline: Timeline) -> tuple[Array, Array, dict[str, Array]] | Non
 def _in_order(
     timeline: Timeline, table: str, column: dict[str, Array], which: Array, how: str
 ) -> _Rows | None:
-    # Rows without numbers: the n-th of an operation, and of a group where these are recorded, is the
-    # n-th of all ranks. Several kernels of one operation (types, protocols) are counted as one.
+    # The rows have no numbers. The n-th of an operation, and of a group if groups are recorded, is the
+    # n-th on all ranks. Several kernels of one operation (types, protocols) count as one.
     keys = [column[name][which] for name in ("name_id", *_GROUP) if name in column]
     ids, values = factorize(*keys)
     texts = timeline.profile.names(np.unique(np.concatenate(values)))
@@ -313,7 +314,7 @@ def _unmatched(
 
 
 def _are_collectives(timeline: Timeline, column: dict[str, Array], which: Array) -> Array:
-    # Which kernels are among these collectives, as a mask: by device, stream and start.
+    # The mask is true for kernels that are among these collectives, by device, stream and start.
     names = ("device_id", "stream_id", "start_ns")
     kernel = timeline.profile.columns("kernel", names)
     together = [np.concatenate((column[name][which], kernel[name])) for name in names]
@@ -366,7 +367,8 @@ def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[CollectiveCalls
 def _numbered(
     names: tuple[Series, ...], series: Array, numbers: Array
 ) -> tuple[tuple[Series, ...], Array, Array]:
-    # A number for each, and a series of its own for what repeats one. Rows are ordered by start.
+    # Each row gets a number, and a row that repeats a number gets a series of its own. Rows are ordered
+    # by start.
     if (numbers == MISSING).all():
         return names, series, _occurrence(series)
     keys, _ = factorize(series, numbers)
@@ -380,7 +382,7 @@ def _numbered(
 
 
 def _occurrence(groups: Array) -> Array:
-    # How many of each row's group are before it.
+    # The result is how many earlier rows each row's group has.
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     begins = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else ordered == 0

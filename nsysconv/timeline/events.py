@@ -123,7 +123,7 @@ def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
     if untimed.any():
         start = np.where(untimed, MISSING, start)
     order = _order(start, stream)
-    # One after the other: each spent column makes room for the next.
+    # The columns are reordered one after the other, so that each frees memory for the next.
     start, dur = take(start, order), take(dur, order)
     end = start + dur
     end[start == MISSING] = MISSING
@@ -252,7 +252,8 @@ def _take(column: dict[str, Array], which: Array) -> None:
 
 
 def _narrow(codes: Array) -> Array:
-    # To int8 or int16 where all fit. Where none is negative, the difference of two fits as well.
+    # The codes become int8 or int16 if all fit. If none is negative, the difference of two codes fits
+    # as well.
     if not len(codes) or codes.strides == (0,) or codes.min() < 0:
         return codes
     most = int(codes.max())
@@ -290,7 +291,7 @@ def _nesting(
         # Without a thread, two calls that overlap may be of two.
         if tid == MISSING or _nested(start, end, places, outermost):
             continue
-        # Of two that start together the longer contains the other.
+        # If two calls start together, the longer one contains the other.
         places = places[np.lexsort((-end[places], start[places]))]
         if not _nested(start, end, places, outermost):
             mask, crossed = _nesting_of_crossing(start[places].tolist(), end[places].tolist())
@@ -371,7 +372,7 @@ def _by_entitlement(calls: ApiCalls, mine: Array) -> tuple[Array, list[list[int]
     same = keys[1:] == keys[:-1]
     doubled = np.flatnonzero(np.concatenate((same, [False])) | np.concatenate(([False], same)))
     enclosed = np.zeros(len(mine), bool)
-    # Calls nest on one thread: of those without one, none is known to be inside another.
+    # Only calls on one thread nest, so a call without a thread is not inside another.
     nesting = doubled[calls.on_a_thread(mine[order[doubled]])]
     by_key: dict[tuple[int, int], list[int]] = {}
     for place in order[nesting].tolist():
@@ -432,7 +433,7 @@ _ONE_KERNEL = re.compile(r"Launch(?:Cooperative)?Kernel(?:ExC?)?(?:_spt)?$|^cuda
 def _share_out(
     owner: Array, rivals: list[list[int]], ops: GpuOps, calls: ApiCalls, names: Mapping[int, str]
 ) -> int:
-    # Changes `owner`. Rivals are calls, in the order of their starts, of which each could own the same
+    # This changes `owner`. Rivals are calls, in the order of their starts, that could each own the same
     # operations.
     launching = {i for i, name in names.items() if _LAUNCHING.search(name)}
     single = np.isin(calls.name_id, [i for i, name in names.items() if _ONE_KERNEL.search(name)])
@@ -477,7 +478,7 @@ def _among_rivals(
 
 
 def _owned(owner: Array, which: Sequence[int], mask: Array) -> dict[int, list[int]]:
-    # Of these calls the operations, by start: indices.
+    # The result has, by call, the indices of its operations, which are in the order of their starts.
     result: dict[int, list[int]] = defaultdict(list)
     for place in np.flatnonzero(np.isin(owner, which) & mask).tolist():
         result[int(owner[place])].append(place)
@@ -512,7 +513,8 @@ def _surplus(owner: Array, ops: GpuOps, calls: ApiCalls, single: Array) -> int:
 def _take_nearest(
     free: list[int], call: int, places: list[int], call_start: Array, op_start: Array
 ) -> list[int]:
-    # As many free calls as there are operations more than one: the nearest that began before the last.
+    # The result has one call less than operations. They are the nearest free calls that began before
+    # the last operation.
     at, more = bisect_left(free, call), len(places) - 1
     near = free[max(0, at - more) : at + more]
     near = [i for i in near if call_start[i] <= op_start[places[-1]]]

@@ -56,7 +56,7 @@ def _of_calls(
     which: Array,
     formula: Callable[[str, str, str, str], int | None],
 ) -> Array:
-    # Each formula once for all calls with the same inputs.
+    # Each formula is evaluated once for all calls with the same inputs.
     spans = calls.spans
     known = np.flatnonzero(which & (spans.kind == CALLED))
     ids = [calls.column(timeline, name)[known] for name in ("arguments_id", "types_id")]
@@ -146,7 +146,7 @@ def operand_bytes(name: str, shapes: str, values: str, types: str) -> int | None
 
 
 _COUNTED = frozenset(("gemm", "convolution", "attention"))
-# What formulas raise for inputs that do not fit them.
+# Formulas raise these for inputs that do not fit them.
 _NO_INPUTS = (ValueError, LookupError, TypeError, ZeroDivisionError)
 
 
@@ -161,7 +161,7 @@ def _is_size(size: Any) -> bool:
 
 
 def _matmul(shapes: Shapes, _: Values, *, first: int) -> int:
-    # (…, M, K) by (K, N) or (…, K, N); `first` is the place of the first of the two.
+    # The shapes are (…, M, K) and (K, N) or (…, K, N); `first` is the place of the first of the two.
     (*batch, rows, inner), (*_, other, columns) = shapes[first], shapes[first + 1]
     if inner != other:
         raise ValueError(shapes)
@@ -186,7 +186,7 @@ def _elementwise_operands(shapes: Shapes, _: Values) -> Operands:
 
 @dataclass(frozen=True)
 class _Convolution:
-    # The places of the arguments; where these are not recorded there is no formula.
+    # These are the places of the arguments. If arguments are not recorded, there is no formula.
     stride: int
     padding: int
     dilation: int
@@ -239,7 +239,8 @@ class _Convolution:
 
 
 def _convolution_backward(shapes: Shapes, values: Values) -> int:
-    # Gradients of input and weight, each as much as the forward: every output with every weight.
+    # The gradients of the input and of the weight each take as much as the forward: every output times
+    # every weight.
     (batch, out, *results), (_, channels, *size), (_, inner, *kernel) = shapes[:3]
     transposed, group = values[7], _whole(values[9])
     if transposed:
@@ -250,15 +251,15 @@ def _convolution_backward(shapes: Shapes, values: Values) -> int:
 
 
 def _convolution_backward_operands(shapes: Shapes, values: Values) -> Operands:
-    # For the input's gradient the weight is read, and something of the input's size written; for that of
-    # the weight it is the other way round.
+    # The input's gradient reads the weight and writes a result of the input's size. The weight's
+    # gradient reads the input and writes a result of the weight's size.
     of_input, of_weight, of_bias = _wanted(values)
     gradient, *both = ((place, prod(shapes[place])) for place in range(3))
     return [gradient, *both * (of_input + of_weight), *[(0, shapes[0][1])] * of_bias]
 
 
 def _wanted(values: Values) -> list[bool]:
-    # Which gradients are asked for: of input, weight and bias.
+    # The result says which gradients are computed: those of input, weight and bias.
     mask = values[10]
     wanted = [True, True, False] if mask is None else [bool(each) for each in mask]
     if len(wanted) != 3:
@@ -272,7 +273,7 @@ def _attention(shapes: Shapes, values: Values, *, causal: int) -> int:
 
 
 def _attention_backward(shapes: Shapes, values: Values) -> int:
-    # Five products: that of queries and keys is computed anew.
+    # The backward pass has five products, because it computes that of queries and keys again.
     pairs, depth, depth_of_values = _attended(shapes[1:4], values[11])
     return 2 * pairs * (3 * depth + 2 * depth_of_values)
 
@@ -294,7 +295,8 @@ def _output_of_attention(shapes: Shapes) -> int:
 
 
 def _attended(shapes: Shapes, causal: Any) -> tuple[int, int, int]:
-    # Pairs of a query and a key, and the sizes of keys and values; (batch, heads, length, size) each.
+    # The result is the number of pairs of a query and a key, and the sizes of keys and values. Shapes
+    # are (batch, heads, length, size).
     (batch, heads, queries, depth), (_, _, keys, _), (_, _, _, depth_of_values) = shapes
     pairs = batch * heads * queries * keys
     # A causal mask leaves half of them.

@@ -43,14 +43,14 @@ def backward_of(timeline: Timeline, calls: OperatorCalls) -> Array:
     if not len(numbered):
         return result
     spans = calls.spans
-    # Of two that end together the inner one, which comes later in `calls`, ends first.
+    # If two calls end together, the inner one, which comes later in `calls`, ends first.
     order = np.lexsort((-numbered, spans.end[numbered], group))
     numbered, backward, group = numbered[order], backward[order], group[order]
     # What lies between two backward calls of a group belongs to the second.
     passed = np.cumsum(backward) - backward
     epoch, _ = factorize(group, passed)
     forward = np.flatnonzero(~backward)
-    # Of two that begin together the one that ends first stays.
+    # If two forward calls begin together, `latest` keeps the one that ends first.
     by_start = forward[np.lexsort((-forward, spans.start[numbered[forward]], epoch[forward]))]
     latest = np.full(int(epoch.max()) + 1, -1)
     latest[epoch[by_start]] = numbered[by_start]
@@ -89,9 +89,10 @@ def _by_number(timeline: Timeline, calls: OperatorCalls) -> tuple[Array, Array, 
 def _forward_threads(
     timeline: Timeline, calls: OperatorCalls, numbered: Array, backward: Array
 ) -> Array:
-    # Per call the number of the thread of the forward, -1 where that is unknown. What the source has of a
-    # backward call is PyTorch's own count of threads: it is the thread on which the numbers of such calls
-    # occur in the forward. Where the source does not say, one thread of the process has them all.
+    # The result has, per call, the number of the forward's thread, or -1 if it is unknown. A source has
+    # PyTorch's own number of the thread for a backward call. It is the thread whose forward calls have
+    # the sequence numbers of such calls. If the source has no number, all forward calls of a process
+    # must be on one thread.
     spans = calls.spans
     own, (pids, _) = factorize(spans.pid[numbered], spans.tid[numbered])
     result = own.copy()
@@ -99,7 +100,7 @@ def _forward_threads(
     process, _ = factorize(spans.pid[numbered])
     count, _ = factorize(process, calls.column(timeline, "forward_thread")[numbered])
     key, (_, _) = factorize(process, calls.sequence[numbered])
-    # Numbers that occur in the forward of one thread alone.
+    # `only` has the thread of each sequence number that occurs in the forward of one thread alone.
     size = int(key.max(initial=-1)) + 1
     low, high = np.full(size, len(pids)), np.full(size, -1)
     np.minimum.at(low, key[forward], own[forward])

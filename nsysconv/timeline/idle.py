@@ -148,7 +148,7 @@ def gap_before(timeline: Timeline, op: int) -> Gaps | None:
 
 
 def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
-    """Return the gaps, those without a host part that a call ended of which no thread is recorded."""
+    """Return the gaps; drop the host part of each gap that was ended by a call without a thread."""
     if all(tid != MISSING for _, tid in timeline.calls.threads):
         return found
     host = np.flatnonzero(found.host_end > found.start)
@@ -159,7 +159,7 @@ def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
 
 
 def _gaps(timeline: Timeline, kind: str) -> Iterator[Gaps]:
-    # Without host parts: calls are read only where there is a gap.
+    # The gaps have no host parts yet, because calls are read only if there is a gap.
     ops = timeline.ops
     for device in timeline.devices:
         here = timeline.ops_on(device)
@@ -187,7 +187,7 @@ def _groups(
     elif kind == "no_kernel":
         yield None, (ops.kind == OpKind.KERNEL) | (ops.kind == OpKind.GRAPH)
     else:
-        # The driver migrates memory on its own; that keeps no stream of the program busy.
+        # The driver migrates memory by itself, so a migration does not make a stream busy.
         mine = ops.kind != OpKind.MIGRATION
         group, (pids, streams) = factorize(ops.pid, ops.stream)
         places = {s: i for i, s in enumerate(zip(pids.tolist(), streams.tolist(), strict=True))}
@@ -208,8 +208,8 @@ def _between(
         starts, ends = take(ops.start, which), take(ops.end, which)
         # Members are sorted by (start, stream, id): the first with this start is the one that counts.
         place = np.minimum(np.searchsorted(starts, high), len(members) - 1)
-        # What begins where the window ends lies outside, but for an operation without length that
-        # is itself the last of a window.
+        # An operation that begins where the window ends lies outside, unless it has no length and is
+        # the last of the window.
         inside = (high < span.end) | ((ends[place] == high) & (not half_open))
         hit = (starts[place] == high) & inside
         ended_by[hit] = members[place[hit]]
@@ -228,8 +228,9 @@ def _host_ends(timeline: Timeline, calls: ApiCalls, found: Gaps) -> Array:
 
 
 def _known_until(timeline: Timeline, found: Gaps, call: Array) -> Array:
-    # When of each gap, ended by what this call launched, no more is known: from the first launch on whose
-    # work is missing between those of the operations around it; else its end.
+    # From this moment on, it is not known what happened in a gap that an operation of `call` ended. It
+    # is the first lost launch between the launches of the operations around the gap, else the end of
+    # the gap.
     lost, calls = timeline.whole.lost_launches, timeline.calls
     if not len(lost):
         return found.end
@@ -244,7 +245,8 @@ def _known_until(timeline: Timeline, found: Gaps, call: Array) -> Array:
 
 
 def _launched(timeline: Timeline, ended_by: Array) -> tuple[Array, Array]:
-    # The calls that launched what ended gaps, -1: not known; and which gaps ended with a migration.
+    # The result has the calls that launched the operations which ended gaps (-1: not known), and a mask
+    # of the gaps that ended with a migration.
     ops, ended = timeline.ops, ended_by >= 0
     if not ended.any():
         return np.full(len(ended), -1), ended
@@ -277,7 +279,7 @@ def parts(timeline: Timeline, found: Gaps) -> Array:
 
 
 def _profiler(timeline: Timeline, pids: Array, low: Array, high: Array) -> Array:
-    # How much of each [low, high) the profiler itself was at work in that process.
+    # The result is how much of each [low, high) is overhead of the profiler in that process.
     result = np.zeros(len(low), np.int64)
     for pid, at_work in timeline.overhead.items():
         mine = pids == pid
@@ -362,7 +364,8 @@ class HostActivity:
         return time
 
     def _covering(self, thread: int, gaps: Gaps) -> Union:
-        # When the thread was in calls, or the profiler at work, around these gaps.
+        # The union covers the time around these gaps in which the thread was in calls or the profiler
+        # was at work.
         calls = self._timeline.calls
         which = self._calls_in(thread, gaps.start, gaps.host_end)
         covering = union(calls.start.take(which), calls.end.take(which))
@@ -394,7 +397,7 @@ class HostActivity:
 
     @cached_property
     def _nested(self) -> dict[int, _Nested]:
-        # In the order in which they count. Ranges of two domains may bear one text.
+        # The kinds are in the order in which they count. Ranges of two domains may have the same text.
         found = shown_ranges(self._timeline, self._range_names)
         run = shown_operators(self._timeline, self._range_names)
         spans_of = {
@@ -454,7 +457,8 @@ def _host_pieces(gaps: Array, rest: Pieces, layers: Iterable[Segments]) -> HostP
 
 
 class _Nested:
-    # Who is innermost when, thread by thread; labels are names and the kind of activity.
+    # This holds, thread by thread, which span is innermost at which time. Labels are a name and the
+    # kind of activity.
 
     def __init__(self, spans: Spans, kind: int) -> None:
         self._spans = spans

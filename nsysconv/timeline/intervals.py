@@ -37,7 +37,8 @@ class Union:
             lows, highs = low[block], high[block]
             near = self._near(int(lows.min()), int(highs.max()))
             starts, ends, before = self.starts[near], self.ends[near], self._before[near.start :]
-            # Most often few meet the union: those that the last interval begun before their end does.
+            # Usually few windows meet the union. Such a window begins before the last interval that
+            # starts before the window's end is over.
             last = np.searchsorted(starts, highs) - 1
             met = np.flatnonzero(
                 (last >= 0) & (ends.take(last, mode="clip") > lows) & (highs > lows)
@@ -61,7 +62,8 @@ class Union:
         for block in blocks(len(start)):
             low, high = start[block], np.maximum(end[block], start[block] + 1)
             near = self._near(int(low.min()), int(high.max()))
-            # Of what ends after the interval begins, the first.
+            # The first interval of the union that ends after `low` is the only one that has to be
+            # checked.
             following = np.searchsorted(self.ends[near], low, side="right")
             result[block] = np.append(self.starts[near], _NEVER)[following] < high
         return result
@@ -73,7 +75,8 @@ class Union:
 
     @cached_property
     def _before(self) -> Array:
-        # How much of the union lies before each of its intervals, and in all.
+        # The result has how much of the union lies before each of its intervals, and, last, its whole
+        # length.
         before = np.zeros(len(self.starts) + 1, np.int64)
         np.cumsum(self.ends - self.starts, out=before[1:])
         return before
@@ -191,7 +194,7 @@ def _in_order(starts: Array, ends: Array) -> tuple[Array, Array]:
 
 
 def _by_start(starts: Array, ends: Array, which: Array | None) -> Iterator[tuple[Array, Array]]:
-    # Some at a time; `which`: a mask, None: all.
+    # The intervals come in blocks, in the order of their starts. `which` is a mask, or None for all.
     if (starts[1:] < starts[:-1]).any():
         if which is not None:
             starts, ends, which = starts[which], ends[which], None
@@ -265,12 +268,12 @@ class Level:
 
 
 def capped_sum(starts: Array, ends: Array, amounts: Array, cap: int) -> Level:
-    """At each moment the amounts of the intervals that hold it, added up, and `cap` at most."""
+    """Return the sum of the amounts of the intervals that hold each moment, limited to `cap`."""
     times = np.concatenate((starts, ends))
     order = np.argsort(times, kind="stable")
     times = times[order]
     levels = np.cumsum(np.concatenate((amounts, -amounts))[order])
-    # Of what happens at one moment the last sum counts.
+    # If several changes happen at one moment, the last sum counts.
     last = np.concatenate((times[1:] != times[:-1], [True])) if len(times) else times == 0
     return Level(times[last], np.minimum(levels[last], cap))
 
@@ -281,7 +284,8 @@ def intersecting_sums(starts: Array, ends: Array, values: Array, low: Array, hig
     The intervals have a length; `values` has one row per quantity and one column per interval, and
     so has the result with windows. An empty window intersects nothing.
     """
-    # What begins before a window's end, less what is over by its start.
+    # The sum of a window is the sum of the intervals that begin before its end, less those that are
+    # over by its start.
     begun, over = np.argsort(starts, kind="stable"), np.argsort(ends, kind="stable")
     nothing = np.zeros((len(values), 1), values.dtype)
     until_begun = np.hstack((nothing, np.cumsum(values[:, begun], axis=1)))
@@ -369,7 +373,8 @@ def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
         level += 1
         if level > MAX_LEVELS:
             return _parents_one_by_one(starts.tolist(), ends.tolist())
-        # What lies in different intervals is disjoint and sorted, so one running maximum serves all.
+        # Intervals of different holders are disjoint and sorted, so one running maximum serves all
+        # holders.
         latest = np.maximum.accumulate(ends[rest])[:-1]
         is_outer = np.concatenate(([True], starts[rest[1:]] >= latest))
         outer = np.flatnonzero(is_outer)
@@ -381,7 +386,7 @@ def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
 
 
 def _parents_one_by_one(starts: list[int], ends: list[int]) -> tuple[Array, Array]:
-    # As `parents`; its time does not depend on how deep they nest.
+    # The result is that of `parents`. The time does not depend on the depth of nesting.
     parent: list[int] = []
     open_: list[int] = []
     for number, start in enumerate(starts):
@@ -436,7 +441,7 @@ def cut_at(pieces: Pieces, segments: Segments) -> tuple[Pieces, Array, Pieces]:
 
 
 def expand_ranges(first: Array, count: Array) -> tuple[Array, Array]:
-    """For each i the numbers first[i] .. first[i] + count[i] - 1, and i beside each."""
+    """Return i, and first[i] .. first[i] + count[i] - 1 beside it, for each i, as two arrays."""
     number = np.repeat(np.arange(len(first)), count)
     begins = np.cumsum(count) - count
     return number, first[number] + np.arange(len(number)) - begins[number]

@@ -75,8 +75,8 @@ class Rules:
 
 
 def _holding(texts: pa.Array, patterns: Sequence[re.Pattern[str]]) -> Array:
-    # Which texts, of printable ASCII, hold one of the patterns. Arrow looks for all at once, by regular
-    # expressions of which those of plain syntax mean what they mean in Python.
+    # The texts are printable ASCII. The mask is true where one contains a pattern. Arrow searches all
+    # texts at once, with those patterns whose syntax has the same meaning in Arrow and in Python.
     import pyarrow.compute as pc
 
     found = np.zeros(len(texts), bool)
@@ -220,7 +220,7 @@ ANSWERS = ("no", "yes", "unknown")
 NO, YES, UNKNOWN = range(3)
 
 _TENSOR_CORES = "tensor_cores.toml"
-# Of a counter: the greatest over executions of the kernel, else its mean.
+# A counter's value is its greatest over the executions of the kernel, else its mean.
 _VALUES = ("value_max", "value_avg")
 _ROWS_AT_ONCE = 1 << 16
 

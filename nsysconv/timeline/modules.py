@@ -94,7 +94,8 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     in_backward[~is_module] = is_backward(timeline, calls)[nodes]
     nearest = np.append(innermost_of(combined.parent, is_module | in_backward), -1)[combined.parent]
     again = (nearest[places] >= 0) & in_backward[nearest[places]]
-    # Of a module by its place; the last, which -1 is, of none.
+    # `number` maps a node's place to the number of its module call, or to -1. The extra last element is
+    # what index -1 selects.
     number = np.full(len(combined) + 1, -1)
     number[places] = np.arange(count)
     parent = number[outer[places]]
@@ -103,7 +104,7 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     of_node[nodes] = number[inner[~is_module]]
     is_row = np.zeros(len(combined), bool)
     is_row[~is_module] = (calls.kept & (spans.kind != API_CALL))[nodes]
-    # What lies in an API call lies in what is around that.
+    # A node in an API call counts as lying in the node around that call.
     is_around = is_module | (combined.spans.kind != API_CALL)
     around = np.append(innermost_of(combined.parent, is_around), -1)[combined.parent]
     direct = np.flatnonzero((around >= 0) & (is_module | is_row))
@@ -113,6 +114,6 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
 
 
 def _marked(modules: Spans, again: Array) -> Spans:
-    # Those that the backward pass calls have another name, and so have paths of their own.
+    # Modules that the backward pass calls get another name, and so have paths of their own.
     names = (*modules.names, *(name + IN_BACKWARD for name in modules.names))
     return replace(modules, name=modules.name + len(modules.names) * again, names=names)

@@ -126,7 +126,7 @@ def _level_by_level(parent: Array, level: Array, names: Array) -> tuple[Array, A
 
 
 def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array, Array]:
-    # As `_level_by_level`; its time does not depend on how deep they nest.
+    # The result is that of `_level_by_level`. The time does not depend on the depth of nesting.
     known: dict[tuple[int, int], int] = {}
     of: list[int] = []
     for above, name in zip(parent.tolist(), names.tolist(), strict=True):
@@ -136,7 +136,7 @@ def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array
 
 
 def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
-    """Return the spans as a tree per thread; those of the mask `apart` are outside of it, each alone."""
+    """Return the spans as a tree per thread; each span of the mask `apart` is a root without children."""
     apart = np.zeros(len(spans), bool) if apart is None else apart
     nesting, alone = np.flatnonzero(~apart), np.flatnonzero(apart)
     order, parent = [], []
@@ -176,8 +176,8 @@ def without_crossing(tree: Tree) -> Tree:
 
 
 def _open_ones(places: list[int], ends: list[int], starts: list[int]) -> list[int]:
-    # Of intervals by their starts the one that each lies in: the last that is open then and ends no
-    # earlier.
+    # The intervals are in the order of their starts. Each result is the last interval that is open then
+    # and ends no earlier, or -1.
     result = []
     around: list[tuple[int, int]] = []
     for place, start, end in zip(places, starts, ends, strict=True):
@@ -199,7 +199,7 @@ def covered(parent: Array, start: Array, end: Array, count: int) -> Array:
 
 def levels(parent: Array) -> Array:
     """Return how many lie around each, by its parent, -1 for none."""
-    # In each round everybody sees twice as far up.
+    # Each round doubles the distance from a node to the ancestor that `above` has.
     level = (parent >= 0).astype(np.int64)
     above = parent.copy()
     while len(some := np.flatnonzero(above >= 0)):
@@ -212,7 +212,7 @@ def innermost_of(parent: Array, mask: Array) -> Array:
     """Return per place the innermost of a mask that it is, or lies in by its parent, -1 for none."""
     result = np.append(np.where(mask, np.arange(len(parent)), parent), -1)
     found = np.append(mask, True)
-    # In each round everybody who has found none sees twice as far up.
+    # Each round doubles the distance to the ancestor for the nodes that have not found one.
     while len(some := np.flatnonzero(~found[result])):
         result[some] = result[result[some]]
     return result[:-1]
@@ -281,7 +281,8 @@ def deep_path_notes(paths: Sequence[str], level: Array | None = None) -> tuple[N
 
 @dataclass(frozen=True)
 class _Text:
-    # A path: all of it as `head`, or how it begins and ends, and a digest of all of it.
+    # This is a path: a short one is whole in `head`; a long one has its beginning, its end, and a
+    # digest.
 
     head: str
     length: int
@@ -348,11 +349,12 @@ def containments(
 def _windows(
     groups: Array, starts: Array, ends: Array, start: Array, end: Array
 ) -> tuple[Array, tuple[Array, Array, Array]]:
-    # An order of the intervals, and its windows by group: group, first index and size.
+    # The result is an order of the intervals, and windows in that order: the group, the first index and
+    # the size of each.
     rest = np.lexsort((end, start))
     chains, parts, before = [], [], 0
-    # Of intervals that follow each other with their starts and their ends, what lies in a member is
-    # one window. Mostly all of them do.
+    # If intervals have their starts and their ends in the same order, those that lie in a member form
+    # one window. Usually nearly all intervals form one such chain.
     while len(rest):
         follows = end[rest] >= np.maximum.accumulate(end[rest])
         chain, rest = rest[follows], rest[~follows]
@@ -384,8 +386,9 @@ def _batches(group: Array, first: Array, size: Array) -> Iterator[tuple[int, int
 
 
 def _earlier(start: Array, end: Array, label: Array) -> tuple[Array, Array]:
-    # Per interval the last earlier start of one of its label, and whether it counts. None does that has
-    # another of its label inside: what holds it, holds that one, too.
+    # The result has, per interval, the last earlier start of an interval with the same label, and
+    # whether it counts. An interval that contains another of its label does not count, because every
+    # member that holds it holds that one, too.
     order = np.lexsort((end, start, label))
     is_earlier = np.zeros(len(start), bool)
     before = np.full(len(start), np.iinfo(np.int64).min)
@@ -419,7 +422,8 @@ class _Members:
             value = np.concatenate((value[~one], value[one]))
 
     def around(self, group: Array, start: Array, end: Array, after: Array) -> tuple[Array, Array]:
-        # Of each group's members how many hold [start, end), and how many of these begin after `after`.
+        # The result has, per group, how many members hold [start, end), and how many of these begin
+        # after `after`.
         least = np.searchsorted(self._ends, end, side="left")
         until, low = self._begun(group, start), self._begun(group, after)
         begin = np.searchsorted(self._key, group * self._stride)
@@ -432,7 +436,7 @@ class _Members:
         return np.searchsorted(self._key, group * self._stride + rank)
 
     def _ending_before(self, least: Array, low: Array, high: Array) -> Array:
-        # How many of the places from low to high have an end of a lower rank.
+        # The result is how many places from `low` to `high` have an end of a lower rank than `least`.
         result = np.zeros(len(least), np.int64)
         for bit, zeros in self._levels:
             zeros_low, zeros_high = zeros[low], zeros[high]

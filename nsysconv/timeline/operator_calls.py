@@ -46,7 +46,7 @@ _UTILITIES = frozenset(
         "aten::_version",
     )
 )
-# Of API calls, which are not looked at by name here.
+# All API calls have this name, because nothing here depends on their names.
 _NO_NAME = ""
 
 
@@ -235,8 +235,8 @@ def eligible_names(timeline: Timeline, calls: OperatorCalls, nodes: Array, node:
 
 
 def _without_doubles(tree: Tree, is_call: Array) -> Array:
-    # Which nodes are left. An API call in another is not: what it takes the outer one takes, and it
-    # launches for the operator around both.
+    # The mask is true for nodes that are kept. An API call inside another is dropped: the outer call
+    # has the time, and both launch for the same operator.
     name = tree.spans.name
     inside = np.flatnonzero(tree.parent >= 0)
     above = tree.parent[inside]
@@ -255,7 +255,8 @@ class _Named(Spans):
 
 
 def _nodes(timeline: Timeline, annotations: bool, functions: bool) -> _Named:
-    # Operators and, on request, ranges and functions; these first, for where two begin and end together.
+    # The nodes are operators and, on request, ranges and functions. The latter come first, because they
+    # are outer if both begin and end together.
     numbers: dict[str, int] = {}
     shape_texts: dict[str, int] = {}
     around = ranges(timeline)
@@ -283,7 +284,7 @@ def _nodes(timeline: Timeline, annotations: bool, functions: bool) -> _Named:
     own = [numbers.setdefault(group_name(text), len(numbers)) for text in run.names]
     shapes = np.concatenate((by_name[around.name, 1], _shapes(timeline, run, shape_texts)))
     sequence = timeline.profile.columns("operator", ("sequence_number",))["sequence_number"]
-    # Functions before the operators that they call.
+    # Functions come before the operators that they call.
     found = _Named(
         start=np.concatenate((around.start, run.start)),
         end=np.concatenate((around.end, run.end)),
@@ -305,7 +306,7 @@ def _nodes(timeline: Timeline, annotations: bool, functions: bool) -> _Named:
 
 
 def _shapes(timeline: Timeline, run: Spans, texts: dict[str, int]) -> Array:
-    # Of operators, as numbers of texts, which are added to.
+    # The result numbers the shapes of each operator by `texts`, to which it adds new ones.
     ids = timeline.profile.columns("operator", ("shapes_id",))["shapes_id"]
     place, (known,) = factorize(take(ids, run.row))
     named = timeline.profile.names(known[known != MISSING])

@@ -25,7 +25,7 @@ _LEFT_OUT = re.compile(
     r"|torch/testing/_internal/common_utils\.py|unittest/"
 )
 _ACCUMULATE = "AccumulateGrad"
-# As `group_name` has them.
+# `group_name` writes addresses in this way.
 _ADDRESS = " object at 0x…"
 SEPARATOR = " < "
 """Between the entries of a stack that is shown, the innermost first."""
@@ -60,8 +60,9 @@ def _shown(entries: tuple[str, ...], deepest: int) -> str:
 def _functions_around(
     timeline: Timeline, calls: OperatorCalls
 ) -> tuple[Array, list[tuple[str, ...]]]:
-    # Per node the number of its functions, innermost first. Ranges, which begin in one function and end
-    # in another, part none; their own are those in which they begin.
+    # The result has, per node, the number of its stack of functions, innermost first. A range may begin
+    # in one function and end in another, so ranges do not separate functions; a range has the functions
+    # in which it begins.
     rows = timeline.profile.row_count("operator")
     without_ranges = operator_calls(timeline, False, True)
     own, inside, entries = _functions_by_node(without_ranges)
@@ -79,7 +80,8 @@ def _functions_around(
 
 
 def _functions_by_node(calls: OperatorCalls) -> tuple[Array, Array, list[tuple[str, ...]]]:
-    # By node the number of the stack that it has, and of the one that what is in it has; the stacks.
+    # The result has, by node, the number of its own stack and of the stack for its children, and the
+    # stacks.
     is_function = calls.spans.kind == FUNCTION
     texts = [name.replace(_ADDRESS, "") for name in calls.spans.names]
     known: dict[tuple[int, int], int] = {}
@@ -102,13 +104,13 @@ def _functions_by_node(calls: OperatorCalls) -> tuple[Array, Array, list[tuple[s
 
 
 def _source(timeline: Timeline, calls: OperatorCalls) -> Array:
-    # Per node the one whose stack it has; -1 for none.
+    # The result has, per node, the node whose stack it gets, or -1.
     names = calls.spans.names
     engine = np.array([name.startswith(EVALUATE) for name in names], bool)[calls.spans.name]
     adding = np.array([_ACCUMULATE in name for name in names], bool)[calls.spans.name]
     first = first_forward(timeline, calls)
     backward = (is_backward(timeline, calls) | adding) & calls.kept & ~engine
-    # What is in such a call has the stack of the same.
+    # A node inside such a call gets the stack of that call.
     source = np.where(backward, first, np.arange(len(calls.parent)))
     inside = ~backward & (calls.parent >= 0) & calls.kept
     level = levels(calls.parent)

@@ -35,24 +35,25 @@ from nsysconv.timeline.events import (
 OVERRUN_NS, _OVERRUN_MEDIANS = 1_000_000, 10
 # Fewer of one name have no median; the stream's has to do.
 _FEWEST_OF_A_NAME = 3
-# So long before the call that launched it nothing runs.
+# An operation that starts so long before the call that launched it has a wrong time.
 EARLY_NS = 1_000_000_000
 # An event is outside of a session that ended earlier than this, and than a tenth of itself, before it.
 _OUTSIDE_NS, _OUTSIDE_PARTS = 1_000_000, 10
-# Without a session: an event so long from all others, and so many times their span. Of more events than
-# these, and than one in so many, a program has done something else in between.
+# If the session is unknown, an event is apart if it is so far from all others, in ns and in multiples
+# of their span. If more events than these, in number and as a part of all, are apart, the program had a
+# pause.
 _APART_NS, _APART_SPANS = 1_000_000_000, 100
 _FEW_APART, _FEW_APART_PARTS = 3, 500
 # Operations before the first event of the host, from which it is that far, and this part of the rest.
 _LEFT_NS, _LEFT_PARTS = 1_000_000, 10
-# Functions named in a note.
+# A note names so many functions.
 _SHOWN = 3
 
 _READ = ("start_ns", "dur_ns", "correlation_id", "pid")
 _OF_CALLS = (*_READ, "name_id")
 GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
 HOST_TABLES = ("api_call", "operator")
-# What says of operations, and of what ran for whom, is wrong without them.
+# If operations or their calls are wrong, so are reports that need these facts.
 _WORK = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS, Fact.RANGES, Fact.OPERATORS})
 _KIND_OF_TABLE = {table: kind for kind, table in EVENT_KINDS.items()}
 
@@ -99,7 +100,8 @@ def edges_of_session(profile: Profile) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class _Times:
-    # Of the rows of a table that have a time and are believed: which they are, when they start and end.
+    # The rows of a table that have a time and are believed are `row`; `start` and `end` are their
+    # times.
     row: Array
     start: Array
     end: Array
@@ -115,14 +117,14 @@ class _Look:
         self._lookups: dict[int, Lookup] = {}
         self._lost = np.empty(0, np.int64)
         for table in self._tables:
-            # What is asked for together is read in one pass.
+            # Columns that are requested together are read in one pass.
             known = schema.metadata.tables[table].c
             names = _OF_CALLS if table == "api_call" else _READ
             profile.columns(table, [name for name in names if name in known])
 
     @property
     def _calls(self) -> Mapping[str, Array] | None:
-        # None where calls and operations are not linked.
+        # The result is None if calls and operations are not linked.
         if not are_linked(self._profile):
             return None
         found = self._profile.columns("api_call", _OF_CALLS)
@@ -130,7 +132,7 @@ class _Look:
 
     @cached_in("_owner_cache")
     def _owners(self, table: str) -> Array:
-        # Per row the row of the call that launched it, -1 for none.
+        # The result has, per row, the row of the call that launched it, or -1.
         column = self._profile.columns(table, ("correlation_id", "pid"))
         calls, correlation = self._calls, column["correlation_id"]
         result = np.full(len(correlation), -1, np.int32)
@@ -222,7 +224,7 @@ class _Look:
         if not has_session and sum(map(len, found.values())) > few:
             return
         for tables in (schema.GPU_OP_TABLES, [t for t in every if t not in schema.GPU_OP_TABLES]):
-            # Most of them: it is another clock, or the session is wrong.
+            # If most events are outside, the tables use another clock, or the session is wrong.
             here = [table for table in tables if table in every]
             outside = sum(len(found[table]) for table in here)
             if 2 * outside > sum(len(every[table].row) for table in here) > _FEWEST_OF_A_NAME:
@@ -332,7 +334,8 @@ class _Look:
             yield self._note("overrunning-ops", text, found, _WORK)
 
     def _of(self, table: str, name: str, rows: Array) -> Array:
-        # A column of these rows; where the table has none, each has a value of its own.
+        # The result is a column at these rows. If the table lacks the column, each row gets a distinct
+        # negative value.
         if name in schema.metadata.tables[table].c:
             return take(self._profile.columns(table, (name,))[name], rows)
         return -1 - rows.astype(np.int64)
@@ -384,7 +387,8 @@ class _Look:
         return mask
 
     def _worked(self, calls: Mapping[str, Array], launches: Array) -> Array:
-        # Which calls launched an operation, as a mask. Calls may share their correlation.
+        # The mask is true for calls that launched an operation. Several calls may share a correlation
+        # id.
         worked = np.zeros(len(calls["pid"]) + 1, bool)
         for table in self._gpu_tables:
             worked[self._owners(table)] = True
@@ -402,7 +406,7 @@ class _Look:
     def _captured(
         self, calls: Mapping[str, Array], names: Mapping[int, str], tid: Array, which: Array
     ) -> Array:
-        # Which of these calls lie between the begin and the end of a capture on their thread, as a mask.
+        # The mask is true for calls between the begin and the end of a capture on their thread.
         begin = np.flatnonzero(self._named(calls, names, "begin_capture"))
         end = np.flatnonzero(self._named(calls, names, "end_capture"))
         result = np.zeros(len(which), bool)
@@ -418,7 +422,7 @@ class _Look:
         return result
 
     def _without_shared(self, names: Mapping[int, str], lost: Array) -> Array:
-        # Without those that have work which is recorded for another launch: two kernels of one call.
+        # This removes launches whose work is recorded for another launch, which then has two kernels.
         calls_of = [self._owners(t) for t in self._gpu_tables if t == "kernel"]
         per_call = [np.bincount(each[each >= 0]) for each in calls_of]
         if not len(lost) or not any((each > 1).any() for each in per_call):
@@ -431,8 +435,8 @@ class _Look:
     def _beside_others(
         self, calls: Mapping[str, Array], column: Mapping[str, Array], launches: Array, lost: Array
     ) -> Array:
-        # Which of these lie in another launch on their thread, or around one, that has the operation; of
-        # several without, the outer one counts.
+        # The mask is true for launches that lie in, or around, another launch on their thread that has
+        # the operation. If neither has one, the outer launch counts.
         beside = np.zeros(len(calls["pid"]), bool)
         is_lost = np.zeros(len(calls["pid"]), bool)
         is_lost[lost] = True
@@ -512,7 +516,8 @@ class _Look:
 
 
 def _medians(keys: Array, which: Array, values: Array, fewest: int) -> Array:
-    # For each of these places the median of the values that have its key; NaN of fewer.
+    # The result has, per place, the median of the values with its key, or NaN if there are fewer than
+    # `fewest`.
     wanted = distinct(keys[which])
     members = np.flatnonzero(among(keys, wanted))
     each = by_group(np.searchsorted(wanted, keys[members]), len(wanted), values[members])
@@ -536,7 +541,8 @@ def _main_part(every_times: Sequence[_Times], low: int, high: int) -> tuple[int,
     far = np.flatnonzero(gaps > max(_APART_NS, _APART_SPANS * int(every[last] - every[first])))
     while True:
         before, after = far[far < first], far[far >= last]
-        # From one such gap to the next, as long as it is too short by what has been met so far.
+        # The main part reaches to the nearest far gaps. A longer span raises the limit, so this repeats
+        # until all remaining gaps exceed it.
         span = int(
             every[after[0] if len(after) else -1] - every[before[-1] + 1 if len(before) else 0]
         )

@@ -17,7 +17,7 @@ from nsysconv.timeline.timeline import Timeline
 
 # Intervals that are looked at one by one are gathered so many at a time.
 _AT_ONCE = 1 << 18
-# Where gathering would take more than so many passes over the operations, they are swept once.
+# If gathering takes more than so many passes over the operations, one sweep replaces it.
 _MOST_PASSES = 64
 # Threads of a program that are looked at together: each takes memory of its own.
 _AT_THE_SAME_TIME = 2
@@ -96,7 +96,8 @@ class _Launched:
         return len(self.by_call)
 
     def places(self, calls: Array) -> Array:
-        # Of operations by call, their places by start.
+        # The calls' order and the starts' order number the operations differently: this maps the first
+        # to the second.
         return calls if self.place is None else take(self.place, calls)
 
     def times(self, places: Array | slice) -> tuple[Array, Array]:
@@ -110,7 +111,8 @@ class _Launched:
 
 
 def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[Array, Array]]:
-    # Per thread, and per process, the indices of its spans and of the operations they launched.
+    # Each result has the indices of the spans of a thread, or of a process, and of the operations that
+    # they launched.
     calls, ops, owner = timeline.calls, timeline.ops, timeline.owner
     linked = indices(owner >= 0)
     if not len(linked) or not len(spans):
@@ -135,7 +137,8 @@ def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[A
 def _fill(
     found: Projection, timeline: Timeline, spans: Spans, which: Array, by_start: Array
 ) -> None:
-    # Of the spans at these indices, onto these operations, which are by their starts.
+    # The spans at `which` are projected onto the operations `by_start`, which are in the order of their
+    # starts.
     ops, calls = timeline.ops, timeline.calls
     untimed = int(np.count_nonzero(~take(ops.timed, by_start)))
     by_call = np.concatenate((by_start[untimed:], by_start[:untimed])) if untimed else by_start
@@ -184,7 +187,7 @@ def _one_of_each(call: Array, count: int) -> Array:
 
 
 def _kernels(ops: GpuOps, which: Array) -> tuple[Array, Array]:
-    # Which of these operations are kernels, and the time of each that is one.
+    # The result is a mask of the kernels among these operations, and their durations (0 for others).
     kernel, spent = np.empty(len(which), bool), np.empty(len(which), np.int64)
     for block in blocks(len(which)):
         here = which[block]
@@ -194,27 +197,30 @@ def _kernels(ops: GpuOps, which: Array) -> tuple[Array, Array]:
 
 
 def _fresh(start: Array, end: Array, reach: Array) -> Array:
-    # What each interval, by start, covers that none before it did; `reach` is the latest end before.
+    # The result is how much each interval, in the order of starts, covers that no earlier one does;
+    # `reach` is the latest end before it.
     fresh: Array = np.maximum(end - np.maximum(start, reach), 0)
     return fresh
 
 
 def _sums_before(values: Array) -> Array:
-    # And of all; of a mask as int32, for places fit in it.
+    # The result has the sum before each value and, last, the sum of all. Sums of a mask are int32,
+    # because places fit in it.
     result = np.zeros(len(values) + 1, np.int32 if values.dtype == bool else np.int64)
     np.cumsum(values, out=result[1:])
     return result
 
 
 def _between(values: Array, low: Array, high: Array) -> Array:
-    # Per window [low, high) of places the sum of its values.
+    # The result is the sum of the values per window [low, high) of places.
     total = _sums_before(values)
     result: Array = total[high] - total[low]
     return result
 
 
 def _places(launched: _Launched, windows: _Windows) -> tuple[Array, Array, Array]:
-    # Per window of calls the first and last place by start of operations with a time, and how many.
+    # The result has, per window of calls, the first and the last place by start of its operations with
+    # a time, and their number.
     low, high, place = windows.low, windows.high, launched.place
     if place is None:
         return low, high - 1, high - low
@@ -237,7 +243,8 @@ class _Windows:
         self._first, self._length = block[low], block[high] - block[low]
 
     def best(self, values: Array, better: np.ufunc) -> Array:
-        # Per window its least (or greatest) value: of two runs of 1, 2, 4, … blocks that cover it.
+        # The result is the least (or greatest) value per window. Two runs of 1, 2, 4, … blocks cover a
+        # window, and its value is the better of theirs.
         table = better.reduceat(values, self._edges)
         power = np.frexp(self._length)[1] - 1
         result = np.empty(len(self.low), values.dtype)
@@ -255,12 +262,12 @@ class _Windows:
 def _covered(
     launched: _Launched, low: Array, high: Array, first: Array, last: Array, count: Array
 ) -> Array:
-    # Per window of calls the measure of the union of its operations. Mostly these run one after the other
-    # with none of others in between, and the running sums answer, but for those at the window's beginning
-    # that overlap with operations before it.
+    # The result is, per window of calls, the measure of the union of its operations. Usually these are
+    # consecutive by start, without others in between. Running sums then give the result, except for
+    # operations at the window's beginning that overlap with earlier ones.
     reach, covered = _running(launched)
     measure: Array = covered[last + 1] - covered[first]
-    # From here on operations start after all before the window have ended.
+    # From `clear` on, operations start after all operations before the window have ended.
     clear = np.clip(launched.begun(reach[first]), first, last + 1)
     alone = last - first + 1 == count
     size = np.where(alone, clear - first, high - low)
@@ -281,8 +288,8 @@ def _covered(
 
 
 def _running(launched: _Launched) -> tuple[Array, Array]:
-    # Of the operations before each place by start, and of all: the latest end, MISSING for none, and the
-    # measure of the union.
+    # Both results have an element per place by start and one for the end. They cover the operations
+    # before it: their latest end (MISSING for none), and the measure of their union.
     count = len(launched.by_start)
     reach, covered = np.full(count + 1, MISSING), np.zeros(count + 1, np.int64)
     for block in blocks(count):
@@ -310,9 +317,9 @@ def _gathered(
 
 
 def _swept(launched: _Launched, low: Array, high: Array) -> Array:
-    # The measures of windows by call, operation after operation: its time does not depend on their sizes.
-    # Each moment belongs to the latest operation so far that ran then; of a window that ends here, those
-    # moments count whose operation is in it.
+    # This computes the measures of windows by call, operation after operation, so its time does not
+    # depend on their sizes. Each moment belongs to the latest operation so far that ran then. A window
+    # ends at the current operation, and its measure is the moments that belong to its operations.
     moments = _Moments(len(launched))
     measure = np.zeros(len(low), np.int64)
     order = np.argsort(high, kind="stable")
@@ -330,8 +337,8 @@ def _swept(launched: _Launched, low: Array, high: Array) -> Array:
 
 
 class _Moments:
-    # Disjoint intervals, each with the number of its owner, and sums of their lengths by owner: a
-    # Fenwick tree.
+    # These are disjoint intervals, each with the number of its owner. A Fenwick tree holds the sums of
+    # their lengths by owner.
 
     def __init__(self, count: int) -> None:
         self._starts: list[int] = []
@@ -357,7 +364,7 @@ class _Moments:
         self._owners[low:high] = [each for _, _, each in pieces]
 
     def of(self, owner: int) -> int:
-        # All lengths but those of owners before this one.
+        # The result is the sum of all lengths except those of owners before this one.
         result = self._total
         while owner > 0:
             result -= self._tree[owner]

@@ -46,7 +46,8 @@ def is_sound(profile: Profile) -> bool:
 
 
 class _Process:
-    # By correlation id: in which of 65,536 parts of the session its call began, and what is known of it.
+    # The arrays hold, by correlation id, in which of 65,536 parts of the session the call began, and
+    # what is known of it.
     def __init__(self) -> None:
         self.count = 0
         self.part = np.zeros(_LEAST_IDS, np.uint16)
@@ -82,7 +83,7 @@ class _Sieve:
         return self._profile.blocks(table, [name for name in names if name in known])
 
     def _end(self, block: Columns) -> Array | None:
-        # When its rows end, of all of them within the session.
+        # The result is the ends of the rows, or None if a row is outside the session.
         start, dur = block["start_ns"], block.get("dur_ns")
         end = start if dur is None else start + np.maximum(dur, 0)
         within = int(start.min()) >= self._low and int(end.max()) <= self._high
@@ -195,7 +196,7 @@ class _Sieve:
                     begun = block["start_ns"][_is_on(block, stream)]
                     before = np.searchsorted(start, begun, side="right") - 1
                     inside += int(np.count_nonzero((before >= 0) & (begun < until[before])))
-        # In the time of each there is its own start.
+        # Each interval holds its own start, so no other start lies in one if the counts are equal.
         return inside == sum(len(start) for start, _ in spans.values())
 
 

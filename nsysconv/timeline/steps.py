@@ -176,7 +176,7 @@ def step_count(timeline: Timeline, pattern: str = STEP_RANGE) -> int:
 
 
 def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
-    """Return of these steps those of the slice, cut to it; of a process in it also where none is left."""
+    """Return the steps cut to the slice; a process in the slice is kept even if it has no step left."""
     kept = []
     for mine in found:
         process = np.array([mine.pid])
@@ -203,7 +203,7 @@ def _annotation_counts(timeline: Timeline, pattern: str) -> dict[int, int]:
 
 
 def _annotations(timeline: Timeline) -> tuple[Spans, Spans]:
-    # What may be a step, and what may be work of the CPU: ranges and operators.
+    # Both ranges and operators may be steps, or work of the CPU.
     run = operators(timeline)
     return ranges(timeline), run.take(run.kind == OPERATOR)
 
@@ -218,7 +218,8 @@ def _occurrences(names: list[str]) -> list[int]:
 
 
 def _last_ends(timeline: Timeline, pid: int, start: Array, end: Array) -> Array:
-    # Per interval the end of the last operation whose call starts in it; its own end for none.
+    # The result has, per interval, the end of the last operation whose call starts in it, else its own
+    # end.
     if timeline.clocks_disagree:
         return end
     ops, owner = timeline.ops, timeline.owner
@@ -230,7 +231,8 @@ def _last_ends(timeline: Timeline, pid: int, start: Array, end: Array) -> Array:
     some = high > low
     result = end.copy()
     if some.any():
-        # Pairs of edges: every second maximum is that of an interval, the others of what is between.
+        # reduceat works on pairs of edges: every second maximum is that of an interval, the others are
+        # between intervals.
         edges = np.column_stack((low[some], high[some])).ravel()
         padded = np.append(ended, MISSING)
         result[some] = np.maximum.reduceat(padded, edges)[::2]
@@ -402,7 +404,8 @@ def _length(found: list[Steps]) -> int:
 
 
 def _launched(timeline: Timeline, which: Array) -> Array:
-    # As far as it is known; else when they start, if that is on the clock of the steps, or MISSING.
+    # The result is when the calls of the operations started, as far as it is known. Otherwise it is
+    # when the operations started, if that is on the clock of the steps, or MISSING.
     owner = timeline.owner[which]
     called = owner >= 0
     moment: Array = timeline.ops.start[which]
@@ -413,11 +416,11 @@ def _launched(timeline: Timeline, which: Array) -> Array:
 
 
 def _places(found: list[Steps], pid: Array, moment: Array) -> Array:
-    # Per moment of a process which of the process's steps it is in, from 0; -1 for none.
+    # The result has, per moment of a process, which of its steps contains the moment, from 0, or -1.
     place = np.full(len(moment), -1, np.int64)
     for mine in found:
         here = np.flatnonzero(pid == mine.pid)
-        # Of steps that start together only the last has a length.
+        # If steps start together, only the last has a length, and the search finds it.
         at = np.searchsorted(mine.start, moment[here], side="right") - 1
         inside = (at >= 0) & (moment[here] < mine.end[at])
         place[here[inside]] = at[inside]

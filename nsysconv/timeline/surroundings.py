@@ -20,16 +20,15 @@ def place_of(ops: GpuOps, kind: OpKind, row: int) -> int:
 
 
 def last_before(timeline: Timeline, op: int, *, on_stream: bool) -> int:
-    """Return the operation that ended last of those of its device, or stream, that began before an op.
+    """Return which operation of the device, or stream, ended last among those that began before `op`.
 
-    Of several that began together, those that are listed before it began before it. NONE where it is the
-    first.
+    If several began together, those listed before `op` count as earlier. NONE if `op` is the first.
     """
     ops = timeline.ops
     earlier = np.flatnonzero(_beside(ops, op, on_stream=on_stream)[:op])
     if not len(earlier):
         return NONE
-    # Of equal ends the last one.
+    # If several operations end last, this takes the last of them.
     return int(earlier[len(earlier) - 1 - np.argmax(ops.end[earlier][::-1])])
 
 

@@ -43,7 +43,8 @@ class Rows:
 
 
 def _chain(start: Array, end: Array, reach: int) -> Array:
-    # Which events a row takes that is full until `reach`: each that begins after the one before it there.
+    # The mask is true for events that fit in a row which is full until `reach`: each begins after the
+    # one before it in the row.
     reaches = np.maximum.accumulate(np.append(reach, end))
     inside = start < reaches[:-1]
     if not (inside & (end > reaches[:-1])).any():
@@ -144,9 +145,9 @@ def coarser(tiles: Tiles, factor: int) -> Tiles:
 
 
 def dominating(tiles: Tiles) -> tuple[Tiles, Array, Array]:
-    """Return of each tile the entry of the label with most time, and the time and count of all labels.
+    """Return, per tile, the entry of the label with most time, and the time and count of all labels.
 
-    Of labels with the same time, that of which more events began, then the first.
+    If labels have the same time, the one with more begun events counts, then the first.
     """
     first = np.flatnonzero(np.diff(tiles.tile, prepend=-1))
     if not len(first):

@@ -236,7 +236,7 @@ class Timeline:
 
     @cached_property
     def ranks(self) -> dict[int, int]:
-        """pid -> rank of the ranked processes."""
+        """Return the rank of each ranked process by pid."""
         processes = self.profile.rows("process")
         return {int(p["pid"]): int(p["rank"]) for p in processes if p["rank"] is not None}
 
@@ -249,7 +249,7 @@ class Timeline:
 
     @cached_property
     def overhead(self) -> dict[int, Union]:
-        """pid -> when the profiler itself was at work in that process, on any thread."""
+        """Return, by pid, when the profiler itself was at work in that process, on any thread."""
         column = self.profile.columns("overhead", ("start_ns", "dur_ns", "pid", "kind"))
         own = (column["kind"] == 0) & has_time(column)
         start, dur, pid = (column[name][own] for name in ("start_ns", "dur_ns", "pid"))

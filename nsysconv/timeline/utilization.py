@@ -240,7 +240,7 @@ def compute_capability(timeline: Timeline, device: int) -> tuple[int, int] | Non
 
 
 def _sm(timeline: Timeline, device: int) -> Sm | None:
-    # None where CUDA's rule does not hold for the device, or nobody says what it is.
+    # The result is None if CUDA's rule does not apply to the device, or if its model is not known.
     row = _devices_by_id(timeline).get(device, {})
     major, minor = row.get("compute_major"), row.get("compute_minor")
     sm = sms().get(f"{major}.{minor}")

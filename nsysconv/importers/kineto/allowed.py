@@ -13,16 +13,16 @@ from typing import Any
 
 import msgspec
 
-# As the profiler writes them: `folder/file.py(12): function`, `nn.Module: Linear_0`,
+# The profiler writes calls in these forms: `folder/file.py(12): function`, `nn.Module: Linear_0`,
 # `<built-in method mm of type object at 0x7f00>`.
 _CALL = re.compile(r"(?P<path>[^\t\n\"<>|*?]+\.py)\((?P<line>\d+)\): (?P<function><?[\w.]+>?)")
 _BUILT_IN = re.compile(r"<built-in (?:method|function) [\w.]+(?: of [\w.]+)?")
 _MODULE = re.compile(r"nn\.Module: \w+")
-# Behind these a path is that of a package, wherever it was installed.
+# What follows these folders is the path of a package, wherever it was installed.
 _INSTALLED = re.compile(r"^.*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\]")
 _ABSOLUTE = re.compile(r"^(?:[/\\~]|\w:|\.\.).*[/\\]")
 
-# Operators whose work depends on more than the shapes of their inputs.
+# The work of these operators depends on more than the shapes of their inputs.
 _WITH_VALUES = re.compile(
     r"aten::(?:_?convolution|(?:cudnn|miopen)_convolution|conv_?(?:transpose)?[123]d|convolution_backward"
     r"|\w*(?:dot_product|flash|efficient)\w*attention\w*)(?:\.\w+)?"
@@ -94,7 +94,7 @@ def _number(text: str) -> int | float | bool | None:
 
 
 def _decoded(text: bytes) -> Any:
-    # Of what is no JSON nothing is left; of bytes that are no text the rest is.
+    # Text that is not JSON becomes None; bytes that are not UTF-8 are replaced.
     try:
         return msgspec.json.decode(text.decode("utf-8", "replace"))
     except UNREADABLE:

@@ -304,7 +304,7 @@ class RecordingIndex:
         yield rows_of(schema.name, texts)
 
     def _name(self, key: int, name: str | None = None) -> str | None:
-        # What is beside the number in a text, and what metadata calls it.
+        # The name is the text without its number, and the name in the metadata.
         text = self.texts.get(key)
         return " ".join(filter(None, (text.name if text else None, name))) or None
 
@@ -316,8 +316,8 @@ def _mapped(values: Array, number_of: Callable[[int], int]) -> Array:
 
 
 def _distinct(*columns: Array) -> set[tuple[int, ...]]:
-    # Without rows that hold a null. Most rows equal the row before them, and making Python's numbers of
-    # all takes longer than comparing.
+    # Rows that hold a null are left out. Most rows equal the row before them, and a comparison takes
+    # less time than conversion of all to Python's numbers.
     differs = np.zeros(len(columns[0]), bool)
     differs[:1] = True
     for column in columns:

@@ -327,7 +327,7 @@ class RowBuilder:
             "shapes_id": self._optional_names(shapes, _text_of_raw),
             "types_id": self._optional_names([a.types for a in args], _text_of_raw),
             "arguments_id": self._values(events, [a.values for a in args]),
-            # Of Python functions the functions around them say the same.
+            # The stack of a Python function repeats the functions around it, so it is not stored.
             "stack_id": constant(MISSING, len(events))
             if kind == PYTHON_FUNCTION
             else self._allowed_names([a.stack for a in args], allowed_stack),

@@ -53,8 +53,8 @@ _BATCH_BYTES = 1 << 19
 _PHASE = b'"ph"'
 
 _LONE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-# A key with the quote that begins its text, and a quote that may end it: on one line, as libkineto
-# writes what a program may have named.
+# These find a key with the quote that begins its text, and a quote that may end it. Both are on one
+# line, because libkineto writes texts of the program so.
 _OPENING = re.compile(r'"[^"\n]+":\s*"')
 _CLOSING = re.compile(r'"\s*(?:,\s*(?="|$)|$|\})', re.MULTILINE)
 _INNER_QUOTE = re.compile(r'(?<!\\)"')
@@ -171,13 +171,14 @@ def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
 
 
 def _located(text: bytes, offset: int, count: int) -> list[int]:
-    # Where events begin; nothing where a text among them looks like a border between events.
+    # The result has the places where events begin. It is empty if a text among them looks like a border
+    # between events.
     places = [text.find(b"{"), *(match.end() for match in EVENT_BORDER.finditer(text))]
     return [offset + place for place in places] if len(places) == count else []
 
 
 def _place_of_non_number(part: bytes, offset: int) -> int:
-    # Where the first event with one begins.
+    # The result is where the first event with such a value begins.
     found = NON_NUMBERS.search(part)
     borders = EVENT_BORDER.finditer(part, 0, found.start() if found else 0)
     return offset + max((match.end() for match in borders), default=part.find(b"{"))
@@ -200,7 +201,8 @@ def _spelled_as_decoded(events: Sequence[Event], name: str) -> Sequence[bytes]:
 
 
 def _repair_events(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
-    # Offset, length, event, and what was wrong with it: None where nothing helped, "" where nothing was.
+    # Each result has an offset, a length, an event, and what was wrong with it. The event is None if it
+    # could not be repaired; the words are "" if nothing was wrong.
     starts = [0, *(match.end() for match in EVENT_BORDER.finditer(text))]
     ends = [*(match.start() + 1 for match in EVENT_BORDER.finditer(text)), len(text)]
     first = 0

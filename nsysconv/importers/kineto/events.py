@@ -55,7 +55,7 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     to_device: Any = field(default=None, name="toDevice")
     in_context: Any = field(default=None, name="inContext")
     sequence: Any = field(default=None, name="Sequence number")
-    # Nested lists that are stored as they are spelled: no need to build them.
+    # These nested lists are stored as they are spelled, so they need not be built.
     shapes: Raw = field(default=None, name="Input Dims")  # type: ignore[assignment]
     shapes_old: Raw = field(default=None, name="Input dims")  # type: ignore[assignment]
     types: Raw = field(default=None, name="Input type")  # type: ignore[assignment]
@@ -85,7 +85,8 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     dst_rank: Any = field(default=None, name="Dst Rank")
     is_async: Any = field(default=None, name="Is asynchronized op")
     name: Any = None
-    # Of traces of several ranks that were merged: the rank, and the process's number in its own trace.
+    # Only a trace that was merged from several ranks has these: the rank, and the process's number in
+    # its own trace.
     rank: Any = None
     pid_raw: Any = None
 
@@ -118,7 +119,7 @@ decode_times = msgspec.json.Decoder(list[SpelledTimes]).decode
 decode_event = msgspec.json.Decoder(Event).decode
 
 _RUNTIMES = ("cuda", "hip", "xpu", "mtia", "glow", "privateuse1")
-# Kind of events -> their categories, in small letters: old spellings beside the new ones.
+# Each kind of event has its categories in lower case, old spellings beside the new ones.
 _CATEGORIES_OF_KIND = {
     "kernel": ["kernel"],
     "memcpy": ["gpu_memcpy", "memcpy"],
@@ -134,7 +135,7 @@ _CATEGORIES_OF_KIND = {
 }
 CATEGORIES = {word: kind for kind, words in _CATEGORIES_OF_KIND.items() for word in words}
 """The kind of events of each category."""
-# Drawn beside the events that they repeat: counting them as work would count it twice.
+# These repeat other events, and would count their work twice.
 PASSED_OVER = frozenset(
     {
         *("ac2g", "async", "async_cpu_to_gpu", "async_gpu", "fwdbwd", "forward_backward"),
@@ -176,8 +177,8 @@ _SYNC_TYPES = ("Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync",
 _SCALARS = (str, int, float, type(None))
 _CACHED_NAMES = 1024
 
-# Arguments that the rows of a kind are made of, in the order in which libkineto writes them: msgspec
-# finds the next expected key soonest.
+# These are the arguments of the rows of a kind, in the order in which libkineto writes them, because
+# msgspec finds the next expected key soonest.
 _COLLECTIVE_ARGS = (
     *("collective", "in_elements", "out_elements", "in_elements_old", "out_elements_old"),
     *("group_size", "dtype", "group", "group_ranks", "collective_number"),
@@ -259,8 +260,8 @@ def _event_type(category: str, value_types: dict[str, Any]) -> Any:
 
 
 def _accelerator(category: str) -> str | None:
-    # The name under which it is reported: those that are not known as a whole by their prefix, because
-    # what follows may be anything. None for categories of no accelerator.
+    # The result is the name under which the category is reported, or None if it belongs to no
+    # accelerator. Only a known prefix is reported, because what follows may be any text.
     if category in ACCELERATOR_WORK:
         return category
     return next((f"{name}*" for name in ACCELERATORS if category.startswith(name)), None)
@@ -287,7 +288,7 @@ def classify(
         word = str(category).lower()
         if category is None:
             _read_metadata(members, chunk)
-            # Without a category in the first releases.
+            # The first releases write these events without a category.
             kinds["instant"] += [event for event in members if event.name == "[memory]"]
             intervals = [event for event in members if event.ph == "X"]
             _assign_by_args(intervals, kinds, chunk, "category unknown", place)

@@ -56,8 +56,9 @@ _LONGEST_NS = 1 << 53  # schema.TIME_LIMIT_NS, which worker processes do not imp
 # closer to it than to any other such time: half its spacing is less than half a nanosecond.
 _EXACT_US = float(1 << 43)
 _MOST_DIGITS = 20
-# Numbers in texts: the whole text; one behind the word for it; one that neither touches letters nor
-# follows a word (`rank 0`); else any. What is in brackets comes after all others.
+# A number in a text is, in this order: the whole text; a number behind the word for it; one that
+# neither touches letters nor follows a word (`rank 0`); any other. A number in brackets comes after all
+# others.
 _WHOLE = re.compile(r"\s*(-?\d+)\s*")
 _NAMED = re.compile(r"(?i)(?<![a-z])(?:pid|process|tid|thread|stream)[\s_:=#-]*?(-?\d+)")
 _ALONE = re.compile(r"(?<![\w.-])-?\d+(?![A-Za-z0-9.])|(?<![A-Za-z0-9.])\d+(?![A-Za-z0-9.])")
@@ -65,7 +66,7 @@ _BEHIND_WORD = re.compile(r"[A-Za-z][\s_:=#-]*$")
 _WORDS = re.compile(r"(?i)(?!(?:pid|process|tid|thread|stream)\b)\b\w[\w.-]*")
 _BRACKETS = re.compile(r"\[[^]]*\]|\([^)]*\)|\{[^}]*\}")
 _ANY = re.compile(r"-?\d+")
-# Threads and streams of a trace, which are in every event.
+# Every event has the texts of its thread or stream, so they are cached.
 _CACHED_TEXTS = 1024
 
 
@@ -268,8 +269,8 @@ def first_odd_rows(*columns: Times) -> list[int]:
 
 
 def _try_array(code: str, values: Sequence[Any]) -> array[Any] | None:
-    # Of int64 ("q") or doubles ("d"); None if one of them is of another type. To pack them first takes
-    # half of the time in which an array is filled one by one.
+    # The array is of int64 ("q") or doubles ("d"); the result is None if a value has another type.
+    # Packing takes half as long as filling an array value by value.
     try:
         return array(code, pack(f"{len(values)}{code}", *values))
     except (StructError, OverflowError):
@@ -315,7 +316,7 @@ def _free_number(text: str) -> re.Match[str] | None:
         alone = list(_ALONE.finditer(searched))
         free = [each for each in alone if not _BEHIND_WORD.search(searched[: each.start()])]
         if found := free or alone or list(_ANY.finditer(searched))[-1:]:
-            # Processes have larger numbers than ranks; of equal ones the first.
+            # Numbers of processes are larger than ranks; among equal numbers the first is used.
             return max(found, key=lambda each: int(each.group()))
     return None
 

@@ -63,8 +63,9 @@ class KinetoReader:
         self._trace = Trace(probe.readable)
         self._metadata = Metadata()
         self._findings = Chunk()  # of all chunks, without their rows
-        # The moment that rows count from, and when the first and the last event of all began. Events need
-        # not be in order: a later chunk may begin before the zero, which the first one set.
+        # These are the moment from which rows count, and when the first and the last of all events
+        # began. Events need not be in order: a later chunk may begin before the zero, which the first
+        # chunk determines.
         self._zero = 0
         self._bounds: tuple[int, int] | None = None
         self._main_pid: int | None = None
@@ -197,9 +198,9 @@ class KinetoReader:
         return {**columns, "pid": pid}
 
     def _unclaimed_rows(self) -> Iterator[TableRows]:
-        """Yield the first process's rows of those that stood before the process that they name.
+        """Yield the rows of the first process among those that come before the process that they name.
 
-        Rows that name a process of which there are no others are of the first, if there is one.
+        Rows whose process has no other rows belong to the first process, if there is one.
         """
         if self._main_pid is None or self._main_pid >= LANE_KEY:
             return
@@ -230,7 +231,7 @@ class KinetoReader:
 
     @property
     def _pids(self) -> list[int]:
-        # Of the first process and the others; a file without a process has none.
+        # The first process comes before the others; a file without a process has no pid.
         return [*([] if self._main_pid is None else [self._main_pid]), *self._spools]
 
     def _ranks_in_names(self) -> dict[int, int]:
@@ -242,7 +243,8 @@ class KinetoReader:
         return dict(zip(self._pids, ranks, strict=True)) if is_known else {}
 
     def _part(self, pid: int | None) -> str:
-        # What a process's recording is called: by its number, or its name, too, if another has that.
+        # The recording of a process has its number as name, with the process's name if another has the
+        # same number.
         parts: dict[str, int] = {}
         for each in self._pids:
             text = self._findings.texts.get(each)
@@ -313,7 +315,7 @@ class KinetoReader:
         if self._bounds is None:
             return 0
         first, last = _whole_second(self._bounds[0]), self._bounds[1]
-        # Of times further apart than a store keeps, no zero is right for all.
+        # If times lie further apart than a store can keep, no zero suits all of them.
         return self._zero - first if last - first <= schema.TIME_LIMIT_NS else 0
 
     def _zero_utc_ns(self) -> int | None:
@@ -418,7 +420,8 @@ _FACT_OF_COLUMN = {
 _GPU_FACTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
 _TIMED = POSSIBLE.intersection(schema.EVENT_TABLES.values())
 _INFO, _APPROXIMATED, _DROPPED = Severity.INFO, Severity.APPROXIMATED, Severity.DROPPED
-# Severity and text of each note. The keys are those of Chunk.counts, and further ones of this module.
+# Each note has a severity and a text. The keys are those of Chunk.counts, and further ones of this
+# module.
 _TEXTS = {
     "no number": (_INFO, "values like inf or N/A are not recorded"),
     "no UTF-8": (_INFO, "bytes of names that are no UTF-8 were replaced"),
@@ -482,7 +485,7 @@ _SLUGS = {
     "python functions": "python-functions-left-out",
     "process named": "process-assumed",
 }
-# What a note touches; others touch all rows with times.
+# A note touches these facts; the other notes touch all rows with times.
 _TOUCHED_FACTS = {
     "category assumed": frozenset({Fact.KERNELS, Fact.API_CALLS}),
     "python functions": frozenset({Fact.PYTHON_FUNCTIONS}),

@@ -25,9 +25,10 @@ from nsysconv.importers.kineto import ADVICE_WHERE_SET
 
 GZIP = b"\x1f\x8b"
 
-# Between two events: libkineto begins one with "ph" or "name", other writers with what they like.
+# This matches between two events. libkineto begins an event with "ph" or "name", other writers with any
+# key.
 EVENT_BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*\"(?:ph|name|cat|args|pid|tid|ts|dur|id|s|bp)\"\s*:)")
-# What C++ prints where JSON has no number.
+# C++ prints these where JSON has no number.
 NON_NUMBERS = re.compile(
     rb"(\"\s*:\s*)(?:-?inf(?:inity)?|-?nan(?:\(\w*\))?|N/A)(?=\s*[,}\]\n])", re.IGNORECASE
 )
@@ -320,7 +321,7 @@ def _read_blocks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _last_border(text: bytes) -> tuple[int, int] | None:
-    # Where the last event but one ends and where the last one begins.
+    # The result is where the last event but one ends, and where the last one begins.
     window = _WINDOW_BYTES
     while True:
         low = max(len(text) - window, 0)
@@ -335,8 +336,9 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
 
 
 def _is_likely_outer(match: re.Match[bytes]) -> bool:
-    # In damaged text, whether a key is where profilers write their own: first on its line, or behind
-    # another value. A key that begins an object inside of a line was written by the program.
+    # In damaged text, the result says whether a key is where profilers write their own: first on its
+    # line, or behind another value. A key that begins an object inside a line was written by the
+    # program.
     before = match.string[: match.start()]
     line = before[before.rfind(b"\n") + 1 :]
     return (len(line) <= _MARGIN and not line.strip()) or before.rstrip().endswith(b",")
@@ -351,16 +353,17 @@ def _decode(text: bytes) -> str:
 
 
 def _end_before(text: bytes, limit: int) -> re.Match[bytes] | None:
-    # The end of the array of events before `limit`: the text behind it completes an object.
+    # The result is the end of the array of events before `limit`, behind which the text completes an
+    # object.
     ends = deque(_ARRAY_END.finditer(text, 0, limit), _HEADS_TRIED)
     candidates = ((end, text[end.end() :].lstrip(_SPACE + b",")) for end in ends)
-    # Not where another trace follows, whose own first arrays end there.
+    # An end is no candidate if another trace follows, whose own first arrays end there.
     candidates = ((end, rest) for end, rest in candidates if not EVENTS_KEY.search(rest))
     return next((end for end, rest in candidates if _is_object(b"{" + rest)), None)
 
 
 def _further_array(text: bytes) -> int | None:
-    # Where, behind the end of an array of events, another array of the same object begins.
+    # The result is where another array of the same object begins behind the end of an array of events.
     if not text.lstrip(_SPACE + b",").startswith(b"]"):
         return None
     between = text[text.index(b"]") + 1 :].lstrip(_SPACE + b",")
@@ -370,7 +373,7 @@ def _further_array(text: bytes) -> int | None:
 
 
 def _object_length(text: bytes) -> int | None:
-    # Of the JSON object that a text begins with, white space before it included.
+    # The length is in bytes and includes the white space before the object.
     characters = text.decode("latin-1")  # one for each byte
     skipped = len(characters) - len(characters.lstrip())
     with contextlib.suppress(ValueError, RecursionError):
@@ -383,7 +386,7 @@ _NUMBERS = (
     *ADVICE_WHERE_SET,
 )
 _OTHER_KEYS = ("roctracer_version", "host_name", "distributedInfo", "deviceProperties")
-# Property of a device -> column of ours. AMD spells one of them otherwise.
+# Properties of a device map to our columns. AMD spells one of them differently.
 _DEVICE_NUMBERS = {
     "totalGlobalMem": "memory_bytes",
     "computeMajor": "compute_major",

@@ -20,7 +20,7 @@ _TAIL_BYTES = 16
 _MAGIC = b"QDTEXT00"
 EVENTS_SECTION, OFFSETS_SECTION = "Raw Sampling Data", "Sampling Data Offsets"
 CLOCKS_SECTION = "Time Conversion Data"
-# `2024@5@1@113-…`: the build, as newer ones write it.
+# The build of newer reports has the form `2024@5@1@113-…`.
 _BUILD = re.compile(rb"^[ -~]{0,64} (\d{4}(?:@\d+){2,3})[-v]")
 # No block or message is larger, whatever the file says: those of events, and the head, have 1 or 2 MB.
 _LARGEST_BYTES = 32 << 20

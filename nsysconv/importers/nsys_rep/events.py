@@ -23,7 +23,7 @@ _BYTES_AT_ONCE = 1 << 20
 
 
 class _Found:
-    # Fields of messages, gathered column by column.
+    # These are fields of messages, gathered column by column.
 
     def __init__(self, buffer: Buffer, spans: Spans) -> None:
         self.buffer, self.count = buffer, len(spans)
@@ -32,7 +32,8 @@ class _Found:
             self.columns[column.number].append(column)
 
     def numbers(self, path: FieldPath) -> tuple[Array, Array]:
-        # Of each message the number at a path, and whether it is there.
+        # The result has a number per message, which is at this path, and a mask of the messages that
+        # have it.
         values, there = np.zeros(self.count, np.int64), np.zeros(self.count, bool)
         for column in self.columns.get(path[0], ()):
             found, which = column.value, column.which
@@ -48,7 +49,8 @@ class _Found:
         return values, there
 
     def spans(self, number: int) -> tuple[Spans, Array]:
-        # The same of texts and messages: the first of several, for a flipped bit may make more of them.
+        # The result is as that of `numbers`, for texts and messages. The first of several counts,
+        # because a flipped bit may make more of them.
         start, end = np.zeros((2, self.count), np.int64)
         there = np.zeros(self.count, bool)
         for column in reversed(self.columns.get(number, ())):
@@ -133,7 +135,7 @@ class Events:
     def _columns(
         self, table: Table, found: _Found, which: Array, inner: _Found
     ) -> dict[str, pa.Array]:
-        # Those that are not null in all rows.
+        # Columns that are null in all rows are left out.
         made = {}
         for column in table.columns:
             if column.kind == "text":
@@ -155,7 +157,8 @@ class Events:
 def _numbers(
     column: ColumnFields, found: _Found, which: Array, inner: _Found
 ) -> tuple[Array, Array]:
-    # Of each row the number of a column, and whether it is there: the first that is counts.
+    # The result has a number per row, from the first path that the row has, and a mask of the rows that
+    # have one.
     values, there = np.zeros(len(which), np.int64), np.zeros(len(which), bool)
     for path in reversed(column.paths):
         if path[0] == 0:
@@ -180,7 +183,7 @@ def texts(buffer: Buffer, spans: Spans, there: Array) -> pa.Array | None:
 
 
 def _with_names(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    # Of a program only its file's name is taken: what follows are its arguments.
+    # Only the file name of a program is kept, because its arguments follow.
     rows = []
     for row in pa.table(columns).to_pylist():
         pid, name, program = map(row.get, ("globalPid", "name", "program"))

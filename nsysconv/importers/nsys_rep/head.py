@@ -17,12 +17,12 @@ Row = dict[str, Any]
 
 THREAD_NAMES = "ThreadNames"
 _INSTALLED_IN = 170
-# Texts of the system by the number of their name, and the names.
+# The head numbers the texts on the system; these numbers have the names that follow.
 _SYSTEM = {_INSTALLED_IN: "TargetInstallDir", 205: "NvDriverVersion", 611: "CudaDriverVersion",
            619: "Hostname"}  # fmt: skip
 _TRACED = {12: "NvtxEvents", 123: "Cuda", 124: "Graphics", 127: "OSRuntime"}
-# Steps from the session's clock to UTC, over the machine's raw and its monotonic clock; and the kinds of
-# clocks in newer builds.
+# These steps lead from the session's clock to UTC, over the machine's raw and its monotonic clock. The
+# kinds are those of clocks in newer builds.
 _TO_UTC = ((7, 1), (1, 3), (3, 9))
 _KIND_RAW, _KIND_UTC = 7, 11
 _BUILD = re.compile(r"nsight-?systems(?:-cli)?[/-](\d{4}\.\d+(?:\.\d+)*)", re.IGNORECASE)
@@ -58,7 +58,7 @@ class Head:
         """Take the message, and the section with the clocks where there is one."""
         self._message, self._clocks = message, clocks
         self._numbers = numbers(message)
-        # Texts on the system, by the number of their name.
+        # The texts on the system have numbers for names.
         self._system = dict(self._texts())
         match = _BUILD.search(self._system.get(_INSTALLED_IN, ""))
         self.build = match.group(1) if match else ""

@@ -105,7 +105,7 @@ def report_rows(container: Container, notes: list[Note]) -> Rows:
     with container.reading("names that no string has"):
         if len(used) and not 0 <= used[0] <= used[-1] < strings:
             raise WireError
-    # Only strings that a row names: others are what the program printed, environments, paths.
+    # Only strings that a row names are read; others are output of the program, environments and paths.
     for first, buffer, spans in _string_blocks(container, recorded):
         ids = used[slice(*np.searchsorted(used, (first, first + len(spans))))]
         if len(ids):
@@ -116,7 +116,7 @@ def report_rows(container: Container, notes: list[Note]) -> Rows:
 
 
 def _string_blocks(container: Container, recorded: Recorded) -> Iterator[tuple[int, Buffer, Spans]]:
-    # Each with the number of its first string.
+    # Each block comes with the number of its first string.
     first, blocks = 0, recorded.blocks("its strings")
     while first < recorded.strings:
         buffer = Buffer(next(blocks))

@@ -19,7 +19,7 @@ _SQL_TYPES: Mapping[Kind, str] = {"text": "TEXT", "int": "INTEGER"}
 
 @dataclass(frozen=True)
 class ColumnFields:
-    """A column: its name, the fields of which the first that is there counts, and what it holds."""
+    """A column: its name, its possible fields (the first present one counts), and its kind."""
 
     name: str
     paths: tuple[FieldPath, ...]

@@ -11,7 +11,7 @@ import numpy as np
 Array = np.ndarray
 
 VARINT, BYTES = 0, 2
-# Wire types of so many bytes. Nothing that is read has them.
+# These wire types have so many bytes. No field that is read has them.
 _FIXED_BYTES = {1: 8, 5: 4}
 _LONGEST_VARINT = 10
 # No message that is read with others has more fields; call chains have some hundreds of them.
@@ -115,7 +115,7 @@ class Buffer:
         self._bytes = np.frombuffer(data, np.uint8)
 
     def _varints(self, at: Array) -> tuple[Array, Array]:
-        # The number that begins at each place, and the place behind it.
+        # The result is the number that begins at each place, and the place behind it.
         byte = self._bytes.take(at)
         value, at, goes_on = (byte & 0x7F).astype(np.uint64), at + 1, byte >> 7
         for shift in range(7, 7 * _LONGEST_VARINT + 1, 7):

@@ -52,7 +52,7 @@ ADVICE: Mapping[Fact, str] = {
 
 POSSIBLE = frozenset(ADVICE) | {Fact.OVERHEAD}
 
-# Tables that only an nsys export has beside StringIds.
+# Only an export of nsys has these tables beside StringIds.
 _OWN_TABLES = {
     "META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV",
     "TARGET_INFO_SESSION_START_TIME", "ProcessStreams", "ThreadNames",
@@ -71,7 +71,7 @@ def sniff(probe: Probe) -> Yes | No:
             return No("it has no table StringIds")
     elif not {"id", "value"} <= set(probe.tables["StringIds"].columns):
         return No("its table StringIds has no columns id and value")
-    # Loaded only for such files: SQLAlchemy comes with it.
+    # The module is loaded only for such files, because it loads SQLAlchemy.
     from nsysconv.importers.nsys_sqlite.tables import EVENT_SOURCES
 
     if not names & _OWN_TABLES.union(EVENT_SOURCES):
@@ -80,8 +80,9 @@ def sniff(probe: Probe) -> Yes | No:
 
 
 def _lost_names(probe: Probe) -> bool:
-    # Whether it is an export all the same: its ids of threads and processes are like no other program's.
-    # A damaged database of nvprof may have such a column, and has names of its own.
+    # The result says whether the file is an export without its table of names: no other program has
+    # such ids of threads and processes. A damaged database of nvprof may have such a column, and has
+    # its own tables of names.
     of_another = "StringIds" in probe.view_names or "StringTable" in probe.tables
     return not of_another and any(
         {"globalTid", "globalPid"} & set(table.columns) for table in probe.tables.values()

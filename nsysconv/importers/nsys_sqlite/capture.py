@@ -27,7 +27,8 @@ _VARIABLE = re.compile(
     rf"(?:^|{_BORDER})({'|'.join(sorted(VARIABLES))})=\"?({VALUE})(?=$|{_BORDER})"
 )
 
-# Options that change which events there are or what recording them costs, and the values of each.
+# These options change which events there are, or what recording them costs. Each has a pattern for its
+# values.
 _SWITCH, _NUMBER = r"true|false", r"\d{1,12}"
 _OPTIONS = {
     "COLLECT_GPU_CTX_SW_TRACE": _SWITCH,
@@ -111,7 +112,7 @@ def read_capture(probe: Probe) -> Capture:
 
 
 def _values(probe: Probe, names: Iterable[str]) -> dict[str, list[str]]:
-    # name -> values (names repeat) of the first of these tables that exists
+    # The result maps a name to its values (names repeat), from the first of these tables that exists.
     values: dict[str, list[str]] = {}
     table = next((name for name in names if has_columns(probe, name, "name", "value")), None)
     if table is not None:
@@ -146,7 +147,7 @@ def _one_integer(probe: Probe, table: str, column: str) -> int | None:
 
 
 def _environment(*sources: Mapping[str, list[str]]) -> dict[str, str]:
-    # The allow-listed variables of the dumps; the first of several values.
+    # The result has the allow-listed variables of the dumps, each with the first of its values.
     variables: dict[str, str] = {}
     for values in sources:
         for name, texts in values.items():
@@ -218,7 +219,7 @@ def ranks_by_process(
 
 
 def _mpi_ranks(probe: Probe) -> dict[int, int]:
-    # As the MPI trace recorded them: in a table, before 2022.4 as the name of a thread.
+    # The MPI trace records ranks in a table, and before 2022.4 as the name of a thread.
     rows: list[tuple[Any, ...]] = []
     if has_columns(probe, "MPI_RANKS", "globalTid", "rank"):
         rows = probe.select("SELECT globalTid, rank FROM MPI_RANKS")
@@ -281,7 +282,7 @@ def _last_end(probe: Probe, sources: Sequence[str], zero: int) -> int | None:
 def _times(
     probe: Probe, sources: Sequence[str], select: str, *, of_ends: bool = False
 ) -> list[int]:
-    # The times that a select gives for each of the tables.
+    # The result has the times that a select gives for each of the tables.
     rows = []
     for source in sources:
         columns, time = probe.tables[source].columns, tables.TIMES[source]

@@ -30,12 +30,12 @@ DOMAIN = "NCCL"
 
 # Domain, schema, size of the payload, size of all; what lies between is reserved.
 _HEADER = struct.Struct("<I4xI4xQQ")
-# Types of payload entries, by their numbers in NVTX: a C int, 64 bits, a size.
+# NVTX numbers the types of payload entries: a C int, 64 bits, a size.
 _NUMBERS = {5: struct.Struct("<i"), 18: struct.Struct("<Q"), 22: struct.Struct("<Q")}
 _COMMUNICATOR, _SIZE = "NCCL communicator ID", "Message size [bytes]"
 _PEER, _ROOT, _RANKS = "Peer rank", "Root", "No. of ranks"
 _ALLOWED = frozenset({_COMMUNICATOR, _SIZE, _PEER, _ROOT, _RANKS})
-# Longer ones describe no call of NCCL.
+# A longer payload is not that of an NCCL call.
 _MAX_BLOB = 4096
 # No message is so large; sums of sizes fit into 64 bits.
 _MAX_BYTES = 1 << 53
@@ -45,8 +45,8 @@ _GROUP_START, _GROUP_END = "ncclGroupStart", "ncclGroupEnd"
 
 @dataclass(frozen=True)
 class _Function:
-    # What a function does, and which of `in_bytes` and `out_bytes` NCCL's size of one message is. Its
-    # all-to-all gives so much to each rank.
+    # This is what a function does. NCCL gives the size of one message, which is that of `in_bytes`,
+    # `out_bytes` or both; all-to-all sends so much to each rank.
     operation: str
     sides: tuple[str, ...]
     peer: str = ""
@@ -170,7 +170,7 @@ def _field(places: set[tuple[Any, Any]], size: Any) -> tuple[int, struct.Struct]
 def _decode(
     blob: bytes, domain: int, schemas: Mapping[tuple[int, int], _Schema]
 ) -> dict[str, int] | None:
-    # The fields of a payload; None if it is not as described.
+    # The result has the fields of a payload; it is None if the payload does not match its description.
     if len(blob) < _HEADER.size:
         return None
     own_domain, number, size, whole = _HEADER.unpack_from(blob)
@@ -217,7 +217,8 @@ def _read_ranges(
     schemas: Mapping[tuple[int, int], _Schema],
     zero: int,
 ) -> tuple[list[_Range], list[int]]:
-    # The ranges of these domains by thread and time, and the rows whose payload cannot be read.
+    # The result has the ranges of these domains by thread and time, and the rows whose payload cannot
+    # be read.
     source = probe.tables[tables.NVTX]
     numbers = ", ".join(str(number) for number in sorted({number for _, number in domains}))
     kinds = ", ".join(str(kind) for kind in tables.RANGE_KINDS if kind != tables.MARK)
@@ -257,7 +258,7 @@ def _is_interval(start: object, end: object, zero: int) -> bool:
 
 
 def _ranks_by_communicator(ranges: Iterable[_Range]) -> dict[int, int]:
-    # As all that say it agree; every process says it when it makes or ends a communicator.
+    # Every process gives the number when it makes or ends a communicator. It counts if all agree.
     said: dict[int, set[int]] = {}
     for each in ranges:
         if each.communicator and each.payload.get(_RANKS):
@@ -275,7 +276,7 @@ class _Unit(NamedTuple):
 
 
 def _units(ranges: Iterable[_Range]) -> dict[int, list[_Unit]]:
-    # By thread, in the order of their starts.
+    # The units of each thread are in the order of their starts.
     units: dict[int, list[_Unit]] = {}
     depths: dict[int, int] = {}
     pending: dict[int, list[_Range]] = {}
@@ -300,7 +301,7 @@ def _units(ranges: Iterable[_Range]) -> dict[int, list[_Unit]]:
 
 
 def _exchange(calls: Sequence[_Range] | None, ranks: Mapping[int, int]) -> Row | None:
-    # What one kernel exchanges for these calls; None: it is not known.
+    # The row describes what one kernel exchanges for these calls; it is None if that is not known.
     if not calls or any(_SIZE not in each.payload for each in calls):
         return None
     rows = [_described(each, does, ranks) for each in calls if (does := each.function)]
@@ -365,7 +366,7 @@ def _kernel_rows(
     devices: Mapping[tuple[int | None, int], int],
     zero: int,
 ) -> tuple[list[Row], int]:
-    # A row for each kernel of NCCL, and how many of them have no message.
+    # The result has a row for each kernel of NCCL, and the number of kernels without a message.
     kernels = list(_read_kernels(probe, zero))
     launches = _read_launches(probe, {kernel["name_id"] for kernel in kernels})
     by_unit: dict[int, list[Row]] = {}
@@ -417,7 +418,8 @@ def _read_kernels(probe: Probe, zero: int) -> Iterator[Row]:
 
 
 def _read_launches(probe: Probe, names: set[int]) -> dict[tuple[int, int], tuple[int, int]]:
-    # Process and correlation id -> thread and start of the call that launched kernels of these names.
+    # The result maps a process and a correlation id to the thread and the start of the call that
+    # launched kernels with these names.
     if not names or not has_columns(probe, tables.RUNTIME, "start", "globalTid", "correlationId"):
         return {}
     of_class = "1"
@@ -438,7 +440,7 @@ def _read_launches(probe: Probe, names: set[int]) -> dict[tuple[int, int], tuple
 def _launching(
     units: Mapping[int, Sequence[_Unit]], launch: tuple[int, int] | None
 ) -> _Unit | None:
-    # The range in which a kernel was launched.
+    # The result is the unit in which a kernel was launched.
     if launch is None:
         return None
     thread, start = launch

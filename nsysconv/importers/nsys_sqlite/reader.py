@@ -73,7 +73,8 @@ class ExportReader:
         return Recording(self._batches(), self._probe.readable, self._possible)
 
     def _batches(self) -> Batches:
-        # API calls, GPU operations and the rest; then the small tables, once all scans are done.
+        # API calls come first, then GPU operations and the rest. The small tables come when all scans
+        # are done.
         copied: list[tables.ExportMapping] = []
         try:
             for mapping in tables.MAPPINGS:
@@ -195,7 +196,7 @@ class ExportReader:
         self._notes.append(Note(slug, Severity.APPROXIMATED, text, count, source, facts))
 
     def _constants(self, mapping: tables.ExportMapping) -> dict[str, int]:
-        # The process and device of all rows of a table, if they are one.
+        # The result has the process and the device of a table if all of its rows have the same.
         ids = self._survey.of_table(mapping.source)
         if mapping.source in ids.suspects or ids.anonymous:
             return {}
@@ -220,7 +221,8 @@ class ExportReader:
         return small_tables.first_made_id(self._probe)
 
     def _made_ids(self, kind: int) -> Callable[[int], int]:
-        # Ids of names that are made here, by their place: constructs, metrics and collectives in turn.
+        # Names that are made here get ids by their place. Those of constructs, metrics and collectives
+        # alternate.
         first = self._first_made_id - kind
         return lambda place: first - 3 * place
 
@@ -253,7 +255,8 @@ class ExportReader:
 
     @cached_property
     def _nameless_kernels(self) -> set[int | None]:
-        # Ids of kernels' names that have no text; None if a kernel has no full name.
+        # The result has the ids of kernels' names without a text, and None if a kernel has no full
+        # name.
         ids = self._survey.of_table(tables.KERNEL)
         texts = texts_by_id(self._probe, *tables.STRINGS, ids.name_ids)
         return (ids.name_ids - texts.keys()) | ({None} & ids.full_name_ids)
@@ -311,8 +314,8 @@ class ExportReader:
                 self._notes.append(note)
 
     def _note_names(self, missing: set[int], doubled: Sequence[int]) -> None:
-        # Those that only rows on request refer to are notes of their own: other reports have the same
-        # notes whether or not these rows were read.
+        # Names that only optional rows refer to get notes of their own, so that the other notes do not
+        # depend on whether these rows were read.
         ids = {source: self._survey.of_table(source).name_ids for source in self._sources}
         lacking = self._survey.of_table(tables.KERNEL).full_name_ids & self._nameless_kernels
         if lacking:
@@ -394,7 +397,8 @@ def _is_checked_first(mapping: tables.ExportMapping) -> bool:
 _MEMORY_KINDS = range(tables.LAST_MEMORY_KIND + 1)
 _USAGE, _UNKNOWN = tables.MEMORY_USAGE, "shown as Unknown"
 _ACCESSES = range(tables.LAST_ACCESS + 1)
-# Source table, fact, column, the codes that mappings know, and what others become.
+# Each entry has a source table, a fact, a column, the codes that mappings know, and the code that
+# replaces others.
 _KNOWN_CODES = (
     (tables.MEMCPY, Fact.MEMCPYS, "copyKind", range(14), _UNKNOWN),
     (tables.MEMCPY, Fact.MEMCPYS, "srcKind", _MEMORY_KINDS, _UNKNOWN),
@@ -450,7 +454,7 @@ def _class_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
 
 
 def _is_unknown(column: str, known: Iterable[int]) -> str:
-    # By the known numbers: the unknown ones can be very many.
+    # The condition lists the known numbers, because there may be very many unknown ones.
     numbers = ", ".join(map(str, sorted(known)))
     return f"typeof({column}) = 'integer' AND {column} NOT IN ({numbers})"
 

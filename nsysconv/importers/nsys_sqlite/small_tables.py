@@ -89,7 +89,8 @@ _NamedThread = tuple[tuple[int, int], list[int | None], str]
 
 
 def _by_thread(rows: Iterable[tuple[Any, ...]]) -> Iterator[_NamedThread]:
-    # Of rows with a global thread id, numbers, and a name: those that have the first and the last.
+    # A row holds a global thread id, numbers and a name. Rows without a valid thread id or name are
+    # left out.
     for global_tid, *numbers, name in rows:
         if isinstance(global_tid, int) and isinstance(name, str):
             whole = [number if isinstance(number, int) else None for number in numbers]
@@ -226,7 +227,7 @@ _GPU_COLUMNS = {
 }
 _CUDA_GPU_COLUMNS = {"name": "name", "bus_id": "pciBusId", **CUPTI_DEVICE_COLUMNS}
 _TEXT_COLUMNS = ("name", "bus_id", "uuid")
-# What identifies a GPU and is no column of ours.
+# These identify a GPU and are not columns of the store.
 _KEY_COLUMNS = ("key", "gpu_id", "sampled_as")
 
 
@@ -324,7 +325,7 @@ def find_devices(gpus: Gpus, ids: Identities) -> Devices:
 
 
 def _identified(gpus: Gpus, ids: Identities) -> tuple[dict[_Pair, _Identity], dict[_Identity, Row]]:
-    # Which GPU each pair means, and what is known of that.
+    # The results are the GPU that each pair means, and what is known of that GPU.
     pids = {pid for pid, _ in ids.ordinals if pid is not None}
     identities: dict[_Pair, _Identity] = {}
     described: dict[_Identity, Row] = {}
@@ -360,7 +361,7 @@ def _our_columns(gpu: Row) -> Row:
 
 
 def _gpu_rows(probe: Probe) -> list[Row]:
-    # The GPUs of the machine with our columns; `gpu_id` is the export's number of each.
+    # The rows are the GPUs of the machine with our columns; `gpu_id` is the export's number of a GPU.
     if "TARGET_INFO_GPU" in probe.tables:
         id_column = "id" if "id" in probe.tables["TARGET_INFO_GPU"].columns else "deviceId"
         rows = _typed_rows(probe, "TARGET_INFO_GPU", {**_GPU_COLUMNS, "gpu_id": id_column})
@@ -375,7 +376,7 @@ def _gpu_rows(probe: Probe) -> list[Row]:
 
 
 def _tied_gpus(probe: Probe, gpus: list[Row]) -> dict[tuple[int, int], Row]:
-    # (pid, ordinal) -> GPU, as far as the export says so.
+    # The result maps (pid, ordinal) to a GPU, as far as the export says so.
     tied: dict[tuple[int, int], Row] = {}
     by_id = {gpu.get("gpu_id"): gpu for gpu in gpus}
     columns = {"pid": "pid", "ordinal": "cudaId", "gpu_id": "gpuId", "uuid": "uuid"}
@@ -394,7 +395,8 @@ def _tied_gpus(probe: Probe, gpus: list[Row]) -> dict[tuple[int, int], Row]:
 
 
 def _typed_rows(probe: Probe, table: str, columns: Mapping[str, str]) -> list[Row]:
-    # Of a small table, under our names; cells that are absent or of a wrong type are left out.
+    # The rows of a small table get our column names. Cells that are absent or of a wrong type are left
+    # out.
     present = {o: theirs for o, theirs in columns.items() if has_columns(probe, table, theirs)}
     rows: list[Row] = []
     if not present:

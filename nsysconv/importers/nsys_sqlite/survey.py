@@ -31,8 +31,8 @@ from nsysconv.importers.sqlite_mapping import SurveyedIds
 from nsysconv.report import MISSING
 from nsysconv.threads import cached_property
 
-# Per source table the sets of columns whose distinct rows name processes, threads, devices and names.
-# Two narrow sets are cheaper for SQLite than one wide one, and only the first has to be known before rows
+# Each source table has sets of columns whose distinct rows name processes, threads, devices and names.
+# Two narrow sets are cheaper for SQLite than one wide one, and only the first must be known before rows
 # are copied.
 _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     tables.KERNEL: (("globalPid", "deviceId"), tables.NAMES_OF_KERNELS),
@@ -108,7 +108,7 @@ class ExportSurvey:
             for source in self.sources
             for level, columns in enumerate(_IDENTIFYING[source])
         ]
-        # The GPU tables first: copying waits for the devices of kernels before anything else.
+        # The GPU tables come first, because copying needs the devices of kernels before anything else.
         scans.sort(key=lambda scan: (scan[0], scan[1] not in tables.GPU_TABLES))
         self._rows = {source: _DistinctRows(probe, source) for source in self.sources}
         self._numbers = {
@@ -292,7 +292,7 @@ class _PageScan:
 
 
 class _DistinctRows:
-    # The distinct rows and the row numbers of one table. Threads may share it.
+    # This holds the distinct rows and the row numbers of one table. Threads may share it.
 
     def __init__(self, probe: Probe, source: str) -> None:
         self.source = source
@@ -319,7 +319,7 @@ class _DistinctRows:
 
     @cached_property
     def _page_scan(self) -> _PageScan | None:
-        # None: SQLite has to be asked.
+        # The result is None if SQLite has to read the table.
         if self._probe.tables[self.source].row_id is None or not self._identifying:
             return None
         first, last = row_range(self._probe, self._probe.tables[self.source])
@@ -345,7 +345,7 @@ Combination = tuple[int | None, ...]
 # With many more, rows push each other out of their buckets, and SQLite is as quick.
 _MAX_COMBINATIONS = 10_000
 _BUCKET_BITS = 14
-# Odd, so that no two numbers have one product.
+# The factors are odd, so that no two numbers have the same product.
 _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 
 
@@ -382,8 +382,8 @@ class _RecentRows:
         self._cached: list[Array] = []
 
     def misses(self, columns: Sequence[Array]) -> Sequence[Array]:
-        # Those that are not cached, the last of which is then cached in each bucket: so whatever is
-        # cached has been returned before.
+        # The result has the rows that are not cached. The last of them in each bucket is then cached,
+        # so a cached row has been returned before.
         buckets = self._buckets(columns)
         missed = np.zeros(len(buckets), bool)
         if not self._cached and len(buckets):

@@ -73,7 +73,7 @@ NO_DEVICE = 0xFFFFFFFF
 PTOP = 10
 """The copyKind of copies between devices."""
 MIGRATION_KINDS = (11, 12, 13)
-# Their copyKind -> the code of codes.DIRECTIONS; 0..10 are the same numbers in both.
+# A migration's copyKind maps to the code of codes.DIRECTIONS; 0..10 are the same numbers in both.
 _MIGRATION_DIRECTION = {11: 1, 12: 2, 13: 8}
 
 LAST_MEMORY_KIND = 7
@@ -216,11 +216,12 @@ _TEXTS = sa.select(_STRINGS.c.id).where(sa.func.typeof(_STRINGS.c.value) == "tex
 def _kernel(c: SourceColumns, context: ExportContext) -> _Columns:
     names = [c[name] for name in NAMES_OF_KERNELS]
     if context.nameless:
-        # The first of a kernel's names whose text the file holds; its full name if it holds none.
+        # The best name is the first of a kernel's names whose text is in the file, or the full name if
+        # there is none.
         with_text = ((name.in_(_TEXTS), name) for name in names)
         best: Expression = sa.case(*with_text, else_=sa.func.coalesce(*names))
-        # NULL if the file lacks its text and holds that of another name: reports show the kernel's name
-        # instead, so that kernels which differ stay apart.
+        # A name is NULL if the file lacks its text and has the text of another name. Reports then show
+        # the kernel's name, so that kernels which differ stay apart.
         names[1:] = (sa.case((n.in_(_TEXTS), n), (best.not_in(_TEXTS), n)) for n in names[1:])
         names[0] = best
     return {

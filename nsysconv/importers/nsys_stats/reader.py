@@ -35,7 +35,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 
 _MIB = 20
-# What nsys prints in the place of a table without rows.
+# nsys prints these in the place of a table without rows.
 _NO_KERNELS = "CUDA kernel data"
 _NO_DATA = {_NO_KERNELS: Fact.KERNEL_TOTALS, "GPU memory data": Fact.MEMORY_TOTALS}
 
@@ -123,7 +123,7 @@ def _joined(files: Sequence[Sequence[LogPart]]) -> list[list[LogPart]]:
 
 
 def _needless(kinds: set[NsysTable]) -> frozenset[Fact]:
-    # Totals that nobody misses: the events themselves are there, or the log is no summary.
+    # Totals are not needed if the events are in the log, or if the log is not a summary.
     needless = needless_totals(
         gpu_trace=NsysTable.GPU_TRACE in kinds, api_trace=NsysTable.API_TRACE in kinds
     )
@@ -243,7 +243,7 @@ class PrintedRecording:
                 yield Note("foreign-lines", Severity.INFO, text, lines.count, where)
         has_gpu_work = self._facts & {*GPU_TOTALS, Fact.KERNELS}
         if not has_gpu_work and NsysTable.API in self._tables and _NO_KERNELS in self._no_data:
-            # Whether there was none, or it was not recorded, nsys does not say.
+            # nsys does not say whether there was no GPU work or it was not recorded.
             yield NO_GPU_WORK
 
     def _all_facts(self, rows: NsysTraceRows, ids: NsysIds) -> frozenset[Fact]:

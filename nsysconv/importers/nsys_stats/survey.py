@@ -32,8 +32,9 @@ from nsysconv.importers.printed.lines import LogLines, RowSpan, add_spans, read_
 from nsysconv.importers.printed.registry import is_api_name
 from nsysconv.importers.printed.text import RejectedLines
 
-# How nsys announces a table: a pattern, and the sign at whose first place in a line it is looked for.
-# Patterns do not backtrack, for damaged lines may have a million characters.
+# nsys announces a table in these ways. Each has a pattern, and a sign; the pattern is tried where the
+# sign first occurs in a line. Patterns do not backtrack, because damaged lines may have a million
+# characters.
 _RUNNING = re.compile(r"\w+ \[(?:[^\]]*?[/\\])??(?P<report>\w+)\.py (?P<file>[^\]]*)(?P<args>)\]")
 _ANNOUNCEMENTS = (
     (
@@ -50,11 +51,11 @@ _ANNOUNCEMENTS = (
 )
 # Words alone are repeated to users: a damaged line may have a private path in this place.
 _SKIPPED = re.compile(r"SKIPPED: .*?does not contain (?P<what>[\w ()-]{1,60}?)\.?\s*$")
-# What nsys prints when it begins with another recording.
+# nsys prints these when it begins with another recording.
 _RECORDING_START = re.compile(
     r"^\s*(?:Collecting data\.\.\.|Generating '.*\.qdstrm'|Generating SQLite file )"
 )
-# Lines without any of these are no messages of nsys.
+# A line without any of these is not a message of nsys.
 _MESSAGE_WORDS = re.compile(
     r"Processing|Running|Exporting|Executing|\*\*|SKIPPED|Collecting|Generating|Stat|Summ|Trac"
 )
@@ -65,18 +66,19 @@ _RULE = re.compile(
 )
 _DASHES = re.compile(r"-+")
 _GAP = re.compile(r"\s{2,}")
-# What precedes lines that somebody copied into a comment or a quotation.
+# These precede lines that were copied into a comment or a quotation.
 _COMMENT = re.compile(r"^\s*(?://+|#+|>+)(?=\s|$)")
 _LIKE_A_ROW = re.compile(r'^[\s|│"*]*-?\d')
 _OTHER_LINE = re.compile(rb'\n[^0-9"]')
-# What no row lacks, of totals and of traces.
+# Every row of totals or of traces has these, as far as its table does.
 _REQUIRED = ("total", "count", "start", "dur", "name")
 _MOST_COUNTED_BYTES = 1 << 20
 _MOST_LINES_OF_A_ROW = 64
 
 # -- recognising the output of nsys
 
-# What a table's header has, in one line or as the keys of an object; and what nsys prints beside tables.
+# A table's header has one of these, in one line or as keys of an object. The others are text that nsys
+# prints beside tables.
 _SIGN = re.compile(
     rb"Time ?\(%\)|Total(?: \([KMG]i?B\))?[^\n]{1,40}(?:Count|Operations)|Start(?: Time)? ?\(|Proj Avg|"
     rb"QCount|Kern Inst|Migration Size|DurNonChild|API Dur|Total Message Volume|PeerRank"
@@ -217,8 +219,8 @@ class LogSurvey:
         self._announced: NsysTable | str | None = None
         self._database = self._arguments = self._unit = ""
         self._open_row: list[str] = []
-        # Of the open table: whether an empty line came after its rows, lines after these that are none,
-        # and the beginning of a row into which a message was written.
+        # These describe the open table: whether an empty line followed its rows, the lines after these
+        # that are not rows, and the beginning of a row that a message interrupts.
         self._paused = False
         self._foreign = RejectedLines()
         self._torn_row = ""
@@ -391,7 +393,8 @@ class LogSurvey:
         self._foreign, self._paused = RejectedLines(), False
 
     def _add_rows(self, table: PrintedTable) -> None:
-        # Of a trace: this one and, in CSV, all that follow.
+        # In CSV this adds the current row of a trace and all that follow, otherwise the current row
+        # alone.
         rows = self._lines.rows(_OTHER_LINE) if table.header.layout is Layout.DELIMITED else ()
         if not add_spans(table.spans, rows):
             add_spans(table.spans, [self._lines.span])
@@ -437,7 +440,7 @@ _LIBRARY = re.compile(
     r"(?:mmap64|open64|getc|putc|getdelim|getline|waitpid|usleep|sleep|sigaction|signal|popen|pclose)$"
 )
 _FUNCTION = re.compile(r"[a-z_][a-z0-9_]*$")
-# How OpenACC's constructs are named: what, file and line.
+# OpenACC's constructs have such names: the construct, the file and the line.
 _CONSTRUCT = re.compile(r"(?>.+?@).*:\d+$")
 
 

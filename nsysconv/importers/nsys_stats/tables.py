@@ -109,7 +109,7 @@ _CELL = re.compile(r"(.*?)\s*\(([^()]*)\)$")
 _GAP = re.compile(r"\s{2,}")
 BOX = re.compile(r"[|│┃║¦]")
 _DELIMITERS = (",", ";", "\t")
-# Lines without any of these are no headers.
+# A line without any of these is not a header.
 _HEADER_WORDS = re.compile(r"Total|Start|Migration Size|Projected|QCount|Kern Inst|PeerRank")
 
 
@@ -187,7 +187,8 @@ def _name_and_unit(word: str) -> tuple[str, str]:
     return (match.group(1), match.group(2)) if match else (word, "")
 
 
-# Whether columns with these roles and names are of such a table, and which one if only one has them.
+# The first says whether columns with these roles and names are those of such a table. The second is
+# that table, if only one has them.
 _Kind = tuple[bool, NsysTable | None]
 
 
@@ -331,13 +332,13 @@ def _cut_at_keys(text: str, keys: list[str]) -> JsonRow | None:
 # groups of four (1,2345.6) or as in India (1,23,456.7). What a lone `1.234` means is decided by the other
 # cells of its table, or by what its column holds.
 
-# Spaces of all widths, and the rest of a space that was written in another encoding; apostrophes.
+# These are spaces of all widths, the remainder of a space in another encoding, and apostrophes.
 _BLANKS = " \u00a0\u2007\u2009\u202f\ufffd'\u2019"
 _GROUP_SIGN = re.compile(rf"[.,{_BLANKS}]")
 _NUMBER = re.compile(rf"-?[0-9][0-9.,{_BLANKS}]*$")
-# Of more, Python makes no number, and no table has them.
+# Python converts no text with too many digits to a number; no table has so many.
 _MOST_DIGITS = 1000
-# What is around a number where somebody made another table of it.
+# These surround a number if the table was converted to another format.
 _AROUND = " %*`\t"
 LARGEST = 1 << 62
 """No number of ns, bytes or rows is larger."""

@@ -91,9 +91,9 @@ class NsysIds(IdRegistry):
 
 _MEASURES = ("total", "avg", "med", "min", "max", "stddev")
 _WHOLE = ("total", "min", "max")
-# What is used as it is spelled: no bound is made of it.
+# These numbers are used as they are spelled, without bounds.
 _AS_SPELLED = ("med", "stddev", "share", "count")
-# By how much a mean with one decimal is rounded at most.
+# Rounding changes a mean with one decimal by this much at most.
 _MEAN_ROUNDING = Fraction(1, 20)
 
 
@@ -209,7 +209,8 @@ class TotalsCells:
         return TIMES.get(unit, 1)
 
     def _most_decimals(self, table: PrintedTable) -> dict[str, int]:
-        # How many decimals a column is rounded to: zeros at the end may not be spelled.
+        # The result is the number of decimals to which each column is rounded. A number may lack its
+        # final zeros.
         most: dict[str, int] = {}
         for role, place in self._places.items():
             kind = self._cell_kind(role) if role in _MEASURES else CellKind.WHOLE
@@ -230,7 +231,7 @@ class TotalsCells:
 
 # -- tables
 
-# Of tables that record the same, the first that is there is read.
+# Several tables may record the same; the first that is present is read.
 _SOURCES: Mapping[str, tuple[NsysTable, ...]] = {
     "api_call": (NsysTable.API, NsysTable.API_AND_GPU),
     "kernel": (NsysTable.KERNELS, NsysTable.KERNELS_BY_GRID, NsysTable.GPU, NsysTable.API_AND_GPU),
@@ -241,7 +242,7 @@ _OF_ONE_GROUP = {t for ts in _SOURCES.values() for t in ts} - {NsysTable.GPU, Ns
 _PUSH_POP, _START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
 _RANGE_TABLES = {NsysTable.PUSH_POP: _PUSH_POP, NsysTable.START_END: _START_END}
 _RANGE_STYLES = {"PushPop": _PUSH_POP, "StartEnd": _START_END}
-# Tables whose rows have a name and nothing else.
+# The rows of these tables have a name and no other key.
 _NAMED = {
     NsysTable.OPENACC: "openacc_inclusive",
     NsysTable.OPENMP: "openmp_inclusive",
@@ -297,7 +298,7 @@ class Totals(quantities.PrintedTotals):
             self.facts |= quantities.GPU_TOTALS
         whole = [t for t in (NsysTable.GPU, NsysTable.API_AND_GPU) if t in tables]
         if any(_holds(tables[t], t, group) for t in whole for group in ("kernel", "memory")):
-            # They hold all of the GPU's work: what is not in them did not happen.
+            # These tables hold all GPU work, so work that is not in them did not happen.
             self.facts |= quantities.GPU_TOTALS
         used |= self._add_others(tables)
         self.repeated += [kind for kind in tables if kind not in used | {NsysTable.MEMORY_SIZE}]
@@ -361,7 +362,8 @@ class Totals(quantities.PrintedTotals):
         self._put(kind, values)
 
     def _add_others(self, tables: Mapping[NsysTable, PrintedTable]) -> set[NsysTable]:
-        # Ranges, constructs, the OS runtime, and sizes without times; returns what was read.
+        # This reads ranges, constructs, the OS runtime, and sizes without times. The result is the
+        # tables that were read.
         used = {NsysTable.RANGES} & tables.keys() or _RANGE_TABLES.keys() & tables.keys()
         for kind in sorted(used, key=lambda kind: kind.value):
             self.facts.add(Fact.RANGE_TOTALS)

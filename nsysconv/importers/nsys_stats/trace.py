@@ -133,7 +133,7 @@ class TraceReader:
                 yield self.table.cells(line.decode("utf-8", "replace").rstrip("\r")) or ()
 
     def _has_cut_starts(self, numbers: Mapping[str, Sequence[tables.SpelledNumber]]) -> bool:
-        # Of no row decimals are anything but 0, though starts are in seconds.
+        # Starts in seconds are cut if all decimals that the rows have are 0.
         decimals = [number for column in numbers.values() for number in column if number.decimals]
         return (
             self._format.has_commas
@@ -364,7 +364,8 @@ _GROUPS = {RowKind.API_CALL: "api_call", RowKind.KERNEL: "kernel"}
 
 @dataclass
 class _Sum:
-    # Of numbers in ns or bytes, as far as their spelling says.
+    # The numbers are in ns or bytes. The sum is a range, because each number was rounded when it was
+    # printed.
 
     count: int = 0
     total: ValueRange = _NOTHING
@@ -372,7 +373,7 @@ class _Sum:
     greatest: ValueRange | None = None
 
     def add(self, values: Array, step: float) -> None:
-        # Numbers that are spelled in steps of `step`; up to 1 they are exact.
+        # The numbers are spelled in steps of `step`; up to 1 they are exact.
         half = Fraction(step) / 2 if step > 1 else Fraction(0)
         # Python's integers: sums of many may be larger than those of numpy.
         total = sum(np.rint(values).astype(np.int64).tolist())

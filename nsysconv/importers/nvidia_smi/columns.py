@@ -18,7 +18,7 @@ from nsysconv.importers.contract import No
 
 # A column of a query: its name, and the unit that its cells are in unless they say another.
 _FIELD = re.compile(r"([a-z][\w.-]*)(?: \[([^\[\]]+)\])?$")
-# Names of what is measured, which no other program uses.
+# No other program uses these names for what it measures.
 _MEASURED = re.compile(
     r"(?:utilization|temperature|clocks(?:_\w+_reasons)?|power|pcie\.link|ecc\.errors|encoder\.stats)\.\w"
     r"|memory\.(?:used|free|total|reserved)$|fan\.speed$|pstate$|enforced\.power\.limit$"
@@ -262,7 +262,7 @@ class LogClock:
             return None
         hours, minutes, seconds = map(int, match.groups())
         moment = (hours * 3600 + minutes * 60 + seconds) * _SECOND
-        # Past midnight it begins again.
+        # The time of day begins again at midnight.
         self._days += moment + self._days * _DAY < self._last - _DAY // 2
         self._last = moment + self._days * _DAY
         return self._last

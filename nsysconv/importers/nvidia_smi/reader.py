@@ -93,14 +93,15 @@ class _Log:
         self.rows = 0  # with a time, or all if the log has no times
         self._path = path
         self._clock = LogClock()
-        # From when rows count, known with the first time; and the first and last sample since then.
+        # Rows count from the zero, which the first time determines. The others are the first and the
+        # last sample since then.
         self._zero: int | None = None
         self._first, self._end = 0, 0
         self._has_date = False
         self._driver: str | None = None
         self._rejected, self._too_far = RejectedLines(), RejectedLines()
         self._cut_line = 0
-        # GPUs by the index that they had last, and the numbers that are taken.
+        # These are the GPUs by the index that they had last, and the numbers that are taken.
         self._by_index: dict[str, int] = {}
         self._taken: set[int] = set()
         self._next_free: dict[int, int] = {}
@@ -127,8 +128,8 @@ class _Log:
     def _tables(
         self, texts: Sequence[str], line: int, header: SmiHeader | None, is_cut: bool
     ) -> Iterator[tuple[int, SmiHeader, list[Cells]]]:
-        # Rows that follow each other: the number of the first line, their header, the rows. The last
-        # header comes once more, without rows, for the lines that follow these.
+        # Each result has the number of the first line of consecutive rows, their header, and the rows.
+        # The last header comes again without rows, for the lines that follow.
         rows: list[Cells] = []
         first = line
         last = line + len(texts) - 1 if is_cut else None
@@ -193,7 +194,7 @@ class _Log:
             yield ArrowRows("metric_sample", build_table(_COLUMNS, data), f"line {line:,}")
 
     def _starts(self, header: SmiHeader, rows: Sequence[Cells]) -> Array:
-        # When each row was sampled, in ns since zero; MISSING if it does not say.
+        # The result is when each row was sampled, in ns since zero, or MISSING if the row does not say.
         places, clock = header.times, self._clock
         if not places:
             return np.full(len(rows), MISSING)
@@ -232,7 +233,7 @@ class _Log:
         return np.array([ids[key] for key in columns[column]], np.int64)
 
     def _device_id(self, header: SmiHeader, columns: Sequence[Cells], row: int) -> int:
-        # Its index if that is printed and free, else the next free number.
+        # The number of a GPU is its index if that is printed and free, else the next free number.
         index, uuid, bus_id = (
             None if place is None else _cell_text(columns[place][row]) for place in header.gpu
         )
@@ -303,9 +304,10 @@ class _Log:
         )
 
     def late_ns(self) -> int:
-        # How much later rows' zero is than the second of the sample that is first in time.
+        # The result is the distance from the second of the earliest sample to the zero of rows. If
+        # times lie further apart than a store can keep, no zero suits all of them.
         first = self._first // _SECOND * _SECOND
-        # Of times further apart than a store keeps, no zero is right for all.
+        # If times lie further apart than a store can keep, no zero suits all of them.
         return -first if self._end - first <= schema.TIME_LIMIT_NS else 0
 
     def facts(self) -> frozenset[Fact]:

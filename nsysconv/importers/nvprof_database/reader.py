@@ -91,7 +91,7 @@ class DatabaseReader:
         return Recording(self._batches(), self._probe.readable, self._possible)
 
     def _batches(self) -> Batches:
-        # API calls, GPU operations and the rest; then the small tables.
+        # API calls come first, then GPU operations and the rest, then the small tables.
         self._notes += _row_notes(self._probe, self._survey, self._pid)
         repeated = _repeated_peer_notes(self._probe)
         self._notes += repeated
@@ -131,7 +131,8 @@ class DatabaseReader:
 
     @cached_property
     def _pid(self) -> int | None:
-        # The process of GPU operations, which do not name it: a database holds one process.
+        # This is the process of GPU operations, whose rows do not name it. A database holds one
+        # process.
         named = {pid for (pid,) in _named_objects(self._probe, tables.PROCESS_OBJECT, 1)}
         for pids in (self._ids.call_pids, self._ids.other_pids, named - {0}):
             if pids:
@@ -158,7 +159,7 @@ class DatabaseReader:
         return rows
 
     def _constants(self, mapping: tables.DatabaseMapping) -> dict[str, int]:
-        # The process and device of all rows of a table, if they are one.
+        # The result has the process and the device of a table if all of its rows have the same.
         constants: dict[str, int] = {}
         suspects = self._ids.suspects
         if mapping.source in tables.GPU_SOURCES and mapping.source not in suspects:
@@ -172,7 +173,7 @@ class DatabaseReader:
     # -- small tables
 
     def _object_batches(self) -> Generator[ArrowRows, None, frozenset[Fact]]:
-        # The small tables but names; returns the facts that they add.
+        # This yields the small tables except names, and returns the facts that they add.
         probe, ids = self._probe, self._ids
         pids = ids.pids
         if self._pid is not None and self._has_rows(tables.GPU_SOURCES):
@@ -256,12 +257,12 @@ class DatabaseReader:
 _KILO = 1000
 _BANDWIDTHS = range(1 << 40)
 _UUID_BYTES = 16
-# What launchers' options put in place of the command line: `--process-name "MPI Rank %q{…}"`.
+# Launchers' options put this in the place of the process name: `--process-name "MPI Rank %q{…}"`.
 _RANK = re.compile(r"(?:MPI )?Rank (\d{1,9})", re.I)
 
 
 def _device_rows(probe: Probe, ids: Identities) -> list[Row]:
-    # Devices that ran GPU operations, by the process's own numbers.
+    # The rows are the devices that ran GPU operations, by the process's own numbers.
     own = {"ordinal": "id", "name": "name", "bandwidth": "globalMemoryBandwidth"}
     columns = {**sqlite_mapping.CUPTI_DEVICE_COLUMNS, **own}
     uuids = _uuids(probe)
@@ -301,7 +302,8 @@ def _uuids(probe: Probe) -> dict[int, str]:
 
 
 def _named_objects(probe: Probe, kind: int, count: int) -> dict[tuple[int, ...], int]:
-    # The first `count` numbers of objects of a kind -> the id of the name that each was given.
+    # The result maps the first `count` numbers of objects of a kind to the id of the name that each was
+    # given.
     if not has_columns(probe, tables.OBJECT_NAME, "objectKind", "objectId", "name"):
         return {}
     sql = f"SELECT objectId, name FROM {tables.OBJECT_NAME} WHERE objectKind = {kind}"
@@ -314,7 +316,8 @@ def _named_objects(probe: Probe, kind: int, count: int) -> dict[tuple[int, ...],
 
 
 def _ranks(probe: Probe, pids: set[int]) -> dict[int, int]:
-    # pid -> rank, if the process was given its rank for a name. Nothing is read out of any other name.
+    # The result maps a pid to its rank, if the name of the process is its rank. Other names are not
+    # interpreted.
     named = _named_objects(probe, tables.PROCESS_OBJECT, 1)
     process_names = texts(probe, named.values())
     return {
@@ -334,7 +337,7 @@ def _thread_rows(probe: Probe, ids: Identities) -> list[Row]:
 
 
 def _context_rows(probe: Probe, pid: int | None, ordinals: set[int]) -> list[Row]:
-    # Contexts of the file's only process, and the device of each.
+    # The rows are the contexts of the file's only process, each with its device.
     columns = {"context_id": "contextId", "ordinal": "deviceId", "null_stream_id": "nullStreamId"}
     rows = []
     for row in integer_rows(probe, tables.CONTEXT, columns):
@@ -371,7 +374,7 @@ def _domain_rows(probe: Probe, ids: Identities) -> list[Row]:
 
 _KERNELS = frozenset({Fact.KERNELS})
 _RANGES = frozenset({Fact.RANGES})
-# What people record on purpose, and no table of ours can hold.
+# A user has to request these, and the schema has no table for them.
 _UNREAD = {
     "metrics": ("CUPTI_ACTIVITY_KIND_METRIC", "CUPTI_ACTIVITY_KIND_METRIC_INSTANCE"),
     "hardware events": ("CUPTI_ACTIVITY_KIND_EVENT", "CUPTI_ACTIVITY_KIND_EVENT_INSTANCE"),
@@ -491,7 +494,8 @@ def _marker_notes(probe: Probe) -> Iterator[Note]:
     yield from _pair_notes(probe)
 
 
-# Slug, severity, text; a condition on the beginnings and ends of one number, and how many rows those are.
+# Each entry has a slug, a severity and a text, then a condition on the beginnings and ends of one
+# number, and the number of rows that it counts.
 _ODD_PAIRS = (
     ("range-unclosed", Severity.INFO, "ranges that were never closed", "NOT ended", "begun"),
     ("range-unopened", Severity.DROPPED, "ends of ranges whose beginning was not recorded",

@@ -23,7 +23,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 
 _UNSIGNED = 0xFFFFFFFF
-# Per source table the groups of columns that are looked at together: narrow ones are cheaper.
+# Each source table has groups of columns that are scanned together. Narrow groups are cheaper.
 _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys((tables.RUNTIME, tables.DRIVER), (("processId", "threadId"), ("cbid",))),
     **dict.fromkeys(tables.KERNELS, (("deviceId",), ("name",))),

@@ -48,8 +48,8 @@ GPU_SOURCES = (*KERNELS, MEMCPY, PEER_COPY, MEMSET)
 """Tables of GPU work, which are recorded together."""
 PTOP = 10
 """The copyKind of copies between devices."""
-# What a counter of unified memory counted -> the code of codes.DIRECTIONS. The others count faults,
-# throttling and mappings, which are no GPU work.
+# The kind of a counter of unified memory maps to the code of codes.DIRECTIONS. Other counters count
+# faults, throttling and mappings, which are not GPU work.
 MIGRATIONS = {1: 1, 2: 2, 8: 8}
 DTOH = 2
 # Kinds of memory are numbered from 1, and 0 is unknown.
@@ -227,7 +227,8 @@ def object_numbers(blob: bytes, count: int) -> tuple[int, ...] | None:
 
 
 def _object_number(blob: Expression, place: int, kind: Expression) -> Expression:
-    # A number in an object's blob, as SQL; NULL if objects of the kind have none at this place.
+    # The SQL reads a number in an object's blob. It gives NULL if objects of the kind have no number at
+    # this place.
     kinds = (PROCESS_OBJECT, THREAD_OBJECT) if place == 0 else (THREAD_OBJECT,)
     offset = place * _NUMBER_BYTES
     value = _byte(blob, offset)

@@ -77,8 +77,8 @@ def _scaled(text: str, unit: str) -> tuple[int, int, int] | None:
 
 
 def _digits(text: str) -> tuple[int, int] | None:
-    # The digits of a number, and the power of ten of the last of them.
-    # Of `,` and `.` the last is the decimal sign, unless it occurs more than once.
+    # The result is the digits of a number, and the power of ten of the last of them. If the number has
+    # `,` and `.`, the last is the decimal sign, unless it occurs more than once.
     number, _, power = text.lower().partition("e")
     comma, point = number.rfind(","), number.rfind(".")
     sign = "," if comma > point else "."
@@ -316,7 +316,7 @@ class LogSurvey:
             self.nsys_tables = count_tables(path)
 
     def _read_rows(self) -> bool:
-        # Of the open trace, from this line on.
+        # This reads the rows of the open trace from the current line on.
         table = self._table
         if table is None or table.header.kind not in TRACES:
             return False

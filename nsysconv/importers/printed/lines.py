@@ -26,7 +26,7 @@ class RowSpan:
 
 
 class LogLines:
-    """The lines of a file, a chunk of which is held at a time; of a longer line than that, its beginning.
+    """The lines of a file, read in chunks; a line that is longer than a chunk is cut to its beginning.
 
     `line` is the number of the last line that was read, `start` and `end` where in the file it begins and
     ends. To go on elsewhere, set `end`.

@@ -185,12 +185,12 @@ class PrintedTotals:
                     yield Note(slug, Severity.APPROXIMATED, text, rounded.count, "", facts)
 
     def incomplete_notes(self) -> Iterator[Note]:
-        """Yield the note on tables of which rows are missing."""
+        """Yield the note on tables that lack rows."""
         text = "the shares of a table's rows do not add up to 100 %: rows of it are missing"
         yield from line_notes("totals-incomplete", Severity.DROPPED, text, self.incomplete)
 
 
 def needless_totals(*, gpu_trace: bool, api_trace: bool) -> frozenset[Fact]:
-    """Return the totals that nobody misses in a log with these traces, which hold the events."""
+    """Return the totals that a log with these traces does not need, because it holds the events."""
     needless = {*GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS} if gpu_trace else set()
     return frozenset(needless | ({Fact.API_TOTALS} if api_trace else set()))

@@ -406,7 +406,7 @@ class TraceRows(ABC):
 
 
 def correlation_ids(cells: TraceCells, rows: Array) -> Array:
-    """Return the numbers that link rows to API calls; where there is no column, those of the names."""
+    """Return the numbers that link rows to API calls, from their column, else from names."""
     numbers, launches = cells.integer("correlation", rows), cells.integer("launch", rows)
     numbers = np.where(numbers == MISSING, launches, numbers)
     return np.where(numbers == 0, MISSING, numbers)

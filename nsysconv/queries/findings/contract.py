@@ -148,7 +148,7 @@ class Scene:
         return self.of_ops(self.timeline.owner)
 
     def of_ops(self, values: Array) -> Array:
-        """Return of values per operation of the time line those of the operations of `ops`."""
+        """Return the values of the operations in `ops`, of values per operation of the time line."""
         ops = self.timeline.ops_on(self.device)
         if ops is not self.timeline.ops:
             values = take(values, self.timeline.places_on(self.device))

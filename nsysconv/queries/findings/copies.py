@@ -22,7 +22,7 @@ _FEWEST_SMALL = 100
 
 
 def _largest(ops: GpuOps, column: Mapping[str, Array]) -> str:
-    # The direction with most time, in words: its bytes, rate and kind of memory.
+    # The words name the direction with most time, its bytes, its rate and its kind of memory.
     if not len(ops):
         return ""
     directions = distinct(column["direction"])
@@ -68,7 +68,7 @@ def synchronous_copies(scene: Scene) -> Found | None:
     which = scene.calls_named(called("blocking_copy"))
     if not len(which):
         return None
-    # Whether a call is one of them; the last place is that of operations without a call.
+    # The mask is true for these calls. The extra last element represents operations without a call.
     waited_for = np.zeros(len(scene.timeline.calls) + 1, bool)
     waited_for[which] = True
     copies = np.flatnonzero(scene.ops.kind == OpKind.MEMCPY)

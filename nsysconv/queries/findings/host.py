@@ -62,7 +62,7 @@ def launch_bound(scene: Scene) -> Found | None:
     return Found(scene.of_window(time), time, details, event=event)
 
 
-# What these say is what short gaps cost.
+# These rules measure causes of short gaps.
 _SHORT_GAPS: dict[str, Measure] = {
     "launch_bound": launch_bound,
     "host_sync": host_sync,
@@ -82,7 +82,8 @@ def host_bound(scene: Scene) -> Found | None:
     found = drop_threadless_host_parts(scene.timeline, scene.gaps)
     if any(scene.has(rule, measure) for rule, measure in _SHORT_GAPS.items()):
         found = found.take(np.flatnonzero(lasting(found.start, found.end, _SHORT_GAP_NS)))
-    # Of one sentence a number of an operator's call is no use, however tables name ranges.
+    # A sentence needs no number of an operator's call, so calls are grouped, however tables name
+    # ranges.
     activity = host_activity(scene.timeline, GROUPED)
     time = max(activity.outside_calls(found) - _loading_time(scene, found), 0)
     measured = Found(scene.of_window(time), time)
@@ -95,7 +96,8 @@ def host_bound(scene: Scene) -> Found | None:
 
 
 def _doing(activity: HostActivity, found: Gaps) -> str:
-    # What the host did most of the time in the longest gaps, but in calls and for input, as a clause.
+    # The result is a clause on what the host did most of the time in the longest gaps, without calls
+    # and waits for input.
     if len(found) > _MOST_GAPS:
         found = found.take(np.sort(np.argpartition(-found.dur, _MOST_GAPS)[:_MOST_GAPS]))
     by_name: dict[tuple[str, str], int] = {}
@@ -116,7 +118,8 @@ def _doing(activity: HostActivity, found: Gaps) -> str:
 
 
 def _loading_time(scene: Scene, found: Gaps) -> int:
-    # How much of the host parts the data loader takes, where it takes enough to be said.
+    # The result is how much of the host parts the data loader takes, or 0 if that is too little to be a
+    # finding.
     loader = _loader(scene)
     if not len(loader.starts) or not scene.speaks("data_loader", data_loader(scene)):
         return 0
@@ -146,7 +149,7 @@ def data_loader(scene: Scene) -> Found | None:
 
 
 def _loader(scene: Scene) -> Union:
-    # When the program waited for its data loader.
+    # The program waited for its data loader in this union.
     loads = list(_loads(scene).values())
     starts, ends = ([getattr(each, name) for each in loads] for name in ("start", "end"))
     return union(np.concatenate(starts), np.concatenate(ends))
@@ -154,7 +157,7 @@ def _loader(scene: Scene) -> Union:
 
 @cached_in("measured")
 def _loads(scene: Scene) -> dict[str, Spans]:
-    # The ranges and operators that wait for input, by their kind.
+    # The result has, by kind, the ranges and operators that wait for input.
     pids = scene.timeline.pids_on(scene.device)
     kinds = {"range": ranges(scene.timeline), "operator": operators(scene.timeline)}
     return {

@@ -22,7 +22,8 @@ from nsysconv.timeline.utilization import kernel_fill, sm_count
 
 _LONG_KERNEL_NS = 100_000
 _LOW_OCCUPANCY = 0.125
-# Of the SMs; a tile fewer than they are is no harm.
+# A launch is small if it has fewer blocks than this share of the SMs. A few blocks fewer than SMs do no
+# harm.
 _FEW_BLOCKS = 0.75
 # Products, convolutions and attention work with few warps that have many registers each.
 _FEW_WARPS = ("gemm", "convolution", "attention")
@@ -68,7 +69,7 @@ def _is_named(scene: Scene, rows: Array, name: str) -> Array:
 
 
 def one_kernel_of_totals(timeline: Timeline) -> Found | None:
-    """Measure the same of totals of several names, which have no time of which it could be a share."""
+    """Measure the kernel with most time in totals of several names, which have no window."""
     by_name: dict[str, list[int]] = {}
     for total in totals(timeline, KERNEL):
         if total.sum_ns is not None:
@@ -90,7 +91,7 @@ def one_kernel_of_totals(timeline: Timeline) -> Found | None:
 
 
 def _most(name_ids: Array, spent: Array) -> tuple[int, int]:
-    # The name with most time, and its time.
+    # The result is the id of the name with most time, and its time.
     group, (names,) = factorize(name_ids)
     by_name = sums(group, spent, len(names))
     top = int(by_name.argmax())
@@ -148,7 +149,7 @@ def low_parallelism(scene: Scene) -> Found | None:
 
 
 def _categories(scene: Scene, rows: Array) -> tuple[Array, list[str]]:
-    # Of kernels by their rows, as numbers of words, which are a few.
+    # The first result numbers the name of each kernel; the second has the category of each name.
     place, (ids,) = factorize(_name_ids(scene, rows))
     texts = scene.timeline.profile.names(ids[ids != MISSING])
     return place, rules().categories([texts.get(i, "") for i in ids.tolist()])

@@ -42,14 +42,14 @@ _PRODUCTS = ("gemm", "convolution")
 # In double precision; with vectors, which memory bounds; and AMD's, whose numbers of capability say
 # nothing of matrix cores.
 _NO_CANDIDATE = re.compile(r"[dz]gemm|f64|double|gemv|dot_kernel|^cijk", re.IGNORECASE)
-# As cuBLAS, cuDNN and CUTLASS name what computes in float on CUDA cores.
+# cuBLAS, cuDNN and CUTLASS give such names to kernels that compute in float on CUDA cores.
 _SINGLE = re.compile(
     r"(?:maxwell|volta|turing|ampere|hopper)_(?:sgemm|scudnn)_|simt_sgemm_|xmma_\w*f32f32\w*ffma"
     r"|convolve_sgemm<float"
 )
 _HALF = re.compile(r"f16|fp16|half", re.IGNORECASE)
 _TF32 = re.compile(r"tf32|s1688")
-# GPUs of which generation a kernel was made for: those and later ones run it.
+# The name has the generation of GPUs for which a kernel was made; it runs on these and on later ones.
 _MADE_FOR = re.compile(r"(?:^|_)(volta|turing|ampere|hopper)_|(?:sm|cutlass_)(\d\d+)_")
 _GENERATIONS = {"volta": 70, "turing": 75, "ampere": 80, "hopper": 90}
 _TENSOR_CORES, _HAS_TF32 = 70, 80
@@ -75,7 +75,8 @@ def tensor_cores_unused(scene: Scene) -> Found | None:
 
 
 def _is_eligible(scene: Scene) -> Array:
-    # Which nodes are calls of eligible operators; -1, which is no node, is the last and false.
+    # The mask is true for calls of eligible operators. The last element is false, because -1 means no
+    # node.
     from nsysconv.timeline.operator_calls import eligible_names, node_of_ops
 
     calls = _calls(scene)
@@ -85,7 +86,7 @@ def _is_eligible(scene: Scene) -> Array:
 
 
 def _run_without(scene: Scene) -> Array:
-    # Which operations are kernels that could use them, and do not, as a mask.
+    # The mask is true for kernels that could use Tensor Cores and do not.
     category, words = categories(scene.timeline)
     products = [number for number, word in enumerate(words) if word in _PRODUCTS]
     mine = (tensor_core_use(scene.timeline) == NO) & np.isin(category, products)
@@ -135,7 +136,8 @@ def matmul_alignment(scene: Scene) -> Found | None:
 
 
 class _Inputs(NamedTuple):
-    # Of a call of a product: texts of lists, empty for what is not recorded.
+    # These are the inputs of a call of a product. Shapes and types are JSON lists, empty if not
+    # recorded, and `first` is the place of the left operand in them.
     first: int
     shapes: str
     types: str
@@ -153,7 +155,8 @@ class _Inputs(NamedTuple):
 
 
 def _inputs(scene: Scene, calls: OperatorCalls, nodes: Array) -> list[_Inputs]:
-    # Types are of rows: those of the same names that begin as the nodes do.
+    # A row has types, but a node has no row. The types are found by rows with such names that begin as
+    # the nodes do.
     run = operators(scene.timeline)
     run = run.take(which_named(run, lambda name: name.partition(".")[0] in _MATMULS))
     ids = take(scene.timeline.profile.columns("operator", ("types_id",))["types_id"], run.row)
@@ -178,7 +181,7 @@ def _places(spans: Spans) -> list[tuple[int, int, int]]:
 
 
 def _of_kernels(scene: Scene, mine: Array) -> Found | None:
-    # What these kernels take of the time of all kernels, communication included.
+    # The time is that of these kernels, as a share of the time of all kernels, including communication.
     if not mine.any():
         return None
     ops, dur = scene.ops, scene.ops.dur
@@ -199,7 +202,7 @@ def _of_kernels(scene: Scene, mine: Array) -> Found | None:
 
 
 def _kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:
-    # Which operations are kernels whose name fits, as a mask.
+    # The mask is true for kernels whose name fits.
     place, names = kernel_names(scene.timeline)
     fitting = np.array([name is not None and bool(fits(name)) for name in names], bool)
     ops = scene.ops
@@ -211,7 +214,8 @@ def _kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:
 
 
 def _can(scene: Scene, wanted: int) -> bool:
-    # Whether the device has a compute capability (times 10). Raises where nothing says so.
+    # The result says whether the device has this compute capability (times 10). If it is not known,
+    # this raises NotRecorded.
     known = compute_capability(scene.timeline, scene.device)
     if known is not None:
         return 10 * known[0] + known[1] >= wanted
@@ -251,7 +255,8 @@ def host_sync(scene: Scene) -> Found | None:
     if scene.gaps is None or not len(waits):
         return None
     most = gaps_after(scene, waits).time
-    # All waits at most. To find out who called whom takes longest.
+    # The finding cannot exceed all waits. The search for the calling operators takes longest, so it
+    # comes after this check.
     if not scene.speaks("host_sync", at_most := Found(scene.of_span(most), most)):
         return at_most
     calls = _calls(scene)
@@ -269,7 +274,7 @@ def host_sync(scene: Scene) -> Found | None:
 
 
 def _copies_back(scene: Scene, calls: OperatorCalls) -> Array:
-    # Which nodes hold a copy to the host.
+    # The mask is true for nodes that hold a copy to the host.
     copies = scene.ops.kind == OpKind.MEMCPY
     direction = scene.timeline.profile.columns("memcpy", ("direction",))["direction"]
     copies[copies] = direction[scene.ops.row[copies]] == _DTOH
@@ -282,7 +287,7 @@ def _copies_back(scene: Scene, calls: OperatorCalls) -> Array:
 
 
 def _outermost(calls: OperatorCalls, nodes: Array, wanted: Array) -> Array:
-    # Of each of these nodes the outermost of the wanted ones that it is or lies in, -1 for none.
+    # The result is, per node, the outermost wanted node that is the node itself or encloses it, or -1.
     result = np.full(len(nodes), -1)
     here = nodes
     while (inside := here >= 0).any():
@@ -341,7 +346,8 @@ def zero_grad(scene: Scene) -> Found | None:
 
 
 def _program_calls(scene: Scene, pattern: re.Pattern[str]) -> Spans | None:
-    # Ranges or operators with such a name, of the device's processes; None where there are none.
+    # The result is the ranges, or else the operators, with such a name in processes of the device, or
+    # None.
     pids = scene.timeline.pids_on(scene.device)
     for spans in (ranges(scene.timeline), operators(scene.timeline)):
         if any(map(pattern.match, spans.names)):
@@ -352,7 +358,7 @@ def _program_calls(scene: Scene, pattern: re.Pattern[str]) -> Spans | None:
 
 
 def _launched_in(scene: Scene, spans: Spans) -> Array:
-    # Per operation the last of these spans whose thread launched it while under way, -1 for none.
+    # The result has, per operation, the last of these spans in which its thread launched it, or -1.
     calls, owner = scene.timeline.calls, scene.owner
     linked = np.flatnonzero(owner >= 0)
     call = owner[linked]
@@ -371,7 +377,8 @@ def _launched_in(scene: Scene, spans: Spans) -> Array:
 
 
 def _from_first_to_last(scene: Scene, group: Array) -> int:
-    # From the first to the last operation of each group, but for what others cover.
+    # The time reaches from the first to the last operation of each group, without what other operations
+    # cover.
     ops = scene.ops
     mine = np.flatnonzero(group >= 0)
     place, (groups,) = factorize(group[mine])
@@ -399,7 +406,7 @@ def _has_operators(scene: Scene) -> bool:
 
 
 def _has_named(scene: Scene, names: frozenset[str]) -> bool:
-    # A look at names alone: what takes long is who lies in whom.
+    # This only looks at names, because the search for what lies in what takes long.
     return any(
         split_name(name).name.partition(".")[0] in names
         for spans in (ranges(scene.timeline), operators(scene.timeline))
@@ -416,7 +423,7 @@ def _calls(scene: Scene) -> OperatorCalls:
 
 @cached_in("measured")
 def _launchers(scene: Scene) -> Array:
-    # Per operation the innermost operator that launched it, as a node, -1 for none.
+    # The result has, per operation, the node of the innermost operator that launched it, or -1.
     from nsysconv.timeline.operator_calls import node_of_ops
 
     calls = _calls(scene)

@@ -142,7 +142,7 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class _Device:
-    # What the rules measured on one device, and what its computation was.
+    # This is what the rules measured on one device, and the time of its computation.
     found: Mapping[str, Found]
     computation_ns: int
     span_ns: int
@@ -234,8 +234,8 @@ def _on_device(
 
 
 def _measured(scene: Scene, names: Sequence[str]) -> Iterator[tuple[str, Found | str | None]]:
-    # What each rule measured, or in words what it lacks. Two rules at a time; first those that take
-    # longest, or do not wait for the account.
+    # Each rule gives what it measured, or words for what it lacks. Two rules run at a time. The first
+    # are those that take longest, or do not wait for the account.
     def measure(name: str) -> Found | str | None:
         try:
             return RULES[name](scene)
@@ -274,7 +274,7 @@ def _lacking(rule: Words, facts: frozenset[Fact]) -> str | None:
 
 @dataclass(frozen=True)
 class _Candidate:
-    # What a rule measured on a device of a profile.
+    # A rule measured this on a device of a profile.
     label: str
     found: Found
     span_ns: int
@@ -354,7 +354,7 @@ class Findings:
 
     @cached_property
     def _collectives(self) -> stragglers.CollectiveWaits | None:
-        # None where there are not several profiles with collectives.
+        # The result is None unless several profiles have collectives.
         together = [(ref, p.arrivals) for ref, p in self._partials if p.arrivals is not None]
         if len(together) < 2:
             return None
@@ -364,7 +364,8 @@ class Findings:
         return made
 
     def _while_all_record(self, ref: ProfileRef, device: _Device) -> Mapping[str, Found]:
-        # What a device found; its communication in the time that the recordings of all ranks cover.
+        # These are a device's findings, with its communication restricted to the time that the
+        # recordings of all ranks cover.
         move = self._collectives.moves.get(ref.label) if self._collectives else None
         if move is None or device.exposure is None:
             return device.found
@@ -390,7 +391,8 @@ class Findings:
             yield name, _Candidate(label, found, span, partial.frameworks)
 
     def _over_cycles(self) -> list[tuple[ProfileRef, Partial]]:
-        # The cycles of a process as one, with the time of the device that had most in each.
+        # The cycles of a process become one profile. Its time in a cycle is that of the device that had
+        # most.
         cycles = cycles_of([ref for ref, _ in self._partials])
         by_process: dict[str, list[tuple[ProfileRef, Partial]]] = {}
         for ref, each in self._partials:
@@ -411,8 +413,8 @@ class Findings:
         return whole
 
     def _of_collectives(self, span_ns: int) -> Iterator[tuple[str, str, Found]]:
-        # The rank for which the others waited most, and how long each did; and what ranks waited for the
-        # rest.
+        # The findings name the rank for which the others waited most, and how long each did; and what
+        # ranks waited for otherwise.
         waits = self._collectives.waits() if self._collectives else None
         if waits is None or len(waits.who) < 2 or not waits.by_last.any():
             return
@@ -428,7 +430,7 @@ class Findings:
             yield COLLECTIVE_WAIT, *of_rank(*rest)
 
     def _is_all_computation(self, best: Mapping[str, _Candidate]) -> bool:
-        # Nothing to gain between operations.
+        # The result is true if nothing can be gained between operations.
         inside = [
             each.share_pct or 0.0 for name, each in best.items()
             if words()[name].kind == SAVING and name not in ("start_up", "tear_down", "allocation")
@@ -436,7 +438,9 @@ class Findings:
         return max(inside, default=0.0) < 5 * SMALL_PCT
 
     def _order(self, largest_saving_ns: int) -> Callable[[Mapping[str, Any]], Any]:
-        # What could go first, where much of a window could; of a run what is of the run; then by time.
+        # Minor findings come last, and risks come before those. Savings come first if they are a large
+        # part of a window, else costs. In a run, findings that compare ranks come before others. Then
+        # the share decides.
         window_ns = max((d.window_ns for _, p in self._partials for d in p.devices), default=0)
         first = SAVING if largest_saving_ns * 100 >= window_ns * _LARGE_PCT else COST
         place = {name: number for number, name in enumerate(words())}
@@ -489,7 +493,7 @@ class Findings:
         return found.part or None
 
     def _where(self, candidate: _Candidate) -> str:
-        # As far as it is one of several.
+        # The words name the profile and the device only if there are several.
         found, words = candidate.found, []
         if len(self._partials) > 1:
             is_ranked = found.rank is not None
@@ -515,7 +519,8 @@ class Findings:
 
 
 def _of_one(rule: Words, found: Found) -> str:
-    # That one event makes most of it: nothing of what goes on all the time.
+    # The sentence says that one event makes most of the time, so that the finding is not a permanent
+    # condition.
     if 2 * found.most_ns <= found.time_ns or not found.time_ns:
         return ""
     share = human(100 * found.most_ns / found.time_ns, Unit.PCT)

@@ -59,7 +59,8 @@ def tear_down(scene: Scene) -> Found | None:
 
 
 def _loses_work(scene: Scene, calls: slice) -> bool:
-    # Whether the work of some of these calls was not recorded: the GPU may have been busy then.
+    # The result is true if the work of some of these calls was not recorded, because the GPU may have
+    # been busy then.
     lost = scene.timeline.whole.lost_launches
     some = np.zeros(len(scene.timeline.calls), bool)
     some[lost] = True
@@ -67,7 +68,8 @@ def _loses_work(scene: Scene, calls: slice) -> bool:
 
 
 def _of_the_program(scene: Scene, low: int, high: int) -> tuple[int, str]:
-    # How long [low, high) is but for what the profiler itself took of it, and that as a clause.
+    # The result is the length of [low, high) without the profiler's own work, and a clause on that
+    # work.
     own = uncovered(scene.profiler, scene.busy, low, high)
     return high - low - own, _own_work(own)
 
@@ -77,7 +79,8 @@ def _own_work(time: int) -> str:
 
 
 def _during(scene: Scene, which: Array, low: int, high: int) -> dict[str, str]:
-    # In which of these calls most of [low, high) was spent, and how much of it in none; a tenth at least.
+    # The words name the call in which most of [low, high) was spent, and the time outside of calls, if
+    # each is a tenth at least.
     name, inside, _ = scene.most_idle(which, low, high)
     parts = [(inside, f"in {name}")]
     if Fact.API_CALLS in scene.timeline.profile.facts:

@@ -27,7 +27,8 @@ def gap_at(scene: Scene, found: Gaps, place: int | None) -> dict[str, Any]:
         return {}
     ended_by = int(found.ended_by[place])
     low = int(found.start[place])
-    # No slice: what ends a gap, and so its cause, lies outside of it.
+    # The whole recording is used and not the slice, because the operation that ends a gap may lie
+    # outside of the slice.
     where: dict[str, Any] = {}
     ops = scene.timeline.ops
     if ended_by >= 0:
@@ -48,11 +49,11 @@ def costliest_gap(scene: Scene, found: Gaps, cost: Array) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GapsAfterWaits:
-    """The gaps that began while the host was in one of some calls, and what they cost.
+    """The gaps that began while the host was in one of the given calls, and what they cost.
 
-    Without the wait the host would have gone on earlier by as long as it waited, at most: so much of a
-    gap counts. `outlasting`: how many ended after the wait; what ended another one had been launched
-    before. `costliest`: the place of the one that costs most; None: there is no gap.
+    Without the wait the host would have continued earlier, by the time that it waited at most: so much
+    of a gap counts. `outlasting`: how many ended after the wait; the operation that ended another one
+    had been launched before. `costliest`: the place of the gap that costs most; None if there is none.
     """
 
     count: int = 0
@@ -127,7 +128,7 @@ def sync_small_copies(scene: Scene) -> Found | None:
         return None
     begun = places_of(ended, scene.gaps.start)
     most = int(scene.gaps.take(begun).dur.sum())
-    # All of these gaps at most.
+    # The finding cannot exceed all of these gaps.
     if not scene.speaks("sync_small_copies", at_most := Found(scene.of_window(most), most)):
         return at_most
     waits = scene.calls_named(called(*WAITS, "blocking_copy"))

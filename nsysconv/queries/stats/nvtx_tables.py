@@ -471,7 +471,7 @@ def _thread_rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[
             is_outside[pairs.item] = False
             kernel = launched[pairs.item]
             pair_group, (ranges, name) = factorize(pairs.group, kernels.name[kernel])
-            # Of a kernel in several ranges of one name the time counts in each.
+            # A kernel in several ranges of one name adds its time to each of them.
             times = weighted_statistics(pair_group, kernels.dur[kernel], pairs.around, len(name))
             range_count = sums(pair_group, pairs.fresh, len(name))
             yield _kernel_rows(pid, tid, names[ranges], kinds[ranges], name, range_count, times)

@@ -400,7 +400,8 @@ class _Asked:
         run, marked = operators(timeline), shown_ranges(timeline, EXACT)
 
         def equal(spans: Spans, of_kind: str) -> int:
-            # Of what takes the same time a range lies around an operator, and that around a call.
+            # If a range, an operator and a call take the same time, the range encloses the operator,
+            # and that the call.
             if kind == of_kind:
                 return place
             return 0 if kind == "range" else len(spans)

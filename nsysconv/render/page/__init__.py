@@ -117,7 +117,7 @@ def document(reports: Sequence[Section]) -> Iterator[str]:
     yield '<main id="main">'
     yield from _first_screen(reports, sections, page)
     has_answer = any(is_change(r) or base_name(r.name) in _ANSWER for r in reports)
-    # Of metrics or totals alone there is nothing above the tables.
+    # A page of metrics or totals alone has nothing above the tables, so it is not folded.
     has_pictures = any(name in sections for name in _UNFOLDED)
     is_folded = has_answer and has_pictures and len(sections) > _MOST_UNFOLDED
     for name, members in sections.items():
@@ -185,7 +185,7 @@ def _first_screen(
     elif any(name in by_name for name in _ANSWER):
         shown = [r for name, members in sections.items() for r in members
                  if r.row_count or name != _RULES]  # fmt: skip
-        # Of several that differ in options only, the first.
+        # If several reports differ only in options, links lead to the first.
         anchors = {base_name(report.name): anchor(report.name) for report in reversed(shown)}
         yield from first_screen.profile_screen(by_name, anchors, page.addresses)
     doubts = [note for note in page.numbers if note.severity is not Severity.INFO]

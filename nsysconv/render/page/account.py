@@ -97,8 +97,8 @@ def _headline(devices: Sequence[Device], whole: str) -> Iterator[str]:
         f"{count} busy, {operations}": share(busy, window),
         operations: longest,
     }
-    # Of a slice the window is the slice, and where the clocks disagree the account is of the window: one
-    # share is all there is. So it is where both read the same.
+    # A slice is its own window, and where the clocks disagree the account covers only the window, so
+    # one share is enough. One share is enough, too, if both read the same.
     if whole == "slice":
         figures = whole_figures
     elif list(whole_figures.values()) == list(window_figures.values()):

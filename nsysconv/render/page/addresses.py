@@ -36,9 +36,9 @@ class Addresses:
             self._longest[key] = max(self._longest.get(key, (-1, "")), (row["max_ns"], event))
 
     def of(self, report: str, row: Mapping[str, Any]) -> str | None:
-        """Return the address of what a row of a report is about, without `#`; None: the page has none.
+        """Return the address that a row of a report links to, without `#`; None if the page has none.
 
-        It is an event, the longest of a row about many, or a time with what is around it.
+        It is that of an event, of the longest event of the row, or of a time with its surroundings.
         """
         if not self._is_drawn:
             return None

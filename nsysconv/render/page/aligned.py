@@ -342,7 +342,7 @@ def _data(pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         }
         for pair in pairs
     ]
-    # Of very many names each has the less room.
+    # The more names there are, the shorter each is cut.
     longest = min(max(_MOST_TEXT // max(len(names), 1), LONGEST), WHOLE)
     return {
         "kinds": [_KIND_WORDS.get(kind, kind) for kind in _KINDS],

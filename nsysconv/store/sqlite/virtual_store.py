@@ -125,7 +125,7 @@ class _VirtualStore(Store):
                 if batch.table == schema.process.name:
                     processes.extend(batch.rows.to_pylist())
 
-        # In one transaction: each statement would be one of its own.
+        # All statements are in one transaction; otherwise each would be its own.
         with self._connection.transaction():
             summary = take_batches(recording.batches, take)
             summary = replace(summary, notes=merged(summary.notes))
@@ -244,7 +244,8 @@ class _VirtualProfile(Profile):
             self._guarded.add(table)
             self._count.pop(table, None)
             self._late[table] = notes
-            # In one order, whichever thread came first, and once where two read one table.
+            # The notes are in an order that does not depend on threads, and appear once if two tables
+            # are read from one.
             found = (self._late.get(each, ()) for each in self._store.source_rows)
             self.late_notes = merged(note for notes in found for note in notes)
             self._store.lay(table, [rows for rows, _ in guarded])
@@ -281,7 +282,7 @@ class ViewsConnection(SqliteConnection):
     def attach(self, path: Path) -> None:
         """Attach the source."""
         if schema_version(path) is None:
-            # Of a file that is no store nobody holds locks, which closing it would drop.
+            # A file that is not a store has no locks, which closing a descriptor of its own would drop.
             with suppress(OSError):
                 self._own = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         descriptor = shared_descriptor(path) if self._own is None else self._own
@@ -360,7 +361,7 @@ class ViewsConnection(SqliteConnection):
 
 
 def _shifted(batches: Sequence[SourceRows]) -> Iterator[tuple[SourceRows, int]]:
-    # With what has to be added to the row numbers of each, so that ids begin at 1.
+    # Each result has the number to add to the row numbers, so that ids begin at 1.
     before = 0
     for batch in batches:
         yield batch, before - batch.first + 1

@@ -94,7 +94,7 @@ def _journal(file: Path) -> Path:
 
 
 class SqliteWriter(Writer):
-    """Writes to a SQLite store; nobody else can meanwhile."""
+    """A writer to a SQLite store, which excludes other writers meanwhile."""
 
     _connection: SqliteConnection
 
@@ -247,10 +247,11 @@ def write_file(
             raise refusal_error(error, str(path)) from error
 
 
-# What SQLite says of a row that the table does not admit.
+# SQLite prints these if a table does not admit a row.
 _REFUSED = ("constraint failed", "cannot store")
 
-# Source rows copied by one statement: half a second, so that Ctrl-C and progress are not kept waiting.
+# A statement copies so many source rows in half a second, which limits the delay of Ctrl-C and of
+# progress.
 _ROWS_AT_ONCE = 500_000
 
 

@@ -50,7 +50,8 @@ class _RowPages(Pages):
     def rows_of(
         self, root: int, starts: Sequence[int], ends: Sequence[int]
     ) -> Iterator[tuple[int, Array, Sequence[bytes | memoryview]]]:
-        # Some rows of one span at a time, the last ones first: its number, their lengths, the rows.
+        # Each result has some rows of one span, the last ones first: the number of the span, the
+        # lengths of the rows, and the rows.
         leaves, highs = self._leaves(root, starts[0], ends[-1])
         lows = np.concatenate(([_LOWEST_ID], highs[:-1]))
         step, room = self._room(len(leaves))
@@ -83,7 +84,8 @@ class _RowPages(Pages):
                     yield from self._single_rows(int(leaves[at + low]), starts, ends)
 
     def _packed(self, data: Array, page: Array, places: Array, cells: Array) -> tuple[Array, Array]:
-        # The lengths of rows, if nothing is between them; and for each page whether that is so.
+        # The results are the lengths of rows if there is no gap between them, and, per page, whether
+        # that is so.
         begin, start = cells[:-1], places[cells[1:] - 1]
         lengths = np.empty_like(places)
         np.subtract(places[:-1], places[1:], out=lengths[1:])
@@ -116,7 +118,7 @@ class _RowPages(Pages):
         return (self._usable - 12) * 32 // 255 - 23
 
     def _row(self, page: bytes, begin: int, record: int, size: int) -> bytes:
-        # With what of the record is on overflow pages.
+        # The row includes the part of the record that is on overflow pages.
         here = size
         if size > self._usable - 35:
             here = self._least_here + (size - self._least_here) % (self._usable - _POINTER_BYTES)

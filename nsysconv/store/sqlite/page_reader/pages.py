@@ -24,17 +24,20 @@ Array = np.ndarray
 ID = -1
 """The place of what is the row's id: its record holds null there."""
 
-# Bytes of a value by its serial type: whole numbers, reals, short blobs and texts. None has types 10, 11.
+# A value has so many bytes by its serial type: integers, reals, short blobs and texts. No value has
+# types 10 and 11.
 _UNUSED = 255
 _BYTES = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, _UNUSED, _UNUSED]
 _BYTES += [(kind - 12) // 2 for kind in range(12, 128)]
 _LENGTHS = np.array(_BYTES, np.int64)
 _LARGEST_NUMBER, _REAL, _ZERO, _ONE, _UNUSED_TYPES, _LONG_TYPES = 6, 7, 8, 9, (10, 11), 128
-# What values without bytes are, by serial type.
+# A value without bytes has this value, by serial type.
 _WITHOUT_BYTES = np.array([MISSING, *[0] * (_ONE - 1), 1], np.int64)
-# What of eight bytes that begin with a value is not its, in bits; all but the sign where it has none.
+# So many bits of eight bytes that begin with a value do not belong to it, by serial type. A value
+# without bytes has 63, all but the sign.
 _SPARE_BITS = np.minimum(64 - 8 * _LENGTHS[: _ONE + 1], 63)
-# By a value's length in bytes: the type it is read as, and how many of its bits belong to the next value.
+# A value's length in bytes determines the type as which it is read, and how many bits of that belong to
+# the next value.
 _READ_AS = {
     1: (">i1", 0),
     2: (">i2", 0),
@@ -46,7 +49,8 @@ _READ_AS = {
 
 _LONG_HEADER = 128  # its size takes two bytes
 _WORD = 8
-# Of a record's beginning no more is taken at once: all that a table of ours or of Nsight Systems has.
+# At most so many bytes of a record's beginning are gathered; the records of our tables and of Nsight
+# Systems need no more.
 _WIDEST = 256
 # Rows laid out differently in turns are read together, a few long runs one after the other.
 _MOST_RUNS = 4
@@ -62,7 +66,7 @@ _LEAF_HEADER, _INTERIOR_HEADER = 8, 12
 _DEEPEST = 20
 _LONGEST_VARINT = 9
 _LARGEST_ID = (1 << 63) - 1
-# Of eight bytes at a cell's beginning, what is left where its size took two.
+# So many of a cell's first eight bytes are left for its id if its size takes two.
 _BYTES_OF_IDS = 6
 # Headers of damaged records may point so far beyond the last page: 127 types of 57 bytes, and eight more.
 _SLACK = 1 << 13
@@ -145,7 +149,7 @@ class Pages:
                 del columns
 
     def _room(self, count: int) -> tuple[int, Room]:
-        # How many of so many pages are read at a time, and room for them.
+        # The result is the number of pages to read at a time, of `count` in all, and the room for them.
         step = max(1, min(self._batch_bytes // self._size, count))
         return step, Room(np.zeros(step * self._size + _SLACK, np.uint8))
 
@@ -165,7 +169,8 @@ class Pages:
         return np.frombuffer(data + bytes(_SLACK), np.uint8)
 
     def _leaves(self, root: int, first: int, last: int) -> tuple[Array, Array]:
-        # Their numbers, and ids that those on each of them do not exceed, and those on the next do.
+        # The results are the numbers of the leaves, and, per leaf, an upper bound of its ids, which the
+        # ids of the next leaf exceed.
         if not 2 <= root <= self._count:
             raise UnreadableError
         level, highs = np.array([root], np.uint32), np.array([_LARGEST_ID])
@@ -211,7 +216,8 @@ class Pages:
         return pages[wanted].astype(np.uint32), np.append(keys, high)[wanted]
 
     def _cells(self, pages: Array, room: Room) -> tuple[Array, Array, Array]:
-        # Where in the room each page begins, how many cells it has, and where on it each of them is.
+        # The results are where in the room each page begins, how many cells it has, and where on it
+        # each of them is.
         if pages.min() < 2 or pages.max() > self._count:
             raise UnreadableError
         edges = [0, *(np.flatnonzero(np.diff(pages) != 1) + 1).tolist(), len(pages)]
@@ -329,8 +335,8 @@ class _Records:
         return _Records(self.room, self.ids[rows], self.begin[rows], self.end[rows])
 
     def columns(self, places: Sequence[int]) -> list[tuple[int, list[Array]]]:
-        # Runs of rows that have one layout: the last id of each, and its columns as `read` yields
-        # them.
+        # The result has runs of rows with the same layout: the last id of each, and its columns as
+        # `read` yields them.
         wanted = set(places) - {ID}
         count = max(wanted, default=-1) + 1
         tops = _tops(self, count)

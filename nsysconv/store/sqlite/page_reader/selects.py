@@ -197,7 +197,7 @@ def _calculation(sign: Any) -> Callable[[Any, Any], Any]:
 def _calculated(work: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
     if work in _ARITHMETIC.values() and not (_is_safe(left) and _is_safe(right)):
         raise UnsupportedError
-    # Of narrower columns, because what comes out may need more.
+    # The operands are widened to int64, because the result may not fit a narrower column's type.
     result: Array = work(np.asarray(left, np.int64), np.asarray(right, np.int64))
     null = np.logical_or(_is_null(left), _is_null(right))
     return _chosen(null, MISSING, result) if np.any(null) else result
