@@ -305,12 +305,13 @@ def small_rows(profile: Profile, table: str) -> list[Row]:
 
 
 def contents(profile: Profile) -> dict[str, Any]:
-    """All that a profile says, but for its numbers in the store."""
+    """All that the import of a profile says, but for its numbers in the store."""
     return {
         **{table: event_rows(profile, table) for table in EVENTS},
         **{table: small_rows(profile, table) for table in SMALL_TABLES},
         "names": profile.names(all_name_ids(profile)),
-        "facts": profile.facts, "notes": profile.notes, "advice": profile.advice,
+        "facts": profile.facts, "advice": profile.advice,
+        "notes": [{**row, "id": 0} for row in small_rows(profile, "note")],
     }  # fmt: skip
 
 

@@ -534,8 +534,9 @@ def test_notes_of_the_profile(shelf: Shelf, path: Path) -> None:
             wanted += [("profiler-diagnostic", 1)] * 2
     if expected.name == "ranges":
         wanted.append(("range-unclosed", 1))  # one range of that workload is never closed
-    notes = shelf.profile(path).notes
-    assert sorted((note.slug, note.count) for note in notes) == sorted(wanted)
+    # Those of the import alone: who looked at the profile before may have had it examined.
+    notes = shelf.profile(path).rows("note")
+    assert sorted((row["slug"], row["count"]) for row in notes) == sorted(wanted)
 
 
 def test_diagnostics_of_known_patterns_are_notes(shelf: Shelf) -> None:
