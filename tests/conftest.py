@@ -218,6 +218,12 @@ class Shelf:
             (self._profiles[source],) = store.profiles()
         return self._profiles[source]
 
+    def unread(self, source: Path) -> Profile:
+        """The same of which nobody has read or examined anything."""
+        store = self._stack.enter_context(reading(self.store(source)))
+        (profile,) = store.profiles()
+        return profile
+
     def in_place(self, source: Path) -> Store:
         """A store over the source itself, all of whose event tables have been read."""
         if source not in self._in_place:
@@ -311,7 +317,7 @@ def contents(profile: Profile) -> dict[str, Any]:
         **{table: small_rows(profile, table) for table in SMALL_TABLES},
         "names": profile.names(all_name_ids(profile)),
         "facts": profile.facts, "advice": profile.advice,
-        "notes": [{**row, "id": 0} for row in small_rows(profile, "note")],
+        "notes": in_any_order([{**row, "id": 0} for row in small_rows(profile, "note")]),
     }  # fmt: skip
 
 

@@ -504,7 +504,7 @@ def test_worst_first(profile: Make) -> None:
 
 
 def fixtures(shelf: Shelf, *paths: Path) -> list[Timeline]:
-    return [Timeline(shelf.profile(path)) for path in paths]
+    return [Timeline(shelf.unread(path)) for path in paths]
 
 
 @pytest.mark.parametrize("older", ["2020", "2021", "2.9.1", "3.16.1"])
