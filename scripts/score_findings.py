@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import nsysconv
-from nsysconv.queries.findings.contract import words
-from nsysconv.queries.findings.report import is_minor
+from nsysconv.queries.findings.contract import is_minor, words
 
 HERE = Path(__file__).resolve().parent.parent
 LABELS = HERE / "tests" / "findings"
