@@ -107,7 +107,7 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
 
 
 def _default_reports(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
-    there = {need for need, is_there in _NEEDED.items() if any(map(is_there, profiles))}
+    there = {need for need, is_there in NEEDED.items() if any(map(is_there, profiles))}
     names = PAGE if len(profiles) == 1 else BESIDE
     wanted = [n for n in names if _entry(n).needs in ("", *there)]
     return tuple(n for n in wanted if n != _HELD_BY_OPERATORS or "operators" in there)
@@ -130,7 +130,7 @@ def _has_operators(opened: OpenProfile) -> bool:
 
 
 # reports.toml names these needs of reports.
-_NEEDED: Mapping[str, Callable[[OpenProfile], bool]] = {
+NEEDED: Mapping[str, Callable[[OpenProfile], bool]] = {
     "metrics": lambda opened: opened.profile.row_count("metric_sample") > 0,
     "memory": lambda opened: opened.profile.row_count("memory_event") > 0,
     "operators": _has_operators,
@@ -140,7 +140,7 @@ _NEEDED: Mapping[str, Callable[[OpenProfile], bool]] = {
 
 
 def _reports(
-    profiles: Sequence[OpenProfile], names: Sequence[str], options: ReportOptions, most: int
+    profiles: Sequence[OpenProfile], names: Sequence[str], options: ReportOptions, limit: int
 ) -> list[ShownReport]:
     rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
 
@@ -181,7 +181,7 @@ def _reports(
         else shown_beside(
             beside[spec],
             _MOST_ROWS.get(queries.parse_spec(spec).name, rows),
-            most,
+            limit,
             form=tables.for_people,
         )
         for spec in names

@@ -151,10 +151,13 @@ def all_columns(report: Section, *, own_units: bool = False) -> DisplayTable:
 def _spelled(
     report: Section, column: Column, values: Sequence[Value], *, own_units: bool
 ) -> DisplayColumn:
-    printed = report.printed.get(column.name)
+    name, printed = column.name, report.printed.get(column.name)
     if printed:
-        return _as_printed(column, printed, values)
-    return own_unit_column(column, values) if own_units else display_column(column, values)
+        shown = _as_printed(column, printed, values)
+    else:
+        shown = own_unit_column(column, values) if own_units else display_column(column, values)
+    leads = report.leads.index(name) + 1 if name in report.leads else 0
+    return replace(shown, leads=leads, words=name in report.words, prose=name in report.prose)
 
 
 def _visible_columns(report: Section) -> Iterator[tuple[Column, list[Value]]]:
@@ -184,15 +187,9 @@ def _finished(table: DisplayTable, report: Section) -> DisplayTable:
     # Names of columns apart, the sums of parts, and names of a tree by how deep they lie.
     times = Counter(shown.header for shown in table.columns)
     columns = [
-        replace(
-            shown,
-            name=shown.name if report.is_printed or times[shown.header] == 1 else shown.column.name,
-            leads=report.leads.index(shown.column.name) + 1
-            if shown.column.name in report.leads
-            else 0,
-            words=shown.column.name in report.words,
-            prose=shown.column.name in report.prose,
-        )
+        shown
+        if report.is_printed or times[shown.header] == 1
+        else replace(shown, name=shown.column.name)
         for shown in table.columns
     ]
     table = replace(table, columns=tuple(columns))

@@ -21,7 +21,7 @@ from nsysconv.report import ProfileRef, Unit, utc
 
 _TIME_LINE_SECTION = "Time line"
 _RULES = "Rules of nsys analyze"
-_PARTS = (
+PARTS = (
     "The change",
     "Step by step",
     _TIME_LINE_SECTION,
@@ -39,7 +39,7 @@ _PARTS = (
 )
 """The parts of a page, in order; reports that belong to none follow under their own titles."""
 
-_LAST_PARTS = (_RULES, "The answer in numbers", "What was recorded")
+LAST_PARTS = (_RULES, "The answer in numbers", "What was recorded")
 _OF_BOTH = {
     "step_pairs": aligned.step_strips,
     "step_timelines": aligned.step_lanes,
@@ -195,8 +195,8 @@ def _first_screen(
 
 
 def _sections(reports: Sequence[Section]) -> dict[str, list[Section]]:
-    parts: dict[str, list[Section]] = {name: [] for name in _PARTS}
-    last: dict[str, list[Section]] = {name: [] for name in _LAST_PARTS}
+    parts: dict[str, list[Section]] = {name: [] for name in PARTS}
+    last: dict[str, list[Section]] = {name: [] for name in LAST_PARTS}
     for report in reports:
         is_shown = report.table is not None or len(reports) == 1
         if is_shown and base_name(report.name) != first_screen.ANSWER:
