@@ -189,6 +189,13 @@ def test_absent_fields_are_null_and_zeros_are_not() -> None:
     ]
 
 
+def test_a_number_that_is_the_stores_sign_for_null_is_null() -> None:
+    kernels = (message((1, 5), (2, 9), (4, -(1 << 63)), (101, message((1, 3)))),
+               message((1, 6), (2, 9), (4, 2), (101, message((1, 3)))))  # fmt: skip
+    ((_, rows),) = rows_in(Events(), block(*((107, each) for each in kernels)))
+    assert rows.column("deviceId").to_pylist() == [None, 2]
+
+
 def test_the_type_of_a_synchronisation_is_the_newer_field_or_the_older_one() -> None:
     of = [message((1, 0), (8, 1 << 24), (105, message((1, 0), *fields))) for fields in
           (((2, 3),), ((2, 3), (4, 1)), ((4, 0),))]  # fmt: skip

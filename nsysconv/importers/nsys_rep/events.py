@@ -11,7 +11,7 @@ import pyarrow as pa
 from nsysconv.importers.nsys_rep import schema
 from nsysconv.importers.nsys_rep.schema import ColumnFields, FieldPath, Table
 from nsysconv.importers.nsys_rep.wire import Array, Buffer, Column, Spans, WireError
-from nsysconv.report import Kind, array_of, numbers
+from nsysconv.report import MISSING, Kind, array_of, numbers
 
 Rows = Iterator[tuple[str, pa.Table]]
 """Rows by table, some at a time, columns named as nsys names them."""
@@ -143,6 +143,7 @@ class Events:
                 array = texts(found.buffer, spans.take(which), there[which])
             else:
                 values, there = _numbers(column, found, which, inner)
+                there = there & (values != MISSING)  # a store takes it for null
                 array = numbers(values, there, "int") if there.any() else None
                 if column.names_string:
                     self.used.update(values[there].tolist())
