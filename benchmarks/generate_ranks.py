@@ -1,4 +1,4 @@
-"""Write made-up Nsight Systems exports of the ranks of one job, for benchmarks.
+"""Write made-up Nsight Systems exports, one per rank of a job, for benchmarks.
 
     python benchmarks/generate_ranks.py FOLDER --ranks 64 --kernels 100000 [--seed 1]
 

@@ -61,7 +61,7 @@ def nvprof(rows: int) -> Path:
 
 
 def ranks(count: int, kernels: int) -> Path:
-    """Return a folder of exports of the ranks of one job, made up."""
+    """Return a folder of made-up exports: a job, with an export per rank."""
     return _made("generate_ranks.py", f"ranks-{count}x{kernels}", "", "--ranks", count, "--kernels",
                  kernels)  # fmt: skip
 

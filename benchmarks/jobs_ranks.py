@@ -1,4 +1,4 @@
-"""The jobs on many ranks: exports of one job into one store, and a report over all of them.
+"""Measure jobs on many ranks: exports are imported into a store, and a report is made over all of them.
 
 At an eighth, a quarter and half of the ranks, too: the memory must not grow with their number. Then one
 process beside two, and the workers of a Dask cluster that runs already, one and two of them.

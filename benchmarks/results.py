@@ -31,7 +31,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Measured:
-    """The runs of one side of a job."""
+    """A side of a job: its runs."""
 
     name: str
     runs: Sequence[Run]

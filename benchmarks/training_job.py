@@ -172,7 +172,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some steps of one thread. All arrays are (step, call); times are absolute ns."""
+    """Some steps of a thread. All arrays are (step, call); times are absolute ns."""
 
     kind: Ints
     start: Ints

@@ -31,9 +31,9 @@ def aligned_reports(
     other_runs: Sequence[Sequence[OpenProfile]],
     step_range: str,
 ) -> Mapping[str, Report]:
-    """Return the reports `step_pairs` and `step_timelines`, of one profile of each side's runs.
+    """Return the reports `step_pairs` and `step_timelines`, on a profile of each side.
 
-    It is that of the first run, and of its ranks the first that is on both sides.
+    It is a profile of the side's first run: the first rank that both sides have.
     """
     base, other = _profiles_to_align([base_runs[0], other_runs[0]])
     refs = base.profile.ref, other.profile.ref

@@ -315,7 +315,7 @@ _GLOB_CHARACTERS = frozenset("*?[")
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: its runs, each of one profile or of the profiles of its ranks.
+    """A side of a comparison: its runs. A run is a profile, or the profiles of its ranks.
 
     `unread` are notes on files of a folder that could not be read.
     """

@@ -28,7 +28,7 @@ UNREAD = "files-unread"
 
 @dataclass(frozen=True)
 class Input:
-    """The files of one input, several if they are joined.
+    """An input: its file, or its files if they are joined.
 
     `from_folder`: it was found in a folder. `store`: where it is, if it is a store. `together`: what the
     inputs of one folder, or of one list of files, have in common, and `label` what a run of them is

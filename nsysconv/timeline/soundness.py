@@ -127,7 +127,9 @@ class _Sieve:
                 return False
             part = (calls["start_ns"][mine] - self._low) // self._part_ns
             state = np.where(among(names[mine], launching), _LAUNCH, _CALL)
-            self._processes.setdefault(pid, _Process()).add(own, part, state)
+            if pid not in self._processes:
+                self._processes[pid] = _Process()
+            self._processes[pid].add(own, part, state)
         return True
 
     # -- the GPU
