@@ -20,6 +20,7 @@ from nsysconv import api
 from nsysconv.diff.trees import compare_trees
 from nsysconv.document import Section
 from nsysconv.names import escaped
+from nsysconv.present.tables import section
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -207,7 +208,7 @@ def test_operations_that_are_one_box_say_so(opened_text: OpenedText, tmp_path: P
 @pytest.fixture
 def tree(opened_text: OpenedText) -> Page:
     """A page of one tree of both sides, with the focus on it."""
-    report = compare_trees("modules_tree", [[tree_report(NODES)]], [[tree_report(AFTER)]])
+    report = section(compare_trees("modules_tree", [[tree_report(NODES)]], [[tree_report(AFTER)]]))
     page = opened_text(rendered([Section("answer", "same: it", (), None), report]))
     page.locator(".boxes").focus()
     return page
@@ -265,7 +266,7 @@ def test_boxes_are_blue_for_less_red_for_more_the_stronger_the_greater(tree: Pag
 
 
 def test_a_tree_that_did_not_change_is_grey(opened_text: OpenedText) -> None:
-    same = compare_trees("modules_tree", [[tree_report()]], [[tree_report()]])
+    same = section(compare_trees("modules_tree", [[tree_report()]], [[tree_report()]]))
     page = opened_text(rendered([Section("answer", "same: it", (), None), same]))
     red, _, blue = colour_at(page, ".boxes", 30, 18 + 15)
     assert abs(red - blue) < 8
