@@ -406,8 +406,9 @@ def test_a_planted_fault_is_found(
     change = healthy(chosen)
     path = SOURCES[source](training(lambda events: plant(change(events), chosen)), tmp_path)
     # The import of a large file looks at blocks of rows first.
-    monkeypatch.setattr("nsysconv.api.profile_file._MANY_ROWS", 1)
-    api.import_files([path], tmp_path / "job.db")
+    with monkeypatch.context() as patched:
+        patched.setattr("nsysconv.timeline.plausibility._MANY_ROWS", 1)
+        api.import_files([path], tmp_path / "job.db")
     seen = []
     for target in (path, tmp_path / "job.db"):
         with api.open(target) as profile:

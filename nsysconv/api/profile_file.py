@@ -30,13 +30,12 @@ from nsysconv.notes import Note, Severity
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import reading, writing
 from nsysconv.store.merging import StoredProfile, StoredRun, stored_profiles
-from nsysconv.store.read import Profile, Store
+from nsysconv.store.read import Store
 from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
 from nsysconv.store.runs import RunMembership
 from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer, require_exact
 from nsysconv.timeline.plausibility import examine
-from nsysconv.timeline.soundness import is_sound
 
 Row = dict[str, Any]
 Failure = TypeVar("Failure", bound=NsysconvError)
@@ -44,7 +43,6 @@ Failure = TypeVar("Failure", bound=NsysconvError)
 _RANK = r"[0-9]{1,9}"
 _RANK_IN_NAME = re.compile(rf"(?<![a-z])(?<!local[_-])rank[_-]?({_RANK})(?![0-9])", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+")
-_MANY_ROWS = 200_000
 _RANKS = frozenset({Fact.RANKS})
 _USER = "--rank-from"
 # These columns of a claim belong to its rank, and mean nothing for another rank.
@@ -329,16 +327,11 @@ def import_input(
         return FileResult(item.path, error=_without_traceback(error), skipped=is_skipped)
 
 
-def _seems_sound(profile: Profile) -> bool:
-    # A profile of few rows is always examined in full, which takes no more memory than its import took.
-    return sum(map(profile.row_count, profile.extents)) >= _MANY_ROWS and is_sound(profile)
-
-
 def _examined(imported: tuple[Imported, ...], writer: Writer) -> tuple[Imported, ...]:
     # The profiles get notes on what cannot be believed. If the examination fails, they are removed from
     # the store.
     try:
-        found = writer.examine(examine, [each.profile_id for each in imported], _seems_sound)
+        found = writer.examine(examine, [each.profile_id for each in imported])
     except Exception:
         writer.remove([each.profile_id for each in imported if not each.existing])
         raise
@@ -547,7 +540,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
             store = self._open.enter_context(private_folder()) / "store.db"
             with detection.refusing_defects(self._path), writing(store) as writer:
                 added = writer.add(self._recordings(include), self._origin, silent)
-                writer.examine(examine, [each.profile_id for each in added], _seems_sound)
+                writer.examine(examine, [each.profile_id for each in added])
             self._copies[include] = store
         return self._copies[include]
 

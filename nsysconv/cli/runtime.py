@@ -29,7 +29,7 @@ from nsysconv.refusals import reason_of
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _KEEP_BYTES = (1 << 31) - 1  # the largest number that mallopt takes
-_LARGE_BYTES = 10 << 20
+_LARGE_BYTES = 6 << 20
 _LIBRARIES_BYTES, _THREAD_BYTES = 480 << 20, 16 << 20
 
 
@@ -60,7 +60,7 @@ def begin_work() -> None:
 
 
 def _keep_freed_memory() -> None:
-    # Freed arrays of less than 10 MB are reused, larger ones return to the kernel. Blocks of arrays are
+    # Freed arrays of less than 4 MB are reused, larger ones return to the kernel. Blocks of arrays are
     # made and dropped by the thousand; glibc would give many back at once and get zeroed pages for the
     # next. Of arrays that are as long as a table there are few, of many sizes: where they went, holes
     # would stay that nothing fits in. A report on 300,000 kernels has 35 % fewer page faults so. Without

@@ -183,14 +183,11 @@ class Profile:
 
     def current_extents(self) -> dict[str, Extent]:
         """Return the extents by table as the database has them now."""
-        return {
-            row["table_name"]: Extent(
-                row["first_id"],
-                row["last_id"],
-                {k: row[k] for k in ("pid", "device_id") if row[k] is not None},
-            )
-            for row in self.rows(schema.extent.name)
-        }
+        found = {}
+        for row in self.rows(schema.extent.name):
+            known = {name: row[name] for name in ("pid", "device_id") if row[name] is not None}
+            found[row["table_name"]] = Extent(row["first_id"], row["last_id"], known)
+        return found
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
@@ -242,33 +239,36 @@ class Profile:
             if stored:
                 with phase(f"read {table}"):
                     cached.update(self._read_columns(table, stored))
-                for name in _TIMES if unbelieved is not None else ():
-                    if name in stored:
-                        cached[name] = cached[name].astype(np.int64)
-                        cached[name][unbelieved] = MISSING
+                for name in set(_TIMES) & set(stored) if unbelieved is not None else ():
+                    cached[name] = cached[name].astype(np.int64)
+                    cached[name][unbelieved] = MISSING
             length = len(next(iter(cached.values())))
-            for name in uncached:
-                if name not in cached:
-                    cached[name] = np.broadcast_to(np.int64(constants[name]), length)
+            for name in set(uncached) - cached.keys():
+                cached[name] = np.broadcast_to(np.int64(constants[name]), length)
             return {name: cached[name] for name in names}
 
     def blocks(self, table: str, names: Sequence[str]) -> Iterator[Columns]:
-        """Yield integer columns of an event table that has rows, some rows at a time; cache nothing.
+        """Yield int64 columns of an event table that has rows, some rows at a time; cache none.
 
-        They are int64, and as they were recorded, whatever of them is not believed.
+        They are the cached ones, or as they were recorded.
         """
-        constants, extent = self.constants(table), self.extents[table]
+        cached, constants = self._columns.get(table, {}), self.constants(table)
+        if cached.keys() >= set(names):
+            for low in range(0, len(cached[names[0]]), _ROWS_OF_BLOCK):
+                some = slice(low, low + _ROWS_OF_BLOCK)
+                yield {n: cached[n][some].astype(np.int64, copy=False) for n in names}
+            return
+        extent = self.extents[table]
         stored = [name for name in names if name not in constants] or [names[0]]
         columns = [schema.metadata.tables[table].c[name] for name in stored]
-        given = {name: constants[name] for name in names if name not in stored}
         with self._store.connect() as connection:
             for low in range(extent.first_id, extent.last_id + 1, _ROWS_OF_BLOCK):
                 high = min(low + _ROWS_OF_BLOCK - 1, extent.last_id)
                 for values in connection.columns(columns, self.id, low, high):
-                    wide = zip(
-                        stored, (each.astype(np.int64, copy=False) for each in values), strict=True
-                    )
-                    yield dict(wide) | {n: np.full(len(values[0]), v) for n, v in given.items()}
+                    found = dict(zip(stored, values, strict=True))
+                    for name in set(names) - found.keys():
+                        found[name] = np.full(len(values[0]), constants[name])
+                    yield {n: found[n].astype(np.int64, copy=False) for n in names}
 
     def release(self, table: str, names: Iterable[str]) -> None:
         """Drop cached columns that others were made from; when asked for again they are read again."""

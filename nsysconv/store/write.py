@@ -213,16 +213,12 @@ class Writer(ABC):
         return imported
 
     def examine(
-        self,
-        look: Callable[[Profile], Examination],
-        profiles: Sequence[int],
-        is_sound: Callable[[Profile], bool] = lambda _: False,
+        self, look: Callable[[Profile], Examination], profiles: Sequence[int]
     ) -> dict[int, tuple[Note, ...]]:
         """Examine those of the profiles that have not been examined, and keep what cannot be believed.
 
-        A profile that `is_sound` is not searched with `look`. Call this when profiles are added, and
-        before checksums are kept. Returns the notes by profile; raises what `look` raises. A profile
-        that is not examined here is examined when it is read.
+        Call this when profiles are added, and before checksums are kept. Returns the notes by profile;
+        raises what `look` raises. A profile that is not examined here is examined when it is read.
         """
         notes: dict[int, tuple[Note, ...]] = {}
         ids = self._unexamined(profiles)
@@ -231,7 +227,7 @@ class Writer(ABC):
         with Store(self._connect) as store:
             for number in ids:
                 profile = store.profile(number)
-                found = Examination() if is_sound(profile) else look(profile)
+                found = look(profile)
                 profile.forget()
                 with self._transaction():
                     self._alone()

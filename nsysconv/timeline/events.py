@@ -12,11 +12,13 @@ from enum import IntEnum
 import numpy as np
 
 from nsysconv import schema
+from nsysconv.facts import Fact
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.timeline.arrays import (
     Array,
     Columns,
+    among,
     blocks,
     by_group,
     concatenate,
@@ -94,6 +96,12 @@ class GpuOps(Columns):
 
 
 _COLUMNS = ("start_ns", "dur_ns", "device_id", "stream_id", "pid", "correlation_id")
+_OF_CALLS = ("start_ns", "dur_ns", "pid", "tid", "correlation_id", "layer", "name_id")
+
+# An event is outside of a session that ended earlier than this, and than a tenth of itself, before it.
+_OUTSIDE_NS, _OUTSIDE_PARTS = 1_000_000, 10
+# Of operations that start together, those without a stream come last.
+_LAST_STREAM = np.iinfo(np.int64).max
 
 # Read along where several reports will be made, because nearly every one asks for them: a second pass
 # over a table costs more than a further column.
@@ -102,11 +110,17 @@ _ALONG = {"kernel": ("name_id",), "memcpy": ("direction", "bytes")}
 _KERNELS_KEEP = frozenset({"dur_ns", "device_id", "pid"})
 
 
+def columns_of(table: str, *, along: bool) -> tuple[str, ...]:
+    """Return what is read of a table of operations or calls; `along`: with what other reports ask for."""
+    if table == "api_call":
+        return _OF_CALLS
+    return (*_COLUMNS, *(_ALONG.get(table, ()) if along else ()))
+
+
 def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
     """Return all GPU operations of a profile. `along`: with columns that other reports will ask for."""
     tables = schema.GPU_OP_TABLES
-    more = _ALONG if along else {}
-    parts = [profile.columns(table, (*_COLUMNS, *more.get(table, ()))) for table in tables]
+    parts = [profile.columns(table, columns_of(table, along=along)) for table in tables]
     sizes = [len(part["start_ns"]) for part in parts]
     if sizes[OpKind.MIGRATION]:
         # Sources write a number there; the driver makes them, on no stream of the program.
@@ -159,7 +173,8 @@ def _order(start: Array, stream: Array) -> Array:
         places = np.flatnonzero(in_run)
         tied = order[places]
         streams = stream[tied]
-        order[places] = tied[np.lexsort((tied, streams, streams == MISSING, start[tied]))]
+        streams = np.where(streams == MISSING, _LAST_STREAM, streams)
+        order[places] = tied[np.lexsort((tied, streams, start[tied]))]
     return order
 
 
@@ -223,9 +238,8 @@ class ApiCalls(Columns):
 
 def api_calls(profile: Profile) -> ApiCalls:
     """Return all API calls of a profile."""
-    names = ("start_ns", "dur_ns", "pid", "tid", "correlation_id", "layer", "name_id")
-    column = profile.columns("api_call", names)
-    profile.release("api_call", names)  # what else is asked of calls is asked of these
+    column = profile.columns("api_call", _OF_CALLS)
+    profile.release("api_call", _OF_CALLS)  # what else is asked of calls is asked of these
     column["row"] = np.arange(len(column["pid"]), dtype=np.int32)
     keep = has_time(column)
     if not keep.all():
@@ -274,6 +288,27 @@ def row_times(profile: Profile, table: str) -> tuple[Array, Array]:
         dur = profile.columns(table, ("dur_ns",))["dur_ns"]
         end = np.where((start == MISSING) | (dur == MISSING), start, start + dur)
     return start, end
+
+
+def timed_tables(profile: Profile) -> list[str]:
+    """Return the event tables of a profile that have times."""
+    timed = [name for name in schema.EVENT_TABLES if "start_ns" in schema.metadata.tables[name].c]
+    return [name for name in timed if name in profile.extents]
+
+
+def are_linked(profile: Profile) -> bool:
+    """Return whether a profile has calls, and says which of them launched an operation."""
+    recorded = {Fact.API_CALLS, Fact.API_LINKS, Fact.KERNELS} <= profile.facts
+    return recorded and "api_call" in profile.extents
+
+
+def edges_of_session(profile: Profile) -> tuple[int, int] | None:
+    """Return before and after which times events are outside of the session; None where it is unknown."""
+    begin, end = (profile.attributes[name] for name in ("recording_start_ns", "recording_ns"))
+    if begin is None or end is None or end <= begin:
+        return None
+    slack = max(_OUTSIDE_NS, (end - begin) // _OUTSIDE_PARTS)
+    return begin - slack, end + slack
 
 
 def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:
@@ -435,8 +470,11 @@ def _share_out(
 ) -> int:
     # This changes `owner`. Rivals are calls, in the order of their starts, that could each own the same
     # operations.
+    if not rivals and _launched_one_at_most(owner, ops, len(calls)):
+        return 0
     launching = {i for i, name in names.items() if _LAUNCHING.search(name)}
-    single = np.isin(calls.name_id, [i for i, name in names.items() if _ONE_KERNEL.search(name)])
+    ids = sorted(i for i, name in names.items() if _ONE_KERNEL.search(name))
+    single = among(calls.name_id, np.array(ids, np.int64))
     groups = {}  # the first of a group owns the operations so far
     for group in rivals:
         groups[group[0]] = [i for i in group if int(calls.name_id[i]) in launching] or group
@@ -508,6 +546,16 @@ def _surplus(owner: Array, ops: GpuOps, calls: ApiCalls, single: Array) -> int:
             owner[places[: len(given)]] = given
             assumed += len(places)
     return assumed
+
+
+def _launched_one_at_most(owner: Array, ops: GpuOps, count: int) -> bool:
+    # Whether no call launched two kernels: then as many did as there are kernels with a call.
+    launched, of_calls = np.zeros(count, bool), 0
+    for block in blocks(len(ops)):
+        mine = owner[block][(ops.kind[block] == OpKind.KERNEL) & (owner[block] >= 0)]
+        launched[mine] = True
+        of_calls += len(mine)
+    return int(np.count_nonzero(launched)) == of_calls
 
 
 def _take_nearest(

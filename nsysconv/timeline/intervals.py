@@ -94,7 +94,8 @@ class Union:
 
 def union(starts: Array, ends: Array, which: Array | None = None) -> Union:
     """Return the union of intervals in any order, all or those of a mask; empty ones add nothing."""
-    return united(_by_start(starts, ends, which), len(starts))
+    most = len(starts) if which is None else int(np.count_nonzero(which))
+    return united(_by_start(starts, ends, which), most)
 
 
 def measure(starts: Array, ends: Array, low: int, high: int, which: Array | None = None) -> int:

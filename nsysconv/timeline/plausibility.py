@@ -24,21 +24,21 @@ from nsysconv.timeline.events import (
     EVENT_KINDS,
     Lookup,
     api_calls,
+    are_linked,
+    columns_of,
+    edges_of_session,
     event_id,
     gpu_ops,
     has_correlation,
     owners,
+    timed_tables,
 )
+from nsysconv.timeline.soundness import EARLY_NS, GPU_TABLES, HOST_TABLES, OVERRUN_NS, is_sound
 
-# An operation runs over the next start on its stream by more than this, and by so many times the median
-# of its name. In healthy recordings it is 13 µs at most.
-OVERRUN_NS, _OVERRUN_MEDIANS = 1_000_000, 10
+# An operation overruns the next start on its stream by so many times the median of its name.
+_OVERRUN_MEDIANS = 10
 # Fewer of one name have no median; the stream's has to do.
 _FEWEST_OF_A_NAME = 3
-# An operation that starts so long before the call that launched it has a wrong time.
-EARLY_NS = 1_000_000_000
-# An event is outside of a session that ended earlier than this, and than a tenth of itself, before it.
-_OUTSIDE_NS, _OUTSIDE_PARTS = 1_000_000, 10
 # If the session is unknown, an event is apart if it is so far from all others, in ns and in multiples
 # of their span. If more events than these, in number and as a part of all, are apart, the program had a
 # pause.
@@ -48,11 +48,12 @@ _FEW_APART, _FEW_APART_PARTS = 3, 500
 _LEFT_NS, _LEFT_PARTS = 1_000_000, 10
 # A note names so many functions.
 _SHOWN = 3
+# A profile of fewer rows is compared at once.
+_MANY_ROWS = 200_000
 
 _READ = ("start_ns", "dur_ns", "correlation_id", "pid")
 _OF_CALLS = (*_READ, "name_id")
-GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
-HOST_TABLES = ("api_call", "operator")
+_OF_STREAMS = (*_READ, "device_id", "stream_id")
 # If operations or their calls are wrong, so are reports that need these facts.
 _WORK = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS, Fact.RANGES, Fact.OPERATORS})
 _KIND_OF_TABLE = {table: kind for kind, table in EVENT_KINDS.items()}
@@ -61,8 +62,11 @@ _KIND_OF_TABLE = {table: kind for kind, table in EVENT_KINDS.items()}
 def examine(profile: Profile) -> Examination:
     """Return what is not believed of a profile, and what was not recorded, with a note on each.
 
-    Raises what reading its columns raises.
+    Raises what reading its rows raises.
     """
+    is_large = sum(map(profile.row_count, profile.extents)) >= _MANY_ROWS
+    if is_large and is_sound(profile):
+        return Examination()
     look = _Look(profile)
     one_clock = look.has_one_clock()
     notes = [
@@ -77,25 +81,22 @@ def examine(profile: Profile) -> Examination:
     return Examination(rows, look.lost(rows), tuple(notes))
 
 
-def timed_tables(profile: Profile) -> list[str]:
-    """Return the event tables of a profile that have times."""
-    timed = [name for name in schema.EVENT_TABLES if "start_ns" in schema.metadata.tables[name].c]
-    return [name for name in timed if name in profile.extents]
+def examine_at_hand(profile: Profile, *, along: bool = False) -> Examination:
+    """Return the same, after reading the columns it needs; `along`: with all that reports will ask for.
+
+    One pass over a table costs much more than a further column.
+    """
+    for table in (*GPU_TABLES, "api_call") if along else ():
+        profile.columns(table, columns_of(table, along=True))
+    _read_columns(profile)
+    return examine(profile)
 
 
-def are_linked(profile: Profile) -> bool:
-    """Return whether a profile has calls, and says which of them launched an operation."""
-    recorded = {Fact.API_CALLS, Fact.API_LINKS, Fact.KERNELS} <= profile.facts
-    return recorded and "api_call" in profile.extents
-
-
-def edges_of_session(profile: Profile) -> tuple[int, int] | None:
-    """Return before and after which times events are outside of the session; None where it is unknown."""
-    begin, end = (profile.attributes[name] for name in ("recording_start_ns", "recording_ns"))
-    if begin is None or end is None or end <= begin:
-        return None
-    slack = max(_OUTSIDE_NS, (end - begin) // _OUTSIDE_PARTS)
-    return begin - slack, end + slack
+def _read_columns(profile: Profile) -> None:
+    for table in timed_tables(profile):
+        names = {"api_call": _OF_CALLS}.get(table, _OF_STREAMS if table in GPU_TABLES else _READ)
+        known = schema.metadata.tables[table].c
+        profile.columns(table, [name for name in names if name in known])
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,7 @@ class _Look:
         self._cache, self._owner_cache = ThreadSafeCache(), ThreadSafeCache()
         self._lookups: dict[int, Lookup] = {}
         self._lost = np.empty(0, np.int64)
-        for table in self._tables:
-            # Columns that are requested together are read in one pass.
-            known = schema.metadata.tables[table].c
-            names = _OF_CALLS if table == "api_call" else _READ
-            profile.columns(table, [name for name in names if name in known])
+        _read_columns(profile)
 
     @property
     def _calls(self) -> Mapping[str, Array] | None:

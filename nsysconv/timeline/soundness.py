@@ -15,17 +15,16 @@ from nsysconv import schema
 from nsysconv.names import called
 from nsysconv.store.read import Columns, Profile
 from nsysconv.timeline.arrays import Array, among, distinct
-from nsysconv.timeline.events import has_correlation
-from nsysconv.timeline.plausibility import (
-    EARLY_NS,
-    GPU_TABLES,
-    HOST_TABLES,
-    OVERRUN_NS,
-    are_linked,
-    edges_of_session,
-    timed_tables,
-)
+from nsysconv.timeline.events import are_linked, edges_of_session, has_correlation, timed_tables
 
+# An operation that starts so long before the call that launched it has a wrong time.
+EARLY_NS = 1_000_000_000
+# One that overruns the next start on its stream by more than this may have a wrong end. In healthy
+# recordings it is 13 µs at most.
+OVERRUN_NS = 1_000_000
+
+GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
+HOST_TABLES = ("api_call", "operator")
 # Correlation ids count from 1, and nearly every one is a call's: what is known of calls is kept in tables
 # by id, as long as the highest id is not above so many times their number.
 _IDS_PER_CALL, _LEAST_IDS = 8, 1 << 16
@@ -112,7 +111,7 @@ class _Sieve:
     def _takes(self, calls: Columns) -> bool:
         names, ids = calls["name_id"], calls["correlation_id"]
         new = [each for each in distinct(names).tolist() if each not in self._launching]
-        texts = self._profile.names(new, plain=True)
+        texts = self._profile.names(new, plain=True) if new else {}
         if any(map(called("graph_launch"), texts.values())):
             return False  # replays of a graph are compared with one another
         is_launch = called("kernel_launch")

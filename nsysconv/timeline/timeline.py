@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from nsysconv.timeline.events import (
     streams_of,
 )
 from nsysconv.timeline.intervals import Union, union
-from nsysconv.timeline.plausibility import examine
+from nsysconv.timeline.plausibility import examine_at_hand
 
 # Later than this after its call no operation starts, unless the clocks disagree.
 _LATEST_START_NS = 1_000_000_000
@@ -77,7 +78,7 @@ class Timeline:
     def __init__(self, profile: Profile) -> None:
         """Take the profile whose events these are."""
         self.profile = profile
-        profile.examine = examine
+        profile.examine = examine_at_hand
         self.whole = self
         self._several = False
         self._assumed = 0  # for how many operations `owner` is
@@ -92,6 +93,8 @@ class Timeline:
     def read_ahead(self, *, several: bool) -> None:
         """Make operations and calls at the same time; `several`: many reports will ask for them."""
         self._several = several
+        if several:
+            self.profile.examine = partial(examine_at_hand, along=True)
         with Threads(2) as pool:
             for made in (pool.submit(lambda: self.ops), pool.submit(lambda: self.calls)):
                 made.result()

@@ -277,8 +277,11 @@ def threshold(request: Request, rule: str) -> float | None:
 
 def uncovered(one: Union, other: Union, low: int, high: int) -> int:
     """Return how much of [low, high) the first union covers and the second does not."""
-    starts, ends = np.clip(one.starts, low, high), np.clip(one.ends, low, high)
-    return int((ends - starts).sum() - other.covered(starts, ends).sum())
+    time = 0
+    for block in blocks(len(one.starts)):
+        starts, ends = np.clip(one.starts[block], low, high), np.clip(one.ends[block], low, high)
+        time += int((ends - starts).sum() - other.covered(starts, ends).sum())
+    return time
 
 
 def counted(count: int, one: str, several: str) -> str:

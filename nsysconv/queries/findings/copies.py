@@ -12,23 +12,26 @@ from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.queries.findings.waits import gaps_after
 from nsysconv.report import Unit, human
-from nsysconv.timeline.arrays import Array, distinct, places_of
+from nsysconv.timeline.arrays import Array, distinct, places_of, take
 from nsysconv.timeline.events import GpuOps, OpKind
-from nsysconv.timeline.intervals import union
+from nsysconv.timeline.intervals import longest, union
 
 _PAGEABLE = MEMORY_KINDS.index("Pageable")
 _SMALL_BYTES = 4096
 _FEWEST_SMALL = 100
 
 
-def _largest(ops: GpuOps, column: Mapping[str, Array]) -> str:
-    # The words name the direction with most time, its bytes, its rate and its kind of memory.
-    if not len(ops):
+def _largest(copies: GpuOps, column: Mapping[str, Array], which: Array) -> str:
+    # The words name the direction with most time of these copies, its bytes, its rate and its kind of
+    # memory.
+    if not which.any():
         return ""
-    directions = distinct(column["direction"])
-    spent = [int(ops.dur[column["direction"] == d].sum()) for d in directions.tolist()]
+    direction = column["direction"]
+    directions = distinct(take(direction, which))
+    dur = copies.dur
+    spent = [int(dur[which & (direction == d)].sum()) for d in directions.tolist()]
     top = int(directions[int(np.argmax(spent))])
-    mine = column["direction"] == top
+    mine = which & (direction == top)
     moved, took = int(np.maximum(column["bytes"][mine], 0).sum()), max(spent)
     name = direction_names(np.array([top]))[0]
     kinds = column["src_kind" if name.startswith("H") else "dst_kind"][mine]
@@ -38,15 +41,24 @@ def _largest(ops: GpuOps, column: Mapping[str, Array]) -> str:
     return f"; most of it {human(moved, Unit.BYTES)} {name}{rate}{memory}"
 
 
-def _longest(ops: GpuOps) -> str | None:
-    return ops.event_id(int(ops.dur.argmax())) if len(ops) else None
+def _without_kernel(scene: Scene, ops: GpuOps, which: Array) -> int:
+    # How long one of these operations ran in the window, and no kernel.
+    alone = union(ops.start, ops.end, which)
+    return uncovered(alone, scene.computing, scene.window.start, scene.window.end)
+
+
+def _longest(ops: GpuOps, which: Array) -> str | None:
+    best = longest(ops.start, ops.end, which)
+    return None if best is None else ops.event_id(best)
 
 
 def copy_bound(scene: Scene) -> Found | None:
     """Measure exposed copies and sets."""
     time = scene.times["memcpy"] + scene.times["memset"]
     kinds = (scene.ops.kind == OpKind.MEMCPY) | (scene.ops.kind == OpKind.MEMSET)
-    details, event = {"what": _largest(*scene.copies)}, scene.longest_op(kinds)
+    ops, column = scene.copies
+    what = _largest(ops, column, np.ones(len(ops), bool))
+    details, event = {"what": what}, scene.longest_op(kinds)
     return Found(scene.of_window(time), time, details, event=event)
 
 
@@ -54,13 +66,10 @@ def pageable_copies(scene: Scene) -> Found | None:
     """Measure the time in which copies of pageable memory ran and no kernel."""
     ops, column = scene.copies
     pageable = (column["src_kind"] == _PAGEABLE) | (column["dst_kind"] == _PAGEABLE)
-    mine = ops.take(pageable)
-    time = uncovered(
-        union(mine.start, mine.end), scene.computing, scene.window.start, scene.window.end
-    )
-    what = _largest(mine, {name: values[pageable] for name, values in column.items()})
-    details = {"count": counted(len(mine), "copy", "copies"), "what": what}
-    return Found(scene.of_window(time), time, details, event=_longest(mine))
+    time, count = _without_kernel(scene, ops, pageable), int(np.count_nonzero(pageable))
+    what = _largest(ops, column, pageable)
+    details = {"count": counted(count, "copy", "copies"), "what": what}
+    return Found(scene.of_window(time), time, details, event=_longest(ops, pageable))
 
 
 def synchronous_copies(scene: Scene) -> Found | None:
@@ -71,10 +80,10 @@ def synchronous_copies(scene: Scene) -> Found | None:
     # The mask is true for these calls. The extra last element represents operations without a call.
     waited_for = np.zeros(len(scene.timeline.calls) + 1, bool)
     waited_for[which] = True
-    copies = np.flatnonzero(scene.ops.kind == OpKind.MEMCPY)
-    mine = scene.ops.take(copies[waited_for.take(scene.owner.take(copies), mode="wrap")])
-    low, high = scene.window.start, scene.window.end
-    time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
+    ops = scene.ops
+    mine = ops.kind == OpKind.MEMCPY
+    mine[mine] = waited_for.take(take(scene.owner, mine), mode="wrap")
+    time = _without_kernel(scene, ops, mine)
     # A gap costs its wait at most, and of several in one wait all but the last lie inside it.
     most = time + 2 * scene.calls_at(which).measure
     if not scene.speaks("synchronous_copies", at_most := Found(scene.of_window(most), most)):
@@ -82,21 +91,21 @@ def synchronous_copies(scene: Scene) -> Found | None:
     time += gaps_after(scene, which).time
     count = counted(len(which), "copy", "copies")
     details = {"count": count, "calls": scene.names_of(which)}
-    return Found(scene.of_window(time), time, details, event=_longest(mine))
+    return Found(scene.of_window(time), time, details, event=_longest(ops, mine))
 
 
 def small_copies(scene: Scene) -> Found | None:
     """Measure small copies without a kernel beside them, and the gaps that they end."""
     ops, column = scene.copies
     small = (column["bytes"] >= 0) & (column["bytes"] <= _SMALL_BYTES)
-    mine = ops.take(small)
-    if len(mine) < _FEWEST_SMALL or scene.gaps is None:
+    count = int(np.count_nonzero(small))
+    if count < _FEWEST_SMALL or scene.gaps is None:
         return None
-    low, high = scene.window.start, scene.window.end
-    time = uncovered(union(mine.start, mine.end), scene.computing, low, high)
-    time += int(scene.gaps.take(places_of(mine.start, scene.gaps.end)).dur.sum())
-    count = counted(len(mine), "copy", "copies")
-    return Found(scene.of_window(time), time, {"count": count}, event=_longest(mine))
+    time = _without_kernel(scene, ops, small)
+    ended = places_of(take(ops.start, small), scene.gaps.end)
+    time += int((take(scene.gaps.end, ended) - take(scene.gaps.start, ended)).sum())
+    details = {"count": counted(count, "copy", "copies")}
+    return Found(scene.of_window(time), time, details, event=_longest(ops, small))
 
 
 RULES: dict[str, Measure] = {

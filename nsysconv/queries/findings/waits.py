@@ -127,7 +127,7 @@ def sync_small_copies(scene: Scene) -> Found | None:
     if scene.gaps is None or not len(ended):
         return None
     begun = places_of(ended, scene.gaps.start)
-    most = int(scene.gaps.take(begun).dur.sum())
+    most = int((take(scene.gaps.end, begun) - take(scene.gaps.start, begun)).sum())
     # The finding cannot exceed all of these gaps.
     if not scene.speaks("sync_small_copies", at_most := Found(scene.of_window(most), most)):
         return at_most
