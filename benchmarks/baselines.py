@@ -78,6 +78,7 @@ def chrome_loop(source: Path, target: Path) -> None:
     with closing(sqlite3.connect(f"file:{source}?mode=ro&immutable=1", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
         names = dict(connection.execute("SELECT id, value FROM StringIds").fetchall())
+        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master").fetchall()}
         events = []
         for row in connection.execute("SELECT * FROM CUPTI_ACTIVITY_KIND_KERNEL"):
             args = {
@@ -93,13 +94,14 @@ def chrome_loop(source: Path, target: Path) -> None:
             ("CUPTI_ACTIVITY_KIND_MEMCPY", "Memcpy"),
             ("CUPTI_ACTIVITY_KIND_MEMSET", "Memset"),
         ):
-            for row in connection.execute(f"SELECT * FROM {table}"):
+            for row in connection.execute(f"SELECT * FROM {table}") if table in there else ():
                 args = {"bytes": row["bytes"], "correlation": row["correlationId"]}
                 events.append(_event(row, "cuda", name, args))
         for row in connection.execute("SELECT * FROM CUPTI_ACTIVITY_KIND_RUNTIME"):
             args = {"correlation": row["correlationId"]}
             events.append(_event(row, "api", names[row["nameId"]], args))
-        for row in connection.execute("SELECT * FROM NVTX_EVENTS WHERE end IS NOT NULL"):
+        ranges = "SELECT * FROM NVTX_EVENTS WHERE end IS NOT NULL"
+        for row in connection.execute(ranges) if "NVTX_EVENTS" in there else ():
             name = row["text"] if row["textId"] is None else names[row["textId"]]
             events.append(_event(row, "nvtx", name, {}))
     with target.open("w", encoding="utf-8") as file:
@@ -186,9 +188,11 @@ def hta_parse(source: Path) -> None:
 def pandas_to_sql(source: Path, target: Path, rows_an_insert: int | None = None) -> None:
     """Write all columns of a GPU trace through sqlite3, with which pandas is fastest."""
     import pandas as pd
-    from generate_nvprof import HEADER_LINE, UNITS_LINE
 
-    frame = pd.read_csv(source, skiprows=[*range(HEADER_LINE), UNITS_LINE])
+    with source.open(encoding="utf-8") as file:
+        header = next(number for number, line in enumerate(file) if line.startswith('"Start"'))
+    # The units come behind the header.
+    frame = pd.read_csv(source, skiprows=[*range(header), header + 1])
     with closing(sqlite3.connect(target)) as connection:
         if rows_an_insert is None:
             frame.to_sql("gpu_trace", connection, index=False)

@@ -1,6 +1,6 @@
 """Imports of each command started cold: packages, the modules that ask for them, and their costs.
 
-    python benchmarks/imports.py [--runs 5] [--only report ...] [--json FILE]
+    python benchmarks/run.py --only starts
 
 Each command is a new process; the files it reads are in the system's cache. Wall and CPU time are those
 of the command as users run it. Beside it a run under `-X importtime` says which modules are loaded and
@@ -11,8 +11,6 @@ machine.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import re
 import statistics
@@ -21,8 +19,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from measure import HERE, NSYSCONV, Side, remove, run_once
@@ -251,27 +248,3 @@ def reasons(starts: Sequence[CommandStart]) -> list[str]:
           f"{', '.join(f'`{by}`' for by in dict.fromkeys(p.asked_by for _, p in found))} | "
           f"{len(found)} of {len(starts)} |" for name, found in sorted(rows.items())),
     ]  # fmt: skip
-
-
-def main() -> None:
-    """Measure and prints: a block per command, then both tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", nargs="+", default=[], metavar="COMMAND")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    arguments = parser.parse_args()
-    starts = measure(arguments.runs, arguments.only)
-    for start in starts:
-        print(f"\n{start.command}: {start.wall_ms:.0f} ms, CPU {start.cpu_ms:.0f} ms, "
-              f"{start.modules} modules")  # fmt: skip
-        for each in start.packages:
-            print(f"  {each.self_ms:7.1f} ms {each.modules:4d}  {each.name:26} {each.asked_by}")
-    print("\n" + "\n".join([*table(starts), "", *reasons(starts)]))
-    if arguments.json is not None:
-        with suppress(FileExistsError):
-            arguments.json.parent.mkdir(parents=True)
-        arguments.json.write_text(json.dumps([asdict(start) for start in starts], indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,26 +1,29 @@
-"""The large files that jobs work on, made when they are missing: real files repeated, or made up.
+"""The large files that jobs work on, made when they are missing: real files, or fixtures, repeated.
 
-A file's name has a digest of the generators in it: what another version of them made is not measured.
+A file's name has a digest of what repeats: what another version of it made is not measured.
 """
 
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
+import repeat_export
+import repeat_log
+import repeat_ranks
+import repeat_report
+import repeat_trace
 from measure import DATA, HERE, remove
 
 FIXTURES = HERE.parent / "tests" / "fixtures"
-GENERATORS = ("generate_*.py", "repeat_*.py", "training_job.py")
 
 
 @cache
 def version() -> str:
-    """Return a digest of the generators."""
-    paths = sorted(path for pattern in GENERATORS for path in HERE.glob(pattern))
+    """Return a digest of what repeats."""
+    paths = sorted(HERE.glob("repeat_*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:6]
 
 
@@ -29,50 +32,48 @@ def real(folder: Path, name: str) -> Path | None:
     return next((path for path in sorted(folder.rglob("*")) if path.name == name), None)
 
 
-def nsys(kernels: int, seed: int = 1) -> Path:
-    """Return an export of Nsight Systems, made up."""
-    return _made("generate_nsys.py", f"nsys-{kernels}-seed{seed}", ".sqlite", "--kernels", kernels,
-                 "--seed", seed)  # fmt: skip
+def source(folder: Path, name: str, fixture: str, skipped: list[str]) -> Path:
+    """Return the real file of this name, else a fixture; says so in `skipped`."""
+    found = real(folder, name)
+    if found is None and name:
+        skipped.append(f"{name} is not there: a fixture took its place, {fixture}")
+    return found or FIXTURES / fixture
 
 
 def export(source: Path, kernels: int) -> Path:
     """Return an export of Nsight Systems, repeated."""
-    stem = f"{source.name.removesuffix('.sqlite')}-{kernels}"
-    return _made("repeat_export.py", stem, ".sqlite", source, "--kernels", kernels)
+    return _made(repeat_export.generate, source, f"{kernels}", ".sqlite", kernels)
 
 
 def report(source: Path, kernels: int) -> Path:
     """Return a report of Nsight Systems, repeated."""
-    stem = f"{source.name.removesuffix('.nsys-rep')}-{kernels}"
-    return _made("repeat_report.py", stem, ".nsys-rep", source, "--kernels", kernels)
+    return _made(repeat_report.generate, source, f"{kernels}", ".nsys-rep", kernels)
 
 
 def trace(source: Path, megabytes: int, suffix: str = "", *, metadata: bool = False) -> Path:
     """Return a trace of PyTorch, repeated to so many MB before it is compressed; `.gz` compresses it."""
-    stem = source.name.removesuffix(".gz").removesuffix(".json")
-    flags = ["--metadata"] if metadata else []
-    return _made("repeat_trace.py", f"{stem}-{megabytes}{''.join(flags)}", f".json{suffix}", source,
-                 "--mb", megabytes, *flags)  # fmt: skip
+    size = f"{megabytes}{'-metadata' if metadata else ''}"
+    generate = partial(repeat_trace.generate, metadata=metadata)
+    return _made(generate, source, size, f".json{suffix}", megabytes * 1_000_000)
 
 
-def nvprof(rows: int) -> Path:
-    """Return a GPU trace that nvprof printed, CSV, made up."""
-    return _made("generate_nvprof.py", f"nvprof-{rows}", ".csv", "--rows", rows)
+def nvprof(source: Path, rows: int) -> Path:
+    """Return a GPU trace that nvprof printed, CSV, repeated."""
+    return _made(repeat_log.generate, source, f"{rows}", ".csv", rows)
 
 
-def ranks(count: int, kernels: int) -> Path:
-    """Return a folder of made-up exports: a job, with an export per rank."""
-    return _made("generate_ranks.py", f"ranks-{count}x{kernels}", "", "--ranks", count, "--kernels",
-                 kernels)  # fmt: skip
+def ranks(source: Path, count: int, kernels: int) -> Path:
+    """Return a folder of exports: a job, with an export per rank."""
+    return _made(repeat_ranks.generate, source, f"{count}x{kernels}", "", count, kernels)
 
 
-def _made(script: str, stem: str, suffix: str, *arguments: object) -> Path:
-    path = DATA / f"{stem}-{version()}{suffix}"
+def _made(generate: Callable[..., object], source: Path, size: str, suffix: str, *how: object) -> Path:
+    stem = source.name.removesuffix(".gz").rpartition(".")[0]
+    path = DATA / f"{stem}-{size}-{version()}{suffix}"
     if not path.exists():
         DATA.mkdir(exist_ok=True)
         growing = path.with_name(f"unfinished-{path.name}")
         remove(growing)
-        command = [sys.executable, str(HERE / script), str(growing), *map(str, arguments)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        generate(growing, source, *how)
         growing.rename(path)
     return path

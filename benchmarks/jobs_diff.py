@@ -2,29 +2,31 @@
 
 nsys-ai turns each export into a cache of Parquet files beside it. From the files it starts without these
 caches, and writes them; against our stores it starts with them. It takes a minute or more at the size
-that the bars are set for, so it runs once per job. `--gpu 0` names the only device: without it nsys-ai
-compares the same device twice, first among all and then alone.
+that the bars are set for, so it runs once per job. With `--gpu 0` nsys-ai compares one device; the
+exports have two, and nsysconv compares both.
 """
 
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
-import inputs
-from jobs_nsys import caches
+from jobs_nsys import Export, caches, large
 from measure import DATA, NSYSCONV, Side, in_turn, remove
 from peers import NSYS_AI, present, version
 from results import Bar, Group, Job
 
-# Two exports of 237 MB, made up: one export, repeated, would be compared with itself.
-KERNELS = 1_520_000
-SEEDS = (1, 2)
+# The same program before and after it was changed; each of 230 MB.
+KERNELS = 350_000
+RUNS = (
+    Export("before", "GindaChen+nsys-ai__mfu_2gpu_before.sqlite", "nsys/basic-3.24.0.sqlite", KERNELS),
+    Export("after", "GindaChen+nsys-ai__mfu_2gpu_after.sqlite", "nsys/basic-3.25.0.sqlite", KERNELS),
+)
 
 
-def jobs(kernels: int, runs: int, *, with_peer: bool) -> list[Job]:
+def jobs(sources: list[Path], runs: int, *, with_peer: bool) -> list[Job]:
     """Return the jobs: straight from the exports, then from stores that were imported before."""
-    sources = [inputs.nsys(kernels, seed) for seed in SEEDS]
-    stores = [DATA / f"diff-{seed}.db" for seed in SEEDS]
+    stores = [DATA / f"diff-{each.name}.db" for each in RUNS]
     for source, store in zip(sources, stores, strict=True):
         remove(store)
         command = [*NSYSCONV, "import", str(source), "-o", str(store)]
@@ -51,11 +53,12 @@ def jobs(kernels: int, runs: int, *, with_peer: bool) -> list[Job]:
     return found
 
 
-def run(kernels: int, runs: int, setting: str) -> Group:
+def run(real: Path, kernels: int, runs: int, setting: str) -> Group:
     """Run all jobs of the group."""
     group = Group("Two runs compared", setting)
     peers = present((NSYS_AI,), group.skipped)
     group.setting += "".join(f", {version(peer)}" for peer in peers)
-    for job in jobs(kernels, runs, with_peer=bool(peers)):
+    sources = [large(real, each, kernels, group.skipped) for each in RUNS]
+    for job in jobs(sources, runs, with_peer=bool(peers)):
         group.say(job)
     return group

@@ -10,8 +10,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import inputs
-from jobs_nsys import caches
+from jobs_nsys import EXPORTS, caches, large
 from measure import DATA, NSYSCONV, Side, baseline, in_turn, remove
 from peers import NSYS_AI, present, version
 from results import Bar, Group, Job
@@ -38,11 +37,11 @@ def trace(target: Path, made: Path, most_runs: int | None = None) -> Side:
     return Side("nsysconv export", command, (made,), most_runs)
 
 
-def store_jobs(kernels: int, runs: int) -> list[Job]:
+def store_jobs(source: Path, kernels: int, runs: int) -> list[Job]:
     """Return the jobs on a store: all table formats, in turn with the peer, a page, and a trace."""
     store, theirs = DATA / "export.db", DATA / "export_pandas"
     folder, page, traced = DATA / "export_ours", DATA / "export.html", DATA / "export.json"
-    imported(inputs.nsys(kernels), store)
+    imported(source, store)
     peer = Side(PANDAS, baseline("pandas_to_parquet", store, theirs), (theirs,), most_runs=1)
     found = []
 
@@ -68,13 +67,12 @@ def store_jobs(kernels: int, runs: int) -> list[Job]:
     return found
 
 
-def chrome_jobs(kernels: int, runs: int) -> list[Job]:
+def chrome_jobs(source: Path, kernels: int, runs: int) -> list[Job]:
     """Return a Chrome trace of a file, and of its store, beside a loop over the file's rows.
 
     The loop writes each row as one event. nsysconv also writes arrows, more arguments, and waits.
     """
-    source, store = inputs.nsys(kernels), DATA / "trace.db"
-    ours, theirs = DATA / "trace.json", DATA / "trace_loop.json"
+    store, ours, theirs = DATA / "trace.db", DATA / "trace.json", DATA / "trace_loop.json"
     imported(source, store)
     loop = Side(LOOP, baseline("chrome_loop", source, theirs), (theirs,), most_runs=2)
     bars = [Bar("as fast", 5, LOOP, why="chrome-traces"), Bar("MB", 300, why="chrome-traces")]
@@ -87,9 +85,8 @@ def chrome_jobs(kernels: int, runs: int) -> list[Job]:
     ]
 
 
-def peer_job(kernels: int, runs: int) -> Job:
+def peer_job(source: Path, kernels: int, runs: int) -> Job:
     """Return the job that writes a trace beside nsys-ai's; it is not comparable and has no bar."""
-    source = inputs.nsys(kernels)
     ours, folder = DATA / "trace.json", DATA / "trace_peer"
     command = [str(NSYS_AI.python), "-m", "nsys_ai", "export", str(source), "--gpu", "0"]
     command += ["--trim", "0", EVER_S, "-o", str(folder)]
@@ -101,13 +98,16 @@ def peer_job(kernels: int, runs: int) -> Job:
     return job
 
 
-def run(kernels: int, trace_kernels: int, runs: int, setting: str) -> Group:
+def run(real: Path, kernels: int, trace_kernels: int, runs: int, setting: str) -> Group:
     """Return all of them."""
     group = Group("Exports", setting)
     peers = present((NSYS_AI,), group.skipped)
     group.setting += "".join(f", {version(peer)}" for peer in peers)
-    for job in (*store_jobs(kernels, runs), *chrome_jobs(trace_kernels, runs)):
+    kind = EXPORTS[0]
+    stored = large(real, kind, kernels, group.skipped)
+    traced, least = large(real, kind, trace_kernels, []), min(trace_kernels, MOST_KERNELS_OF_PEER)
+    for job in (*store_jobs(stored, kernels, runs), *chrome_jobs(traced, trace_kernels, runs)):
         group.say(job)
     if peers:
-        group.say(peer_job(min(trace_kernels, MOST_KERNELS_OF_PEER), runs))
+        group.say(peer_job(large(real, kind, least, []), least, runs))
     return group

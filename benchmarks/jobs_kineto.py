@@ -19,7 +19,6 @@ MB = 250
 FLAT_MB = 2000
 # Baselines take long: three runs at most, HTA one, no warm-up.
 SLOW_RUNS = 3
-FIXTURES = inputs.FIXTURES / "kineto"
 PLAIN = "nsysconv import of the plain file"
 BASELINES = {"json.load": "json_load", "json.load, gc off": "json_load_nogc"}
 PARSE = "HTA parse"
@@ -70,12 +69,12 @@ LAYOUTS = (
 
 def source(layout: Layout, real: Path, skipped: list[str]) -> Path | None:
     """Return the trace that is repeated; says in `skipped` where it is not the real one."""
-    if found := inputs.real(real, layout.trace):
-        return found
-    instead = f"a fixture took its place, {layout.fixture}" if layout.fixture else "not run"
-    if layout.trace:
-        skipped.append(f"the real trace for {layout.name}, {layout.trace}, is not there: {instead}")
-    return FIXTURES / layout.fixture if layout.fixture else None
+    if layout.fixture:
+        return inputs.source(real, layout.trace, f"kineto/{layout.fixture}", skipped)
+    found = inputs.real(real, layout.trace)
+    if found is None:
+        skipped.append(f"{layout.trace} is not there: it has no fixture")
+    return found
 
 
 def importing(title: str, trace: Path) -> Side:

@@ -1,6 +1,6 @@
 """The jobs on Nsight Systems exports, and the cold starts.
 
-What is imported are real exports, repeated; one that is made up where they are missing.
+What is imported are real exports, repeated; fixtures where they are missing.
 """
 
 from __future__ import annotations
@@ -29,35 +29,36 @@ MOST_KERNELS_OF_PEER = 1_000_000
 
 @dataclass(frozen=True)
 class Export:
-    """A kind of export, the real file that is repeated, and up to how many kernels."""
+    """A kind of export, the real file that is repeated, a fixture, and up to how many kernels."""
 
     name: str
     file: str
+    fixture: str
     most_kernels: int
     ranges: bool = True
 
 
 # With 5 ranges a kernel, 5 M kernels would take reports 6 GB.
 EXPORTS = (
-    Export("no ranges", "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite", 5_000_000, ranges=False),
-    Export("5 ranges a kernel", "GindaChen+nsys-ai__h100_2gpu_1s.sqlite", 1_000_000),
-)
-MADE_UP = Export("made up", "", 5_000_000)
+    Export("no ranges", "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite", "nsys/graphs-3.24.0.sqlite",
+           5_000_000, ranges=False),
+    Export("5 ranges a kernel", "GindaChen+nsys-ai__h100_2gpu_1s.sqlite", "nsys/basic-3.25.0.sqlite",
+           1_000_000),
+)  # fmt: skip
+
+
+def large(real: Path, kind: Export, kernels: int, skipped: list[str]) -> Path:
+    """Return an export of this kind and size; says in `skipped` where it is not of the real one."""
+    return inputs.export(inputs.source(real, kind.file, kind.fixture, skipped), kernels)
 
 
 def sources(real: Path, kernels: list[int], skipped: list[str]) -> Iterator[tuple[Export, Path, int]]:
     """Yield the exports of each size, of each kind; says in `skipped` which are missing."""
-    there = {export: inputs.real(real, export.file) for export in EXPORTS}
-    skipped += [f"{export.file}, an export with {export.name}, is not there"
-                for export, path in there.items() if path is None]  # fmt: skip
-    if not any(there.values()):
-        skipped.append("no real export: those that are measured are made up")
+    there = {kind: inputs.source(real, kind.file, kind.fixture, skipped) for kind in EXPORTS}
     for size in sorted(kernels):
-        for export, path in there.items():
-            if path and size <= export.most_kernels:
-                yield export, inputs.export(path, size), size
-        if not any(there.values()):
-            yield MADE_UP, inputs.nsys(size), size
+        for kind, path in there.items():
+            if size <= kind.most_kernels:
+                yield kind, inputs.export(path, size), size
 
 
 def caches(source: Path) -> tuple[Path, ...]:

@@ -49,7 +49,7 @@ def run(real: Path, kernels: int, runs: int, setting: str) -> Group:
     group = Group("Nsight Systems reports", setting)
     source = inputs.real(real, REPORT)
     if source is None:
-        group.skipped.append(f"{REPORT}, a report, is not there")
+        group.skipped.append(f"{REPORT} is not there: it has no fixture")
         return group
     for job in of_report(inputs.report(source, kernels), kernels, runs):
         group.say(job)

@@ -1,19 +1,16 @@
-"""Writes a large Nsight Systems export (SQLite): a given one, repeated.
-
-    python benchmarks/repeat_export.py OUT.sqlite EXPORT.sqlite --kernels 1000000
+"""Write a large Nsight Systems export (SQLite): a given one, repeated.
 
 What it promises:
 
 * the fewest whole copies that hold so many kernels; tables and indexes are those of the export;
 * rows of tables with times are there once a copy, later by the extent of the export from copy to copy;
   names, devices, settings and diagnostics are there once;
-* correlations and other ids that link rows are others in each copy; 0, which means no id, null,
+* correlations, keys and other ids that link rows are others in each copy; 0, which means no id, null,
   names, threads, streams, graph nodes and handles of events are kept.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sqlite3
 from contextlib import closing
@@ -29,30 +26,37 @@ PARTS = ("SAMPLING_CALLCHAINS",)
 ONCE = ("DIAGNOSTIC_EVENT",)
 # NVTX: names of categories and domains.
 NAMING = {"NVTX_EVENTS": "WHERE eventType NOT IN (33, 75)"}
+Tables = dict[str, dict[str, bool]]
+"""The columns of tables, and whether each is a key."""
 COPIES = "WITH RECURSIVE copies(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM copies WHERE k < {0})"
 
 
-def event_tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
-    """Return the tables that are repeated, and their columns."""
+def event_tables(connection: sqlite3.Connection) -> Tables:
+    """Return the tables that are repeated."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    columns = {name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
-               for (name,) in names}  # fmt: skip
+    columns = {
+        name: {row[1]: row[5] > 0 for row in connection.execute(f"PRAGMA table_info({name})")}
+        for (name,) in names
+    }
     return {
         name: found for name, found in columns.items()
-        if name in PARTS or ({"start", "timestamp"} & set(found) and name not in ONCE)
+        if name in PARTS or ({"start", "timestamp"} & found.keys() and name not in ONCE)
     }  # fmt: skip
 
 
-def steps(connection: sqlite3.Connection, tables: dict[str, list[str]]) -> dict[str, int]:
-    """Return what each column grows by from copy to copy."""
-    def ask(function: str, names: tuple[str, ...]) -> int:
-        found = [connection.execute(f'SELECT {function}("{column}") FROM {table} {NAMING.get(table, "")}')
+def steps(connection: sqlite3.Connection, tables: Tables) -> dict[str, int]:
+    """Return what each column grows by from copy to copy, if it does."""
+    def ask(function: str, *names: str, which: dict[str, str] = NAMING) -> int:
+        found = [connection.execute(f'SELECT {function}("{column}") FROM {table} {which.get(table, "")}')
                  for table, columns in tables.items() for column in columns if column in names]
         values = [value for (value,) in (each.fetchone() for each in found) if value is not None]
         return max(values, default=0) if function == "max" else min(values, default=0)
 
-    extent = ask("max", TIMES) - ask("min", TIMES) + 1
-    return {**dict.fromkeys(TIMES, extent), **{name: ask("max", (name,)) + 1 for name in IDS}}
+    extent = ask("max", *TIMES) - ask("min", *TIMES) + 1
+    keys = {name for columns in tables.values() for name, is_key in columns.items() if is_key}
+    # Rows that are not repeated have keys, too.
+    after = {name: ask("max", name, which={}) + 1 for name in (*IDS, *keys)}
+    return {**dict.fromkeys(TIMES, extent), **after}
 
 
 def _uri(path: Path, mode: str) -> str:
@@ -73,27 +77,13 @@ def generate(target: Path, source: Path, kernels: int) -> int:
         connection.execute("BEGIN")
         for table, columns in tables.items() if copies > 1 else ():
             values = ", ".join(
-                f'"{column}" + k * {step[column]}' if column in TIMES
-                else f'iif("{column}" > 0, "{column}" + k * {step[column]}, "{column}")' if column in IDS
+                f'iif("{column}" > 0, "{column}" + k * {step[column]}, "{column}")' if column in IDS
+                else f'"{column}" + k * {step[column]}' if column in TIMES or is_key
                 else f'"{column}"'
-                for column in columns
+                for column, is_key in columns.items()
             )  # fmt: skip
             connection.execute(
                 f"{COPIES.format(copies - 1)} INSERT INTO main.{table} SELECT {values} "
                 f"FROM copies CROSS JOIN original.{table} {NAMING.get(table, '')}")  # fmt: skip
         connection.execute("COMMIT")
     return copies
-
-
-def main() -> None:
-    """Read the command line, writes the file, says what is in it."""
-    parser = argparse.ArgumentParser(description="write an export of Nsight Systems, repeated")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("export", type=Path)
-    parser.add_argument("--kernels", type=int, default=1_000_000)
-    asked = parser.parse_args()
-    print(f"{generate(asked.out, asked.export, asked.kernels)} copies")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,4 @@
-"""Writes a large report of Nsight Systems (`.nsys-rep`): a given one, repeated.
-
-    python benchmarks/repeat_report.py OUT.nsys-rep REPORT --kernels 1000000
+"""Write a large report of Nsight Systems (`.nsys-rep`): a given one, repeated.
 
 What it promises:
 
@@ -14,7 +12,6 @@ What it promises:
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -208,17 +205,3 @@ def generate(target: Path, source: Path, kernels: int) -> int:
             entries.append(field(1, name) + field(2, at) + field(3, out.tell() - at))
         out.write(footed(entries, out.tell()))
     return copies
-
-
-def main() -> None:
-    """Read the command line, writes the file, says what is in it."""
-    parser = argparse.ArgumentParser(description="write a report of Nsight Systems, repeated")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("report", type=Path)
-    parser.add_argument("--kernels", type=int, default=1_000_000)
-    asked = parser.parse_args()
-    print(f"{generate(asked.out, asked.report, asked.kernels)} copies")
-
-
-if __name__ == "__main__":
-    main()

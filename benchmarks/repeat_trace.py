@@ -1,12 +1,10 @@
-"""Writes a large Kineto trace: a given one, repeated.
+"""Write a large Kineto trace: a given one, repeated.
 
-    python benchmarks/repeat_trace.py OUT.json[.gz] TRACE.json[.gz] --mb 250 [--metadata]
-
-Works on the text, so white space, order of keys and line breaks stay as they are. What it promises:
+It works on the text, so white space, order of keys and line breaks stay as they are. What it promises:
 
 * the size to within one copy and a few per cent (shifted numbers get longer), before compression;
 * head and tail, which hold names of processes and what the profiler marks, are there once; with
-  `--metadata` the names are in each copy, among its events, as in traces that were put together;
+  `metadata` the names are in each copy, among its events, as in traces that were put together;
 * times are later by the extent of the trace from copy to copy, and ids are others in each copy, so links
   stay in their copy; 0 where it means no id, names, devices, threads and streams are kept;
 * one copy is the trace itself; memory is that of a few copies.
@@ -14,7 +12,6 @@ Works on the text, so white space, order of keys and line breaks stay as they ar
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import math
@@ -119,19 +116,3 @@ def generate(target: Path, source: Path, size: int, *, metadata: bool = False) -
         for piece in trace.pieces(copies):
             file.write(piece.encode("latin-1"))
     return copies
-
-
-def main() -> None:
-    """Read the command line, writes the file, says what is in it."""
-    parser = argparse.ArgumentParser(description="write a Kineto trace, repeated")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("trace", type=Path)
-    parser.add_argument("--mb", type=int, default=250, help="size of the file, not compressed")
-    parser.add_argument("--metadata", action="store_true", help="names of processes in each copy")
-    asked = parser.parse_args()
-    copies = generate(asked.out, asked.trace, asked.mb * 1_000_000, metadata=asked.metadata)
-    print(f"{copies} copies")
-
-
-if __name__ == "__main__":
-    main()

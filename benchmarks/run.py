@@ -5,8 +5,8 @@
     python benchmarks/run.py --only                                the page alone
 
 FOLDER has the real traces and exports that are repeated (listed in benchmarks/notes.md, "The inputs");
-its default is benchmarks/data/real. Where one is missing, a fixture or one that is made up takes its
-place, or its jobs are left out; the page says which.
+its default is benchmarks/data/real. Where one is missing, a fixture takes its place, or its jobs are left
+out; the page says which.
 
 What is found is kept in benchmarks/results, a JSON file per group: every run of every side, with its
 wall and CPU time and memory. Nothing else should run on the machine.
@@ -60,11 +60,12 @@ GROUPS: dict[str, Callable[[argparse.Namespace, str], Group]] = {
                                                    where),
     "operators": lambda asked, where: jobs_operators.run(asked.real, asked.operators_mb,
                                                          asked.functions_mb, asked.runs, where),
-    "nvprof": lambda asked, where: jobs_nvprof.run(asked.rows, asked.runs, where),
-    "diff": lambda asked, where: jobs_diff.run(asked.diff_kernels, asked.runs, where),
-    "export": lambda asked, where: jobs_export.run(asked.export_kernels, asked.trace_kernels,
-                                                   asked.runs, where),
-    "ranks": lambda asked, where: jobs_ranks.run(asked.ranks, asked.rank_kernels, asked.runs, where),
+    "nvprof": lambda asked, where: jobs_nvprof.run(asked.real, asked.rows, asked.runs, where),
+    "diff": lambda asked, where: jobs_diff.run(asked.real, asked.diff_kernels, asked.runs, where),
+    "export": lambda asked, where: jobs_export.run(asked.real, asked.export_kernels,
+                                                   asked.trace_kernels, asked.runs, where),
+    "ranks": lambda asked, where: jobs_ranks.run(asked.real, asked.ranks, asked.rank_kernels,
+                                                 asked.runs, where),
 }  # fmt: skip
 """The groups of jobs; each is kept in a file of its name."""
 PARTS = (*GROUPS, "starts", "samples")
@@ -154,7 +155,7 @@ def main() -> None:
     compileall.compile_dir(HERE.parent / "nsysconv", quiet=1)
     for name in asked.only:
         if name == "samples":
-            samples.main([])
+            samples.main(["--real", str(asked.real)])
         elif name == "starts":
             found = imports.measure(asked.runs)
             text = json.dumps([asdict(each) for each in found], indent=1)

@@ -1,6 +1,6 @@
 """Samples of the stacks of nsysconv's large jobs, by py-spy.
 
-    python benchmarks/samples.py [--only import ...]
+    python benchmarks/samples.py [--real FOLDER] [--only import ...]
 
 A sample counts for the function of nsysconv that is innermost on the stack, whatever it calls: libraries'
 time is that of the line that waits for it. Threads that sleep or wait are left out, so two busy threads
@@ -24,7 +24,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import inputs
+import jobs_diff
+import jobs_nvprof
+import jobs_ranks
+from jobs_nsys import EXPORTS, Export, large
 from measure import DATA, HERE, NSYSCONV, remove
 
 RESULT = HERE / "results" / "samples.json"
@@ -91,7 +94,7 @@ def largest(counts: Counter[str]) -> list[tuple[str, float]]:
     return [(name, share) for name, share in shares if share >= LEAST_SHARE]
 
 
-def jobs() -> dict[str, Callable[[], list[str]]]:
+def jobs(real: Path) -> dict[str, Callable[[], list[str]]]:
     """Return the large jobs and their words."""
     store, second, made = DATA / "sampled.db", DATA / "sampled2.db", str(DATA / "sampled.out.db")
     page, trace = str(DATA / "sampled.json"), str(DATA / "sampled.trace.json")
@@ -102,23 +105,29 @@ def jobs() -> dict[str, Callable[[], list[str]]]:
                        capture_output=True)  # fmt: skip
         return str(target)
 
-    def large() -> str:
-        return str(inputs.nsys(5_000_000))
+    def export(kernels: int, kind: Export = EXPORTS[0]) -> Path:
+        return large(real, kind, kernels, [])
 
+    before, after = jobs_diff.RUNS
     return {
-        "import of an export, 5 M kernels": lambda: ["import", large(), "-o", made],
-        "core reports from the file, 5 M kernels": lambda: ["report", large(), "core", "-o", page],
+        "import of an export, 5 M kernels": lambda: ["import", str(export(5_000_000)), "-o", made],
+        "core reports from the file, 5 M kernels":
+            lambda: ["report", str(export(5_000_000)), "core", "-o", page],
         "core reports from the store, 5 M kernels":
-            lambda: ["report", imported(inputs.nsys(5_000_000), store), "core", "-o", page],
-        "ranges on the GPU from the store, 5 M kernels":
-            lambda: ["report", imported(inputs.nsys(5_000_000), store), "nvtx_gpu_proj_sum", "-o", page],
-        "import of a GPU trace, 1 M rows": lambda: ["import", str(inputs.nvprof(1_000_000)), "-o", made],
-        "diff of stores": lambda: ["diff", imported(inputs.nsys(1_520_000, 1), store),
-                                   imported(inputs.nsys(1_520_000, 2), second)],
+            lambda: ["report", imported(export(5_000_000), store), "core", "-o", page],
+        "ranges on the GPU from the store, 1 M kernels":
+            lambda: ["report", imported(export(1_000_000, EXPORTS[1]), store), "nvtx_gpu_proj_sum",
+                     "-o", page],
+        "import of a GPU trace, 1 M rows":
+            lambda: ["import", str(jobs_nvprof.large(real, 1_000_000, [])), "-o", made],
+        "diff of stores": lambda: ["diff", imported(export(jobs_diff.KERNELS, before), store),
+                                   imported(export(jobs_diff.KERNELS, after), second)],
         "Chrome trace of a store, 1 M kernels":
-            lambda: ["export", imported(inputs.nsys(1_000_000), store), "--to", "chrome", "-o", trace],
-        "import of 8 ranks of 0.1 M kernels":
-            lambda: ["import", *map(str, sorted(inputs.ranks(64, 100_000).iterdir())[:8]), "-o", made],
+            lambda: ["export", imported(export(1_000_000), store), "--to", "chrome", "-o", trace],
+        "import of 8 ranks of 0.025 M kernels":
+            lambda: ["import", *map(str, sorted(
+                jobs_ranks.large(real, jobs_ranks.RANKS, jobs_ranks.KERNELS, []).iterdir())[:8]),
+                "-o", made],
     }  # fmt: skip
 
 
@@ -137,9 +146,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", default=[""], help="jobs whose names begin so")
-    only = tuple(parser.parse_args(arguments).only)
+    parser.add_argument("--real", type=Path, default=DATA / "real", help="what is repeated")
+    asked = parser.parse_args(arguments)
+    only, every = tuple(asked.only), jobs(asked.real)
     kept = {each.job: each for each in read()}
-    for job, words in jobs().items():
+    for job, words in every.items():
         if job.startswith(only):
             found = sampled(job, words())
             if found is None:
@@ -149,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(*found.lines(), sep="\n", flush=True)
             for path in DATA.glob("sampled*"):
                 remove(path)
-    ordered = [asdict(kept[job]) for job in jobs() if job in kept]
+    ordered = [asdict(kept[job]) for job in every if job in kept]
     RESULT.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
 
 

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 FIXTURES = ROOT / "tests" / "fixtures"
+LARGE = FIXTURES / "nsys" / "two_processes_one_gpu-3.24.14.sqlite"
 SMALL = FIXTURES / "nsys" / "graphs-3.24.0.sqlite"
 ANOTHER = "another.sqlite"
 """The file that the second of two writers imports: nothing else has it."""
@@ -71,10 +72,10 @@ SCENES = (
 
 def make_materials(folder: Path, nsysconv: Callable[..., None], size: int) -> None:
     """Make the files of the scenes. `nsysconv` runs a command in the folder, `size` is in kernels."""
-    import generate_nsys
+    import repeat_export
 
     folder.mkdir(parents=True)
-    generate_nsys.generate(folder / "large.sqlite", size, 1, 2, 1)
+    repeat_export.generate(folder / "large.sqlite", LARGE, size)
     shutil.copyfile(SMALL, folder / "small.sqlite")
     shutil.copyfile(FIXTURES / "nsys" / "unified_memory-3.25.0.sqlite", folder / ANOTHER)
     _enlarge(FIXTURES / "kineto" / "training-2.13.json", folder / "trace.json.gz", size // 40)

@@ -1,10 +1,11 @@
-"""Repeated traces, exports and reports are what their scripts promise, with as many times the rows."""
+"""Repeated traces, exports, reports, ranks and logs are what is promised, with as many times the rows."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import sqlite3
+import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
@@ -13,13 +14,19 @@ from typing import Any
 
 import inputs
 import jobs_kineto
+import jobs_nvprof
 import pytest
 import repeat_export
+import repeat_log
+import repeat_ranks
 import repeat_report
 import repeat_trace
 from conftest import EVENTS, FIXTURES, NSYS, REAL, dump, few, import_file, real
+from measure import baseline
 from nsys_rep_wire import OFFSETS, Report, numbers, read_fields
 from write_nsys_rep import write_report
+
+import nsysconv
 
 # One step of a program: an operator, its call, the arrow to its kernel, a memset, a Python function.
 # Names, spaces and line breaks are odd on purpose. It lasts from 1000.250 to 1009.500 us, 9.25 us: copies
@@ -106,22 +113,6 @@ def test_names_of_processes_can_be_in_each_copy() -> None:
     assert events[-3]["name"] == "process_name"
 
 
-def test_a_copy_adds_the_rows_and_links_of_the_trace(tmp_path: Path) -> None:
-    once, thrice = (stored(repeated(TEXT, n), tmp_path / str(n)) for n in (1, 3))
-    assert counts(thrice) == {table: 3 * count for table, count in counts(once).items()}
-    assert counts(once) == {"api_call": 1, "kernel": 1, "memset": 1, "operator": 1}
-    starts = [(base, base + 11_000, base + 22_000) for base in (1_000_250, 1_001_500, 1_004_000)]
-    zero = asked(once, "SELECT min(start_ns) FROM operator")[0][0] - 1_000_250
-    for table, expected in zip(("operator", "api_call", "kernel"), starts, strict=True):
-        found = asked(thrice, f"SELECT start_ns FROM {table} ORDER BY 1")
-        assert [start - zero for (start,) in found] == list(expected)
-    names = "SELECT DISTINCT text FROM {0} JOIN name ON name.id = {0}.name_id"
-    for table in ("operator", "api_call", "kernel"):
-        assert asked(thrice, names.format(table)) == asked(once, names.format(table))
-    links = "SELECT correlation_id FROM kernel JOIN api_call USING (correlation_id) ORDER BY 1"
-    assert asked(thrice, links) == [(41,), (83,), (125,)]
-
-
 @pytest.mark.parametrize("path", FIXTURE_TRACES, ids=lambda path: path.name)
 def test_a_trace_of_each_layout_is_repeated(path: Path, tmp_path: Path) -> None:
     text = repeat_trace.read(path)
@@ -167,8 +158,8 @@ def test_the_size_is_that_asked_for_and_compressed_text_is_the_same(tmp_path: Pa
     assert repeat_trace.generate(plain, source, 1) == 1
 
 
-@pytest.mark.parametrize("name", ["basic-3.25.0", "cpu_side-3.28.1", "ranges-2021", "graphs-3.13.2",
-                                  "two_processes_two_gpus-3.24.7"])  # fmt: skip
+@pytest.mark.parametrize("name", ["basic-3.25.0", "basic-3.28.1", "cpu_side-3.28.1", "ranges-2021",
+                                  "graphs-3.13.2", "two_processes_two_gpus-3.24.7"])  # fmt: skip
 def test_an_export_is_repeated(name: str, tmp_path: Path) -> None:
     assert_export_rows(NSYS / f"{name}.sqlite", tmp_path)
 
@@ -259,7 +250,58 @@ def test_a_report_has_the_strings_counts_and_times_of_its_copies(tmp_path: Path)
     assert stops[1][17] == stops[0][17]
 
 
-def test_a_report_without_kernels_is_not_repeated(tmp_path: Path) -> None:
-    write_report(NSYS / "no_gpu-3.25.0.sqlite", tmp_path / "a.nsys-rep")
-    with pytest.raises(ValueError, match="no kernels"):
-        repeat_report.generate(tmp_path / "b.nsys-rep", tmp_path / "a.nsys-rep", 5)
+# -- ranks and logs
+
+
+@pytest.mark.parametrize("age", ["3.25.0", "3.28.1"])
+def test_ranks_are_of_one_job_and_one_of_them_is_late(age: str, tmp_path: Path) -> None:
+    """Of 10 kernels 9 are collectives, 8 of which have partners; four copies make 40 of 34."""
+    repeat_ranks.generate(tmp_path / "job", NSYS / f"nccl-{age}.sqlite", ranks=4, kernels=34)
+    store = tmp_path / "job.db"
+    (run,) = nsysconv.import_files([tmp_path / "job"], store, workers=1).runs
+    assert (run.label, sorted(run.census.ranks)) == ("slurm-4711.0", [0, 1, 2, 3])
+    summary, late = nsysconv.report_on(store, ["rank_summary", "stragglers"], by="rank", workers=1)
+    ranks = [row for row in summary.table.to_pylist() if row["over_ranks"] is None]
+    assert [row["kernel_count"] for row in ranks] == [40] * 4
+    found = {row["rank"]: row["last_count"] for row in late.table.to_pylist()}
+    assert found == {0: 0, repeat_ranks.straggler(4): 32, 2: 0, 3: 0}
+
+
+LOG = """==1== NVPROF is profiling process 1, command: ./a
+"Start","Duration","Size","Name"{0}
+s,ms,KB,{1}
+1.000100,0.150000,,"f(int) [7]"{2}
+1.000300,0.050000,4.0,"[CUDA memcpy HtoD]"{3}
+"""
+# From 1.000100 to 1.000350: copies are 0.000250 apart, ids 9 + 1 or, without a column, 7 + 1.
+AGAIN = """1.000350,0.150000,,"f(int) [{0}]"{1}
+1.000550,0.050000,4.0,"[CUDA memcpy HtoD]"{2}
+"""
+
+
+@pytest.mark.parametrize(("cells", "again"), [
+    ((',"Correlation_ID"', ",", ",7", ",9"), ("17", ",17", ",19")),
+    (("", "", "", ""), ("15", "", "")),
+], ids=["with a column of ids", "as of CUDA 8"])  # fmt: skip
+@pytest.mark.parametrize("cut", ["", "1.000400,0.1"], ids=["whole", "cut in a row"])
+def test_only_starts_and_ids_of_a_log_differ(
+    cells: tuple[str, ...], again: tuple[str, ...], cut: str, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "once.csv", tmp_path / "twice.csv"
+    source.write_text(LOG.format(*cells) + cut)
+    assert repeat_log.generate(target, source, 2) == 1
+    assert target.read_bytes() == source.read_bytes()
+    assert repeat_log.generate(target, source, 3) == 2
+    assert target.read_text() == LOG.format(*cells) + AGAIN.format(*again) + cut
+
+
+@pytest.mark.parametrize("name", jobs_nvprof.PEERS.values())
+def test_the_peers_of_a_log_keep_all_rows(name: str, tmp_path: Path) -> None:
+    source, target = tmp_path / "log.csv", tmp_path / "pandas.db"
+    rows = 3 * 17
+    assert repeat_log.generate(source, FIXTURES / jobs_nvprof.FIXTURE, rows) == 4
+    subprocess.run(baseline(name, source, target), check=True)
+    import_file(source, tmp_path / "store.db")
+    ours = counts(tmp_path / "store.db")
+    theirs = asked(target, 'SELECT count("Grid X"), count(*) FROM gpu_trace')
+    assert theirs == [(ours["kernel"], sum(ours.values()))]

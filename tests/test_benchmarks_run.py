@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import imports
 import inputs
 import jobs_diff
 import jobs_export
@@ -51,76 +48,37 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 NOWHERE = Path("no-such-folder")
-# name of the group: (how it is run, its jobs, the files that stay, the peers that are missing)
-SMALL: dict[str, tuple[Callable[[], Group], list[str], list[str], list[str]]] = {
-    "nsys": (
-        lambda: jobs_nsys.run(NOWHERE, [2000], 1, "setting"),
-        ["help, cold process", "import of a small file, cold process",
-         "core reports of a small store, cold process", "answer on a small file, cold process",
-         "import of an export, made up, 0.002 M kernels",
-         "core reports from the store, made up, 0.002 M kernels",
-         "core reports from the file, made up, 0.002 M kernels",
-         "summary and findings from the store, made up, 0.002 M kernels",
-         "ranges on the GPU from the store, made up, 0.002 M kernels"],
-        ["nsys-2000-seed1"],
-        ["nsys-ai", *(f"{export.file}, an export with {export.name}, is not there"
-                      for export in jobs_nsys.EXPORTS), "no real export"],
-    ),
-    "kineto": (
-        lambda: jobs_kineto.run(NOWHERE, 1, 2, 1, "setting"),
-        [f"import of a trace, {name}, {megabytes} MB" for name, megabytes in (
-            ("arguments on one line", 1), ("arguments on one line, gz", 1),
-            ("arguments on several lines", 1), ("metadata among events", 1), ("as of PyTorch 2.13", 1),
-            ("printed again, indented", 1), ("printed again, indented, gz", 1),
-            ("printed again, on one line", 1), ("arguments on one line", 2))],
-        ["odd-compact-1", "odd-reprinted-1", "odd-reprinted-1", "training-1.9-1", "training-2.13-1",
-         "training-2.5-1", "training-2.5-1", "training-2.5-1--metadata", "training-2.5-2"],
-        ["hta", *(f"the real trace for {layout.name}, {layout.trace}, is not there"
-                  for layout in jobs_kineto.LAYOUTS if layout.trace)],
-    ),
-    "operators": (
-        lambda: jobs_operators.run(NOWHERE, 2, 1, 1, "setting"),
-        ["operators from the store, 2 MB",
-         "import with Python functions, half of them Python functions, 1 MB",
-         "import with Python functions, printed again, indented, 1 MB"],
-        ["odd-reprinted-1", "training-2.13-1", "training-2.5-2"],
-        [f"the real trace for {layout.name}, {layout.trace}, is not there"
-         for layout in (jobs_operators.OPERATORS, *jobs_operators.FUNCTIONS)],
-    ),
-    "nvprof": (
-        lambda: jobs_nvprof.run(2000, 1, "setting"),
-        ["import of a GPU trace, 0.002 M rows"], ["nvprof-2000"], [],
-    ),
-    "diff": (
-        lambda: jobs_diff.run(2000, 1, "setting"),
-        ["diff from the files, 1 MB of exports", "diff of stores, 1 MB of exports"],
-        ["nsys-2000-seed1", "nsys-2000-seed2"], ["nsys-ai"],
-    ),
-    "export": (
-        lambda: jobs_export.run(2000, 400, 1, "setting"),
-        ["export to Parquet, 0.002 M kernels", "export to Parquet with names, 0.002 M kernels",
-         "export to Arrow, 0.002 M kernels", "page of a store, 0.002 M kernels",
-         "Chrome trace of a large store, 0.002 M kernels", "Chrome trace of a file, 0.0004 M kernels",
-         "Chrome trace of a store, 0.0004 M kernels"],
-        ["nsys-2000-seed1", "nsys-400-seed1"], ["nsys-ai"],
-    ),
+# How each group is run on fixtures, how many jobs it has, and the inputs that stay.
+SMALL: dict[str, tuple[Callable[[], Group], int, list[str]]] = {
+    "nsys": (lambda: jobs_nsys.run(NOWHERE, [20], 1, "setting"), 4 + 4 + 5,
+             ["basic-3.25.0-20", "graphs-3.24.0-20"]),
+    "kineto": (lambda: jobs_kineto.run(NOWHERE, 1, 2, 1, "setting"), 9,
+               ["odd-compact-1", *["odd-reprinted-1"] * 2, "training-1.9-1", "training-2.13-1",
+                *["training-2.5-1"] * 2, "training-2.5-1-metadata", "training-2.5-2"]),
+    "operators": (lambda: jobs_operators.run(NOWHERE, 2, 1, 1, "setting"), 3,
+                  ["odd-reprinted-1", "training-2.13-1", "training-2.5-2"]),
+    "nvprof": (lambda: jobs_nvprof.run(NOWHERE, 200, 1, "setting"), 1, ["basic-gpu-trace-200"]),
+    "diff": (lambda: jobs_diff.run(NOWHERE, 20, 1, "setting"), 2, ["basic-3.24.0-20", "basic-3.25.0-20"]),
+    "export": (lambda: jobs_export.run(NOWHERE, 20, 10, 1, "setting"), 7,
+               ["graphs-3.24.0-10", "graphs-3.24.0-20"]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", few(sorted(SMALL, key=lambda name: len(SMALL[name][1])), 1))
+@pytest.mark.parametrize("name", few(sorted(SMALL, key=lambda name: SMALL[name][1]), 1))
 def test_all_sides_run_and_only_the_input_stays(name: str, data: Path) -> None:
-    go, jobs, files, missing = SMALL[name]
+    go, jobs, files = SMALL[name]
     group = go()
-    assert [job.title for job in group.jobs] == jobs
+    assert len({job.title for job in group.jobs}) == len(group.jobs) == jobs
+    assert all(len(job.sides) > 1 for job in group.jobs if "as fast" in str(job.bars))
     assert sorted(path.name.rpartition("-")[0] for path in data.iterdir()) == files
-    assert [reason.partition(":")[0] for reason in group.skipped] == missing
+    assert len([reason for reason in group.skipped if "a fixture took its place" in reason]) > 0
     kept = json.dumps(group.to_json())
     assert json.dumps(Group.from_json(json.loads(kept)).to_json()) == kept
 
 
 @pytest.mark.system
 def test_all_sides_of_many_ranks(data: Path) -> None:
-    group = jobs_ranks.run(2, 400, 1, "setting")
+    group = jobs_ranks.run(NOWHERE, 2, 400, 1, "setting")
     unit = "ranks of 0.0004 M kernels"
     several = [jobs_ranks.ONE, jobs_ranks.TWO, "Dask with 1 worker", "Dask with 2 workers"]
     assert [(job.title, [side.name for side in job.sides]) for job in group.jobs] == [
@@ -131,13 +89,23 @@ def test_all_sides_of_many_ranks(data: Path) -> None:
         (f"import of ranks by several, 2 {unit}", several),
         (f"rank_summary by several, 2 {unit}", several),
     ]
-    assert [path.name for path in data.iterdir()] == [inputs.ranks(2, 400).name]
+    assert [path.name for path in data.iterdir()] == [jobs_ranks.large(NOWHERE, 2, 400, []).name]
 
 
-def test_a_changed_generator_makes_new_inputs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = inputs.nvprof(64)
+def test_real_files_take_the_place_of_fixtures_and_a_changed_script_makes_new_ones(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = data / "real" / "below"
+    folder.mkdir(parents=True)
+    shutil.copy(FIXTURES / jobs_nvprof.FIXTURE, folder / jobs_nvprof.TRACE)
+    skipped: list[str] = []
+    before = jobs_nvprof.large(data / "real", 64, skipped)
+    assert (before.name.partition("-")[0], skipped) == (jobs_nvprof.TRACE.removesuffix(".csv"), [])
     monkeypatch.setattr(inputs, "version", lambda: "another")
-    assert inputs.nvprof(64) != before
+    assert jobs_nvprof.large(data / "real", 64, skipped) != before
+    assert jobs_nvprof.large(NOWHERE, 64, skipped).name.startswith("basic-gpu-trace-64")
+    assert [reason.rpartition(",")[0] for reason in skipped] == [
+        f"{jobs_nvprof.TRACE} is not there: a fixture took its place"]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -180,25 +148,6 @@ def test_the_page_says_what_is_missed_and_where_the_reason_is() -> None:
     assert len(page.unexplained([group], "## Elsewhere")) == 1
 
 
-@pytest.mark.slow
-def test_real_exports_are_repeated(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of each kind, both of 8 kernels; the second up to 8, the first twice in 9."""
-    folder = data / "real" / "below"
-    folder.mkdir(parents=True)
-    for name in ("basic-3.25.0.sqlite", "no_gpu-3.25.0.sqlite"):
-        shutil.copy(FIXTURES / "nsys" / name, folder)
-    exports = (jobs_nsys.Export("A", "basic-3.25.0.sqlite", 9, ranges=False),
-               jobs_nsys.Export("B", "no-such.sqlite", 9))  # fmt: skip
-    monkeypatch.setattr(jobs_nsys, "EXPORTS", exports)
-    group = jobs_nsys.run(data / "real", [9, 10], 1, "setting")
-    assert [job.title for job in group.jobs[4:]] == [
-        f"{name}, A, 9e-06 M kernels" for name in
-        ("import of an export", "core reports from the store", "core reports from the file",
-         "summary and findings from the store")
-    ]  # fmt: skip
-    assert group.skipped[1:] == ["no-such.sqlite, an export with B, is not there"]
-
-
 def test_bars_over_layouts_are_held_against_their_median_and_the_least() -> None:
     """Theirs takes 10 s; ours 1, 2 and 5 s: 10, 5 and 2 times as fast. One job has ours alone."""
     def job(name: str, seconds: float) -> Job:
@@ -226,15 +175,6 @@ def test_scaling_is_cost_per_unit_at_the_two_largest_sizes() -> None:
         return Job("job", size, "MB", [Measured("ours", [Run(seconds, seconds, 1.0)])])
 
     assert Group("", "", [job(100, 30), job(1, 99), job(10, 5)]).scaling() == [("job", 0.6)]
-
-
-def test_a_plot_has_every_side(tmp_path: Path) -> None:
-    group = Group("Title", "setting", [Job("job", size, "MB", JOB.sides) for size in (1.0, 2.0)])
-    assert page.draw(group, tmp_path / "plot.svg")
-    drawn = (tmp_path / "plot.svg").read_text()
-    for text in (">ours<", ">theirs<", "time, s", "memory, MB"):
-        assert text in drawn
-    assert not page.draw(Group("Title", "setting", [JOB]), tmp_path / "none.svg")
 
 
 def test_the_page_is_what_was_measured() -> None:
@@ -292,14 +232,6 @@ def test_sides_take_turns_after_warm_ups(
     assert ran.read_text().split() == turns.split()
 
 
-def test_the_memory_of_a_process_is_that_of_its_descendants_too() -> None:
-    """The inner process holds 64 MB, of which the outer has none."""
-    inner = "kept = bytearray(64 << 20); import time; time.sleep(0.3)"
-    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
-    side = measure.Side("two", [sys.executable, "-c", outer])
-    assert 64 < measure.run_once(side).peak_mb < 128
-
-
 @pytest.mark.parametrize(
     ("stack", "place"),
     [
@@ -312,25 +244,6 @@ def test_the_memory_of_a_process_is_that_of_its_descendants_too() -> None:
 )  # fmt: skip
 def test_a_sample_counts_for_the_innermost_function_of_ours(stack: str, place: str) -> None:
     assert samples.place(stack) == place
-
-
-def test_the_largest_shares_of_samples_are_kept() -> None:
-    """At most twelve, and none below one in a hundred: `a` has 100 of 200, and `z` too little."""
-    assert samples.largest(Counter(z=1, a=100, b=97, c=2)) == [
-        ("a", 100 / 200), ("b", 97 / 200), ("c", 2 / 200)]  # fmt: skip
-    assert [name for name, _ in samples.largest(Counter("abcdefghijklmn"))] == list("abcdefghijkl")
-
-
-def test_slow_and_foreign_imports_of_a_command_are_kept() -> None:
-    """Of the standard library only what takes 5 ms; all modules are counted."""
-    traces = [{"numpy": 0.5, "numpy.core": 0.5, "json": 4.9, "email": 3.0, "email.mime": 2.0,
-               "nsysconv.cli": 0.1, "sitecustomize": 9.0}]  # fmt: skip
-    start = imports.start_of(imports.Cold("--help", ()), [Run(0.1, 0.2, 1.0)], traces, {"numpy": "a"})
-    assert start.modules == 7
-    assert start.packages == (
-        imports.Package("email", 2, 5.0, "-"), imports.Package("numpy", 2, 1.0, "a"),
-        imports.Package("nsysconv", 1, 0.1, "-"),
-    )  # fmt: skip
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
@@ -347,14 +260,6 @@ def test_a_failed_run_measures_nothing() -> None:
     with pytest.raises(RuntimeError, match="no such luck"):
         command = [sys.executable, "-c", "raise SystemExit('no such luck')"]
         measure.run_once(measure.Side("failing", command))
-
-
-def test_the_command_lines_of_the_benchmarks_work() -> None:
-    repeat = ("repeat_trace.py", "repeat_export.py", "repeat_report.py")
-    for script in ("run.py", *repeat, "verdict_power.py"):
-        done = subprocess.run([sys.executable, str(measure.HERE / script), "--help"],
-                              capture_output=True, text=True, check=True)  # fmt: skip
-        assert "usage" in done.stdout
 
 
 def test_sources_are_the_files_that_a_command_reads(

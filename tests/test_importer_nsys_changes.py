@@ -12,8 +12,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-import generate_nsys
 import pytest
+import repeat_export
 from conftest import (
     CHILD_ENVIRONMENT,
     EVENTS,
@@ -451,7 +451,7 @@ def test_a_string_table_of_another_shape(change: Change, tmp_path: Path) -> None
 def test_a_wrong_cell_far_down(tmp_path: Path) -> None:
     """Beyond what is fetched at once: the driver takes a column's type from the first rows."""
     source = tmp_path / "far.sqlite"
-    generate_nsys.generate(source, 6_000, 1, 1, 1)
+    repeat_export.generate(source, NSYS / "two_processes_two_gpus-3.24.7.sqlite", 6_000)
     connection = sqlite3.connect(source)
     connection.execute(f"UPDATE {KERNEL} SET gridX = 'wide' WHERE rowid = 5000")
     connection.execute(f"UPDATE {RUNTIME} SET correlationId = 0.5 WHERE rowid = 4999")

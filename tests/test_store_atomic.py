@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import generate_nsys
 import pytest
+import repeat_export
 from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ROOT, add, dump, few, import_file
 
 from nsysconv import schema
@@ -89,7 +89,7 @@ def worker() -> Iterator[Worker]:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An export that takes long enough to be killed in the middle of its import."""
     path = tmp_path_factory.mktemp("large") / "large.sqlite"
-    generate_nsys.generate(path, 40_000, 1, 2, 1)
+    repeat_export.generate(path, NSYS / "two_processes_one_gpu-3.24.14.sqlite", 40_000)
     return path
 
 
@@ -364,7 +364,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     import_file(BASIC, store, identity="old")
     before = dump(store)
     large = tmp_path / "large.sqlite"
-    generate_nsys.generate(large, 3_000, 1, 1, 1)
+    repeat_export.generate(large, BASIC, 3_000)
     with pytest.raises(UsageError, match="full"), writing(store) as writer:
         pages = writer._connection.value("PRAGMA page_count")
         assert isinstance(pages, int)

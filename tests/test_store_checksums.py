@@ -11,8 +11,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import generate_nsys
 import pytest
+import repeat_export
 from conftest import FIXTURES, NSYS, examples, few, import_file
 from golden_cases import run
 from hypothesis import given
@@ -63,7 +63,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     api.import_files([BASIC, OTHER, TRACE], small)
     for number in (1, 2):
         source = folder / f"rank{number}.sqlite"
-        generate_nsys.generate(source, 12_000, number, 1, 1)
+        repeat_export.generate(source, BASIC, 12_000 + 8 * number)
         api.import_files([source], large)
     return [small, large]
 
@@ -176,7 +176,7 @@ def test_a_page_overwritten_costs_the_profile_on_it_alone(large: Path, content: 
 
 def test_a_page_of_another_store_is_found(large: Path, tmp_path: Path) -> None:
     source, other = tmp_path / "other.sqlite", tmp_path / "other.db"
-    generate_nsys.generate(source, 12_000, 3, 1, 1)
+    repeat_export.generate(source, BASIC, 12_024)
     api.import_files([source], other)
     page = pages_of(large, "api_call")[-1]
     theirs = pages_of(other, "api_call")[-1]

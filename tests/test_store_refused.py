@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import generate_nsys
 import pytest
+import repeat_export
 from conftest import CHILD_ENVIRONMENT, NSYS, few, import_file
 
 from nsysconv import refusals
@@ -56,7 +56,7 @@ def limited(
 def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An export of many pages, a store of it, and a small store."""
     folder = tmp_path_factory.mktemp("materials")
-    generate_nsys.generate(folder / "large.sqlite", 10_000, 1, 2, 1)
+    repeat_export.generate(folder / "large.sqlite", NSYS / "two_processes_one_gpu-3.24.14.sqlite", 10_000)
     import_file(folder / "large.sqlite", folder / "full.db")
     import_files([BASIC], folder / "old.db")
     return folder

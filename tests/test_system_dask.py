@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-import generate_ranks
 import pieces
 import pytest
-from conftest import dump
+import repeat_ranks
+from conftest import NSYS, dump
 
 import nsysconv
 from nsysconv.api import dask_workers
@@ -350,7 +350,7 @@ class TestTrouble:
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The exports of eight ranks of a job, and a file that is no profile."""
     folder = tmp_path_factory.mktemp("ranks") / "job"
-    generate_ranks.generate(folder, ranks=8, kernels=1000, seed=1)
+    repeat_ranks.generate(folder, NSYS / "nccl-3.25.0.sqlite", ranks=8, kernels=1000)
     (folder / "notes.txt").write_text("what a folder may hold")
     return folder
 
