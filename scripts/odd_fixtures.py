@@ -7,12 +7,11 @@ the answers of `basic` hold for everything the change does not touch.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 from scenarios import WORKLOADS
-from write_nsys import forget_library_version, write_nsys
+from write_nsys import changed_database, write_nsys
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -26,13 +25,9 @@ def _changed(sql: str, age: str = "3.17.2") -> Maker:
 
     def make(path: Path) -> None:
         write_nsys(WORKLOADS["basic"], path, age)
-        connection = sqlite3.connect(path, isolation_level=None)
-        try:
+        with changed_database(path) as connection:
             connection.executescript(sql)
             connection.execute("VACUUM")
-        finally:
-            connection.close()
-        forget_library_version(path)
 
     return make
 
@@ -41,12 +36,8 @@ def _database(sql: str) -> Maker:
 
     def make(path: Path) -> None:
         path.unlink(missing_ok=True)
-        connection = sqlite3.connect(path, isolation_level=None)
-        try:
+        with changed_database(path) as connection:
             connection.executescript("PRAGMA page_size = 1024;" + sql)
-        finally:
-            connection.close()
-        forget_library_version(path)
 
     return make
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from nsys_cpu_side import add_cpu_side
@@ -35,22 +37,29 @@ def write_nsys(workload: Workload, path: Path, age: str) -> None:
     add_events(out, workload)
     add_cpu_side(out, workload.events)
     out.rows["StringIds"] = [{"id": n, "value": text} for text, n in out.strings.items()]
-    path.unlink(missing_ok=True)
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        connection.execute("PRAGMA page_size = 1024")
-        connection.execute("PRAGMA journal_mode = OFF")
-        connection.execute("BEGIN")
+    with new_database(path, page_size=1024) as connection:
         _write_tables(connection, out)
+
+
+@contextmanager
+def new_database(path: Path, page_size: int) -> Iterator[sqlite3.Connection]:
+    """Make a database that replaces `path`, with what is written inside as one transaction."""
+    path.unlink(missing_ok=True)
+    with changed_database(path) as connection:
+        connection.executescript(f"PRAGMA page_size = {page_size}; PRAGMA journal_mode = OFF; BEGIN")
+        yield connection
         connection.execute("COMMIT")
         connection.execute("VACUUM")
-    finally:
-        connection.close()
-    forget_library_version(path)
 
 
-def forget_library_version(path: Path) -> None:
-    """Replace the version of the SQLite library that wrote the file, so that all write the same."""
+@contextmanager
+def changed_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """Change a database.
+
+    The version of the SQLite library that wrote the file is replaced, so that all write the same.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
     with path.open("r+b") as file:
         file.seek(96)
         file.write((3_026_000).to_bytes(4, "big"))

@@ -22,7 +22,7 @@ from workload import (
     Thread,
     Workload,
 )
-from write_nsys import forget_library_version
+from write_nsys import new_database
 
 Cell = int | str | bytes | None
 Row = dict[str, Cell]
@@ -123,18 +123,8 @@ def write_nvprof_database(
     _add_events(out, workload)
     for directive in directives:
         _add_directive(out, directive)
-    path.unlink(missing_ok=True)
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        connection.execute("PRAGMA page_size = 512")
-        connection.execute("PRAGMA journal_mode = OFF")
-        connection.execute("BEGIN")
+    with new_database(path, page_size=512) as connection:
         _write_tables(connection, out)
-        connection.execute("COMMIT")
-        connection.execute("VACUUM")
-    finally:
-        connection.close()
-    forget_library_version(path)
 
 
 def _add_machine(out: Database, workload: Workload) -> None:
