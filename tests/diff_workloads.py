@@ -41,35 +41,91 @@ _STREAM = stream(_PROCESS, 7, "null")
 Change = Callable[[Events], Events]
 
 
-def training(change: Change = lambda events: events) -> Workload:
-    """Steps of one copy and of each kernel twice, one after the other."""
+# -- runs of which each length is given
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel, the call that launches it, and how long the GPU then has nothing to do."""
+
+    function: Function
+    kernel_ns: int
+    call_ns: int = 2_000
+    then_idle_ns: int = 1_000
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy to the device, and how long the GPU then has nothing to do."""
+
+    copy_ns: int
+    size: int = COPY_BYTES
+    then_idle_ns: int = 1_000
+
+
+def run_of(
+    steps: Sequence[Sequence[Launch | Copy]],
+    *,
+    annotated: bool = True,
+    step_ns: Sequence[int] = (),
+    between_ns: int = 10_000,
+) -> Workload:
+    """A run that does this in its steps, one thing after the other on one stream.
+
+    A step lasts until its work is done, or as long as `step_ns` says, and so much longer is the time
+    until the next one begins. Not `annotated`: nothing in the recording says that there are steps.
+    Correlation numbers begin with 1,000 and then with the next hundred in each step.
+    """
     calls: list[ApiCall] = []
     kernels: list[Kernel] = []
     copies: list[Memcpy] = []
     ranges: list[Range] = []
-    for step in range(STEPS):
-        at = 10_000 + step * STEP_NS
-        begin = at
-        number = 1000 + step * 100
-        calls.append(ApiCall(_MAIN, number, "cudaMemcpyAsync_v3020", at, at + 2_000))
-        copies.append(
-            Memcpy(_STREAM, number, "HtoD", "pinned", "device", COPY_BYTES, at + 3_000,
-                   at + 3_000 + COPY_NS)
-        )  # fmt: skip
-        at += 15_000
-        for function, duration in (*KERNELS, *KERNELS):
+    at, number = 10_000, 1_000
+    for step, work in enumerate(steps):
+        begin, number = at, max(number, 1_000 + 100 * step)
+        for item in work:
+            if isinstance(item, Launch):
+                started = at + item.call_ns + 1_000
+                calls.append(
+                    ApiCall(_MAIN, number, "cudaLaunchKernel_v7000", at, at + item.call_ns)
+                )
+                ended = started + item.kernel_ns
+                kernels.append(Kernel(_STREAM, number, item.function, started, ended))
+                at = ended + item.then_idle_ns
+            else:
+                calls.append(ApiCall(_MAIN, number, "cudaMemcpyAsync_v3020", at, at + 2_000))
+                copies.append(
+                    Memcpy(_STREAM, number, "HtoD", "pinned", "device", item.size, at + 3_000,
+                           at + 3_000 + item.copy_ns)
+                )  # fmt: skip
+                at += 3_000 + item.copy_ns + item.then_idle_ns
             number += 1
-            calls.append(ApiCall(_MAIN, number, "cudaLaunchKernel_v7000", at, at + 2_000))
-            kernels.append(Kernel(_STREAM, number, function, at + 3_000, at + 3_000 + duration))
-            at += 3_000 + duration + 1_000
-        ranges.append(Range(_MAIN, f"ProfilerStep#{step}", begin, begin + STEP_NS - 20_000))
+        if step_ns:
+            if begin + step_ns[step] < at:
+                raise ValueError(f"step {step} has more to do than fits into it")
+            at = begin + step_ns[step]
+        if annotated:
+            ranges.append(Range(_MAIN, f"ProfilerStep#{step}", begin, at))
+        at += between_ns
     events = Events(
         calls=tuple(calls), kernels=tuple(kernels), memcpys=tuple(copies), ranges=tuple(ranges)
     )
     return Workload(
-        "training", "Many equal steps", STEPS * STEP_NS + 20_000, (_GPU,), (_PROCESS,), (_MAIN,),
-        (_STREAM,), change(events),
+        "planted", "Lengths that were chosen", at + 10_000, (_GPU,), (_PROCESS,), (_MAIN,),
+        (_STREAM,), events,
     )  # fmt: skip
+
+
+# -- many equal steps, and one thing changed
+
+
+def training(change: Change = lambda events: events) -> Workload:
+    """Steps of one copy and of each kernel twice, one after the other."""
+    once = [Launch(function, duration) for function, duration in KERNELS]
+    made = run_of([[Copy(COPY_NS, then_idle_ns=4_000), *once, *once]] * STEPS,
+                  step_ns=[STEP_NS - 20_000] * STEPS, between_ns=20_000)  # fmt: skip
+    return replace(made, name="training", title="Many equal steps", events=change(made.events),
+                   duration_ns=STEPS * STEP_NS + 20_000)  # fmt: skip
 
 
 def slower(events: Events) -> Events:
@@ -168,76 +224,3 @@ SOURCES: dict[str, Callable[[Workload, Path], Path]] = {
     "nsys": _nsys, "kineto": _kineto, "nvprof database": _database, "nvprof log": _log,
 }  # fmt: skip
 """What writes a workload as a file of a source into a folder, and says which file."""
-
-
-# -- runs of which each length is given
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A kernel, the call that launches it, and how long the GPU then has nothing to do."""
-
-    function: Function
-    kernel_ns: int
-    call_ns: int = 2_000
-    then_idle_ns: int = 1_000
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A copy to the device."""
-
-    copy_ns: int
-    size: int = COPY_BYTES
-
-
-def run_of(
-    steps: Sequence[Sequence[Launch | Copy]],
-    *,
-    annotated: bool = True,
-    step_ns: Sequence[int] = (),
-    between_ns: int = 10_000,
-) -> Workload:
-    """A run that does this in its steps, one thing after the other on one stream.
-
-    A step lasts until its work is done, or as long as `step_ns` says, and so much longer is the time
-    until the next one begins. Not `annotated`: nothing in the recording says that there are steps.
-    """
-    calls: list[ApiCall] = []
-    kernels: list[Kernel] = []
-    copies: list[Memcpy] = []
-    ranges: list[Range] = []
-    at, number = 10_000, 1_000
-    for step, work in enumerate(steps):
-        begin = at
-        for item in work:
-            number += 1
-            if isinstance(item, Launch):
-                started = at + item.call_ns + 1_000
-                calls.append(
-                    ApiCall(_MAIN, number, "cudaLaunchKernel_v7000", at, at + item.call_ns)
-                )
-                ended = started + item.kernel_ns
-                kernels.append(Kernel(_STREAM, number, item.function, started, ended))
-                at = ended + item.then_idle_ns
-            else:
-                calls.append(ApiCall(_MAIN, number, "cudaMemcpyAsync_v3020", at, at + 2_000))
-                copies.append(
-                    Memcpy(_STREAM, number, "HtoD", "pinned", "device", item.size, at + 3_000,
-                           at + 3_000 + item.copy_ns)
-                )  # fmt: skip
-                at += 3_000 + item.copy_ns + 1_000
-        if step_ns:
-            if begin + step_ns[step] < at:
-                raise ValueError(f"step {step} has more to do than fits into it")
-            at = begin + step_ns[step]
-        if annotated:
-            ranges.append(Range(_MAIN, f"ProfilerStep#{step}", begin, at))
-        at += between_ns
-    events = Events(
-        calls=tuple(calls), kernels=tuple(kernels), memcpys=tuple(copies), ranges=tuple(ranges)
-    )
-    return Workload(
-        "planted", "Lengths that were chosen", at + 10_000, (_GPU,), (_PROCESS,), (_MAIN,),
-        (_STREAM,), events,
-    )  # fmt: skip
