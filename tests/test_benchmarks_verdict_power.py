@@ -86,12 +86,6 @@ def test_bars_that_are_known_to_be_missed_do_not_fail() -> None:
     assert not power.unexpected(found)
 
 
-def test_every_case_has_one_name() -> None:
-    names = {case.name for case in power.CASES}
-    assert len(names) == len(power.CASES)
-    assert names >= power.EXPECTED.keys()
-
-
 def test_the_page_holds_every_case(few: dict[str, power.Rates]) -> None:
     """And is that of the documentation, but for the figures."""
     text = power.page(few, power.PAIRS)
@@ -102,10 +96,6 @@ def test_the_page_holds_every_case(few: dict[str, power.Rates]) -> None:
     pieces = (power.HEAD, power.REPEATS_TEXT, power.ONE_RUN_TEXT, power.BARS_TEXT, power.OTHERWISE_TEXT)
     for piece in pieces:
         assert piece in recorded, "run: make verdict-power"
-
-
-def test_the_same_pairs_give_the_same_rates() -> None:
-    assert power.simulated(5) == power.simulated(5)
 
 
 def test_an_unexpected_rate_fails_after_the_page_is_written(

@@ -21,11 +21,6 @@ def findings(training: Training, path: Path) -> dict[str, float]:
         return {row["rule"]: row["share_pct"] for row in profile.report("findings").rows()}
 
 
-def test_the_same_arguments_give_the_same_training() -> None:
-    training = Training("train", steps=1, ranks=2)
-    assert train(training) == train(training)
-
-
 def test_what_holds_the_training_back_is_found(tmp_path: Path) -> None:
     found = findings(Training("train", steps=2), tmp_path / "slow.sqlite")
     better = Training("train", steps=2, loader_us=900, pinned=True, fused_optimizer=True)
