@@ -86,6 +86,12 @@ def test_bars_that_are_known_to_be_missed_do_not_fail() -> None:
     assert not power.unexpected(found)
 
 
+def test_every_case_has_one_name() -> None:
+    names = {case.name for case in power.CASES}
+    assert len(names) == len(power.CASES)
+    assert names >= power.EXPECTED.keys()
+
+
 def test_the_page_holds_every_case(few: dict[str, power.Rates]) -> None:
     """And is that of the documentation, but for the figures."""
     text = power.page(few, power.PAIRS)
