@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import imports
 import inputs
 import jobs_diff
 import jobs_export
@@ -244,6 +246,25 @@ def test_sides_take_turns_after_warm_ups(
 )  # fmt: skip
 def test_a_sample_counts_for_the_innermost_function_of_ours(stack: str, place: str) -> None:
     assert samples.place(stack) == place
+
+
+def test_the_largest_shares_of_samples_are_kept() -> None:
+    """At most twelve, and none below one in a hundred: `a` has 100 of 200, and `z` too little."""
+    assert samples.largest(Counter(z=1, a=100, b=97, c=2)) == [
+        ("a", 100 / 200), ("b", 97 / 200), ("c", 2 / 200)]  # fmt: skip
+    assert [name for name, _ in samples.largest(Counter("abcdefghijklmn"))] == list("abcdefghijkl")
+
+
+def test_slow_and_foreign_imports_of_a_command_are_kept() -> None:
+    """Of the standard library only what takes 5 ms; all modules are counted."""
+    traces = [{"numpy": 0.5, "numpy.core": 0.5, "json": 4.9, "email": 3.0, "email.mime": 2.0,
+               "nsysconv.cli": 0.1, "sitecustomize": 9.0}]  # fmt: skip
+    start = imports.start_of(imports.Cold("--help", ()), [Run(0.1, 0.2, 1.0)], traces, {"numpy": "a"})
+    assert start.modules == 7
+    assert start.packages == (
+        imports.Package("email", 2, 5.0, "-"), imports.Package("numpy", 2, 1.0, "a"),
+        imports.Package("nsysconv", 1, 0.1, "-"),
+    )  # fmt: skip
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
