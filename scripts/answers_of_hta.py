@@ -1,15 +1,15 @@
-"""Answers of HolisticTraceAnalysis about Kineto traces, as constants for tests/test_other_tools.py.
+"""Answers of HolisticTraceAnalysis about Kineto traces, for tests/test_other_tools.py.
 
 It needs an environment of its own, since it is no dependency of nsysconv; of pandas it needs 2:
 
     python -m venv hta && hta/bin/pip install HolisticTraceAnalysis==0.5.0 "pandas<3"
-    hta/bin/python scripts/answers_of_hta.py TRACE... > answers.py
+    hta/bin/python scripts/answers_of_hta.py TRACE... > tests/hta_answers.json
 
 Of each trace it prints, times in microseconds as HTA has them:
 
 * `gpu_rows`: the rows that HTA takes for GPU work, and how many of them are kernels, copies or sets
 * `idle`, `compute`, `non_compute`, `total`: get_temporal_breakdown
-* `overlap_pct`: get_comm_comp_overlap; None where there is no communication
+* `overlap_pct`: get_comm_comp_overlap; null where there is no communication
 * `kinds`: get_gpu_kernel_breakdown, memory kernels included
 * `launches`: get_cuda_kernel_launch_stats by function: count, sums of cpu_duration, gpu_duration and
   launch_delay, how many are short, have long calls, are late (with HTA's cutoffs)
@@ -21,9 +21,9 @@ stays.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-import pprint
 import sys
 import warnings
 from pathlib import Path
@@ -95,18 +95,19 @@ def answers(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the answers of the traces named on the command line."""
+    """Print the answers of the traces named on the command line, a line each."""
     from importlib.metadata import version
 
-    print(f"HTA = {version('HolisticTraceAnalysis')!r}\n\nANSWERS = {{")
-    for name in sys.argv[1:]:
-        path = Path(name)
+    traces = []
+    for path in map(Path, sys.argv[1:]):
         try:
-            said: Any = answers(path)
+            said: dict[str, Any] = answers(path)
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-        print(f"    {path.name!r}: {pprint.pformat(said, width=100, sort_dicts=False)},")
-    print("}")
+            said = {"error": f"{type(error).__name__}: {error}"}
+        lines = ",\n".join(f"   {json.dumps(key)}: {json.dumps(said[key])}" for key in said)
+        traces.append(f"  {json.dumps(path.name)}: {{\n{lines}\n  }}")
+    hta = json.dumps(version("HolisticTraceAnalysis"))
+    print(f'{{\n "hta": {hta},\n "answers": {{\n' + ",\n".join(traces) + "\n }\n}")
 
 
 if __name__ == "__main__":
