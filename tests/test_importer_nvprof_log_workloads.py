@@ -1,7 +1,6 @@
-"""The made-up workloads as logs of nvprof: rows, totals, and reports beside those of nsys.
+"""The made-up workloads as logs of nvprof: totals of summaries, and reports of them beside nsys.
 
-What the import must give is made from the workload itself. How far a figure may be off follows from
-how it is spelled: half of one unit in its last place.
+Rows of traces are compared in test_workloads.py, and their reports in test_queries_workloads.py.
 """
 
 from __future__ import annotations
@@ -13,27 +12,22 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import machine
-import make_fixtures
 import pytest
-from conftest import FIXTURES, NSYS, Row, event_rows, in_any_order
+from conftest import FIXTURES, Row, in_any_order
 from nvprof_logs import LOGS
-from nvprof_spelling import MEMORY, function
-from scenarios import EXPECTED, WORKLOADS
-from workload import Process, Stream
+from scenarios import WORKLOADS
+from workload_rows import GPU_TABLES as GPU_TABLES
+from workload_rows import NvprofLog, newest_export
 from write_nvprof_database import thread_number
 
 from nsysconv import api, schema
 from nsysconv.facts import Fact
 from nsysconv.notes import Severity
-from nsysconv.report import Report
 from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_log"
-GPU_TABLES = ("kernel", "memcpy", "memset", "unified_memory_event")
-TRACES = [name for name in LOGS if "trace" in name]
 SUMMARIES = [name for name in LOGS if "summary" in name]
-every_trace = pytest.mark.parametrize("name", TRACES)
 every_summary = pytest.mark.parametrize("name", SUMMARIES)
 
 
@@ -51,143 +45,7 @@ def slugs(profile: Profile) -> set[str]:
     return {note.slug for note in profile.notes}
 
 
-def own(name: str, process: Process, kind: str) -> list[Any]:
-    """A workload's events of a kind in one process, in order of start as traces are."""
-
-    def owner(event: Any) -> Process:
-        holder = getattr(event, "stream", None) or getattr(event, "thread", None) or event
-        found: Process = holder.process
-        return found
-
-    events = getattr(WORKLOADS[name].events, kind)
-    return sorted((e for e in events if owner(e) == process), key=lambda event: event.start_ns)
-
-
-# -- rows of traces
-
-
-class _Expected:
-    """The rows that a trace of one process must give."""
-
-    def __init__(self, name: str, process: Process) -> None:
-        log = LOGS[name]
-        self.workload, self.process = log.workload, process
-        self.has_kinds = "cuda8" not in name
-        self.csv = name.endswith(".csv")
-        self.gpu, self.calls = "api-trace" not in name, "gpu-trace" not in name
-
-    def _times(self, event: Any) -> Row:
-        return {"start_ns": event.start_ns, "dur_ns": event.end_ns - event.start_ns,
-                "pid": self.process.pid}  # fmt: skip
-
-    def _on(self, event: Any, *, numbered: bool) -> Row:
-        stream: Stream = event.stream
-        number = event.correlation_id or None
-        return self._times(event) | {
-            "device_id": stream.ordinal, "context_id": stream.context_id,
-            "stream_id": stream.stream_id, "correlation_id": number if numbered else None,
-        }  # fmt: skip
-
-    def rows(self, table: str) -> list[Row]:
-        if (self.gpu and table in GPU_TABLES) or (self.calls and table == "api_call"):
-            found: list[Row] = getattr(self, table)()
-            return found
-        return []
-
-    def kernel(self) -> list[Row]:
-        return [
-            # The number stands behind the name, too.
-            self._on(kernel, numbered=True) | {
-                "name": kernel.function.demangled,
-                "grid_x": kernel.grid[0], "grid_y": kernel.grid[1], "grid_z": kernel.grid[2],
-                "block_x": kernel.block[0], "block_y": kernel.block[1],
-                "block_z": kernel.block[2], "registers_per_thread": kernel.registers,
-                "static_shared_bytes": kernel.static_shared_bytes,
-                "dynamic_shared_bytes": kernel.dynamic_shared_bytes}
-            for kernel in own(self.workload, self.process, "kernels")
-        ]  # fmt: skip
-
-    def memcpy(self) -> list[Row]:
-        rows = []
-        for copy in own(self.workload, self.process, "memcpys"):
-            peer = None
-            if copy.direction == "PtoP":
-                (peer,) = {copy.src_ordinal, copy.dst_ordinal} - {copy.stream.ordinal}
-            kinds = [MEMORY[copy.src_kind], MEMORY[copy.dst_kind]]
-            src, dst = kinds if self.has_kinds else (None, None)
-            rows.append(self._on(copy, numbered=self._csv_numbers) | {
-                "bytes": copy.bytes, "direction": copy.direction, "peer_device_id": peer,
-                "src_kind": src, "dst_kind": dst})  # fmt: skip
-        return rows
-
-    @property
-    def _csv_numbers(self) -> bool:
-        """Only CSV has a column of correlation ids, and only from CUDA 9 on."""
-        return self.csv and self.has_kinds
-
-    def memset(self) -> list[Row]:
-        return [
-            self._on(item, numbered=self._csv_numbers) | {
-                "bytes": item.bytes, "memory_kind": MEMORY[item.kind] if self.has_kinds else None}
-            for item in own(self.workload, self.process, "memsets")
-        ]  # fmt: skip
-
-    def unified_memory_event(self) -> list[Row]:
-        return [
-            self._times(item) | {"device_id": item.ordinal, "bytes": item.bytes,
-                                 "direction": item.direction, "address": item.address}
-            for item in own(self.workload, self.process, "migrations")
-        ]  # fmt: skip
-
-    def api_call(self) -> list[Row]:
-        launched = {k.correlation_id for k in own(self.workload, self.process, "kernels")}
-        rows = []
-        for call in own(self.workload, self.process, "calls"):
-            # Text names the launched kernel and its number in parentheses, else none.
-            known = self.csv or call.correlation_id in launched
-            rows.append(self._times(call) | {
-                "layer": call.layer, "name": function(call.symbol),
-                "correlation_id": call.correlation_id if known else None})  # fmt: skip
-        return rows
-
-
-def _only(found: list[Row], wanted: list[Row]) -> list[Row]:
-    """The wanted rows with null for what they do not speak of."""
-    return [dict.fromkeys(found[0] if found else (), None) | row for row in wanted]
-
-
-@every_trace
-def test_rows_are_those_of_the_workload(name: str) -> None:
-    with imported(FOLDER / name) as profiles:
-        for profile, process in zip(profiles, LOGS[name].processes, strict=True):
-            expected = _Expected(name, process)
-            for table in (*GPU_TABLES, "api_call", "range", "sync", "overhead"):
-                found = event_rows(profile, table)
-                if "two_gpus" in name and not expected.csv:
-                    # Which device is which was cut off.
-                    for row in found:
-                        for column in ("device_id", "peer_device_id"):
-                            row.pop(column, None)
-                wanted = [{k: v for k, v in row.items() if not found or k in found[0]}
-                          for row in expected.rows(table)]  # fmt: skip
-                # Rows with a cell too many come later than those around them.
-                assert in_any_order(found) == in_any_order(_only(found, wanted)), table
-
-
-@every_trace
-def test_facts_of_traces(name: str) -> None:
-    process = LOGS[name].processes[0]
-    expected = _Expected(name, process)
-    wanted = {Fact.API_CALLS} if expected.calls else set()
-    if expected.gpu:
-        wanted |= {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}
-    if expected.gpu and own(LOGS[name].workload, process, "migrations"):
-        wanted |= {Fact.UNIFIED_MEMORY}
-    if expected.gpu and expected.calls:
-        wanted |= {Fact.API_LINKS}
-    with imported(FOLDER / name) as profiles:
-        assert wanted <= profiles[0].facts
-        assert not profiles[0].facts - wanted - {Fact.DEVICES}
+# -- traces
 
 
 def test_traces_of_nanoseconds_and_kilobytes_are_exact() -> None:
@@ -197,58 +55,6 @@ def test_traces_of_nanoseconds_and_kilobytes_are_exact() -> None:
         with imported(FOLDER / coarse) as (profile,):
             (note,) = (note for note in profile.notes if note.slug == "rounded-times")
             assert note.severity is Severity.APPROXIMATED
-
-
-# -- beside nsys
-
-_NOT_COMPARED = {"profile", "rank", "recording_ns", "process", "device"}
-
-
-def _rows(report: Report, *columns: str) -> list[Row]:
-    return in_any_order([
-        {k: v for k, v in row.items() if k not in _NOT_COMPARED and (not columns or k in columns)}
-        for row in report.rows()])  # fmt: skip
-
-
-def _nsys(workload: str) -> Path:
-    return NSYS / f"{workload}-{make_fixtures.NSYS_AGES[workload][-1]}.sqlite"
-
-
-def _asked(profile: api.OpenProfile, name: str, *, kinds: bool) -> list[Row]:
-    if name == "idle_gaps":
-        return _rows(profile.report(name), "start_ns", "dur_ns", "device_id", "next_op")
-    if name == "transfers" and not kinds:
-        # Of copies alike but for the kinds of memory, only their sums are left.
-        merged: dict[tuple[int, str], list[int]] = {}
-        for row in profile.report(name).rows():
-            into = merged.setdefault((row["device_id"], row["direction"]), [0, 0, 0])
-            for place, column in enumerate(("memcpy_count", "bytes_sum", "memcpy_sum_ns")):
-                into[place] += row[column]
-        return in_any_order([{"of": k, "sums": v} for k, v in merged.items()])
-    return _rows(profile.report(name))
-
-
-COMPARED = [name for name in TRACES if "api-trace" not in name
-            and LOGS[name].workload in ("basic", "unified_memory")]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", COMPARED)
-def test_reports_are_those_of_nsys(name: str) -> None:
-    """Times and sizes of these workloads survive the rounding."""
-    workload, kinds = LOGS[name].workload, "cuda8" not in name
-    reports = ["overview", "kernels", "transfers", "transfer_sizes", "idle_gaps"]
-    # Text has numbers for launches only.
-    if "both" in name and name.endswith(".csv"):
-        reports.append("api_vs_kernel")
-    with api.open(FOLDER / name) as ours, api.open(_nsys(workload)) as theirs:
-        for report in reports:
-            found, wanted = (_asked(p, report, kinds=kinds) for p in (ours, theirs))
-            if report == "overview":
-                # What is not recorded is null there, none here.
-                for row in (*found, *wanted):
-                    for column in [c for c in row if c.startswith(("um_", "graph_launch_"))]:
-                        row[column] = row[column] or 0
-            assert found == wanted, report
 
 
 # -- summaries
@@ -288,26 +94,13 @@ def _gpu_and_calls(rows: list[Row]) -> set[tuple[Any, ...]]:
     return set(found)
 
 
-def _wanted_totals(name: str, process: Process) -> set[tuple[Any, ...]]:
-    """The same of the workload, whose sums are those worked out by hand."""
+def _wanted_totals(expected: NvprofLog) -> set[tuple[Any, ...]]:
+    """The same of the rows that a trace of the workload gives."""
     found: dict[tuple[Any, ...], list[int]] = {}
-    for kernel in own(name, process, "kernels"):
-        key = ("kernel", None, kernel.function.demangled)
-        found.setdefault(key, []).append(kernel.end_ns - kernel.start_ns)
-    for copy in own(name, process, "memcpys"):
-        key = ("memcpy", None, copy.direction)
-        found.setdefault(key, []).append(copy.end_ns - copy.start_ns)
-    for item in own(name, process, "memsets"):
-        found.setdefault(("memset", None, None), []).append(item.end_ns - item.start_ns)
-    for call in own(name, process, "calls"):
-        key = ("api_call", call.layer, function(call.symbol))
-        found.setdefault(key, []).append(call.end_ns - call.start_ns)
-    if len(WORKLOADS[name].processes) == 1:
-        for (_, kernel), answer in EXPECTED[name]["kernels"].items():
-            assert sum(found["kernel", None, kernel]) == answer.sum_ns
-        for (layer, function_name), of_api in EXPECTED[name]["api"].items():
-            if layer is not None:
-                assert sum(found["api_call", layer, function_name]) == of_api.api_sum_ns
+    for table in ("kernel", "memcpy", "memset", "api_call"):
+        for row in expected.rows(table):
+            word = None if table == "memset" else row.get("direction") or row["name"]
+            found.setdefault((table, row.get("layer"), word), []).append(row["dur_ns"])
     return {(*key, len(v), sum(v), min(v), max(v)) for key, v in found.items()}
 
 
@@ -317,14 +110,14 @@ def test_totals_are_those_of_the_workload(name: str) -> None:
     workload = LOGS[name].workload
     with imported(FOLDER / name) as profiles:
         for profile, process in zip(profiles, LOGS[name].processes, strict=True):
-            rows = totals_of(profile)
+            rows, expected = totals_of(profile), NvprofLog(name, process)
             assert {row["pid"] for row in rows} == {process.pid}
-            assert _gpu_and_calls(rows) == _wanted_totals(workload, process)
+            assert _gpu_and_calls(rows) == _wanted_totals(expected)
             wanted = {Fact.API_TOTALS}
             if workload != "no_gpu":
                 wanted |= {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
             wanted |= {Fact.UNIFIED_MEMORY_TOTALS} if workload == "unified_memory" else set()
-            if "cuda8" not in name and own(workload, process, "ranges"):
+            if "cuda8" not in name and expected.own("ranges"):
                 wanted |= {Fact.RANGE_TOTALS}
             assert wanted <= profile.facts
 
@@ -383,15 +176,18 @@ def test_totals_of_ranges(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in SUMMARIES if LOGS[n].workload == "basic"])
 def test_reports_of_totals(name: str) -> None:
     """What nsys says of the same, but for what needs events; all devices in one row."""
+    def rows(profile: api.OpenProfile, report: str, *columns: str) -> list[Row]:
+        return in_any_order([{c: row[c] for c in columns} for row in profile.report(report).rows()])
+
     shared = ("name", "kernel_count", "kernel_sum_ns", "kernel_pct", "min_ns", "max_ns")
-    with api.open(FOLDER / name) as ours, api.open(_nsys("basic")) as theirs:
-        assert _rows(ours.report("kernels"), *shared) == _rows(theirs.report("kernels"), *shared)
+    with api.open(FOLDER / name) as ours, api.open(newest_export("basic")) as theirs:
+        assert rows(ours, "kernels", *shared) == rows(theirs, "kernels", *shared)
         assert {(r["device_id"], r["med_ns"], r["stddev_ns"])
                 for r in ours.report("kernels").rows()} == {(None, None, None)}  # fmt: skip
         calls = ("layer", "name", "call_count", "api_sum_ns")
-        theirs_by_call = [r for r in _rows(theirs.report("api_vs_kernel"), *calls)
+        theirs_by_call = [r for r in rows(theirs, "api_vs_kernel", *calls)
                           if r["layer"] is not None]  # fmt: skip
-        assert _rows(ours.report("api_vs_kernel"), *calls) == theirs_by_call
+        assert rows(ours, "api_vs_kernel", *calls) == theirs_by_call
         sums = ("kernel_count", "kernel_sum_ns", "memcpy_count", "memcpy_sum_ns", "memset_count",
                 "memset_sum_ns")  # fmt: skip
-        assert _rows(ours.report("overview"), *sums) == _rows(theirs.report("overview"), *sums)
+        assert rows(ours, "overview", *sums) == rows(theirs, "overview", *sums)
