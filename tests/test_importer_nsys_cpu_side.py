@@ -42,6 +42,7 @@ from nsysconv.store.read import Profile
 AGES = ("2.9.1", "3.4.0", "3.17.2", "3.28.1")
 EVERYTHING = frozenset(nsys_sqlite.INCLUDABLE)
 OpenIt = Callable[..., Profile]
+Changed = Callable[..., Path]
 every_age = pytest.mark.parametrize("age", AGES)
 
 
@@ -67,7 +68,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenIt]:
 
 
 @pytest.fixture
-def changed(tmp_path: Path) -> Callable[..., Path]:
+def changed(tmp_path: Path) -> Changed:
     """A copy of an export with some SQL done to it."""
 
     def change(sql: str, age: str = "3.28.1") -> Path:
@@ -79,6 +80,12 @@ def changed(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return change
+
+
+@pytest.fixture
+def altered(imported: OpenIt, changed: Changed) -> OpenIt:
+    """The profile of a copy with some SQL done to it."""
+    return lambda sql, age="3.28.1": imported(changed(sql, age))
 
 
 def _rows(profile: Profile, table: str) -> list[Row]:
@@ -96,14 +103,18 @@ def _same(found: list[Row], wanted: list[Row]) -> None:
     assert sort(found) == sort(wanted)
 
 
-def _sql(profile: Profile, text: str) -> pa.Table:
-    return profile._store._connection.table(text)
+def _metrics(profile: Profile) -> list[Row]:
+    """The rows of metrics, whose values are no integers, with words for names and units."""
+    rows = [row for batch in profile.batches("metric_sample", 1000) for row in batch.to_pylist()]
+    names = profile.names({row["name_id"] for row in rows} - {None})
+    return [row | {"name": names.get(row["name_id"]), "unit": codes.METRIC_UNITS[row["unit"]]}
+            for row in rows]  # fmt: skip
 
 
 def _samples(profile: Profile) -> list[tuple[Any, ...]]:
     """(device, time, metric, unit, value) of all samples."""
-    table = _sql(profile, "SELECT device_id, start_ns, name, unit, value_avg FROM v_metric_sample")
-    return in_any_order([tuple(row.values()) for row in table.to_pylist()])
+    columns = ("device_id", "start_ns", "name", "unit", "value_avg")
+    return in_any_order([tuple(row[each] for each in columns) for row in _metrics(profile)])
 
 
 def _notes(profile: Profile, slug: str) -> list[Note]:
@@ -192,33 +203,25 @@ def _expected_samples(first: int, second: int) -> list[tuple[Any, ...]]:
     ])  # fmt: skip
 
 
-@every_age
-def test_os_runtime_calls(imported: OpenIt, age: str) -> None:
-    """Without the row that says when their tracing began."""
-    _same(_rows(imported(_file(age)), "osrt_call"), OSRT)
+ROWS = {
+    "osrt_call": OSRT,  # without the row that says when their tracing began
+    "mpi_call": MPI,
+    "operator": [*LIBRARIES, *OPENACC, *OPENMP],
+    "memory_event": MEMORY,
+    "page_fault": [*GPU_FAULTS, CPU_FAULT],
+}
+ROWS_OF_AGES: dict[tuple[str, str], list[Row]] = {
+    ("mpi_call", "2.9.1"): [],  # exports before 3.0 have no tables for them
+    # Since 3.28 a fault of the CPU names its place in the source.
+    ("page_fault", "3.28.1"): [
+        *GPU_FAULTS, CPU_FAULT | {"source_file": "init.c", "source_line": 12}],
+}  # fmt: skip
 
 
 @every_age
-def test_mpi_calls(imported: OpenIt, age: str) -> None:
-    """Exports before 3.0 have no tables for them."""
-    _same(_rows(imported(_file(age)), "mpi_call"), [] if age == "2.9.1" else MPI)
-
-
-@every_age
-def test_calls_of_libraries_and_constructs_of_directives(imported: OpenIt, age: str) -> None:
-    _same(_rows(imported(_file(age)), "operator"), LIBRARIES + OPENACC + OPENMP)
-
-
-@every_age
-def test_memory_taken_and_given_back(imported: OpenIt, age: str) -> None:
-    _same(_rows(imported(_file(age)), "memory_event"), MEMORY)
-
-
-@every_age
-def test_page_faults(imported: OpenIt, age: str) -> None:
-    """Since 3.28 a fault of the CPU names its place in the source."""
-    source: Row = {"source_file": "init.c", "source_line": 12} if age == "3.28.1" else {}
-    _same(_rows(imported(_file(age)), "page_fault"), [*GPU_FAULTS, CPU_FAULT | source])
+@pytest.mark.parametrize("table", ROWS)
+def test_rows_are_those_of_the_scenario(imported: OpenIt, age: str, table: str) -> None:
+    _same(_rows(imported(_file(age)), table), ROWS_OF_AGES.get((table, age), ROWS[table]))
 
 
 @every_age
@@ -284,21 +287,16 @@ def test_in_place_it_is_the_same(imported: OpenIt, age: str, include: tuple[str,
         assert _samples(profile) == _samples(imported(_file(age), include))
 
 
-def test_an_id_that_stands_for_no_name_is_nobody_elses(
-    imported: OpenIt, changed: Callable[..., Path]
-) -> None:
-    profile = imported(changed("UPDATE MPI_OTHER_EVENTS SET textId = -1"))
+def test_an_id_that_stands_for_no_name_is_nobody_elses(altered: OpenIt) -> None:
+    profile = altered("UPDATE MPI_OTHER_EVENTS SET textId = -1")
     names = {row["start_ns"]: row["name"] for row in _rows(profile, "mpi_call")}
     assert names[500] == "[name -1]"
 
 
-def test_strings_with_the_numbers_that_names_get_keep_theirs(
-    imported: OpenIt, changed: Callable[..., Path]
-) -> None:
+def test_strings_with_the_numbers_that_names_get_keep_theirs(altered: OpenIt) -> None:
     lowest = -(1 << 30)
-    path = changed(f"UPDATE StringIds SET id = {lowest} WHERE value = 'MPI_Wait';"
+    profile = altered(f"UPDATE StringIds SET id = {lowest} WHERE value = 'MPI_Wait';"
                    f"UPDATE MPI_START_WAIT_EVENTS SET textId = {lowest} WHERE start = 24100")  # fmt: skip
-    profile = imported(path)
     _same(_rows(profile, "mpi_call"), MPI)
     _same(_rows(profile, "operator"), LIBRARIES + OPENACC + OPENMP)
 
@@ -340,7 +338,7 @@ def test_without_the_words_nothing_of_them_comes_in(imported: OpenIt, age: str) 
 
 
 def test_a_file_without_such_rows_says_how_to_record_them(
-    imported: OpenIt, changed: Callable[..., Path]
+    imported: OpenIt, changed: Changed
 ) -> None:
     """Rows that only frame the tracing are no rows."""
     path = changed("DELETE FROM OSRT_API WHERE eventClass = 27; DROP TABLE GPU_METRICS")
@@ -351,7 +349,7 @@ def test_a_file_without_such_rows_says_how_to_record_them(
         assert not set(ON_REQUEST) & profile.facts
 
 
-def test_what_is_included_moves_no_time(imported: OpenIt, changed: Callable[..., Path]) -> None:
+def test_what_is_included_moves_no_time(imported: OpenIt, changed: Changed) -> None:
     """Where a file does not say how long it recorded, the last of the other events says it."""
     path = changed("DELETE FROM ANALYSIS_DETAILS; UPDATE OSRT_API SET end = 99000 WHERE end = 14000;"
                    "UPDATE GPU_METRICS SET timestamp = 88000 WHERE timestamp = 2000")  # fmt: skip
@@ -367,7 +365,7 @@ def test_rows_that_frame_the_tracing_need_no_note(imported: OpenIt, age: str) ->
 # -- odd exports
 
 
-def test_times_of_day(imported: OpenIt, changed: Callable[..., Path]) -> None:
+def test_times_of_day(imported: OpenIt, altered: OpenIt) -> None:
     """`nsys export --ts-normalize`: times count from the whole second before the first event."""
     zero = 1_767_225_600 * 10**9
     connection = sqlite3.connect(_file("3.28.1"))
@@ -380,41 +378,37 @@ def test_times_of_day(imported: OpenIt, changed: Callable[..., Path]) -> None:
     statements += [
         "UPDATE META_DATA_EXPORT SET value = 'true' WHERE name = 'EXPORT_PARAM_TIME_NORMALIZE';"
     ]
-    profile, plain = imported(changed("".join(statements))), imported(_file("3.28.1"))
+    profile, plain = altered("".join(statements)), imported(_file("3.28.1"))
     assert profile.attributes["zero_utc_ns"] == zero
     for table in ("osrt_call", "mpi_call", "operator", "memory_event", "page_fault"):
         _same(_rows(profile, table), _rows(plain, table))
     assert _samples(profile) == _samples(plain)
 
 
-def test_times_of_day_in_samples_alone(imported: OpenIt, changed: Callable[..., Path]) -> None:
+def test_times_of_day_in_samples_alone(altered: OpenIt) -> None:
     """Of an export that does not say so, too."""
     zero = 1_767_225_600 * 10**9
     connection = sqlite3.connect(_file("3.28.1"))
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")
               if name in nsys_sqlite.tables.EVENT_SOURCES and name != "GPU_METRICS"]  # fmt: skip
     connection.close()
-    path = changed("".join(f"DELETE FROM {name};" for name in tables)
+    profile = altered("".join(f"DELETE FROM {name};" for name in tables)
                    + f"UPDATE GPU_METRICS SET timestamp = timestamp + {zero}")  # fmt: skip
-    profile = imported(path)
     assert profile.attributes["zero_utc_ns"] == zero
     assert _samples(profile) == _expected_samples(0, 1)
 
 
 def test_a_gpu_is_sampled_under_a_number_of_its_own(
-    imported: OpenIt, changed: Callable[..., Path]
+    imported: OpenIt, changed: Changed
 ) -> None:
     """Of TARGET_INFO_GPU it is pwGpuId, which here is the other one's; the first is process 9001's."""
     path = changed("UPDATE TARGET_INFO_GPU SET pwGpuId = 1 - id")
     assert _samples(imported(path)) == _expected_samples(1, 0)
 
 
-def test_a_gpu_that_is_sampled_and_not_described(
-    imported: OpenIt, changed: Callable[..., Path]
-) -> None:
-    path = changed("DELETE FROM TARGET_INFO_GPU WHERE id = 1;"
-                   "DELETE FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId = 1")  # fmt: skip
-    profile = imported(path)
+def test_a_gpu_that_is_sampled_and_not_described(altered: OpenIt) -> None:
+    profile = altered("DELETE FROM TARGET_INFO_GPU WHERE id = 1;"
+                      "DELETE FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId = 1")  # fmt: skip
     devices = [(row["pid"], row["uuid"] is None) for row in profile.rows("device")]
     # What process 9002 runs on, GPU 0, and what was sampled: the first and the last may be the same.
     assert devices == [(9002, True), (9001, False), (None, True)]
@@ -422,7 +416,7 @@ def test_a_gpu_that_is_sampled_and_not_described(
 
 
 def test_memory_and_page_faults_are_no_work_on_a_gpu(
-    imported: OpenIt, changed: Callable[..., Path]
+    imported: OpenIt, changed: Changed
 ) -> None:
     """The launcher's environment speaks for the only process at work, not for one that had a fault."""
     path = changed(
@@ -433,17 +427,16 @@ def test_memory_and_page_faults_are_no_work_on_a_gpu(
     assert ranks == {9001: 3, 9002: None}
 
 
-def test_metrics_without_a_name(imported: OpenIt, changed: Callable[..., Path]) -> None:
+def test_metrics_without_a_name(altered: OpenIt) -> None:
     """The clock of GPU 0 has one no more: it goes by its number, and is no clock that is known."""
-    path = changed(f"DELETE FROM TARGET_INFO_GPU_METRICS WHERE metricName = '{CLOCK}' "
-                   "AND typeId & 255 = 0")  # fmt: skip
-    profile = imported(path)
+    profile = altered(f"DELETE FROM TARGET_INFO_GPU_METRICS WHERE metricName = '{CLOCK}' "
+                      "AND typeId & 255 = 0")  # fmt: skip
     assert (0, 1_000, "[metric 0]", "number", 1_410_000_000.0) in _samples(profile)
     (note,) = _notes(profile, "nameless-id")
     assert (note.count, note.facts) == (1, {Fact.METRICS})
 
 
-def test_clocks_in_mhz_stay_so(imported: OpenIt, changed: Callable[..., Path]) -> None:
+def test_clocks_in_mhz_stay_so(imported: OpenIt, changed: Changed) -> None:
     path = changed("UPDATE GPU_METRICS SET value = 1410 WHERE value = 1410000000")
     assert _samples(imported(path)) == _expected_samples(0, 1)
 
@@ -460,7 +453,7 @@ UNBALANCED = {
 
 @pytest.mark.parametrize("what", UNBALANCED)
 def test_memory_in_use_is_not_told_where_it_does_not_add_up(
-    imported: OpenIt, changed: Callable[..., Path], what: str
+    imported: OpenIt, changed: Changed, what: str
 ) -> None:
     path = changed(UNBALANCED[what].replace(" T ", " CUDA_GPU_MEMORY_USAGE_EVENTS "))
     rows = _rows(imported(path), "memory_event")
@@ -468,21 +461,18 @@ def test_memory_in_use_is_not_told_where_it_does_not_add_up(
     assert not any("allocated_bytes" in row for row in rows)
 
 
-def test_memory_events_without_a_time(imported: OpenIt, changed: Callable[..., Path]) -> None:
+def test_memory_events_without_a_time(altered: OpenIt) -> None:
     """Some releases write 0 for all of them; their order tells what was in use."""
-    profile = imported(changed("UPDATE CUDA_GPU_MEMORY_USAGE_EVENTS SET start = 0", "3.4.0"))
+    profile = altered("UPDATE CUDA_GPU_MEMORY_USAGE_EVENTS SET start = 0", "3.4.0")
     found = [(row["bytes"], row["allocated_bytes"]) for row in event_rows(profile, "memory_event")
              if (row["device_id"], row["memory_kind"]) == (0, "Device")]  # fmt: skip
     assert found == [(1_000_000, 1_000_000), (500, 1_000_500), (-500, 1_000_000)]
     assert not any("start_ns" in row for row in _rows(profile, "memory_event"))
 
 
-def test_events_of_a_class_that_is_not_known(
-    imported: OpenIt, changed: Callable[..., Path]
-) -> None:
-    path = changed("UPDATE OSRT_API SET eventClass = 555 WHERE start = 11000;"
-                   "UPDATE CUDNN_EVENTS SET eventClass = 556 WHERE eventClass = 28")  # fmt: skip
-    profile = imported(path)
+def test_events_of_a_class_that_is_not_known(altered: OpenIt) -> None:
+    profile = altered("UPDATE OSRT_API SET eventClass = 555 WHERE start = 11000;"
+                      "UPDATE CUDNN_EVENTS SET eventClass = 556 WHERE eventClass = 28")  # fmt: skip
     _same(_rows(profile, "osrt_call"), [row for row in OSRT if row["name"] != "read"])
     assert {
         (note.count, note.severity, note.facts) for note in _notes(profile, "unknown-code")
@@ -509,39 +499,32 @@ CODES = {
 
 
 @pytest.mark.parametrize("what", CODES)
-def test_codes_that_are_not_known(
-    imported: OpenIt, changed: Callable[..., Path], what: str
-) -> None:
+def test_codes_that_are_not_known(altered: OpenIt, what: str) -> None:
     sql, table, cells, fact = CODES[what]
-    profile = imported(changed(sql))
+    profile = altered(sql)
     assert sum(cells.items() <= row.items() for row in _rows(profile, table)) == 1
     (note,) = _notes(profile, "unknown-code")
     assert (note.count, note.facts) == (1, {fact})
 
 
-def test_more_constructs_than_can_be(
-    imported: OpenIt, changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_constructs_than_can_be(altered: OpenIt, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows keep their time and lose their name."""
     monkeypatch.setattr(directives, "MAX_CONSTRUCTS", 1)
-    profile = imported(changed("SELECT 1"))
+    profile = altered("SELECT 1")
     rows = [row for row in _rows(profile, "operator") if 32_600 <= row["start_ns"] < 33_400]
     assert sorted("name" in row for row in rows) == [False, True, True]
     (note,) = _notes(profile, "nameless-id")
     assert (note.where, note.facts) == ("CUPTI_ACTIVITY_KIND_OPENACC_DATA", {Fact.DIRECTIVES})
 
 
-def test_a_name_that_a_construct_refers_to_and_the_file_lacks(
-    imported: OpenIt, changed: Callable[..., Path]
-) -> None:
-    path = changed("UPDATE CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH SET kernelName = 4000")
-    profile = imported(path)
+def test_a_name_that_a_construct_refers_to_and_the_file_lacks(altered: OpenIt) -> None:
+    profile = altered("UPDATE CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH SET kernelName = 4000")
     names = {row["name"] for row in _rows(profile, "operator")}
     assert "acc_enqueue_launch@solve.c:85 ([name 4000])" in names
     assert [note.count for note in _notes(profile, "nameless-id")] == [1]
 
 
-def test_tables_that_lack_what_is_needed(imported: OpenIt, changed: Callable[..., Path]) -> None:
+def test_tables_that_lack_what_is_needed(imported: OpenIt, changed: Changed) -> None:
     """What they may hold is not recorded; a table that nobody asked for is not looked at."""
     path = changed(
         "ALTER TABLE CUDA_UM_CPU_PAGE_FAULT_EVENTS DROP COLUMN globalPid;"
@@ -567,29 +550,15 @@ def test_tables_that_lack_what_is_needed(imported: OpenIt, changed: Callable[...
 
 
 @every_age
-def test_tables_without_rows(imported: OpenIt, changed: Callable[..., Path], age: str) -> None:
+def test_tables_without_rows(altered: OpenIt, age: str) -> None:
     """They are recorded as little as tables that are not there."""
+    begin = ("OSRT_API", "MPI_", "OPENMP", "CUBLAS", "CUDNN", "GPU_METRICS", "CUDA_UM_",
+             "CUDA_GPU_MEMORY", "CUPTI_ACTIVITY_KIND_OPENACC")  # fmt: skip
     connection = sqlite3.connect(_file(age))
-    tables = [
-        name
-        for (name,) in connection.execute("SELECT name FROM sqlite_master")
-        if name.startswith(
-            (
-                "OSRT_API",
-                "MPI_",
-                "OPENMP",
-                "CUBLAS",
-                "CUDNN",
-                "GPU_METRICS",
-                "CUDA_UM_",
-                "CUDA_GPU_MEMORY",
-                "CUPTI_ACTIVITY_KIND_OPENACC",
-            )
-        )
-    ]
+    names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
     connection.close()
-    path = changed("".join(f"DELETE FROM {table};" for table in tables), age)
-    profile = imported(path)
+    tables = [name for name in names if name.startswith(begin)]
+    profile = altered("".join(f"DELETE FROM {table};" for table in tables), age)
     for table in ("osrt_call", "mpi_call", "operator", "memory_event", "page_fault",
                   "metric_sample"):  # fmt: skip
         assert profile.row_count(table) == 0
@@ -631,13 +600,13 @@ DAMAGE: dict[str, tuple[str, int, str | None]] = {
 
 def _with_values(profile: Profile) -> dict[str, list[Row]]:
     found = {table: _rows(profile, table) for table in EVENTS}
-    cells = _sql(profile, "SELECT * FROM v_metric_sample").to_pylist()
-    found["metric_sample"] = [{k: v for k, v in row.items() if v is not None} for row in cells]
+    found["metric_sample"] = [{k: v for k, v in row.items() if v is not None}
+                              for row in _metrics(profile)]  # fmt: skip
     return found
 
 
 @pytest.mark.parametrize("sql", few(DAMAGE, 4))
-def test_damaged_cells(imported: OpenIt, changed: Callable[..., Path], sql: str) -> None:
+def test_damaged_cells(imported: OpenIt, changed: Changed, sql: str) -> None:
     """A row that cannot be placed is left out, another cell is null; each with a note of its fact."""
     table, lost, column = DAMAGE[sql]
     path = changed(sql)
@@ -660,7 +629,7 @@ def test_damaged_cells(imported: OpenIt, changed: Callable[..., Path], sql: str)
             name: len(some) for name, some in rows.items()}  # fmt: skip
 
 
-def test_values_that_are_fractions(imported: OpenIt, changed: Callable[..., Path]) -> None:
+def test_values_that_are_fractions(imported: OpenIt, changed: Changed) -> None:
     path = changed("UPDATE GPU_METRICS SET value = 75.5 WHERE value = 75")
     profile = imported(path)
     assert (0, 1_000, ACTIVE, "%", 75.5) in _samples(profile)
@@ -673,15 +642,14 @@ def test_whole_numbers_are_of_the_type_of_fractions() -> None:
     """Read in place, too: readers settle on the type of the first rows."""
     with profile_in_place(_file("3.28.1"), EVERYTHING) as profile:
         percent = codes.METRIC_UNITS.index("%")
-        values = _sql(profile, f"SELECT value_avg FROM metric_sample WHERE unit = {percent}")
-        assert values.schema.types == [pa.float64()]
+        query = f"SELECT value_avg FROM metric_sample WHERE unit = {percent}"
+        assert profile._store._connection.table(query).schema.types == [pa.float64()]
 
 
-def test_a_damaged_value_beside_fractions(imported: OpenIt, changed: Callable[..., Path]) -> None:
+def test_a_damaged_value_beside_fractions(altered: OpenIt) -> None:
     """One cell that is no number leaves the fractions as they are."""
-    path = changed("UPDATE GPU_METRICS SET value = 75.5 WHERE value = 75;"
-                   "UPDATE GPU_METRICS SET value = 'x' WHERE value = 50")  # fmt: skip
-    profile = imported(path)
+    profile = altered("UPDATE GPU_METRICS SET value = 75.5 WHERE value = 75;"
+                      "UPDATE GPU_METRICS SET value = 'x' WHERE value = 50")  # fmt: skip
     assert (0, 1_000, ACTIVE, "%", 75.5) in _samples(profile)
     assert (1, 1_000, ACTIVE, "%", None) in _samples(profile)
 

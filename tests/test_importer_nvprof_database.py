@@ -186,72 +186,76 @@ def _note(profile: Profile, slug: str) -> Note:
     return note
 
 
-def _damaged(profile_of: ProfileOf, path: Path) -> Profile:
-    """The profile, which is the same in place."""
+def _as_in_place(profile_of: ProfileOf, path: Path) -> Profile:
+    """The profile of an import, which is the same in place."""
     profile = profile_of(path)
     with profile_in_place(path) as other:
         assert_equal_profiles(other, profile)
     return profile
 
 
-def test_text_in_place_of_a_time(profile_of: ProfileOf, changed: Changed) -> None:
-    path = changed("UPDATE K_CONCURRENT_KERNEL SET start = 'soon' WHERE _id_ = 3")
-    profile = _damaged(profile_of, path)
+@pytest.fixture
+def damaged(profile_of: ProfileOf, changed: Changed) -> Callable[..., Profile]:
+    """The profile of a changed copy."""
+    return lambda sql, source=BASIC: _as_in_place(profile_of, changed(sql, source))
+
+
+Damaged = Callable[..., Profile]
+
+
+def test_text_in_place_of_a_time(damaged: Damaged) -> None:
+    profile = damaged("UPDATE K_CONCURRENT_KERNEL SET start = 'soon' WHERE _id_ = 3")
     assert len(event_rows(profile, "kernel")) == 7
     note = _note(profile, "wrong-type")
     assert (note.count, note.where) == (1, f"{PREFIX}CONCURRENT_KERNEL row 3")
 
 
-def test_text_in_place_of_a_function(profile_of: ProfileOf, changed: Changed) -> None:
-    profile = _damaged(profile_of, changed("UPDATE K_RUNTIME SET cbid = 'x' WHERE _id_ = 1"))
+def test_text_in_place_of_a_function(damaged: Damaged) -> None:
+    profile = damaged("UPDATE K_RUNTIME SET cbid = 'x' WHERE _id_ = 1")
     assert _note(profile, "wrong-type").count == 1
     assert len(event_rows(profile, "api_call")) == 20
     assert [row["name"] for row in event_rows(profile, "api_call")].count(None) == 1
 
 
 @pytest.mark.parametrize("source", ["basic-12.nvvp", "basic-9.nvprof"])
-def test_operations_without_a_time(profile_of: ProfileOf, changed: Changed, source: str) -> None:
+def test_operations_without_a_time(damaged: Damaged, source: str) -> None:
     """Whatever moment the times count from, 0 and 0 is none."""
-    path = changed("UPDATE K_MEMCPY SET start = 0, end = 0 WHERE _id_ < 3", FOLDER / source)
-    profile = _damaged(profile_of, path)
+    profile = damaged("UPDATE K_MEMCPY SET start = 0, end = 0 WHERE _id_ < 3", FOLDER / source)
     times = [(row["start_ns"], row["dur_ns"]) for row in event_rows(profile, "memcpy")]
     assert times.count((None, None)) == 2
     assert len(times) == 7
     assert "impossible-time" not in slugs(profile)
 
 
-def test_a_time_far_away_moves_nothing(profile_of: ProfileOf, changed: Changed) -> None:
+def test_a_time_far_away_moves_nothing(profile_of: ProfileOf, damaged: Damaged) -> None:
     sound = event_rows(profile_of(BASIC), "kernel")
-    path = changed("UPDATE K_RUNTIME SET start = 5, end = 6 WHERE _id_ = 2")
-    profile = _damaged(profile_of, path)
+    profile = damaged("UPDATE K_RUNTIME SET start = 5, end = 6 WHERE _id_ = 2")
     assert event_rows(profile, "kernel") == sound
     assert _note(profile, "impossible-time").count == 1
 
 
-def test_ends_before_starts(profile_of: ProfileOf, changed: Changed) -> None:
-    profile = _damaged(profile_of, changed("UPDATE K_MEMSET SET end = start - 1"))
+def test_ends_before_starts(damaged: Damaged) -> None:
+    profile = damaged("UPDATE K_MEMSET SET end = start - 1")
     assert event_rows(profile, "memset") == []
     assert _note(profile, "negative-duration").count == 1
 
 
-def test_unknown_functions_are_shown_by_number(profile_of: ProfileOf, changed: Changed) -> None:
-    path = changed("UPDATE K_RUNTIME SET cbid = 9000 WHERE _id_ = 1;"
-                   "UPDATE K_DRIVER SET cbid = 9001 WHERE _id_ = 1;"
-                   "UPDATE K_RUNTIME SET cbid = 99999999 WHERE _id_ = 2")  # fmt: skip
-    profile = _damaged(profile_of, path)
+def test_unknown_functions_are_shown_by_number(damaged: Damaged) -> None:
+    profile = damaged("UPDATE K_RUNTIME SET cbid = 9000 WHERE _id_ = 1;"
+                      "UPDATE K_DRIVER SET cbid = 9001 WHERE _id_ = 1;"
+                      "UPDATE K_RUNTIME SET cbid = 99999999 WHERE _id_ = 2")  # fmt: skip
     names = {row["name"] for row in event_rows(profile, "api_call")}
     assert {"[runtime call 9000]", "[driver call 9001]", None} <= names
     assert sum(note.slug == "unknown-code" for note in profile.notes) == 2
     assert _note(profile, "nameless-id").count == 1
 
 
-def test_ids_without_texts_get_nobody_elses(profile_of: ProfileOf, changed: Changed) -> None:
+def test_ids_without_texts_get_nobody_elses(damaged: Damaged) -> None:
     """Ids that demangled names (one base higher) and calls (from two on) would take otherwise."""
     base = "(SELECT max(_id_) + 1 FROM StringTable)"
     update = "UPDATE K_CONCURRENT_KERNEL SET name ="
-    path = changed(f"{update} name + {base} WHERE _id_ < 3;"
-                   f"{update} 2 * {base} + 2 * 211 WHERE _id_ = 3")  # fmt: skip
-    profile = _damaged(profile_of, path)
+    profile = damaged(f"{update} name + {base} WHERE _id_ < 3;"
+                      f"{update} 2 * {base} + 2 * 211 WHERE _id_ = 3")  # fmt: skip
     found = [row for row in event_rows(profile, "kernel") if row["name"] not in NAMES]
     assert len(found) == 3
     assert all(re.fullmatch(r"\[name \d+\]", row["name"]) for row in found)
@@ -259,21 +263,19 @@ def test_ids_without_texts_get_nobody_elses(profile_of: ProfileOf, changed: Chan
     assert _note(profile, "nameless-id").count == 3
 
 
-def test_codes_that_are_not_known(profile_of: ProfileOf, changed: Changed) -> None:
-    path = changed("UPDATE K_MEMCPY SET copyKind = 77, srcKind = 99 WHERE _id_ = 1;"
-                   "UPDATE K_OVERHEAD SET overheadKind = 5 WHERE _id_ = 1")  # fmt: skip
-    profile = _damaged(profile_of, path)
+def test_codes_that_are_not_known(damaged: Damaged) -> None:
+    profile = damaged("UPDATE K_MEMCPY SET copyKind = 77, srcKind = 99 WHERE _id_ = 1;"
+                      "UPDATE K_OVERHEAD SET overheadKind = 5 WHERE _id_ = 1")  # fmt: skip
     first = event_rows(profile, "memcpy")[0]
     assert (first["direction"], first["src_kind"]) == ("Unknown", "Unknown")
     assert sum(note.slug == "unknown-code" for note in profile.notes) == 3
 
 
-def test_missing_tables_and_columns(profile_of: ProfileOf, changed: Changed) -> None:
-    path = changed("DROP TABLE K_MARKER_DATA; DROP TABLE K_DEVICE; DROP TABLE K_NAME;"
-                   "DROP TABLE K_CONTEXT; DROP TABLE K_STREAM; DROP TABLE K_SYNCHRONIZATION;"
-                   "ALTER TABLE K_MEMSET DROP COLUMN deviceId;"
-                   "ALTER TABLE K_CONCURRENT_KERNEL DROP COLUMN dynamicSharedMemory")  # fmt: skip
-    profile = _damaged(profile_of, path)
+def test_missing_tables_and_columns(damaged: Damaged) -> None:
+    profile = damaged("DROP TABLE K_MARKER_DATA; DROP TABLE K_DEVICE; DROP TABLE K_NAME;"
+                      "DROP TABLE K_CONTEXT; DROP TABLE K_STREAM; DROP TABLE K_SYNCHRONIZATION;"
+                      "ALTER TABLE K_MEMSET DROP COLUMN deviceId;"
+                      "ALTER TABLE K_CONCURRENT_KERNEL DROP COLUMN dynamicSharedMemory")  # fmt: skip
     assert {row["dynamic_shared_bytes"] for row in event_rows(profile, "kernel")} == {None}
     assert {row["color"] for row in event_rows(profile, "range")} == {None}
     assert "deviceId" in _note(profile, "not-a-table").text
@@ -281,41 +283,38 @@ def test_missing_tables_and_columns(profile_of: ProfileOf, changed: Changed) -> 
     assert "device-unnamed" in slugs(profile)
 
 
-def test_a_view_in_place_of_a_table(profile_of: ProfileOf, changed: Changed) -> None:
-    path = changed("ALTER TABLE K_RUNTIME RENAME TO other; CREATE VIEW K_RUNTIME AS "
-                   "SELECT * FROM other")  # fmt: skip
-    profile = _damaged(profile_of, path)
+def test_a_view_in_place_of_a_table(damaged: Damaged) -> None:
+    profile = damaged("ALTER TABLE K_RUNTIME RENAME TO other; CREATE VIEW K_RUNTIME AS "
+                      "SELECT * FROM other")  # fmt: skip
     assert {row["layer"] for row in event_rows(profile, "api_call")} == {"driver"}
     assert Fact.API_CALLS not in profile.facts
     assert "RUNTIME" in _note(profile, "not-a-table").text
 
 
-def test_peer_copies_in_two_tables_count_once(profile_of: ProfileOf, changed: Changed) -> None:
-    path = changed("INSERT INTO K_MEMCPY (copyKind, srcKind, dstKind, flags, bytes, start, end, "
-                   "deviceId, contextId, streamId, correlationId, runtimeCorrelationId) "
-                   "SELECT copyKind, srcKind, dstKind, flags, bytes, start, end, deviceId, "
-                   "contextId, streamId, correlationId, 0 FROM K_MEMCPY2",
-                   FOLDER / "two_processes_two_gpus-12-6001.nvvp")  # fmt: skip
-    profile = _damaged(profile_of, path)
+def test_peer_copies_in_two_tables_count_once(damaged: Damaged) -> None:
+    profile = damaged("INSERT INTO K_MEMCPY (copyKind, srcKind, dstKind, flags, bytes, start, end, "
+                      "deviceId, contextId, streamId, correlationId, runtimeCorrelationId) "
+                      "SELECT copyKind, srcKind, dstKind, flags, bytes, start, end, deviceId, "
+                      "contextId, streamId, correlationId, 0 FROM K_MEMCPY2",
+                      FOLDER / "two_processes_two_gpus-12-6001.nvvp")  # fmt: skip
     copies = event_rows(profile, "memcpy")
     assert [row["direction"] for row in copies].count("PtoP") == 1
     assert [row["peer_device_id"] for row in copies if row["direction"] == "PtoP"] == [1]
     assert _note(profile, "peer-copy-repeated").count == 1
 
 
-def test_runs_that_measure_counters(profile_of: ProfileOf, changed: Changed) -> None:
+def test_runs_that_measure_counters(damaged: Damaged) -> None:
     """Kernels alone, one after the other: that nothing else was recorded is not zero."""
-    path = changed("INSERT INTO K_KERNEL SELECT * FROM K_CONCURRENT_KERNEL;"
-                   + "".join(f"DELETE FROM K_{table};" for table in (
-                       "CONCURRENT_KERNEL", "RUNTIME", "DRIVER", "MEMCPY", "MEMSET", "OVERHEAD",
-                       "SYNCHRONIZATION", "MARKER", "MARKER_DATA")))  # fmt: skip
-    profile = _damaged(profile_of, path)
+    profile = damaged("INSERT INTO K_KERNEL SELECT * FROM K_CONCURRENT_KERNEL;"
+                      + "".join(f"DELETE FROM K_{table};" for table in (
+                          "CONCURRENT_KERNEL", "RUNTIME", "DRIVER", "MEMCPY", "MEMSET", "OVERHEAD",
+                          "SYNCHRONIZATION", "MARKER", "MARKER_DATA")))  # fmt: skip
     assert profile.facts == {Fact.KERNELS, Fact.DEVICES, Fact.UTC}
     assert "longer" in _note(profile, "kernels-serialised").text
     assert {row["pid"] for row in event_rows(profile, "kernel")} == {4242}
 
 
-def test_kernels_of_every_table_count(profile_of: ProfileOf, changed: Changed) -> None:
+def test_kernels_of_every_table_count(damaged: Damaged) -> None:
     """One more that ran alone, and one that a kernel launched: 10 + 4 us beside 38."""
     shared = "start, end, deviceId, contextId, streamId, correlationId, name"
     blank = ("cacheConfig, sharedMemoryConfig, registersPerThread, partitionedGlobalCacheRequested, "
@@ -324,11 +323,10 @@ def test_kernels_of_every_table_count(profile_of: ProfileOf, changed: Changed) -
              "gridId")  # fmt: skip
     more = ", parentGridId, queued, submitted, parentBlockX, parentBlockY, parentBlockZ"
     zeros = ", 0" * (blank.count(",") + 1)
-    path = changed(
+    profile = damaged(
         "INSERT INTO K_KERNEL SELECT * FROM K_CONCURRENT_KERNEL WHERE _id_ = 1;"
         f"INSERT INTO K_CDP_KERNEL ({shared}, {blank}{more}) "
         f"SELECT {shared}{zeros}{', 0' * 6} FROM K_CONCURRENT_KERNEL WHERE _id_ = 5")  # fmt: skip
-    profile = _damaged(profile_of, path)
     kernels = event_rows(profile, "kernel")
     assert len(kernels) == 10
     assert sum(row["dur_ns"] for row in kernels) == 38_000 + 10_000 + 4_000
@@ -350,35 +348,32 @@ def test_clocks_that_disagree(changed: Changed) -> None:
         assert shifted.report("overview").rows()[0]["busy_ns"] == 51_000
 
 
-def test_what_is_not_read_is_said(profile_of: ProfileOf, changed: Changed) -> None:
-    path = changed("INSERT INTO K_METRIC (id, value, correlationId, flags) VALUES (1, x'00', 1, 0);"
-                   "CREATE TABLE K_PC_SAMPLING (samples INT);"
-                   "INSERT INTO K_PC_SAMPLING VALUES (1), (2)")  # fmt: skip
-    profile = _damaged(profile_of, path)
+def test_what_is_not_read_is_said(damaged: Damaged) -> None:
+    profile = damaged("INSERT INTO K_METRIC (id, value, correlationId, flags) VALUES (1, x'00', 1, 0);"
+                      "CREATE TABLE K_PC_SAMPLING (samples INT);"
+                      "INSERT INTO K_PC_SAMPLING VALUES (1), (2)")  # fmt: skip
     found = {note.text: note.count for note in profile.notes if note.slug == "rows-not-read"}
     assert found == {"metrics are not read": 1, "samples are not read": 2}
 
 
-def test_two_processes_in_one_database(profile_of: ProfileOf, changed: Changed) -> None:
+def test_two_processes_in_one_database(damaged: Damaged) -> None:
     """Concatenated by other tools: whose GPU work it is, nobody can tell."""
-    profile = _damaged(profile_of, changed("UPDATE K_RUNTIME SET processId = 9 WHERE _id_ < 5"))
+    profile = damaged("UPDATE K_RUNTIME SET processId = 9 WHERE _id_ < 5")
     assert {row["pid"] for row in event_rows(profile, "kernel")} == {None}
     assert Fact.API_LINKS not in profile.facts
     assert "process-assumed" in slugs(profile)
 
 
-def test_ranges_whose_other_half_is_missing(profile_of: ProfileOf, changed: Changed) -> None:
-    path = changed("DELETE FROM K_MARKER WHERE flags = 2 AND id = (SELECT min(id) FROM K_MARKER);"
-                   "UPDATE K_MARKER SET timestamp = timestamp - 10000000 WHERE flags = 4 "
-                   "AND id = (SELECT max(id) FROM K_MARKER)")  # fmt: skip
-    profile = _damaged(profile_of, path)
+def test_ranges_whose_other_half_is_missing(damaged: Damaged) -> None:
+    profile = damaged("DELETE FROM K_MARKER WHERE flags = 2 AND id = (SELECT min(id) FROM K_MARKER);"
+                      "UPDATE K_MARKER SET timestamp = timestamp - 10000000 WHERE flags = 4 "
+                      "AND id = (SELECT max(id) FROM K_MARKER)")  # fmt: skip
     assert _note(profile, "range-unopened").count == 1
     assert _note(profile, "negative-duration").count == 1
 
 
-def test_lost_gpu_work(profile_of: ProfileOf, changed: Changed) -> None:
-    path = changed("DELETE FROM K_CONCURRENT_KERNEL; DELETE FROM K_MEMCPY; DELETE FROM K_MEMSET")
-    profile = _damaged(profile_of, path)
+def test_lost_gpu_work(damaged: Damaged) -> None:
+    profile = damaged("DELETE FROM K_CONCURRENT_KERNEL; DELETE FROM K_MEMCPY; DELETE FROM K_MEMSET")
     assert "cudaMemcpyAsync" in _note(profile, "gpu-activity-missing").text or (
         "cudaLaunchKernel" in _note(profile, "gpu-activity-missing").text)  # fmt: skip
     assert Fact.KERNELS not in profile.facts
@@ -432,7 +427,7 @@ def _directive_names(profile: Profile) -> list[Any]:
 
 
 def test_directives_are_rows_of_their_threads(profile_of: ProfileOf, constructs: Path) -> None:
-    profile = _damaged(profile_of, constructs)
+    profile = _as_in_place(profile_of, constructs)
     same(event_rows(profile, "operator"), _expected_directives())
     plain = profile_of(BASIC)
     assert profile.facts == plain.facts | {Fact.DIRECTIVES}
@@ -458,27 +453,23 @@ def test_what_the_host_did_in_directives(constructs: Path) -> None:
 
 @pytest.mark.parametrize("end", ["start", "0", "start - 7"])
 def test_moments_have_no_length_whatever_their_end(
-    profile_of: ProfileOf, constructs: Path, changed: Changed, end: str
+    profile_of: ProfileOf, constructs: Path, damaged: Damaged, end: str
 ) -> None:
-    path = changed(f"UPDATE K_OPENACC_DATA SET end = {end} WHERE eventKind IN (13, 15)", constructs)
-    profile = _damaged(profile_of, path)
+    profile = damaged(f"UPDATE K_OPENACC_DATA SET end = {end} WHERE eventKind IN (13, 15)", constructs)
     same(event_rows(profile, "operator"), _expected_directives())
     assert slugs(profile) == slugs(profile_of(BASIC))
 
 
-def test_directives_with_damaged_cells(
-    profile_of: ProfileOf, constructs: Path, changed: Changed
-) -> None:
+def test_directives_with_damaged_cells(constructs: Path, damaged: Damaged) -> None:
     """A time costs the row, the kind its name, and file, line and variable their part of it."""
-    path = changed("UPDATE K_OPENACC_DATA SET start = 'soon' WHERE _id_ = 1;"
-                   "UPDATE K_OPENACC_DATA SET eventKind = 'x' WHERE _id_ = 3;"
-                   "UPDATE K_OPENACC_DATA SET eventKind = 14.5 WHERE _id_ = 2;"
-                   "UPDATE K_OPENACC_DATA SET varName = 'x' WHERE _id_ = 4;"
-                   "UPDATE K_OPENACC_LAUNCH SET end = start - 1 WHERE _id_ = 1;"
-                   "UPDATE K_OPENACC_LAUNCH SET lineNo = 'x' WHERE _id_ = 2;"
-                   "UPDATE K_OPENACC_OTHER SET srcFile = x'00', start = 0, end = 0 WHERE _id_ = 3",
-                   constructs)  # fmt: skip
-    profile = _damaged(profile_of, path)
+    profile = damaged("UPDATE K_OPENACC_DATA SET start = 'soon' WHERE _id_ = 1;"
+                      "UPDATE K_OPENACC_DATA SET eventKind = 'x' WHERE _id_ = 3;"
+                      "UPDATE K_OPENACC_DATA SET eventKind = 14.5 WHERE _id_ = 2;"
+                      "UPDATE K_OPENACC_DATA SET varName = 'x' WHERE _id_ = 4;"
+                      "UPDATE K_OPENACC_LAUNCH SET end = start - 1 WHERE _id_ = 1;"
+                      "UPDATE K_OPENACC_LAUNCH SET lineNo = 'x' WHERE _id_ = 2;"
+                      "UPDATE K_OPENACC_OTHER SET srcFile = x'00', start = 0, end = 0 WHERE _id_ = 3",
+                      constructs)  # fmt: skip
     gone = {"acc_create@solve.c:84", "acc_alloc@solve.c:84", "acc_enqueue_upload@solve.c:84 (x[:n])",
             "acc_enqueue_upload@solve.c:84 (y)", "acc_enqueue_launch@solve.c:85 (solve_85_gpu)",
             "acc_wait@walk.c:12"}  # fmt: skip
@@ -497,13 +488,10 @@ def test_directives_with_damaged_cells(
     assert not any(Fact.OPERATORS in note.facts for note in profile.notes)
 
 
-def test_directives_that_are_not_known(
-    profile_of: ProfileOf, constructs: Path, changed: Changed
-) -> None:
-    path = changed("UPDATE K_OPENACC_OTHER SET eventKind = 99, cuProcessId = 0 WHERE eventKind = 11;"
-                   "UPDATE K_OPENACC_OTHER SET srcFile = 4000, cuThreadId = 0 WHERE eventKind = 7;"
-                   "UPDATE K_OPENMP SET eventKind = 0 WHERE eventKind = 5", constructs)  # fmt: skip
-    profile = _damaged(profile_of, path)
+def test_directives_that_are_not_known(constructs: Path, damaged: Damaged) -> None:
+    profile = damaged("UPDATE K_OPENACC_OTHER SET eventKind = 99, cuProcessId = 0 WHERE eventKind = 11;"
+                      "UPDATE K_OPENACC_OTHER SET srcFile = 4000, cuThreadId = 0 WHERE eventKind = 7;"
+                      "UPDATE K_OPENMP SET eventKind = 0 WHERE eventKind = 5", constructs)  # fmt: skip
     rows = {row["name"]: row for row in event_rows(profile, "operator")}
     assert rows["[OpenACC event 99]@solve.c:84"]["pid"] is None
     assert rows["acc_wait@[name 4000]:12"]["tid"] is None
@@ -517,7 +505,7 @@ def test_more_constructs_than_can_be(
 ) -> None:
     """Rows keep their time and lose their name."""
     monkeypatch.setattr(directives, "MAX_CONSTRUCTS", 3)
-    profile = _damaged(profile_of, constructs)
+    profile = _as_in_place(profile_of, constructs)
     names = _directive_names(profile)
     assert len(names) == len(DIRECTIVES)
     assert names.count(None) == 2
@@ -525,13 +513,10 @@ def test_more_constructs_than_can_be(
     assert where == {f"{PREFIX}OPENACC_DATA", f"{PREFIX}OPENACC_OTHER"}
 
 
-def test_directives_without_their_columns(
-    profile_of: ProfileOf, constructs: Path, changed: Changed
-) -> None:
-    path = changed("ALTER TABLE K_OPENACC_DATA DROP COLUMN eventKind; DROP TABLE K_OPENMP;"
-                   "ALTER TABLE K_OPENACC_LAUNCH DROP COLUMN srcFile;"
-                   "ALTER TABLE K_OPENACC_OTHER DROP COLUMN lineNo", constructs)  # fmt: skip
-    profile = _damaged(profile_of, path)
+def test_directives_without_their_columns(constructs: Path, damaged: Damaged) -> None:
+    profile = damaged("ALTER TABLE K_OPENACC_DATA DROP COLUMN eventKind; DROP TABLE K_OPENMP;"
+                      "ALTER TABLE K_OPENACC_LAUNCH DROP COLUMN srcFile;"
+                      "ALTER TABLE K_OPENACC_OTHER DROP COLUMN lineNo", constructs)  # fmt: skip
     note = _note(profile, "not-a-table")
     assert "eventKind" in note.text
     assert note.facts == {Fact.DIRECTIVES}
