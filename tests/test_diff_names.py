@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,14 +19,10 @@ from nsysconv.names import demangler
 
 KEYS: tuple[Match, ...] = ("signature", "name")
 
-# (names with one key, that key, the key of the function alone)
+SPELLED = Path(__file__).with_name("kernel_names.toml").read_text(encoding="utf-8")
+# (names with one key, that key, the key of the function alone): the workloads' kernels, as each tool
+# spells them, and others by kinds of spelling.
 SAME = [
-    # The definition's own example.
-    (["void add<(unsigned int)256, (bool)1>(float const*, int)",
-      "void add<256u, true>(const float *, int)",
-      "void add<256, 1>(float const*, int) [clone .kd]",
-      "void add<unsigned int=256, bool=1>(float const *, int)"], "add<256,1>", "add"),
-    # The workloads' kernels, as each tool spells them.
     ([SAXPY.demangled, SAXPY.itanium,
       "void _GLOBAL__N__5c1d2f0e_8_train_cu_7d2c1a9b::saxpy<float, int=4>(int, float)"],
      "@::saxpy<float,4>", "@::saxpy"),
@@ -33,93 +30,9 @@ SAME = [
     ([APPLY.demangled, APPLY.itanium, "void apply<main::'lambda'(int)>(main::'lambda'(int), int)",
       "void apply<main::$_0>(main::$_0, int)"], "apply<main::{lambda#1}>", "apply"),
     ([STENCIL.demangled, "stencil(float *, int)", "stencil.kd", " stencil "], "stencil", "stencil"),
-    # extern "C": NVIDIA's collectives have parameters in one source and none in another.
-    (["ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
-      "ncclKernel_AllReduce_RING_LL_Sum_float"],
-     "ncclKernel_AllReduce_RING_LL_Sum_float", "ncclKernel_AllReduce_RING_LL_Sum_float"),
-    # Qualifiers wherever they stand; pointers and references stay.
-    (["void f<float const *>()", "void f<const float *>()", "void f<float*>()",
-      "void f<float const* const>()", "f<volatile float *>"], "f<float*>", "f"),
-    (["void f<char const (&) [5]>()", "void f<const char (&)[5]>()"], "f<char(&)[5]>", "f"),
-    # Casts of all kinds of numbers, negative ones and null pointers, and nvprof's way.
-    (["void f<(char)65, (short)-3, 7ul, -1l, (ns::E)2, (bool)0, (void*)0>()",
-      "void f<char=65, short=-3, unsigned long=7, long=-1, ns::E=2, bool=0, void*=0>()",
-      "void f<65, -3, 7ULL, -1, 2, false, 0>()"], "f<65,-3,7,-1,2,0,0>", "f"),
-    (["void f<std::integral_constant<bool, bool=1>, A<int>::E=2>(int)",
-      "void f<std::integral_constant<bool, true>, (A<int>::E)2>(int)"],
-     "f<std::integral_constant<bool,1>,2>", "f"),
-    # What is no cast stays: expressions.
-    (["void f<((8)>(0)), (4)==(5), !(false)>()"], "f<((8)>(0)),(4)==(5),!(0)>", "f"),
-    # nvprof's `long long`.
-    (["void f<__int64, unsigned __int64>(__int64)", "void f<long long, unsigned long long>(long)"],
-     "f<longlong,unsignedlonglong>", "f"),
-    # Return types at depth 0 may be templates of their own.
-    (["std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float, true>(int)",
-      "std::enable_if<true, void>::type internal::gemvx::kernel<int, float, (bool)1>(T1)"],
-     "internal::gemvx::kernel<int,float,1>", "internal::gemvx::kernel"),
-    (["unsigned int const* a::b::f<int>(int)", "a::b::f<int>"], "a::b::f<int>", "a::b::f"),
-    # A lambda in functions in a function: only NVIDIA writes the return type of a function template.
-    (["void at::k<(int)2, void at::impl<at::Add<float>>(at::It &, const T1 &)"
-      "::[lambda(int) (instance 1)]>(int, T2)",
-      "void at::k<2, at::impl<at::Add<float> >(at::It&, at::Add<float> const&)::{lambda(int)#1}>(int)"],
-     "at::k<2,at::impl<at::Add<float>>::{lambda#1}>", "at::k"),
-    (["void k<a::f(const S &)::[lambda() (instance 1)]::operator ()() const"
-      "::[lambda(long) (instance 4)]>(T1)",
-      "void k<a::f(S const&)::{lambda()#1}::operator()() const::{lambda(long)#4}>(int)",
-      "void k<a::f(S const&)::'lambda'()::operator()() const::'lambda2'(long)>(int)"],
-     "k<a::f::{lambda#1}::operator()::{lambda#4}>", "k"),
-    # A generic lambda, and one with parameters that have brackets themselves.
-    (["void k<main::{lambda(auto:1, void (*)(int))#2}>(int)",
-      "void k<main::[lambda(auto, void (*)(int)) (instance 2)]>(T1)",
-      "void k<main::{lambda<typename T>(T)#2}>(int)"], "k<main::{lambda#2}>", "k"),
-    (["void k<main::{unnamed type#1}>(int)", "void k<main::'unnamed'>(int)"],
-     "k<main::{unnamedtype#1}>", "k"),
-    # Types of functions lose their parameters, too; pointers to functions are no values.
-    (["void f<int (*)(float, T1)>()", "void f<int (*)(float, int)>()"], "f<int(*)>", "f"),
-    (["void f<int (A::*)(float)>()", "void f<int (A::*)(float) const>()"], "f<int(A::*)>", "f"),
-    (["void f<int (float)>()"], "f<int>", "f"),
-    # Addresses of functions: c++filt, nvprof, and how NVIDIA's newer demangler opens them.
-    (["void gen<S, &(float2 scaled<S>(S*, int))>(S*)", "void gen<S, &scaled<S>>(T1 *)",
-      "void gen<S, __operator_&__(float2 scaled<S>(S*, int))>(S*)", "void gen<S, (& ::scaled<S>)>(T1 *)"],
-     "gen<S,&scaled<S>>", "gen"),
-    # Operators are names.
-    (["bool n::operator< <A>(A, A)", "n::operator< <A>"], "n::operator<<A>", "n::operator<"),
-    (["std::ostream& n::operator<< <A>(A, A)"], "n::operator<<<A>", "n::operator<<"),
-    (["void F<int>::operator()(int) const", "void F<int>::operator ()(T1) const"],
-     "F<int>::operator()", "F::operator()"),
-    (["Foo::operator float*()", "Foo::operator float *() const"],
-     "Foo::operatorfloat*", "Foo::operatorfloat*"),
-    (["S::operator unsigned int()"], "S::operatorunsignedint", "S::operatorunsignedint"),
-    (["S::operator()()"], "S::operator()", "S::operator()"),
-    # Clones, and LLVM's way to write a symbol's suffix.
-    (["void f<int>(int) [clone .constprop.0] [clone .kd]", "void f<int>(int) (.kd)", "f<int>.kd"],
-     "f<int>", "f"),
-    # Tags of an ABI are part of the name.
-    (["void f[abi:v1]<int>(int)"], "f[abi:v1]<int>", "f[abi:v1]"),
-    # Hashes of generated names; numbers that count kernels stay.
-    (["attn_fwd_0123456789abcdef", "attn_fwd__fedcba9876543210f", "attn_fwd"], "attn_fwd", "attn_fwd"),
-    (["void ns::k_0123456789abcdef<int>(int)", "void ns::k<int>(int)"], "ns::k<int>", "ns::k"),
     ([TRITON.demangled], "triton_poi_fused_add_0", "triton_poi_fused_add_0"),
-    (["k_1234567890123456"], "k_1234567890123456", "k_1234567890123456"),
-    (["add_kernel_8d4b99fa"], "add_kernel_8d4b99fa", "add_kernel_8d4b99fa"),
-    (["_0123456789abcdef0"], "_0123456789abcdef0", "_0123456789abcdef0"),
-    # Triton's specialisation is no hash, however long: it is what template arguments are elsewhere.
-    (["triton_poi_fused_add_0d1d2d3de"], "triton_poi_fused_add_0d1d2d3de", "triton_poi_fused_add"),
-    (["mm_0d1d2d3de4de5de6de7c8c9de10de11c"], "mm_0d1d2d3de4de5de6de7c8c9de10de11c", "mm"),
-    (["pool_0d", "pool_0d.kd"], "pool_0d", "pool_0d"), ([".kd", ".kd.kd"], ".kd", ".kd"),
-    (["k_0d1d3d"], "k_0d1d3d", "k_0d1d3d"),
-    # Symbols are somebody else's work; names of libraries are names.
-    (["_ZN7cutlass6KernelIiEEvT_", "_ZN7cutlass6KernelIiEEvT_.kd"],
-     "_ZN7cutlass6KernelIiEEvT_", "_ZN7cutlass6KernelIiEEvT_"),
-    (["sm80_xmma_gemm_f32f32_f32_tn_n_tilesize32x32x8_stage3_execute_kernel__5x_cublas"],
-     *["sm80_xmma_gemm_f32f32_f32_tn_n_tilesize32x32x8_stage3_execute_kernel__5x_cublas"] * 2),
-    # Free text is no return type and name.
-    (["my kernel 1"], "mykernel1", "mykernel1"),
-    # Nothing would be left, or brackets do not match: the text without spaces.
-    (["const"], "const", "const"), ([""], "", ""), (["const  volatile"], *["constvolatile"] * 2),
-    (["void f<int (float*)"], *["voidf<int(float*)"] * 2),
-    (["void f(int))"], *["voidf(int))"] * 2), (["a > b"], *["a>b"] * 2),
-    (["f<(int>)"], *["f<(int>)"] * 2),
+    *((each["same"], each["key"], each.get("function", each["key"])) for each in
+      tomllib.loads(SPELLED)["names"]),
 ]  # fmt: skip
 
 

@@ -2,90 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from nsysconv.launch import VARIABLES, Launch, launch_of
 
-OPEN_MPI = {
-    "OMPI_COMM_WORLD_RANK": "5",
-    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
-    "OMPI_COMM_WORLD_SIZE": "8",
-    "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
-}
-TORCHRUN = {
-    "RANK": "9",
-    "LOCAL_RANK": "1",
-    "WORLD_SIZE": "16",
-    "LOCAL_WORLD_SIZE": "8",
-    "GROUP_RANK": "1",
-    "TORCHELASTIC_RUN_ID": "none",
-}
-SLURM = {
-    "SLURM_JOB_ID": "1234",
-    "SLURM_STEP_ID": "0",
-    "SLURM_PROCID": "1",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "1",
-    "SLURM_STEP_NUM_TASKS": "2",
-    "SLURM_NTASKS": "2",
-}
-LAUNCHERS = {
-    "Open MPI": (OPEN_MPI, Launch(5, 1, 8, 4)),
-    "MVAPICH2": (
-        {
-            "MV2_COMM_WORLD_RANK": "5",
-            "MV2_COMM_WORLD_LOCAL_RANK": "1",
-            "MV2_COMM_WORLD_SIZE": "8",
-            "MV2_COMM_WORLD_LOCAL_SIZE": "4",
-        },
-        Launch(5, 1, 8, 4),
-    ),
-    "MPICH and Intel MPI": (
-        {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"},
-        Launch(5, 1, 8, 4),
-    ),
-    "Cray PALS": (
-        {
-            "PMI_RANK": "5",
-            "PMI_SIZE": "8",
-            "PMI_LOCAL_RANK": "1",
-            "PMI_LOCAL_SIZE": "4",
-            "PALS_RANKID": "5",
-            "PALS_NODEID": "1",
-            "PBS_JOBID": "77.head",
-        },
-        Launch(5, 1, 8, 4, 1, "pbs 77.head"),
-    ),
-    "jsrun": (
-        {
-            "JSM_NAMESPACE_RANK": "5",
-            "JSM_NAMESPACE_LOCAL_RANK": "1",
-            "JSM_NAMESPACE_SIZE": "8",
-            "LSB_JOBID": "5",
-            "LSB_JOBINDEX": "0",
-        },
-        Launch(5, 1, 8, None, None, "lsf 5"),
-    ),
-    "Flux": (
-        {
-            "FLUX_TASK_RANK": "5",
-            "FLUX_TASK_LOCAL_ID": "1",
-            "FLUX_JOB_SIZE": "8",
-            "FLUX_JOB_ID": "f2kXy",
-        },
-        Launch(5, 1, 8, None, None, "flux f2kXy"),
-    ),
-    "srun": (SLURM, Launch(1, 0, 2, None, 1, "slurm 1234.0")),
-    "srun with PMIx": (
-        {**SLURM, "PMIX_RANK": "1"},
-        Launch(1, 0, 2, None, 1, "slurm 1234.0"),
-    ),
-    "torchrun": (TORCHRUN, Launch(9, 1, 16, 8, 1)),
-    "variables of one's own": (
-        {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3"},
-        Launch(3, 3, 4),
-    ),
-}
+DECLARED = tomllib.loads(Path(__file__).with_name("launchers.toml").read_text(encoding="utf-8"))
+LAUNCHERS = {name: (it["environment"], Launch(**it["launch"])) for name, it in DECLARED.items()}
+OPEN_MPI, TORCHRUN, SLURM = (LAUNCHERS[name][0] for name in ("Open MPI", "torchrun", "srun"))
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -105,33 +31,39 @@ def test_an_environment_without_launcher_gives_no_rank() -> None:
     assert launch_of({"HOME": "/root", "TOKEN": "7"}) == Launch()
 
 
-class TestSeveralLaunchers:
-    def test_torchrun_under_srun_counts_processes(self) -> None:
-        """One torchrun per node: Slurm counts those."""
-        assert launch_of({**SLURM, **TORCHRUN}) == Launch(9, 1, 16, 8, 1, "slurm 1234.0")
+SEVERAL = {
+    # One torchrun per node: Slurm counts those.
+    "torchrun under srun counts processes": (
+        {**SLURM, **TORCHRUN}, Launch(9, 1, 16, 8, 1, "slurm 1234.0")),
+    "torchrun under srun with PMI": (
+        {**SLURM, **TORCHRUN, "PMIX_RANK": "1", "PMI_RANK": "1", "PMI_SIZE": "2"},
+        Launch(9, 1, 16, 8, 1, "slurm 1234.0")),
+    # Its daemons are tasks of a step on all nodes but the first: two jobs would come of one.
+    "mpirun inside a job is of no step": ({**SLURM, **OPEN_MPI}, Launch(5, 1, 8, 4, None, "slurm 1234")),
+    "MPI before variables of one's own": ({**OPEN_MPI, "RANK": "0"}, Launch(5, 1, 8, 4)),
+}  # fmt: skip
 
-    def test_torchrun_under_srun_with_pmi(self) -> None:
-        environment = {**SLURM, **TORCHRUN, "PMIX_RANK": "1", "PMI_RANK": "1", "PMI_SIZE": "2"}
-        assert launch_of(environment) == Launch(9, 1, 16, 8, 1, "slurm 1234.0")
 
-    def test_mpirun_inside_a_job_is_of_no_step(self) -> None:
-        """Its daemons are tasks of a step on all nodes but the first: two jobs would come of one."""
-        assert launch_of({**SLURM, **OPEN_MPI}) == Launch(5, 1, 8, 4, None, "slurm 1234")
+@pytest.mark.parametrize(("environment", "expected"), SEVERAL.values(), ids=SEVERAL)
+def test_several_launchers(environment: dict[str, str], expected: Launch) -> None:
+    assert launch_of(environment) == expected
 
-    def test_what_mpirun_does_not_tell_is_not_taken_from_another_rank(self) -> None:
-        told = launch_of({**SLURM, "PMI_RANK": "5"})
-        assert (told.rank, told.local_rank, told.world_size) == (5, None, None)
 
-    def test_what_mpirun_does_not_tell_is_taken_from_the_same_rank(self) -> None:
-        told = launch_of({**SLURM, "PMI_RANK": "1"})
-        assert (told.rank, told.local_rank, told.world_size) == (1, 0, 2)
-
-    def test_mpi_before_variables_of_ones_own(self) -> None:
-        assert launch_of({**OPEN_MPI, "RANK": "0"}).rank == 5
-
-    def test_flux_inside_slurm(self) -> None:
-        told = launch_of({**SLURM, "FLUX_TASK_RANK": "7", "FLUX_JOB_ID": "f9"})
-        assert (told.rank, told.local_rank, told.job) == (7, None, "flux f9")
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({"PMI_RANK": "5"}, (5, None, None)),
+        ({"PMI_RANK": "1"}, (1, 0, 2)),
+        ({"FLUX_TASK_RANK": "7", "FLUX_JOB_ID": "f9"}, (7, None, None)),
+    ],
+    ids=["not taken from another rank", "taken from the same rank", "flux inside slurm"],
+)
+def test_what_a_launcher_in_slurm_does_not_say(
+    variables: dict[str, str], found: tuple[int, int | None, int | None]
+) -> None:
+    launch = launch_of({**SLURM, **variables})
+    assert (launch.rank, launch.local_rank, launch.world_size) == found
+    assert launch.job == "flux f9" or "FLUX_JOB_ID" not in variables
 
 
 class TestJobs:

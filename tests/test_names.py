@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,27 +13,8 @@ from machine import APPLY, REDUCE, SAXPY, STENCIL, TRITON
 
 from nsysconv.names import escaped, plain_api_name, shorten, shorten_kernel
 
-PLAIN = {
-    "cudaLaunchKernel_v7000": "cudaLaunchKernel",
-    "cudaLaunchKernelExC_v11060": "cudaLaunchKernelExC",
-    "cudaLaunchKernel_ptsz_v7000": "cudaLaunchKernel",
-    "cudaMemcpyAsync_v3020_ptsz": "cudaMemcpyAsync",
-    "cudaDeviceSynchronize": "cudaDeviceSynchronize",
-    # A function of its own, not a version: the runtime's versions have four digits and more.
-    "cudaGraphExecUpdate_v2": "cudaGraphExecUpdate_v2",
-    "cudaGetDeviceProperties_v2_v12000": "cudaGetDeviceProperties_v2",
-    "cuMemAlloc_v2": "cuMemAlloc",
-    "cuMemcpyHtoDAsync_v2_ptsz": "cuMemcpyHtoDAsync",
-    "cuStreamGetCaptureInfo_v3": "cuStreamGetCaptureInfo",
-    "cuLaunchKernel_ptsz": "cuLaunchKernel",
-    "cuLaunchKernel": "cuLaunchKernel",
-    "cuMemcpyDtoH_ptds": "cuMemcpyDtoH",
-    # Nothing would be left, or there is nothing to take.
-    "_v7000": "_v7000",
-    "": "",
-    "v_v": "v_v",
-    "hipLaunchKernel": "hipLaunchKernel",
-}
+API_NAMES = tomllib.loads(Path(__file__).with_name("api_names.toml").read_text(encoding="utf-8"))
+PLAIN: dict[str, str] = API_NAMES["plain"]
 
 
 @pytest.mark.parametrize("symbol", PLAIN)

@@ -25,6 +25,11 @@ NO_NOTES = (*ONE_REPORT, "column")
 OPTIONS = (Options(), Options(width=40), Options(width=80), Options(width=160))
 
 
+def kept(name: str) -> str:
+    """What a report is known to look like, of the files in tests/rendered."""
+    return (Path(__file__).with_name("rendered") / name).read_bytes().decode("utf-8")
+
+
 def rendered(name: str, *reports: Section, options: Options = Options()) -> str:  # noqa: B008
     out = io.StringIO()
     renderer(name)(reports, out, options)

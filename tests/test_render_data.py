@@ -20,7 +20,7 @@ from nasty import (
     nasty_report,
     unrecorded_report,
 )
-from test_render import rendered
+from test_render import kept, rendered
 
 from nsysconv.document import Section
 from nsysconv.notes import Note, Severity
@@ -150,30 +150,7 @@ def test_json_text_of_a_small_report() -> None:
     table = build_table(columns, {"name": ["é", None], "avg_ns": [47.5, None]})
     profiles = (ProfileRef(3, "base", "made up", "a.db"),)
     report = Section("calls", "Calls", columns, table, profiles, row_count=2)
-    assert rendered("json", report) == (
-        '{"format": 2, "reports": [\n'
-        ' {"report": "calls",\n'
-        '  "profiles": [\n'
-        '   {"id": 3, "label": "base", "source": "made up", "path": "a.db"}\n'
-        "  ],\n"
-        '  "slice": null,\n'
-        '  "columns": [\n'
-        '   {"name": "name", "unit": "text", "doc": "A name.", '
-        '"key": true, "better": null, "adds": false},\n'
-        '   {"name": "avg_ns", "unit": "ns", "doc": "A mean.", '
-        '"key": false, "better": null, "adds": false}\n'
-        "  ],\n"
-        '  "row_count": 2,\n'
-        '  "rows_shown": 2,\n'
-        '  "rows_cut": 0,\n'
-        '  "rows": [\n'
-        '   {"key": "name=é", "name": "é", "avg_ns": 47.5},\n'
-        '   {"key": "#1", "name": null, "avg_ns": null}\n'
-        "  ],\n"
-        '  "notes": [],\n'
-        '  "not_recorded": []}\n'
-        "]}\n"
-    )
+    assert rendered("json", report) == kept("small.json")
 
 
 def test_json_steers_no_terminal() -> None:

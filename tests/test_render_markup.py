@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from markdown_it import MarkdownIt
 from nasty import NAMES, all_reports, empty_report, nasty_report, unrecorded_report
-from test_render import rendered
+from test_render import kept, rendered
 from test_render_text import kernels
 
 from nsysconv.names import escaped
@@ -132,30 +132,7 @@ def test_markdown_is_readable_as_it_is(name: str, written: str) -> None:
 
 def test_markdown_of_a_small_report() -> None:
     text = rendered("markdown", kernels(notes=kernels().notes[:1]))
-    assert text == (
-        "## Kernels by time - base - slice 0 ns to 1.500000001 s\n"
-        "\n"
-        "| device_id | name | kernel_count | kernel_sum (ms) | kernel (%) | avg (µs) | min (µs) "
-        "| stddev (ns) |\n"
-        "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
-        "| 0 | ampere_sgemm_128x64_tn | 120,000 | 812.346 | 99.85 | 6.769 | 1.000 | 12.2 |\n"
-        "| 0 | `at::native::fill_kernel<4, at::native::FillFunctor<float>>` | 12 | 1.235 | 0.15 "
-        "| 102.881 | 90.000 | 1.5 |\n"
-        "| 1 | - | 1 | <0.001 | <0.01 | - | 0.000 | 0.0 |\n"
-        "\n"
-        "<details><summary>Whole names</summary>\n"
-        "\n"
-        "* `at::native::fill_kernel<4, at::native::FillFunctor<float>>`: "
-        "`void at::native::fill_kernel<4, at::native::FillFunctor<float>>(int, float*, float)`\n"
-        "\n"
-        "</details>\n"
-        "\n"
-        "… 3 of 312 rows, --limit 0 shows all\n"
-        "\n"
-        "Not recorded in any row: queue_avg\n"
-        "\n"
-        "* note graph-intervals: Graphs are intervals. (3 times, first at row 7)\n"
-    )
+    assert text == kept("kernels.markdown")
 
 
 class Page(HTMLParser):

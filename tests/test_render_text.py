@@ -24,7 +24,7 @@ from nasty import (
     unrecorded_report,
 )
 from rich.cells import cell_len
-from test_render import rendered
+from test_render import kept, rendered
 
 from nsysconv.document import Section
 from nsysconv.names import escaped
@@ -82,37 +82,13 @@ def kernels(**changes: Any) -> Section:
     return replace(report, **changes)
 
 
-# 812345678 ns -> 812 ms; 102880.58 ns -> 103 µs; 1234567 ns -> 1.23 ms: three digits, each with its unit.
-AT_80 = """\
-Kernels by time - base - slice 0 ns to 1.500000001 s
-device_id  name                        kernel_count  kernel_sum  kernel      avg
-                                                                      %
-─────────  ──────────────────────────  ────────────  ──────────  ──────  ───────
-        0  ampere_sgemm_128x64_tn           120,000      812 ms   99.85  6.77 µs
-        0  fill_kernel<4, FillF…oat>>            12     1.23 ms    0.15   103 µs
-        1  -                                      1       89 ns   <0.01        -
-… 3 of 312 rows, --limit 0 shows all
-not shown in 80 columns: min, stddev; --wide shows them
-Not recorded in any row: queue_avg
-[1] dropped negative-duration: Rows were left out. (at row 2)
-[2] note graph-intervals: Graphs are intervals. (3 times, first at row 7)
-[3] note no-gpu-work: Nothing. (2,000 times)
-"""
-
 HEADER_AT_160 = (
     "device_id  name  kernel_count  kernel_sum  kernel (%)  avg  min  stddev"
 )
 
-FULL = """\
-Kernels by time - base
-profile  rank  device_id  name                    kernel_count  kernel_sum
-───────  ────  ─────────  ──────────────────────  ────────────  ──────────
-base        -          0  ampere_sgemm_128x64_tn       120,000      8.12 s
-"""
-
-
 def test_80_columns() -> None:
-    assert rendered("text", kernels(), options=Options(width=80)) == AT_80
+    """812345678 ns -> 812 ms; 102880.58 ns -> 103 µs; 1234567 ns -> 1.23 ms: three digits and a unit."""
+    assert rendered("text", kernels(), options=Options(width=80)) == kept("kernels-80.text")
 
 
 def test_160_columns_have_room_for_all() -> None:
@@ -133,7 +109,7 @@ def test_not_a_terminal() -> None:
         "kernel_sum_ns": [8_123_456_789],
     }
     report = kernels(columns=columns, table=build_table(columns, data), row_count=1)
-    assert rendered("text", replace(report, slice=None, notes=())) == FULL
+    assert rendered("text", replace(report, slice=None, notes=())) == kept("full.text")
 
 
 def test_not_a_terminal_has_everything_in_full() -> None:
