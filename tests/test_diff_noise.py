@@ -78,35 +78,40 @@ def test_beta_in_closed_form(x: float) -> None:
 # -- repeats
 
 
-def test_an_interval_excludes_no_change() -> None:
-    assert ConfidenceInterval(1.01, 1.2).excludes(1)
-    assert ConfidenceInterval(0.8, 0.99).excludes(1)
-    assert not ConfidenceInterval(1.0, 1.2).excludes(1)
-    assert not ConfidenceInterval(0.8, 1.0).excludes(1)
-    assert not ConfidenceInterval(0.0, math.inf).excludes(1)
+@pytest.mark.parametrize(
+    ("low", "high", "value", "excludes"),
+    [
+        (1.01, 1.2, 1, True), (0.8, 0.99, 1, True), (1.0, 1.2, 1, False), (0.8, 1.0, 1, False),
+        (0.0, math.inf, 1, False), (0.5, 2, 0, True), (-2, -0.5, 0, True), (-0.5, 2, 0, False),
+        (0, 2, 0, False),
+    ],
+)  # fmt: skip
+def test_an_interval_excludes_what_is_outside_of_it(
+    low: float, high: float, value: int, excludes: bool
+) -> None:
+    assert ConfidenceInterval(low, high).excludes(value) == excludes
 
 
-def test_an_interval_of_a_difference_excludes_0() -> None:
-    assert ConfidenceInterval(0.5, 2).excludes(0) and ConfidenceInterval(-2, -0.5).excludes(0)
-    assert not ConfidenceInterval(-0.5, 2).excludes(0) and not ConfidenceInterval(0, 2).excludes(0)
-
-
-def test_repeats_by_hand() -> None:
-    """Logs -1, 1 and 2, 4: variance 2 each, standard error sqrt(2), 2 degrees of freedom."""
-    found = runs_ratio_interval([math.exp(-1), math.exp(1)], [math.exp(2), math.exp(4)])
+@pytest.mark.parametrize(
+    ("base", "other", "middle", "half"),
+    [
+        # Variance 2 each, standard error sqrt(2), 2 degrees of freedom.
+        ([-1, 1], [2, 4], 3, 4.302653 * math.sqrt(2)),
+        # Squares 1/3 and 1: (4/3)^2 / ((1/3)^2 / 2 + 1^2 / 1) = 32/19 degrees of freedom.
+        ([-1, 0, 1], [0, 2], 1, t_quantile(0.95, 32 / 19) * math.sqrt(4 / 3)),
+        # Variance 2 of one degree of freedom, standard error sqrt(2 (1 + 1/2)).
+        ([0], [-1, 1], 0, 12.70620 * math.sqrt(3)),
+    ],
+    ids=["two runs a side", "unequal sides", "one run against several, which varies as these do"],
+)
+def test_repeats_by_hand(
+    base: list[float], other: list[float], middle: float, half: float
+) -> None:
+    """Runs by the logarithms of their values."""
+    found = runs_ratio_interval([*map(math.exp, base)], [*map(math.exp, other)])
     assert found is not None
-    half = 4.302653 * math.sqrt(2)
-    assert math.log(found.low) == pytest.approx(3 - half)
-    assert math.log(found.high) == pytest.approx(3 + half)
-
-
-def test_repeats_of_unequal_sides_by_hand() -> None:
-    """Squares 1/3 and 1: (4/3)^2 / ((1/3)^2 / 2 + 1^2 / 1) = 32/19 degrees of freedom."""
-    found = runs_ratio_interval([math.exp(-1), 1, math.exp(1)], [1, math.exp(2)])
-    assert found is not None
-    half = t_quantile(0.95, 32 / 19) * math.sqrt(4 / 3)
-    assert math.log(found.low) == pytest.approx(1 - half)
-    assert math.log(found.high) == pytest.approx(1 + half)
+    assert math.log(found.low) == pytest.approx(middle - half)
+    assert math.log(found.high) == pytest.approx(middle + half)
 
 
 def test_repeats_the_other_way_round_is_the_inverse() -> None:
@@ -173,39 +178,27 @@ def test_one_run_a_side_tells_nothing_of_runs() -> None:
     assert runs_ratio_interval([], [100, 101, 102]) is None
 
 
-def test_one_run_against_several_varies_as_these_do() -> None:
-    """Logs 0 and -1, 1: variance 2 of one degree of freedom, standard error sqrt(2 (1 + 1/2))."""
-    found = runs_ratio_interval([1.0], [math.exp(-1), math.exp(1)])
-    assert found is not None
-    half = 12.7062 * math.sqrt(3)
-    assert math.log(found.high) == pytest.approx(half, abs=1e-3)
-    assert math.log(found.low) == pytest.approx(-half, abs=1e-3)
-
-
 @pytest.mark.parametrize(
-    ("base_runs", "other_runs", "base_noise"), [(1, 5, 0.02), (2, 8, 0.02), (5, 2, 0.02), (2, 8, 0.01)]
-)
-def test_sides_of_other_numbers_of_runs_are_as_often_wrong_as_it_says(
-    base_runs: int, other_runs: int, base_noise: float
+    ("runs", "deviations", "most"),
+    [
+        *(((runs, runs), (0.05, 0.05), 65) for runs in (2, 3, 5, 10)),
+        # Welch alone has 87 of two against eight.
+        ((1, 5), (0.02, 0.02), 75), ((2, 8), (0.02, 0.02), 75), ((5, 2), (0.02, 0.02), 75),
+        ((2, 8), (0.01, 0.02), 75),
+    ],
+)  # fmt: skip
+def test_runs_are_as_often_wrong_as_it_says(
+    runs: tuple[int, int], deviations: tuple[float, float], most: int
 ) -> None:
-    random = np.random.default_rng(base_runs * 10 + other_runs)
+    """Of 1000 pairs of sides that differ in nothing 50 are expected to be told apart."""
+    random = np.random.default_rng(runs[0] * 10 + runs[1])
     wrong = 0
     for _ in range(1000):
-        base = np.exp(random.normal(0, base_noise, base_runs)).tolist()
-        found = runs_ratio_interval(base, np.exp(random.normal(0, 0.02, other_runs)).tolist())
-        wrong += found is not None and found.excludes(1)
-    assert wrong <= 75  # of 50 expected; Welch alone has 87 of two against eight
-
-
-@pytest.mark.parametrize("runs", [2, 3, 5, 10])
-def test_repeats_is_as_often_wrong_as_it_says(runs: int) -> None:
-    random = np.random.default_rng(runs)
-    wrong = 0
-    for _ in range(1000):
-        base, other = np.exp(random.normal(0, 0.05, (2, runs))).tolist()
+        base, other = (np.exp(random.normal(0, deviation, count)).tolist()
+                       for deviation, count in zip(deviations, runs, strict=True))  # fmt: skip
         found = runs_ratio_interval(base, other)
         wrong += found is not None and found.excludes(1)
-    assert wrong <= 65  # of 50 expected
+    assert wrong <= most
 
 
 # -- differences
@@ -230,12 +223,6 @@ def test_differences_of_runs(
     found = runs_difference_interval(base, other)
     assert found is not None
     assert (found.low, found.high) == (pytest.approx(low, abs=5e-4), pytest.approx(high, abs=5e-4))
-
-
-def test_the_interval_of_zeros_is_that_of_the_plan() -> None:
-    found = runs_difference_interval([0, 0, 0], [3, 5, 4])
-    assert found is not None and found.excludes(0)
-    assert (round(found.low, 3), round(found.high, 3)) == (1.516, 6.484)
 
 
 @pytest.mark.parametrize("bad", [[], [1.0, math.nan], [1.0, math.inf]])
@@ -358,10 +345,9 @@ def test_trimmed_deviations_of_a_row_of_zeros() -> None:
 def test_trimming_narrows_what_few_slow_steps_widen() -> None:
     random = np.random.default_rng(11)
     sides = white(random, 100, 0.02) * np.where(np.arange(100) % 50 == 3, 3, 1), white(random, 100, 0.02)
-    rows = [side[np.newaxis] for side in sides]
-    (plain,) = step_half_widths(*map(deviations, rows), 0).tolist()
-    (trimmed,) = step_half_widths(*map(deviations_of_trimmed, rows), 0).tolist()
-    assert trimmed < plain / 4
+    rows = [deviations_of_trimmed(side[np.newaxis]) for side in sides]
+    (trimmed,) = step_half_widths(*rows, 0).tolist()
+    assert trimmed < half_width(*sides) / 4
 
 
 def p(steps: int, size: float, by: int = 7, of: int = 11) -> Array:
@@ -371,6 +357,12 @@ def p(steps: int, size: float, by: int = 7, of: int = 11) -> Array:
 
 def q(steps: int, size: float) -> Array:
     return p(steps, size, 3, 13)
+
+
+def half_width(base: Array, other: Array, run_noise: float = 0) -> float:
+    """Of one row."""
+    (half,) = step_half_widths(*(deviations(s[np.newaxis]) for s in (base, other)), run_noise).tolist()
+    return float(half)
 
 
 TENTH_IS_SLOW = np.where(np.arange(40) % 10 == 9, 3, 1)
@@ -391,7 +383,7 @@ TENTH_IS_SLOW = np.where(np.arange(40) % 10 == 9, 3, 1)
 )
 def test_intervals_of_one_run_a_side(base: Array, other: Array, low: float, high: float) -> None:
     """Computed with a program of its own, runs differing by 1 %."""
-    (half,) = step_half_widths(deviations(base[np.newaxis]), deviations(other[np.newaxis]), 0.01).tolist()
+    half = half_width(base, other, 0.01)
     ratio = fmean(other) / fmean(base)
     assert ratio * math.exp(-half) == pytest.approx(low, abs=2e-5)
     assert ratio * math.exp(half) == pytest.approx(high, abs=2e-5)
@@ -400,7 +392,7 @@ def test_intervals_of_one_run_a_side(base: Array, other: Array, low: float, high
 def test_the_example_of_the_definitions() -> None:
     """c_3^2 = 0.03^2 20 / 2 is one of three: v = 0.009 / 3 / 20, of the 3 degrees of freedom of other."""
     base, other = np.full(20, 10.0), 11 * (1 + 0.03 * np.cos(3 * math.pi * (np.arange(20) + 0.5) / 20))
-    (half,) = step_half_widths(deviations(base[np.newaxis]), deviations(other[np.newaxis]), 0.01).tolist()
+    half = half_width(base, other, 0.01)
     assert half == pytest.approx(math.sqrt(3.182446**2 * 0.00015 + 2 * 0.0196**2))
     ratio = fmean(other) / fmean(base)
     assert round(ratio * math.exp(-half), 3) == 1.049
@@ -511,8 +503,8 @@ def test_the_other_way_round_it_is_as_wide() -> None:
 
 def test_steps_that_are_all_alike() -> None:
     """What rounding makes of a mean is no change, even where runs are said not to differ."""
-    base, other = np.full((1, 30), 0.7), np.full((1, 31), 0.7)
-    (half,) = step_half_widths(deviations(base), deviations(other), 0).tolist()
+    base, other = np.full(30, 0.7), np.full(31, 0.7)
+    half = half_width(base, other)
     change = abs(math.log(other.mean() / base.mean()))
     assert change < 1e-12 <= half < 1e-10
 
@@ -533,11 +525,7 @@ def test_what_both_sides_share_is_no_noise() -> None:
     slow = np.where(np.arange(100) < 5, 10.0, 1.0)
     random = np.random.default_rng(7)
     base, other = (slow * white(random, 100, 0.01) for _ in range(2))
-    paired, apart = (
-        step_half_widths(deviations(base[np.newaxis]), deviations(side[np.newaxis]), 0)[0]
-        for side in (other, other[::-1])
-    )
-    assert paired < 0.01 < 0.3 < apart
+    assert half_width(base, other) < 0.01 < 0.3 < half_width(base, other[::-1])
 
 
 @pytest.mark.parametrize(("weight", "paired"), [(0.45, False), (0.55, True)])
@@ -566,11 +554,7 @@ def test_drift_is_paid_for_only_where_it_shows() -> None:
     random = np.random.default_rng(8)
     base, other = white(random, 100, 0.05), white(random, 100, 0.05)
     trend = 1 + 0.2 * np.arange(100) / 100
-    steady, drifting = (
-        step_half_widths(deviations(base[np.newaxis]), deviations(side[np.newaxis]), 0)[0]
-        for side in (other, other * trend)
-    )
-    assert steady < 0.02 and drifting > 0.1
+    assert half_width(base, other) < 0.02 < 0.1 < half_width(base, other * trend)
 
 
 def test_noise_between_runs_is_added_as_a_square() -> None:

@@ -60,32 +60,82 @@ def kernels(*durs: int, name: str = "k") -> tuple[Row, ...]:
 TEN = [kernels(10 * (rank + 1)) for rank in range(10)]
 
 
+@pytest.fixture(scope="module")
+def ten(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of TEN, to be read only."""
+    return make(tmp_path_factory.mktemp("ten") / "job.db", *TEN)
+
+
 # -- below each other, or three
 
-
-def test_rows_of_a_few_ranks_stand_below_each_other(tmp_path: Path) -> None:
-    store = make(tmp_path / "job.db", *TEN[:8])
-    assert picked(report(store, "kernels"), "profile", "rank", "kernel_sum_ns") == [
-        (f"r{rank}", rank, 10 * (rank + 1)) for rank in range(8)]  # fmt: skip
-
-
-def test_of_many_ranks_there_are_three_rows(tmp_path: Path) -> None:
-    """10, 20, … 90: the middle one is 50."""
-    found = report(make(tmp_path / "job.db", *TEN[:9]), "kernels")
-    assert picked(found, "name", "over_ranks", "rank_count", "kernel_sum_ns", "med_ns") == [
-        ("k", "min", 9, 10, 10.0), ("k", "median", 9, 50, 50.0), ("k", "max", 9, 90, 90.0)]  # fmt: skip
-    assert [column.name for column in found.columns][:3] == ["name", "over_ranks", "rank_count"]
-    assert len(found.profiles) == 9
+OTHER = [(*kernels(5), Kernel(10**6, 10**6 + dur, name="other")) for dur in (30, 50)]
+SIZES = ("a", 0, 10), ("b", 100, 130), ("c", 200, 220)
+BY_SIZE = tuple(Kernel(start, end, name=name) for name, start, end in SIZES)
+COPIES = (Memcpy(0, 10, bytes=10), Memcpy(20, 30, bytes=20_000), Memcpy(50, 60, bytes=20_000))
 
 
-def test_the_middle_of_an_even_number_is_the_mean_of_two(tmp_path: Path) -> None:
-    found = report(make(tmp_path / "job.db", *TEN), "kernels")
-    assert picked(found, "kernel_sum_ns", "avg_ns")[1] == (55, 55.0)
+def words(*rows: str) -> list[tuple[Any, ...]]:
+    """Rows of words and numbers, as they are read."""
+    return [tuple(int(w) if w.isdigit() else w for w in row.split()) for row in rows]
 
 
-def test_by_rank_all_rows_stay(tmp_path: Path) -> None:
-    found = report(make(tmp_path / "job.db", *TEN), "kernels", by="rank")
-    assert [rank for (rank,) in picked(found, "rank")] == list(range(10))
+# What each rank ran, the report, what is asked for, columns of it, and their rows.
+ROWS: dict[str, tuple[Sequence[Sequence[Row]], str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
+    "rows of a few ranks stand below each other": (
+        TEN[:8], "kernels", {}, "profile rank kernel_sum_ns",
+        [(f"r{rank}", rank, 10 * (rank + 1)) for rank in range(8)]),
+    # 10, 20, … 90: the middle one is 50.
+    "of many ranks there are three rows": (
+        TEN[:9], "kernels", {}, "name over_ranks rank_count kernel_sum_ns med_ns",
+        words("k min 9 10 10", "k median 9 50 50", "k max 9 90 90")),
+    "the middle of an even number is the mean of two": (
+        TEN, "kernels", {}, "kernel_sum_ns avg_ns", [(10, 10.0), (55, 55.0), (100, 100.0)]),
+    "by rank all rows stay": (TEN, "kernels", {"by": "rank"}, "rank", [(rank,) for rank in range(10)]),
+    # Two more ranks have a kernel `other`: its least time is not 0.
+    "a rank without such a row adds nothing": (
+        [*TEN, *OTHER], "kernels", {}, "name over_ranks rank_count kernel_sum_ns",
+        words("k min 12 5", "k median 12 45", "k max 12 100",
+              "other min 2 30", "other median 2 40", "other max 2 50")),
+    "reports in time stay by rank": (
+        [(Kernel(0, 10), Kernel(20 + rank, 40)) for rank in range(9)], "idle_gaps", {}, "rank dur_ns",
+        [(rank, 10 + rank) for rank in range(9)]),
+    "rows in order of size stay so": (
+        [BY_SIZE] * 9, "kernels", {}, "name", words(*["b"] * 3, *["c"] * 3, *["a"] * 3)),
+    # On rank 0 a takes 90 and b 10, on the eight others a 10 and b 50.
+    "the order of size is that of the medians": (
+        [(Kernel(0, 90, name="a"), Kernel(100, 110, name="b")),
+         *[(Kernel(0, 10, name="a"), Kernel(100, 150, name="b"))] * 8], "kernels", {},
+        "name over_ranks kernel_sum_ns",
+        words("b min 10", "b median 50", "b max 50", "a min 10", "a median 10", "a max 90")),
+    "rows in another order stay as first met": (
+        [COPIES] * 9, "transfer_sizes", {}, "bucket_min_bytes", [(0,)] * 3 + [(10_000,)] * 3),
+    "devices without a UUID are told apart by their place": (
+        TEN[:2], "kernels", {"by": "device"}, "gpu",
+        [("node0 rank 0 GPU 0",)] * 3 + [("node0 rank 1 GPU 0",)] * 3),
+    "by device a report without devices is as ever": (
+        [(Call(0, 5),)] * 2, "api_vs_kernel", {"by": "device"}, "rank api_sum_ns", [(0, 5), (1, 5)]),
+    "the summary of ranks by host": (
+        TEN[:4], "rank_summary", {"by": "host"}, "host over_ranks busy_ns",
+        words("node0 min 10", "node0 median 15", "node0 max 20",
+              "node1 min 30", "node1 median 35", "node1 max 40")),
+    "a slice by rank looks at those profiles": (
+        TEN, "kernels", {"slice": api.Slice(ranks=(2, 4))}, "rank", [(2,), (4,)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("ranks", "name", "asked", "columns", "rows"), ROWS.values(), ids=ROWS)
+def test_rows_over_ranks(
+    ranks: Sequence[Sequence[Row]], name: str, asked: dict[str, Any], columns: str,
+    rows: list[tuple[Any, ...]], tmp_path: Path,
+) -> None:  # fmt: skip
+    found = report(make(tmp_path / "job.db", *ranks), name, **asked)
+    assert picked(found, *columns.split()) == rows
+    assert len(found.profiles) == (len(ranks) if "slice" not in asked else 2)
+
+
+def test_the_first_columns_of_rows_over_ranks(ten: Path) -> None:
+    columns = [column.name for column in report(ten, "kernels").columns]
+    assert columns[:3] == ["name", "over_ranks", "rank_count"]
 
 
 def test_ranks_come_in_their_order_however_they_were_imported(tmp_path: Path) -> None:
@@ -94,16 +144,6 @@ def test_ranks_come_in_their_order_however_they_were_imported(tmp_path: Path) ->
         write(store, *kernels(5), label=f"r{rank}", ranks={1: rank}, run="job")
     assert picked(report(store, "kernels"), "rank") == [(1,), (2,), (10,)]
     assert picked(report(store, "rank_summary"), "rank")[3:] == [(1,), (2,), (10,)]
-
-
-def test_a_rank_without_such_a_row_adds_nothing(tmp_path: Path) -> None:
-    """The kernel `other` ran on two ranks: its least time is not 0."""
-    ranks = [*TEN, (*kernels(5), Kernel(10**6, 10**6 + 30, name="other")),
-             (*kernels(5), Kernel(10**6, 10**6 + 50, name="other"))]  # fmt: skip
-    found = report(make(tmp_path / "job.db", *ranks), "kernels")
-    rows = picked(found, "name", "over_ranks", "rank_count", "kernel_sum_ns")
-    assert [row for row in rows if row[0] == "other"] == [
-        ("other", "min", 2, 30), ("other", "median", 2, 40), ("other", "max", 2, 50)]  # fmt: skip
 
 
 def test_what_a_rank_did_not_record_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -134,34 +174,6 @@ def test_a_report_that_no_rank_recorded_is_not_recorded(tmp_path: Path) -> None:
         assert found.table is None
         assert "kernel events" in found.not_recorded
     assert command("report", store, "kernels", cwd=tmp_path).status == 4
-
-
-def test_reports_in_time_stay_by_rank(tmp_path: Path) -> None:
-    ranks = [(Kernel(0, 10), Kernel(20 + rank, 40)) for rank in range(9)]
-    found = report(make(tmp_path / "job.db", *ranks), "idle_gaps")
-    assert picked(found, "rank", "dur_ns") == [(rank, 10 + rank) for rank in range(9)]
-
-
-def test_rows_in_order_of_size_stay_so(tmp_path: Path) -> None:
-    """Medians: a 10, b 30, c 20."""
-    ranks = [(Kernel(0, 10, name="a"), Kernel(100, 130, name="b"), Kernel(200, 220, name="c"))] * 9
-    found = report(make(tmp_path / "job.db", *ranks), "kernels")
-    assert picked(found, "name")[::3] == [("b",), ("c",), ("a",)]
-
-
-def test_the_order_of_size_is_that_of_the_medians(tmp_path: Path) -> None:
-    """On rank 0 a takes 90 and b 10, on the eight others a 10 and b 50."""
-    first = (Kernel(0, 90, name="a"), Kernel(100, 110, name="b"))
-    others = (Kernel(0, 10, name="a"), Kernel(100, 150, name="b"))
-    found = report(make(tmp_path / "job.db", first, *[others] * 8), "kernels")
-    assert picked(found, "name", "kernel_sum_ns")[1::3] == [("b", 50), ("a", 10)]
-
-
-def test_rows_in_another_order_stay_as_first_met(tmp_path: Path) -> None:
-    copies = (Memcpy(0, 10, bytes=10), Memcpy(20, 30, bytes=20_000), Memcpy(50, 60, bytes=20_000))
-    found = report(make(tmp_path / "job.db", *[copies] * 9), "transfer_sizes")
-    assert [bound for (bound,) in picked(found, "bucket_min_bytes")[::3]] == sorted(
-        bound for (bound,) in picked(found, "bucket_min_bytes")[::3])  # fmt: skip
 
 
 def test_missing_ranks_are_told(tmp_path: Path) -> None:
@@ -216,9 +228,8 @@ def test_devices_are_the_same_by_their_uuid(tmp_path: Path) -> None:
     assert slugs(found) == {}
 
 
-def test_devices_without_a_uuid_are_told_apart_by_their_place(tmp_path: Path) -> None:
+def test_that_devices_are_told_apart_by_their_place_is_a_note(tmp_path: Path) -> None:
     found = report(make(tmp_path / "job.db", *TEN[:2]), "kernels", by="device")
-    assert picked(found, "gpu")[::3] == [("node0 rank 0 GPU 0",), ("node0 rank 1 GPU 0",)]
     assert slugs(found) == {"devices-by-place": 2}
 
 
@@ -234,11 +245,6 @@ def test_what_a_device_is_told_by(row: dict[str, Any], host: str | None, gpu: Gp
     assert rank_profile("p", host, [process], [known]).gpus == {3: gpu}
 
 
-def test_by_device_a_report_without_devices_is_as_ever(tmp_path: Path) -> None:
-    found = report(make(tmp_path / "job.db", *[(Call(0, 5),)] * 2), "api_vs_kernel", by="device")
-    assert picked(found, "rank", "api_sum_ns") == [(0, 5), (1, 5)]
-
-
 def test_one_profile_by_host(tmp_path: Path) -> None:
     store = tmp_path / "one.db"
     write(store, Kernel(0, 10), Kernel(0, 30, pid=2, device=1), ranks={1: 0, 2: 1},
@@ -250,34 +256,18 @@ def test_one_profile_by_host(tmp_path: Path) -> None:
     ]
 
 
-def test_the_summary_of_ranks_by_host(tmp_path: Path) -> None:
-    found = report(make(tmp_path / "job.db", *TEN[:4]), "rank_summary", by="host")
-    assert picked(found, "host", "over_ranks", "busy_ns") == [
-        ("node0", "min", 10), ("node0", "median", 15), ("node0", "max", 20),
-        ("node1", "min", 30), ("node1", "median", 35), ("node1", "max", 40),
-    ]  # fmt: skip
-
-
 # -- tables of nsys stats
 
 
 def test_printed_tables_say_whose_rows_they_are(tmp_path: Path) -> None:
-    done = command(
-        "report",
-        make(tmp_path / "job.db", *TEN[:2]),
-        "cuda_gpu_kern_sum",
-        "-f",
-        "csv",
-        cwd=tmp_path,
-    )
+    store = make(tmp_path / "job.db", *TEN[:2])
+    done = command("report", store, "cuda_gpu_kern_sum", "-f", "csv", cwd=tmp_path)
     assert done.out.splitlines()[0].startswith("Profile,Rank,Time (%),Total Time (ns),Instances")
     assert [line[:9] for line in done.out.splitlines()[1:]] == ["r0,0,100.", "r1,1,100."]
 
 
-def test_printed_tables_of_many_ranks(tmp_path: Path) -> None:
-    done = command(
-        "report", make(tmp_path / "job.db", *TEN), "cuda_gpu_kern_sum", "-f", "csv", cwd=tmp_path
-    )
+def test_printed_tables_of_many_ranks(ten: Path, tmp_path: Path) -> None:
+    done = command("report", ten, "cuda_gpu_kern_sum", "-f", "csv", cwd=tmp_path)
     assert done.out.splitlines()[0].startswith(
         "Name,Over ranks,Ranks,Time (%),Total Time (ns),Instances"
     )
@@ -290,9 +280,8 @@ def test_printed_tables_of_many_ranks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "format_name", few(["json", "csv", "tsv", "text", "markdown", "column"], 2)
 )
-def test_every_format(tmp_path: Path, format_name: str) -> None:
-    store = make(tmp_path / "job.db", *TEN)
-    done = command("report", store, "kernels", "-f", format_name, cwd=tmp_path)
+def test_every_format(ten: Path, tmp_path: Path, format_name: str) -> None:
+    done = command("report", ten, "kernels", "-f", format_name, cwd=tmp_path)
     assert done.status == 0, done.err
     if format_name == "json":
         (found,) = json.loads(done.out)["reports"]
@@ -323,11 +312,6 @@ def test_words_that_there_are_not(tmp_path: Path) -> None:
         api.report_on(store, ["kernels"], by="step")
     with pytest.raises(UsageError, match="no profile of rank 7"):
         api.report_on(store, ["kernels"], slice=api.Slice(ranks=(7,)))
-
-
-def test_a_slice_by_rank_looks_at_those_profiles(tmp_path: Path) -> None:
-    store = make(tmp_path / "job.db", *TEN)
-    assert picked(report(store, "kernels", slice=api.Slice(ranks=(2, 4))), "rank") == [(2,), (4,)]
 
 
 def test_a_folder_is_a_run(tmp_path: Path) -> None:
@@ -373,10 +357,9 @@ def test_a_folder_without_profiles(tmp_path: Path) -> None:
         api.report_on(tmp_path)
 
 
-def test_who_does_the_work_changes_nothing(tmp_path: Path) -> None:
-    store = make(tmp_path / "job.db", *TEN)
+def test_who_does_the_work_changes_nothing(ten: Path) -> None:
     names = ["kernels", "rank_summary", "stragglers", "gpu_time_util_map", "idle_gaps"]
-    alone, beside = (api.report_on(store, names, workers=count) for count in (1, 2))
+    alone, beside = (api.report_on(ten, names, workers=count) for count in (1, 2))
     assert [found.rows() for found in alone] == [found.rows() for found in beside]
     assert alone == beside
 
@@ -388,12 +371,9 @@ def test_one_profile_is_answered_as_ever(tmp_path: Path) -> None:
         assert api.report_on(store, names) == profile.reports(names)
 
 
-def test_the_page_of_a_run(tmp_path: Path) -> None:
-    store = make(tmp_path / "job.db", *TEN)
-    reports = {
-        each.name: each
-        for each in api.page(store, ["rank_summary", "gpu_time_util_map", "kernels"])
-    }
+def test_the_page_of_a_run(ten: Path) -> None:
+    names = ["rank_summary", "gpu_time_util_map", "kernels"]
+    reports = {each.name: each for each in api.page(ten, names)}
     assert [row["rank"] for row in reports["rank_summary"].rows()] == [None] * 3 + list(range(10))
     assert reports["rank_summary"].rows()[2]["busy_ns"] == 100
     assert len({row["bin"] for row in reports["gpu_time_util_map"].rows()}) > 1
@@ -448,10 +428,9 @@ def test_extremes_against_sorting(
         assert found[name, "max"]["rank_count"] == len(mine)
 
 
-def test_every_report_joins_its_profiles(tmp_path: Path) -> None:
+def test_every_report_joins_its_profiles(ten: Path) -> None:
     """All reports over ten ranks: as declared, or said to be not recorded."""
-    store = make(tmp_path / "job.db", *TEN)
-    for found in api.report_on(store, queries.REPORTS):
+    for found in api.report_on(ten, queries.REPORTS):
         assert (found.table is None) == bool(found.not_recorded)
         if found.table is not None:
             assert found.table.column_names == [column.name for column in found.columns]
