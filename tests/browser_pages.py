@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pages import hostile, page_of
+from small_store import Row
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -25,6 +26,8 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; .ci/install-system installs it"),
 ]
 
+_MADE: dict[str, Path] = {}
+"""Pages of rows, by these."""
 Opened = Callable[..., "Page"]
 
 
@@ -51,14 +54,35 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opened(browser: Browser, file: Path) -> Iterator[Opened]:
-    """Opens the page offline, and in the end says what it asked for and complained of.
+def opened(
+    browser: Browser, file: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Opened]:
+    """Opens a page offline, and in the end says what it asked for and complained of.
 
-    All sections are unfolded where nothing else is said.
+    The page is a file, a text, or that of rows, which is made once. All sections are unfolded where
+    nothing else is said.
     """
     contexts, asked, said, files = [], [], [], set()
 
-    def open_page(path: Path = file, fragment: str = "", unfold: bool = True, **options: Any) -> Page:
+    def path_of(source: Path | str | tuple[Row, ...]) -> Path:
+        if isinstance(source, Path):
+            return source
+        if isinstance(source, str):
+            path = tmp_path / f"opened-{len(contexts)}.html"
+            path.write_text(source, encoding="utf-8")
+            return path
+        key = repr(source)
+        if key not in _MADE or not _MADE[key].exists():
+            folder = tmp_path_factory.mktemp("page")
+            _MADE[key] = folder / "page.html"
+            _MADE[key].write_text(page_of(folder, *source), encoding="utf-8")
+        return _MADE[key]
+
+    def open_page(
+        source: Path | str | tuple[Row, ...] = file, fragment: str = "", unfold: bool = True,
+        **options: Any,
+    ) -> Page:  # fmt: skip
+        path = path_of(source)
         context = browser.new_context(
             offline=True, **{"viewport": {"width": 1200, "height": 800}, **options}
         )

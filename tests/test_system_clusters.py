@@ -35,26 +35,34 @@ RANKS = range(8)
 STATUS_BY_RANK = "exit $(( ${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID} % 4 ))"
 
 
+def run(
+    words: Sequence[str | Path], here: Place, environment: Mapping[str, str] | None = None,
+    *, faults: str = "",
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """Runs a command in the working folder, with faults of the profiler on some ranks."""
+    variables = {**(environment or {}), **here.environment, "STANDIN_FAULTS": faults}
+    return subprocess.run(
+        words, cwd=here.here, env=variables, text=True, stdin=subprocess.DEVNULL,
+        capture_output=True, check=False, timeout=300,
+    )  # fmt: skip
+
+
 class Launcher:
     """Starts eight ranks. `environment` is what its commands need."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.command, self.environment = command, environment
+        self.is_srun = command[0] == "srun"
 
     def run(
-        self, here: Place, wrapper: Sequence[str], options: Sequence[str], line: Sequence[str],
-        **variables: str,
-    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-        return subprocess.run(
-            [*self.command, *wrapped(wrapper, options, line)],
-            cwd=here.here,
-            env={**self.environment, **here.environment, **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        self, here: Place, wrapper: Sequence[str], options: Sequence[str], *program: str, faults: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Profiles a program."""
+        words = wrapped(wrapper, options, [*PROFILE, *program])
+        return run([*self.command, *words], here, self.environment, faults=faults)
+
+
+PROFILE = ("nsys", "profile", "-o", "prof/train")
 
 
 @pytest.fixture(scope="module")
@@ -70,20 +78,16 @@ def cluster() -> Iterator[Mapping[str, str]]:
 def launcher(request: pytest.FixtureRequest) -> Launcher:
     if request.param == "srun":
         return Launcher(["srun", "--quiet", "-n", "8"], request.getfixturevalue("cluster"))
+    # A rank that fails does not end the others: every status is to be seen.
+    keeps_on = ["--mca", "orte_abort_on_non_zero_status", "0"]
+    return Launcher(["mpirun", "--oversubscribe", "-n", "8", *keeps_on], open_mpi())
+
+
+def open_mpi() -> dict[str, str]:
+    """What Open MPI needs to run as root; skips the test where it is not here."""
     if shutil.which("mpirun") is None:
         pytest.skip("no mpirun; .ci/install-system installs Open MPI")
-    environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    # A rank that fails does not end the others: every status is to be seen.
-    command = [
-        "mpirun",
-        "--oversubscribe",
-        "-n",
-        "8",
-        "--mca",
-        "orte_abort_on_non_zero_status",
-        "0",
-    ]
-    return Launcher(command, environment)
+    return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @pytest.fixture
@@ -118,8 +122,7 @@ def rank_of(name: str) -> int:
 
 @both
 def test_eight_ranks_leave_their_reports(here: Place, launcher: Launcher, wrapper: Sequence[str]) -> None:
-    line = ["nsys", "profile", "-o", "prof/train", "sh", "-c", STATUS_BY_RANK]
-    done = launcher.run(here, wrapper, [], line)
+    done = launcher.run(here, wrapper, [], "sh", "-c", STATUS_BY_RANK)
     told = records(here)
     assert list(told) == list(RANKS), done.stderr
     assert {rank: one.exit_status for rank, one in told.items()} == {r: r % 4 for r in RANKS}
@@ -132,7 +135,7 @@ def test_eight_ranks_leave_their_reports(here: Place, launcher: Launcher, wrappe
     assert len({one.job for one in told.values()}) == 1
     assert all(one.problems == () for one in told.values())
     # srun gives the largest; mpirun, told that a failing rank fails nobody else, gives none.
-    assert done.returncode == (3 if launcher.command[0] == "srun" else 0)
+    assert done.returncode == (3 if launcher.is_srun else 0)
     assert here.left == []
 
 
@@ -141,8 +144,7 @@ def test_every_way_to_lose_a_report_is_recorded(
     here: Place, launcher: Launcher, wrapper: Sequence[str]
 ) -> None:
     faults = "1:killed 2:no-report 3:clash 4:full 5:unfinished 6:slow"
-    line = ["nsys", "profile", "-o", "prof/train", "true"]
-    done = launcher.run(here, wrapper, [], line, STANDIN_FAULTS=faults)
+    done = launcher.run(here, wrapper, [], "true", faults=faults)
     told = records(here)
     assert list(told) == list(RANKS), done.stderr
     assert {rank: one.exit_status for rank, one in told.items()} == {
@@ -163,23 +165,12 @@ def test_every_way_to_lose_a_report_is_recorded(
 def test_chosen_ranks_are_profiled_and_the_others_are_the_program(
     here: Place, launcher: Launcher, wrapper: Sequence[str]
 ) -> None:
-    line = ["nsys", "profile", "-o", "prof/train", "sh", "-c", 'echo "NSYS_TMPDIR=$NSYS_TMPDIR"']
-    done = launcher.run(here, wrapper, ["--ranks", "%4"], line)
+    program = ["sh", "-c", 'echo "NSYS_TMPDIR=$NSYS_TMPDIR"']
+    done = launcher.run(here, wrapper, ["--ranks", "%4"], *program)
     assert done.returncode == 0, done.stderr
     assert list(records(here)) == [0, 4]
     bare = [text for text in done.stdout.splitlines() if text == "NSYS_TMPDIR="]
     assert len(bare) == 6
-
-
-def imported(folder: Path, store: Path, here: Place) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nsysconv", "import", folder, "-o", store],
-        env=here.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
 
 
 def ranks_by_run(store: Path) -> list[list[int]]:
@@ -196,20 +187,17 @@ def ranks_by_run(store: Path) -> list[list[int]]:
 def test_a_folder_of_ranks_is_one_run(
     here: Place, launcher: Launcher, wrapper: Sequence[str]
 ) -> None:
-    line = ["nsys", "profile", "-o", "prof/train", "true"]
-    launcher.run(here, wrapper, [], line, STANDIN_FAULTS="2:no-report 5:killed")
-    store = here.here / "job.db"
-    done = imported(here.here / "prof", store, here)
-    assert ranks_by_run(store) == [[0, 1, 3, 4, 6, 7]], done.stderr
+    launcher.run(here, wrapper, [], "true", faults="2:no-report 5:killed")
+    done = run([sys.executable, "-m", "nsysconv", "import", "prof", "-o", "job.db"], here)
+    assert ranks_by_run(here.here / "job.db") == [[0, 1, 3, 4, 6, 7]], done.stderr
     for rank in (2, 5):
         assert re.search(rf"rank {rank}\b.*no report", done.stdout + done.stderr)
 
 
 def test_ranks_import_into_one_store_at_once(here: Place, launcher: Launcher) -> None:
-    line = ["nsys", "profile", "-o", "prof/train", "true"]
     # Outside of a batch system nothing tells which ranks are one run.
-    named = [] if launcher.command[0] == "srun" else ["--run", "trial"]
-    done = launcher.run(here, IMPORTING, ["--store", "all.db", *named], line)
+    named = [] if launcher.is_srun else ["--run", "trial"]
+    done = launcher.run(here, IMPORTING, ["--store", "all.db", *named], "true")
     assert done.returncode == 0, done.stderr
     assert all(one.problems == () for one in records(here).values()), done.stderr
     assert ranks_by_run(here.here / "all.db") == [list(RANKS)]
@@ -223,12 +211,9 @@ def test_elements_of_an_array_have_names_of_their_own(
     here: Place, cluster: Mapping[str, str], wrapper: Sequence[str]
 ) -> None:
     script = here.here / "job.sh"
-    words = shlex.join(wrapped(wrapper, [], ["nsys", "profile", "-o", "prof/train", "true"]))
+    words = shlex.join(wrapped(wrapper, [], [*PROFILE, "true"]))
     script.write_text(f"#!/bin/sh\n#SBATCH --array=0-1 --ntasks=2\nsrun --quiet {words}\n")
-    subprocess.run(
-        ["sbatch", "--wait", "--output=%A_%a.out", script], cwd=here.here,
-        env={**cluster, **here.environment}, check=True, capture_output=True, timeout=300,
-    )  # fmt: skip
+    assert run(["sbatch", "--wait", "--output=%A_%a.out", script], here, cluster).returncode == 0
     names = [re.sub(r"\.\d+_", ".N_", name) for name in reports(here)]
     said = [path.read_text() for path in here.here.glob("*.out")]
     assert names == [
@@ -244,17 +229,14 @@ def test_a_cancelled_job_leaves_its_reports(
 ) -> None:
     script = here.here / "job.sh"
     program = ["sh", "-c", ": > started.$SLURM_PROCID; exec sleep 300"]
-    words = shlex.join(wrapped(wrapper, [], ["nsys", "profile", "-o", "prof/train", *program]))
-    script.write_text(f"#!/bin/sh\nsrun --quiet -n 2 {words}\n")
-    environment = {**cluster, **here.environment, "STANDIN_FAULTS": fault}
-    submitted = subprocess.run(
-        ["sbatch", "--parsable", "--ntasks=2", "--output=said.out", script], cwd=here.here,
-        env=environment, check=True, capture_output=True, text=True,
-    )  # fmt: skip
+    line = shlex.join(wrapped(wrapper, [], [*PROFILE, *program]))
+    script.write_text(f"#!/bin/sh\nsrun --quiet -n 2 {line}\n")
+    words = ["sbatch", "--parsable", "--ntasks=2", "--output=said.out", str(script)]
+    submitted = run(words, here, cluster, faults=fault)
     job = submitted.stdout.strip()
     _until(lambda: all((here.here / f"started.{rank}").exists() for rank in (0, 1)))
-    subprocess.run(["scancel", job], env=environment, check=True)
-    _until(lambda: not _queued(job, environment))
+    assert run(["scancel", job], here, cluster).returncode == 0
+    _until(lambda: run(["squeue", "--noheader", "--jobs", job], here, cluster).stdout.strip() == "")
     said = (here.here / "said.out").read_text()
     told = records(here)
     assert list(told) == [0, 1], said
@@ -262,13 +244,6 @@ def test_a_cancelled_job_leaves_its_reports(
     assert [one.signal for one in told.values()] == [signal.SIGTERM, signal.SIGTERM]
     assert [rank_of(name) for name in reports(here)] == [0, 1], said
     assert here.left == []
-
-
-def _queued(job: str, environment: Mapping[str, str]) -> bool:
-    done = subprocess.run(
-        ["squeue", "--noheader", "--jobs", job], env=environment, capture_output=True, check=False
-    )
-    return bool(done.stdout.strip())
 
 
 def _until(ready: Any) -> None:
@@ -294,7 +269,7 @@ def test_a_full_destination_leaves_the_report_on_scratch(
         pytest.skip(f"no small file system can be mounted: {mounted.stderr.decode().strip()}")
     try:
         fill = "cat /dev/zero > prof/fill; exit 3"
-        done = here.run(wrapper, [], ["nsys", "profile", "-o", "prof/train", "sh", "-c", fill])
+        done = here.run(wrapper, [], [*PROFILE, "sh", "-c", fill])
         assert done.returncode == 3
         (left,) = here.scratch.rglob("*.nsys-rep")
         assert str(left) in done.stderr.decode()
@@ -347,15 +322,7 @@ def there(here: Place) -> Place:
 def test_examples_for_slurm_run(
     there: Place, cluster: Mapping[str, str], example: str, options: list[str], left: list[str]
 ) -> None:
-    done = subprocess.run(
-        ["sbatch", "--wait", "--output=said.out", *options, EXAMPLES / example],
-        cwd=there.here,
-        env={**cluster, **there.environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = run(["sbatch", "--wait", "--output=said.out", *options, EXAMPLES / example], there, cluster)
     said = (there.here / "said.out").read_text()
     assert done.returncode == 0, done.stderr + said
     kept = [p.name for p in there.here.glob("prof/*") if not p.name.endswith(".json")]
@@ -367,14 +334,8 @@ def test_examples_for_slurm_run(
 
 
 def test_the_example_for_open_mpi_runs(there: Place) -> None:
-    if shutil.which("mpirun") is None:
-        pytest.skip("no mpirun; .ci/install-system installs Open MPI")
-    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_rmaps_base_oversubscribe": "1"}  # fmt: skip
-    done = subprocess.run(
-        ["bash", EXAMPLES / "open-mpi.sh"], cwd=there.here, env={**there.environment, **allowed},
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    environment = {**open_mpi(), "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    done = run(["bash", EXAMPLES / "open-mpi.sh"], there, environment)
     assert done.returncode == 0, done.stderr
     assert reports(there) == ["solver.rank0.nsys-rep", "solver.rank4.nsys-rep"]
     assert done.stdout.count("ran --steps 100") == 8

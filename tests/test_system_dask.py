@@ -10,10 +10,11 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pieces
 import pytest
@@ -59,46 +60,23 @@ class Cluster:
     def _start(
         self, what: str, *flags: str, python_path: Path | None = None
     ) -> subprocess.Popen[bytes]:
-        log = (self._folder / f"{what}-{len(self.processes)}.log").open("wb")
         path = os.pathsep.join(map(str, filter(None, [python_path, HERE])))
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "dask",
-                what,
-                "--host",
-                "127.0.0.1",
-                "--no-dashboard",
-                "--scheduler-file",
-                str(self.file),
-                *flags,
-            ],
-            cwd=self._folder,
-            env={
-                **os.environ,
-                "PYTHONPATH": path,
-                # Two deaths are enough to see what becomes of a piece.
-                "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
-            },
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        log.close()
+        # Two deaths are enough to see what becomes of a piece.
+        more = {"PYTHONPATH": path, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+        with (self._folder / f"{what}-{len(self.processes)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dask", what, "--host", "127.0.0.1", "--no-dashboard",
+                 "--scheduler-file", str(self.file), *flags],
+                cwd=self._folder, env={**os.environ, **more}, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
         self.processes.append(process)
         return process
 
     def add_worker(self, threads: int = 1, python_path: Path | None = None) -> None:
         """A worker with its nanny, which starts it again when it dies."""
-        self._start(
-            "worker",
-            "--nthreads",
-            str(threads),
-            "--local-directory",
-            str(self._folder),
-            python_path=python_path,
-        )
+        self._start("worker", "--nthreads", str(threads), "--local-directory", str(self._folder),
+                    python_path=python_path)  # fmt: skip
 
     def stop(self) -> None:
         for process in reversed(self.processes):
@@ -143,6 +121,15 @@ def _until(some: Workers, count: int) -> None:
     raise AssertionError(f"there are {some.count} workers and not {count}")
 
 
+def done(
+    cluster: Cluster | Path | str, work: Callable[..., Any], items: Iterable[Any], **options: Any
+) -> list[Any]:
+    """What comes of a piece of work on each item on a cluster, which its file or address may name."""
+    place = cluster.file if isinstance(cluster, Cluster) else cluster
+    with workers(dask=str(place)) as some:
+        return list(some.map(work, items, **options))
+
+
 class TestResults:
     def test_they_come_in_the_order_of_items(self, of_two: Cluster) -> None:
         with workers(dask=str(of_two.file)) as some:
@@ -151,14 +138,11 @@ class TestResults:
             assert list(some.map(pieces.double, [])) == []
 
     def test_the_scheduler_can_be_named_by_its_address(self, of_two: Cluster) -> None:
-        with workers(dask=str(of_two.file)) as some:
-            address = some.client.scheduler.address  # type: ignore[attr-defined]
-        with workers(dask=address) as some:
-            assert list(some.map(pieces.double, range(3))) == [0, 2, 4]
+        address = json.loads(of_two.file.read_text())["address"]
+        assert done(address, pieces.double, range(3)) == [0, 2, 4]
 
     def test_both_workers_work(self, of_two: Cluster) -> None:
-        with workers(dask=str(of_two.file)) as some:
-            assert len(set(some.map(pieces.pid, range(20)))) == 2
+        assert len(set(done(of_two, pieces.pid, range(20)))) == 2
 
     def test_few_are_made_ahead(self, of_two: Cluster) -> None:
         class Counted(Sequence[int]):
@@ -192,116 +176,79 @@ class TestResults:
             assert "in failing" in "".join(defect.value.__notes__)
 
     def test_dask_is_quiet(self, of_two: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
-        with workers(dask=str(of_two.file)) as some:
-            list(some.map(pieces.double, range(10)))
+        done(of_two, pieces.double, range(10))
         assert capfd.readouterr() == ("", "")
 
 
 class TestKilledWorkers:
     def test_the_piece_is_done_again(self, of_two: Cluster, tmp_path: Path) -> None:
-        with workers(dask=str(of_two.file)) as some:
-            found = list(some.map(partial(pieces.killed_once, tmp_path), range(12)))
+        found = done(of_two, partial(pieces.killed_once, tmp_path), range(12))
         assert (tmp_path / "tried").exists()
         assert found == [2 * number for number in range(12)]
 
     def test_a_piece_that_kills_every_worker_is_lost(self, of_two: Cluster) -> None:
-        with workers(dask=str(of_two.file)) as some:
-            found = list(some.map(pieces.killed_by_sevens, range(1, 12), lost=lambda item: -item))
+        found = done(of_two, pieces.killed_by_sevens, range(1, 12), lost=lambda item: -item)
         assert found == [1, 2, 3, 4, 5, 6, -7, 8, 9, 10, 11]
 
     def test_without_a_stand_in_that_is_an_error(self, of_two: Cluster) -> None:
-        with (
-            pytest.raises(InputError, match="was killed"),
-            workers(dask=str(of_two.file)) as some,
-        ):
-            list(some.map(pieces.killed_by_sevens, [7]))
+        with pytest.raises(InputError, match="was killed"):
+            done(of_two, pieces.killed_by_sevens, [7])
 
-    def test_its_neighbours_in_the_worker_are_not_lost(
-        self, empty: Cluster, tmp_path: Path
-    ) -> None:
-        marks = tmp_path / "marks"
-        marks.mkdir()
+    def test_its_neighbours_in_the_worker_are_not_lost(self, empty: Cluster, tmp_path: Path) -> None:
+        work = partial(pieces.killed_with_neighbours, tmp_path)
         empty.add_worker(threads=3)
-        with workers(dask=str(empty.file)) as some:
-            found = list(
-                some.map(
-                    partial(pieces.killed_with_neighbours, marks), range(5), lost=lambda item: -1
-                )
-            )
-        assert found == [-1, 1, 2, 3, 4]
-        tried = [mark.name.split("-")[1] for mark in marks.iterdir()]
+        assert done(empty, work, range(5), lost=lambda item: -1) == [-1, 1, 2, 3, 4]
+        tried = [mark.name.split("-")[1] for mark in tmp_path.glob("[0-9]*-[0-9]")]
         assert tried.count("1") > 1  # it did die with the other
 
 
 class TestTrouble:
     def test_nobody_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(dask_workers, "_ANSWER_S", 1)
-        with (
-            pytest.raises(UsageError, match="no Dask scheduler answers"),
-            workers(dask="tcp://127.0.0.1:1"),
-        ):
-            pass
+        with pytest.raises(UsageError, match="no Dask scheduler answers"):
+            done("tcp://127.0.0.1:1", pieces.double, [])
 
     @pytest.mark.parametrize(
         "where",
         ["no/such/scheduler.json", "http://127.0.0.1:1", "a b", "", "tcp://h:port", "tls://h:1"],
     )
     def test_no_address(self, where: str) -> None:
-        with pytest.raises(UsageError, match="no Dask scheduler:"), workers(dask=where):
-            pass
+        with pytest.raises(UsageError, match="no Dask scheduler:"):
+            done(where, pieces.double, [])
 
     def test_a_file_that_is_none_of_a_scheduler(self, tmp_path: Path) -> None:
         file = tmp_path / "scheduler.json"
         for text in ("", "{}", "[]", "\x00", '{"address": 1}', '{"address": ""}'):
             file.write_text(text)
-            with (
-                pytest.raises(UsageError, match="no Dask scheduler:"),
-                workers(dask=str(file)),
-            ):
-                pass
+            with pytest.raises(UsageError, match="no Dask scheduler:"):
+                done(file, pieces.double, [])
 
     def test_no_worker_comes(self, empty: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(dask_workers, "_WORKERLESS_S", 1)
-        with pytest.raises(UsageError, match="has had no worker"), workers(dask=str(empty.file)):
-            pass
+        with pytest.raises(UsageError, match="has had no worker"):
+            done(empty, pieces.double, [])
 
-    def test_workers_go_and_none_comes_back(
-        self, empty: Cluster, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(dask_workers, "_WORKERLESS_S", 2)
-        monkeypatch.setattr(dask_workers, "_LOOK_S", 1)
+    @pytest.mark.parametrize(
+        ("times", "victim", "number", "said"),
+        [
+            ({"_WORKERLESS_S": 2, "_LOOK_S": 1}, "worker", signal.SIGKILL, "has had no worker"),
+            ({}, "scheduler", signal.SIGKILL, "does not answer any more"),
+            ({"_ANSWER_S": 2, "_LOOK_S": 1}, "scheduler", signal.SIGSTOP, "does not answer any more"),
+        ],
+        ids=["workers go and none comes back", "the scheduler goes", "the scheduler hangs"],
+    )
+    def test_in_the_middle_of_work(
+        self, empty: Cluster, monkeypatch: pytest.MonkeyPatch,
+        times: dict[str, int], victim: str, number: signal.Signals, said: str,
+    ) -> None:  # fmt: skip
+        for name, seconds in times.items():
+            monkeypatch.setattr(dask_workers, name, seconds)
         empty.add_worker()
-        with (
-            pytest.raises(UsageError, match="has had no worker"),
-            workers(dask=str(empty.file)) as some,
-        ):
+        with pytest.raises(UsageError, match=said), workers(dask=str(empty.file)) as some:
             results = some.map(pieces.pid_then_long, [0, 1])
             next(results)
-            os.killpg(empty.processes[-1].pid, signal.SIGKILL)
-            next(results)
-
-    def test_the_scheduler_goes(self, empty: Cluster) -> None:
-        empty.add_worker()
-        with (
-            pytest.raises(UsageError, match="does not answer any more"),
-            workers(dask=str(empty.file)) as some,
-        ):
-            results = some.map(pieces.pid_then_long, [0, 1])
-            next(results)
-            os.killpg(empty.scheduler.pid, signal.SIGKILL)
-            next(results)
-
-    def test_the_scheduler_hangs(self, empty: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(dask_workers, "_ANSWER_S", 2)
-        monkeypatch.setattr(dask_workers, "_LOOK_S", 1)
-        empty.add_worker()
-        with (
-            pytest.raises(UsageError, match="does not answer any more"),
-            workers(dask=str(empty.file)) as some,
-        ):
-            results = some.map(pieces.pid_then_long, [0, 1])
-            next(results)
-            os.killpg(empty.scheduler.pid, signal.SIGSTOP)
+            process = empty.scheduler if victim == "scheduler" else empty.processes[-1]
+            os.killpg(process.pid, number)
             next(results)
 
     def test_a_worker_without_nsysconv(self, empty: Cluster, tmp_path: Path) -> None:
@@ -309,22 +256,16 @@ class TestTrouble:
         hidden.mkdir()
         (hidden / "nsysconv.py").write_text("raise ModuleNotFoundError(\"No module 'nsysconv'\")")
         empty.add_worker(python_path=hidden)
-        with (
-            pytest.raises(UsageError, match="No module 'nsysconv'") as caught,
-            workers(dask=str(empty.file)) as some,
-        ):
-            list(some.map(pieces.double, [1]))
+        with pytest.raises(UsageError, match="No module 'nsysconv'") as caught:
+            done(empty, pieces.double, [1])
         assert "the same nsysconv" in caught.value.hint
 
     def test_a_worker_with_another_nsysconv(
         self, of_two: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(dask_workers, "__version__", "99.0")
-        with (
-            pytest.raises(UsageError, match=r"has nsysconv .*, this is 99\.0"),
-            workers(dask=str(of_two.file)) as some,
-        ):
-            list(some.map(pieces.double, [1]))
+        with pytest.raises(UsageError, match=r"has nsysconv .*, this is 99\.0"):
+            done(of_two, pieces.double, [1])
 
     @pytest.mark.skipif(
         not Path("/proc/self").exists(), reason="no file that one process alone sees"
@@ -332,18 +273,15 @@ class TestTrouble:
     def test_a_file_that_a_worker_does_not_see(self, of_two: Cluster) -> None:
         file = Path(f"/proc/self/task/{os.getpid()}/status")
         assert file.exists()
-        with (
-            pytest.raises(InputError, match="not there for the Dask worker on") as caught,
-            workers(dask=str(of_two.file)) as some,
-        ):
-            list(some.map(pieces.read_text, [file], files=lambda path: [path]))
+        with pytest.raises(InputError, match="not there for the Dask worker on") as caught:
+            done(of_two, pieces.read_text, [file], files=lambda path: [path])
         assert caught.value.where == str(file)
 
     def test_a_file_that_is_nowhere_is_for_the_work_to_tell(
         self, of_two: Cluster, tmp_path: Path
     ) -> None:
-        with workers(dask=str(of_two.file)) as some, pytest.raises(FileNotFoundError):
-            list(some.map(pieces.read_text, [tmp_path / "none"], files=lambda path: [path]))
+        with pytest.raises(FileNotFoundError):
+            done(of_two, pieces.read_text, [tmp_path / "none"], files=lambda path: [path])
 
 
 @pytest.fixture(scope="module")
@@ -366,14 +304,12 @@ def serial(ranks: Path) -> Path:
 REPORTS = ("overview", "kernels", "rank_summary", "stragglers", "gpu_time_util_map")
 
 
-def _told(store: Path | str, **how: str | int) -> list[tuple[object, ...]]:
+def _told(store: Path | str, **how: Any) -> list[tuple[object, ...]]:
     """All that reports on ranks say."""
-    found = nsysconv.report_on(store, REPORTS, **how)  # type: ignore[arg-type]
+    found = nsysconv.report_on(store, REPORTS, **how)
     assert len(found) == len(REPORTS)
-    return [
-        (each.name, each.table and each.table.to_pylist(), each.notes, each.profiles)
-        for each in found
-    ]
+    return [(each.name, each.table and each.table.to_pylist(), each.notes, each.profiles)
+            for each in found]  # fmt: skip
 
 
 def _held(store: Path) -> dict[str, list[tuple[object, ...]]]:
@@ -385,9 +321,11 @@ def _held(store: Path) -> dict[str, list[tuple[object, ...]]]:
     return tables
 
 
-@pytest.fixture
-def deadly(of_two: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Kills a worker of the cluster when the third piece has begun; the numbers of those killed."""
+@pytest.fixture(params=["all live", "one is killed"])
+def cluster(
+    request: pytest.FixtureRequest, of_two: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A cluster; the second time one of its workers is killed when the third piece has begun."""
     killed: list[int] = []
     begun: list[object] = []
     begin = dask_workers._Pieces.begin
@@ -401,8 +339,11 @@ def deadly(of_two: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[in
             os.kill(killed[0], signal.SIGKILL)
         return future
 
+    if request.param == "all live":
+        yield str(of_two.file)
+        return
     monkeypatch.setattr(dask_workers._Pieces, "begin", killing)
-    yield killed
+    yield str(of_two.file)
     assert len(begun) > 3  # it was in the middle
     assert len(killed) == 1
 
@@ -410,18 +351,10 @@ def deadly(of_two: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[in
 class TestOutcome:
     """Import and report by way of a cluster do what they do without."""
 
-    def test_import(self, of_two: Cluster, ranks: Path, serial: Path, tmp_path: Path) -> None:
+    def test_import(self, cluster: str, ranks: Path, serial: Path, tmp_path: Path) -> None:
         store = tmp_path / "store.db"
-        result = nsysconv.import_files([ranks], store, dask=str(of_two.file))
+        result = nsysconv.import_files([ranks], store, dask=cluster)
         assert [file.path.name for file in result.files if file.error] == ["notes.txt"]
-        assert _held(store) == _held(serial)
-        assert list(tmp_path.iterdir()) == [store]
-
-    def test_import_with_a_worker_killed(
-        self, of_two: Cluster, ranks: Path, serial: Path, tmp_path: Path, deadly: list[int]
-    ) -> None:
-        store = tmp_path / "store.db"
-        nsysconv.import_files([ranks], store, dask=str(of_two.file))
         assert _held(store) == _held(serial)
         assert list(tmp_path.iterdir()) == [store]
 
@@ -434,14 +367,8 @@ class TestOutcome:
         assert all(one.existing for file in result.files for one in file.imported)
         assert _held(store) == _held(serial)
 
-    def test_report(self, of_two: Cluster, serial: Path) -> None:
-        assert _told(serial, dask=str(of_two.file)) == _told(serial, workers=1)
-
-    def test_report_with_a_worker_killed(
-        self, of_two: Cluster, serial: Path, deadly: list[int]
-    ) -> None:
-        found = _told(serial, dask=str(of_two.file))
-        assert found == _told(serial, workers=1)
+    def test_report(self, cluster: str, serial: Path) -> None:
+        assert _told(serial, dask=cluster) == _told(serial, workers=1)
 
     def test_report_on_a_folder(
         self, of_two: Cluster, ranks: Path, monkeypatch: pytest.MonkeyPatch
@@ -473,13 +400,10 @@ class TestLocal:
 
     def _started(self, script: Path, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, str(script), *arguments],
-            cwd=script.parent,
+            [sys.executable, str(script), *arguments], cwd=script.parent, text=True,
             env={**os.environ, "PYTHONPATH": str(HERE), "TMPDIR": str(script.parent)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
 
     def test_the_callers_script_runs_once_and_nothing_stays(self, script: Path) -> None:
         process = self._started(script)

@@ -23,24 +23,12 @@ _ROWS = 9
 """Of each table: as many as it needs for all its tools, for axe looks at each cell."""
 
 
-def _small(folder: Path) -> str:
+def _of_rows(folder: Path) -> str:
     return page_of(folder, *ROWS, limit=_ROWS)
 
 
-def _real(_: Path) -> str:
-    return rendered(api.page(FIXTURES / "nsys" / "basic-3.25.0.sqlite", limit=_ROWS))
-
-
-def _kineto(_: Path) -> str:
-    return rendered(api.page(FIXTURES / "kineto" / "basic-2.13.json", limit=_ROWS))
-
-
-def _totals(_: Path) -> str:
-    return rendered(api.page(FIXTURES / "nvprof_log" / "basic-summary.csv", limit=_ROWS))
-
-
-def _metrics(_: Path) -> str:
-    return rendered(api.page(FIXTURES / "nvprof_log" / "odd-metrics.csv", limit=_ROWS))
+def _of_file(name: str) -> Callable[[Path], str]:
+    return lambda _: rendered(api.page(FIXTURES / name, limit=_ROWS))
 
 
 def _ranks(folder: Path) -> str:
@@ -63,15 +51,20 @@ def _hostile(folder: Path) -> str:
 
 
 PAGES = {
-    "small": _small,
-    "real": _real,
-    "kineto": _kineto,
-    "totals": _totals,
-    "metrics": _metrics,
+    "small": _of_rows,
+    "real": _of_file("nsys/basic-3.25.0.sqlite"),
+    "kineto": _of_file("kineto/basic-2.13.json"),
+    "totals": _of_file("nvprof_log/basic-summary.csv"),
+    "metrics": _of_file("nvprof_log/odd-metrics.csv"),
     "ranks": _ranks,
     "diff": _diff,
     "hostile": _hostile,
 }
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return PAGES[request.param](tmp_path_factory.mktemp(request.param))
 
 
 @pytest.fixture(scope="module")
@@ -84,17 +77,8 @@ def axe() -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("made", PAGES.values(), ids=PAGES)
-def test_nothing_serious_is_found(
-    opened: Opened,
-    tmp_path: Path,
-    axe: str,
-    made: Callable[[Path], str],
-    scheme: str,
-) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(made(tmp_path), encoding="utf-8")
-    page = opened(path, color_scheme=scheme)
+def test_nothing_serious_is_found(opened: Opened, axe: str, made: str, scheme: str) -> None:
+    page = opened(made, color_scheme=scheme)
     # With all that can be opened.
     page.evaluate("""() => {
         for (const each of document.querySelectorAll("details")) each.open = true;
@@ -113,14 +97,10 @@ def test_nothing_serious_is_found(
     assert bad == []
 
 
-def test_axe_finds_what_is_wrong(opened: Opened, tmp_path: Path, axe: str) -> None:
+def test_axe_finds_what_is_wrong(opened: Opened, axe: str) -> None:
     """The check itself: grey on white, and a field without a name."""
-    path = tmp_path / "page.html"
-    path.write_text(
-        "<!DOCTYPE html><html lang=en><title>t</title><p style='color:#ccc'>pale<p><input>",
-        encoding="utf-8",
-    )
-    page = opened(path)
+    words = "<p style='color:#ccc'>pale<p><input>"
+    page = opened(f"<!DOCTYPE html><html lang=en><title>t</title>{words}")
     page.evaluate(axe)
     found = page.evaluate("axe.run().then(found => found.violations.map(each => each.id))")
     assert {"color-contrast", "label"} <= set(found)

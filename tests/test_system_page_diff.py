@@ -5,9 +5,8 @@ Skipped, with the reason, where there is no Chromium or no playwright; `make tes
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from browser_pages import Opened, browser, file, opened, pinch, pytestmark
@@ -25,19 +24,16 @@ from nsysconv.present.tables import section
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-OpenedText = Callable[..., "Page"]
+@pytest.fixture(scope="module")
+def of_both(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of BASE and OTHER."""
+    return both(tmp_path_factory.mktemp("both"))
 
 
-@pytest.fixture
-def opened_text(opened: Opened, tmp_path: Path) -> OpenedText:
-    """Opens a page of this text."""
-    path = tmp_path / "page.html"
-
-    def open_text(text: str, **options: Any) -> Page:
-        path.write_text(text, encoding="utf-8")
-        return opened(path, **options)
-
-    return open_text
+@pytest.fixture(scope="module")
+def of_hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of two profiles of hostile names."""
+    return both(tmp_path_factory.mktemp("hostile"), hostile(1), hostile(3))
 
 
 def both(folder: Path, base: tuple[Row, ...] = BASE, other: tuple[Row, ...] = OTHER) -> str:
@@ -62,9 +58,9 @@ def shown(page: Page) -> str:
 
 
 @pytest.fixture
-def aligned(opened_text: OpenedText, tmp_path: Path) -> Page:
+def aligned(opened: Opened, of_both: str) -> Page:
     """The page of BASE and OTHER, with the focus on their time lines, and the first step chosen."""
-    page = opened_text(both(tmp_path))
+    page = opened(of_both)
     page.locator(".aligned [data-pair]", has_text="greatest").click()
     page.locator(".aligned canvas").focus()
     return page
@@ -142,10 +138,8 @@ def test_it_is_zoomed_and_moved_by_mouse(aligned: Page) -> None:
     assert shown(aligned) == "100 ns from 0 ns"
 
 
-def test_it_is_zoomed_by_two_fingers(opened_text: OpenedText, tmp_path: Path) -> None:
-    page = opened_text(
-        both(tmp_path), has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800}
-    )
+def test_it_is_zoomed_by_two_fingers(opened: Opened, of_both: str) -> None:
+    page = opened(of_both, has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800})
     canvas = page.locator(".aligned canvas")
     canvas.scroll_into_view_if_needed()
     whole, box = shown(page), canvas.bounding_box()
@@ -193,9 +187,9 @@ def test_a_lane_has_what_ran_and_when_one_was_busy_alone(aligned: Page) -> None:
     assert at(57, after) == (0xF4, 0xF6, 0xF8)
 
 
-def test_operations_that_are_one_box_say_so(opened_text: OpenedText, tmp_path: Path) -> None:
+def test_operations_that_are_one_box_say_so(opened: Opened, tmp_path: Path) -> None:
     kernels = tuple(Kernel(10 * i, 10 * i + 4, name="tick") for i in range(12_000))
-    page = opened_text(both(tmp_path, kernels, kernels))
+    page = opened(both(tmp_path, kernels, kernels))
     page.locator(".aligned canvas").focus()
     page.keyboard.press("n")
     assert " operations before, device 0, stream 7: " in event(page)
@@ -206,10 +200,10 @@ def test_operations_that_are_one_box_say_so(opened_text: OpenedText, tmp_path: P
 
 
 @pytest.fixture
-def tree(opened_text: OpenedText) -> Page:
+def tree(opened: Opened) -> Page:
     """A page of one tree of both sides, with the focus on it."""
     report = section(compare_trees("modules_tree", [[tree_report(NODES)]], [[tree_report(AFTER)]]))
-    page = opened_text(rendered([Section("answer", "same: it", (), None), report]))
+    page = opened(rendered([Section("answer", "same: it", (), None), report]))
     page.locator(".boxes").focus()
     return page
 
@@ -265,9 +259,9 @@ def test_boxes_are_blue_for_less_red_for_more_the_stronger_the_greater(tree: Pag
     assert "The strongest colour is a change by 70 ns" in tree.locator(".flame .drawn").inner_text()
 
 
-def test_a_tree_that_did_not_change_is_grey(opened_text: OpenedText) -> None:
+def test_a_tree_that_did_not_change_is_grey(opened: Opened) -> None:
     same = section(compare_trees("modules_tree", [[tree_report()]], [[tree_report()]]))
-    page = opened_text(rendered([Section("answer", "same: it", (), None), same]))
+    page = opened(rendered([Section("answer", "same: it", (), None), same]))
     red, _, blue = colour_at(page, ".boxes", 30, 18 + 15)
     assert abs(red - blue) < 8
     assert "Nothing changed" in page.locator(".flame .drawn").inner_text()
@@ -292,8 +286,8 @@ def hostile(times: int) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def test_hostile_names_stay_text(opened_text: OpenedText, tmp_path: Path) -> None:
-    page = opened_text(both(tmp_path, hostile(1), hostile(3)))
+def test_hostile_names_stay_text(opened: Opened, of_hostile: str) -> None:
+    page = opened(of_hostile)
     assert page.evaluate("window.broken") is None
     assert page.locator("img, iframe, h1:has-text('out')").count() == 0
     page.locator(".aligned canvas").focus()
@@ -304,23 +298,23 @@ def test_hostile_names_stay_text(opened_text: OpenedText, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_narrow_page_does_not_scroll_sideways(
-    opened_text: OpenedText, tmp_path: Path, scheme: str
+    opened: Opened, of_hostile: str, scheme: str
 ) -> None:
     options = {"viewport": {"width": 400, "height": 800}, "color_scheme": scheme}
-    page = opened_text(both(tmp_path, hostile(1), hostile(3)), **options)
+    page = opened(of_hostile, **options)
     assert page.evaluate("document.documentElement.scrollWidth") == 400
     assert page.locator(".steps svg").first.bounding_box()["width"] > 300  # type: ignore[index]
 
 
-def test_print_has_the_pictures_and_not_the_buttons(opened_text: OpenedText, tmp_path: Path) -> None:
-    page = opened_text(both(tmp_path))
+def test_print_has_the_pictures_and_not_the_buttons(opened: Opened, of_both: str) -> None:
+    page = opened(of_both)
     page.emulate_media(media="print")
     assert page.locator(".aligned canvas").is_visible()
     assert page.locator(".steps svg").first.is_visible()
     assert not page.locator(".aligned .tools").is_visible()
 
 
-def test_without_scripts_the_steps_are_there(opened_text: OpenedText, tmp_path: Path) -> None:
-    page = opened_text(both(tmp_path), java_script_enabled=False)
+def test_without_scripts_the_steps_are_there(opened: Opened, of_both: str) -> None:
+    page = opened(of_both, java_script_enabled=False)
     assert page.locator(".steps svg").first.is_visible()
     assert "needs the page's script" in page.locator("#r-step-timelines noscript").inner_text()

@@ -32,11 +32,9 @@ ROWS: tuple[Row, ...] = (
 
 
 @pytest.fixture
-def lines(opened: Opened, tmp_path: Path) -> Page:
+def lines(opened: Opened) -> Page:
     """The page of ROWS, with the focus on its time line."""
-    path = tmp_path / "lines.html"
-    path.write_text(page_of(tmp_path, *ROWS), encoding="utf-8")
-    page = opened(path)
+    page = opened(ROWS)
     page.locator("#lanes-canvas").focus()
     return page
 
@@ -176,27 +174,23 @@ def test_a_call_says_what_it_launched(lines: Page) -> None:
     )
 
 
-def test_times_of_clocks_that_disagree_are_not_compared(opened: Opened, tmp_path: Path) -> None:
+def test_times_of_clocks_that_disagree_are_not_compared(opened: Opened) -> None:
     minute = 60 * 10**9
-    path = tmp_path / "apart.html"
     rows = (Call(10, 20, 1, name="cudaLaunchKernel"), Kernel(minute, minute + 10, 1, name="gemm"))
-    path.write_text(page_of(tmp_path, *rows), encoding="utf-8")
-    page = opened(path, fragment="#event=kernel:1")
+    page = opened(rows, fragment="#event=kernel:1")
     assert said(page)[1] == "launched by cudaLaunchKernel on thread 11."
     go(page, "event=api_call:1")
     assert said(page)[1] == "launched gemm."
 
 
-def test_what_an_event_lies_in_is_of_its_sort_and_in_any_row(opened: Opened, tmp_path: Path) -> None:
+def test_what_an_event_lies_in_is_of_its_sort_and_in_any_row(opened: Opened) -> None:
     # The operator is in the row of the first range, which is over: above the second one, which holds it.
     rows = (
         Range(100, 200, "first"), Range(150, 9000, "second"), Range(300, 8000, "area", kind="start_end"),
         Operator(250, 4000, "aten::mm"), Operator(400, 5000, "train.py(7): step", kind="python_function"),
         Call(600, 700, 1, name="cudaLaunchKernel"), Kernel(1000, 2000, 1, name="gemm"),
     )  # fmt: skip
-    path = tmp_path / "nested.html"
-    path.write_text(page_of(tmp_path, *rows), encoding="utf-8")
-    page = opened(path, fragment="#event=kernel:1")
+    page = opened(rows, fragment="#event=kernel:1")
     assert said(page)[1].endswith("; in the operator aten::mm; in the range second.")
     go(page, "event=operator:1")
     assert said(page)[1] == "in the range second."
@@ -285,10 +279,8 @@ def test_the_address_says_what_is_looked_at(lines: Page) -> None:
     assert address(lines) == "time=1000:11000&event=kernel:1"
 
 
-def test_an_address_is_gone_to(opened: Opened, tmp_path: Path) -> None:
-    path = tmp_path / "lines.html"
-    path.write_text(page_of(tmp_path, *ROWS), encoding="utf-8")
-    page = opened(path, fragment="#time=6000:7000&event=kernel:2")
+def test_an_address_is_gone_to(opened: Opened) -> None:
+    page = opened(ROWS, fragment="#time=6000:7000&event=kernel:2")
     assert span(page) == "1 µs from 6 µs"
     assert said(page)[0].endswith("add, 300 ns from 6,500 ns")
 
@@ -387,20 +379,22 @@ def test_m_measures_the_chosen_event(lines: Page) -> None:
 # -- of a long recording
 
 
-@pytest.fixture
-def long(
-    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Page:
+@pytest.fixture(scope="module")
+def long_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Of 4000 kernels on one stream, of which only some parts have single events; then one long after."""
-    monkeypatch.setattr(html_report, "MOST_EVENTS", 300)
     kernels = [
         Kernel(1000 * i, 1000 * i + (999 if i % 2 else 499), name=f"k{i % 2}")
         for i in range(1, 4001)
     ]
     late = Kernel(4_500_000, 4_510_000, name="late")
-    path = tmp_path / "long.html"
-    path.write_text(page_of(tmp_path, *kernels, late), encoding="utf-8")
-    page = opened(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html_report, "MOST_EVENTS", 300)
+        return page_of(tmp_path_factory.mktemp("long"), *kernels, late)
+
+
+@pytest.fixture
+def long(opened: Opened, long_page: str) -> Page:
+    page = opened(long_page)
     page.locator("#lanes-canvas").focus()
     return page
 
@@ -437,14 +431,12 @@ def test_a_part_that_matters_has_single_events(long: Page) -> None:
     assert long.locator("#lanes-limit").inner_text() == ""
 
 
-def test_at_most_so_many_rectangles_are_drawn(opened: Opened, tmp_path: Path) -> None:
+def test_at_most_so_many_rectangles_are_drawn(opened: Opened) -> None:
     rows: list[Any] = [
         Kernel(1 + 7 * i + lane, 1 + 7 * i + lane + 5, name=f"k{i % 7}", stream=lane)
         for lane in range(40) for i in range(1200)
     ]  # fmt: skip
-    path = tmp_path / "many.html"
-    path.write_text(page_of(tmp_path, *rows), encoding="utf-8")
-    page = opened(path, viewport={"width": 2600, "height": 1400})
+    page = opened(tuple(rows), viewport={"width": 2600, "height": 1400})
     page.locator("#lanes-canvas").focus()
     seen = [drawn(page)]
     for key in "wwwdwwa0":
@@ -476,11 +468,9 @@ def test_n_and_p_walk_through_a_lane_in_the_order_of_time(lines: Page) -> None:
     assert said(lines) == ["thread 11: this is the first event that is known"]
 
 
-def test_the_pointer_is_in_an_event_before_it_is_near_another(opened: Opened, tmp_path: Path) -> None:
-    path = tmp_path / "close.html"
+def test_the_pointer_is_in_an_event_before_it_is_near_another(opened: Opened) -> None:
     rows = (Kernel(0, 500_000, name="left"), Kernel(500_000, 1_000_000, name="right"))
-    path.write_text(page_of(tmp_path, *rows), encoding="utf-8")
-    page = opened(path)
+    page = opened(rows)
     box = page.locator("#lanes-canvas").bounding_box()
     assert box is not None
     middle, y = box["x"] + box["width"] / 2, box["y"] + 48
@@ -500,7 +490,5 @@ def test_of_what_a_call_launched_some_may_not_be_in_the_page(
     monkeypatch.setattr(html_report, "time_line_parts", lambda *_: parts)
     starts = enumerate((300, 500, 50_000))
     kernels = [Kernel(start, start + 100, 1, name=f"k{i}") for i, start in starts]
-    path = tmp_path / "some.html"
-    path.write_text(page_of(tmp_path, Call(100, 200, 1), *kernels), encoding="utf-8")
-    page = opened(path, fragment="#event=api_call:1")
+    page = opened(page_of(tmp_path, Call(100, 200, 1), *kernels), fragment="#event=api_call:1")
     assert said(page)[1].startswith(words)

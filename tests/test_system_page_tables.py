@@ -49,15 +49,10 @@ def names(*numbers: int) -> list[str]:
     return [f'k"{i}, b' for i in numbers]
 
 
-def test_times_have_units_of_their_own_and_are_sorted_by_all_digits(
-    opened: Opened, tmp_path: Path
-) -> None:
+def test_times_have_units_of_their_own_and_are_sorted_by_all_digits(opened: Opened) -> None:
     """999 ns is before 1.00 ms, and of two that read 1.00 ms the longer by 1 ns is the first."""
     ends = {"a": 999, "b": 1_000_000, "c": 1_000_001}
-    rows = [Kernel(i, i + dur, name=name) for i, (name, dur) in enumerate(ends.items())]
-    path = tmp_path / "page.html"
-    path.write_text(page_of(tmp_path, *rows), encoding="utf-8")
-    page = opened(path)
+    page = opened(tuple(Kernel(i, i + dur, name=name) for i, (name, dur) in enumerate(ends.items())))
     header = page.locator("#t-kernels th", has_text="kernel time").locator("button")
     header.click()
     assert shown_rows(page, "t-kernels") == ["c", "b", "a"]
@@ -79,16 +74,8 @@ def test_a_filter_of_numbers_compares_all_digits(kernels: Page, words: str, left
     assert said == f"{len(left)} of {COUNT} rows"
 
 
-def test_what_is_no_comparison_filters_nothing_and_says_so(kernels: Page) -> None:
-    tool(kernels, "Filter").click()
-    field = kernels.get_by_label("Filter kernel time", exact=True)
-    field.fill("> many")
-    assert field.get_attribute("aria-invalid") == "true"
-    assert len(shown_rows(kernels, "t-kernels")) == COUNT
-
-
-@pytest.mark.parametrize("words", [">", "-", "ms", ".", "> ms", "1 2"])
-def test_what_is_half_typed_filters_nothing_yet(kernels: Page, words: str) -> None:
+@pytest.mark.parametrize("words", ["> many", ">", "-", "ms", ".", "> ms", "1 2"])
+def test_what_is_no_comparison_filters_nothing_and_says_so(kernels: Page, words: str) -> None:
     tool(kernels, "Filter").click()
     field = kernels.get_by_label("Filter kernel time", exact=True)
     field.fill(words)
@@ -208,9 +195,8 @@ def test_folded_sections_are_printed(opened: Opened, tables: Path, scripts: bool
 
 
 def test_a_page_of_named_reports_is_not_folded(opened: Opened, tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(page_of(tmp_path, *ROWS, names=["kernels", "transfers"]), encoding="utf-8")
-    assert opened(path, unfold=False).locator("#t-kernels").is_visible()
+    page = opened(page_of(tmp_path, *ROWS, names=["kernels", "transfers"]), unfold=False)
+    assert page.locator("#t-kernels").is_visible()
 
 
 @pytest.mark.parametrize("width", [1000, 1280])
@@ -220,9 +206,7 @@ def test_all_columns_of_devices_beside_each_other_have_room(
     for rank in range(8):
         rows = (Kernel(0, 10_000_000 + rank), Memcpy(10_000_000, 20_000_000 + 3_000_000 * rank))
         write(tmp_path / "job.db", *rows, ranks={1: rank}, label=f"a-machine-of-a-long-name-{rank}")
-    path = tmp_path / "page.html"
-    path.write_text(rendered(api.page(tmp_path / "job.db")), encoding="utf-8")
-    page = opened(path, viewport={"width": width, "height": 800})
+    page = opened(rendered(api.page(tmp_path / "job.db")), viewport={"width": width, "height": 800})
     hidden = page.eval_on_selector_all(
         ".matrix .scroll", "all => all.map(box => box.scrollWidth - box.clientWidth)"
     )
