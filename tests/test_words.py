@@ -9,7 +9,6 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pytest
 from conftest import ROOT
 
 from nsysconv import codes, queries
@@ -58,22 +57,28 @@ def test_words_that_are_forbidden_are_found() -> None:
         assert not FORBIDDEN.search(text), text
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_comments_docstrings_and_names_use_plain_words(path: Path) -> None:
+def test_comments_docstrings_and_names_use_plain_words() -> None:
+    found = {str(path.relative_to(ROOT)): [*_forbidden_in_module(path)] for path in MODULES}
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+def test_pages_use_plain_words() -> None:
+    found = {str(path.relative_to(ROOT)): [*_forbidden_in_page(path)] for path in PAGES}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def _forbidden_in_module(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
-    if not LETTERS.search(text):  # to split a module into tokens takes long
-        return
-    tokens = [*tokenize.generate_tokens(io.StringIO(text).readline)]
-    assert [*_forbidden_prose(text, tokens), *_forbidden_names(tokens)] == []
+    if LETTERS.search(text):  # to split a module into tokens takes long
+        tokens = [*tokenize.generate_tokens(io.StringIO(text).readline)]
+        yield from (*_forbidden_prose(text, tokens), *_forbidden_names(tokens))
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_pages_use_plain_words(path: Path) -> None:
+def _forbidden_in_page(path: Path) -> Iterator[str]:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.S)
     # Indented blocks are outputs and examples.
     lines = [line for line in text.splitlines() if not line.startswith("    ")]
-    found = [line for line in lines if FORBIDDEN.search(VERDICT.sub("", line))]
-    assert found == []
+    yield from (line for line in lines if FORBIDDEN.search(VERDICT.sub("", line)))
 
 
 def test_few_lines_of_the_package_have_a_form_of_tell() -> None:
