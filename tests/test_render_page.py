@@ -103,8 +103,15 @@ def bars_of(page: str) -> str:
 # -- what it says first
 
 
-def test_the_answer_comes_first(tmp_path: Path) -> None:
-    text = outline(page_of(tmp_path, *ROWS)).text
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The page of ROWS, and their store."""
+    folder = tmp_path_factory.mktemp("rows")
+    return page_of(folder, *ROWS), folder / "rows.db"
+
+
+def test_the_answer_comes_first(made: tuple[str, Path]) -> None:
+    text = outline(made[0]).text
     answer = text[: text.index("Utilisation over time")]
     assert "GPU busy, from the first to the last GPU operation60.0 %" in answer
     # Of 1000: 400 + 100 in kernels, 100 in copies, 400 idle, of which [500, 795) is the host's.
@@ -150,8 +157,8 @@ def test_busy_is_a_share_of_the_recording_and_of_the_window(tmp_path: Path) -> N
     assert "GPU busy, from the first to the last GPU operation100.0 %" in device
 
 
-def test_parts_of_the_bar_are_the_whole(tmp_path: Path) -> None:
-    text = page_of(tmp_path, *ROWS)
+def test_parts_of_the_bar_are_the_whole(made: tuple[str, Path]) -> None:
+    text, _ = made
     bar = re.search(r'class="where".*?<span class="tr" role="img" aria-label="(.*?)">(.*?)</span>', text,
                     re.DOTALL)  # fmt: skip
     assert bar
@@ -160,9 +167,9 @@ def test_parts_of_the_bar_are_the_whole(tmp_path: Path) -> None:
     assert bar[1].startswith("computation 50.0 %; exposed copies 10.0 %; idle, CPU-bound")
 
 
-def test_what_holds_it_back_is_in_the_order_of_the_findings(tmp_path: Path) -> None:
-    text = page_of(tmp_path, *ROWS)
-    findings = next(r for r in api.page(tmp_path / "rows.db") if r.name == "findings")
+def test_what_holds_it_back_is_in_the_order_of_the_findings(made: tuple[str, Path]) -> None:
+    text, store = made
+    (findings,) = api.page(store, ["findings"])
     rules = [row["rule"] for row in findings.rows()]
     items = re.search(r'<ol class="find">(.*?)</ol>', text, re.DOTALL)
     assert items
@@ -176,7 +183,7 @@ def test_what_holds_it_back_is_in_the_order_of_the_findings(tmp_path: Path) -> N
 
 
 def test_a_report_that_is_not_on_the_page_is_no_link(tmp_path: Path) -> None:
-    page_of(tmp_path, *LONG_START)
+    write(tmp_path / "rows.db", *LONG_START)
     text = rendered(api.page(tmp_path / "rows.db", ["findings", "kernels"]))
     assert "→ <code>api_vs_kernel</code> <code>--time :500ns</code>" in text
     assert '→ <a href="#r-kernels">kernels</a>' in text
@@ -204,8 +211,8 @@ def test_rules_of_nsys_are_tables_below(tmp_path: Path) -> None:
     assert "Synchronous sets of pinned or managed memory. Nothing found: " in section
 
 
-def test_the_numbers_of_the_answer_are_folded_at_the_end(tmp_path: Path) -> None:
-    text = page_of(tmp_path, *ROWS)
+def test_the_numbers_of_the_answer_are_folded_at_the_end(made: tuple[str, Path]) -> None:
+    text, _ = made
     for name in ("summary", "findings"):
         at = text.index(f'<article id="r-{name}">')
         assert at > text.index('<article id="r-gpu-gaps">' if 'r-gpu-gaps"' in text else "r-overview")
