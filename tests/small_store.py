@@ -13,6 +13,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from nsysconv import api, codes, schema
 from nsysconv.facts import Fact
 from nsysconv.render import Options as RenderOptions
@@ -491,6 +493,34 @@ def answers(
         found = profile.report(report, slice=part, idle=idle, by=by, step_range=step_range,
                                range_names=range_names, split=split)  # fmt: skip
     return found.rows()
+
+
+def cells(ask: str, *rows: Row, **options: Any) -> list[Any]:
+    """The cells of some columns of a report's rows, of one column without a tuple: `ask` is the report
+    and the columns, "kernels name kernel_count". Without columns they are the whole rows.
+    """
+    report, *columns = ask.split()
+    found = answers(report, *rows, **options)
+    if not columns:
+        return found
+    return [row[columns[0]] if len(columns) == 1 else tuple(row[name] for name in columns)
+            for row in found]  # fmt: skip
+
+
+def cell(ask: str, *rows: Row, **options: Any) -> Any:
+    """The same of the only row."""
+    (found,) = cells(ask, *rows, **options)
+    return found
+
+
+def by_hand(*cases: tuple[Any, ...]) -> pytest.MarkDecorator:
+    """Parametrizes a test with cases: a name of the behaviour, what is asked (as for `cells`), the rows
+    that are stored, what comes back, and perhaps the options.
+    """
+    return pytest.mark.parametrize(
+        ("ask", "rows", "expected", "options"),
+        [pytest.param(*case, *[{}][len(case) - 3 :], id=name) for name, *case in cases],
+    )
 
 
 def printed(report: str, *rows: Row, part: api.Slice | None = None, **options: Any) -> list[str]:

@@ -26,7 +26,9 @@ from small_store import (
     Row,
     Sync,
     Total,
-    answers,
+    by_hand,
+    cell,
+    cells,
     opened,
 )
 
@@ -55,6 +57,10 @@ STEPS = (Range(0, 100, "ProfilerStep#1"), Range(100, 200, "ProfilerStep#2"),
          Range(200, 300, "ProfilerStep#3"))  # fmt: skip
 EXAMPLE: tuple[Row, ...] = (GEMM_1, RELU_1, COPY, GEMM_2, RELU_2, *CALLS, *STEPS)
 
+WINDOW = "window_start_ns window_ns busy_ns idle_ns"
+SECOND = {"range": "ProfilerStep#2"}
+PROJECTED: dict[str, Any] = {**SECOND, "projected": True}
+
 
 def cut(timeline: Timeline, **part: Any) -> Timeline:
     return sliced(timeline, Slice(**part))
@@ -77,14 +83,14 @@ def ops(*rows: Row, **part: Any) -> list[int]:
     return found
 
 
-def device(*rows: Row, options: dict[str, Any] | None = None, **part: Any) -> dict[str, Any]:
-    """The only device of the report `overview`."""
-    (row,) = answers("overview", *rows, part=Slice(**part), **options or {})
-    return row
+def device(columns: str, *rows: Row, options: dict[str, Any] | None = None, **part: Any) -> Any:
+    """Columns of the only device of the report `overview`."""
+    return cell(f"overview {columns}", *rows, part=Slice(**part), **options or {})
 
 
-def window(row: dict[str, Any]) -> tuple[int, int, int, int]:
-    return row["window_start_ns"], row["window_ns"], row["busy_ns"], row["idle_ns"]
+def window(*rows: Row, **part: Any) -> tuple[int, int, int, int]:
+    found: tuple[int, int, int, int] = device(WINDOW, *rows, **part)
+    return found
 
 
 def described(*rows: Row, **part: Any) -> dict[str, Any]:
@@ -102,6 +108,70 @@ def refused(*rows: Row, report: str = "overview", options: Any = None, **part: A
     assert caught.value.hint, "what to do next"
     assert caught.value.where == "small", "which profile"
     return caught.value
+
+
+# -- the example
+
+
+def of_example(words: str, started: list[int], expected: tuple[int, ...], **part: Any) -> Any:
+    """A case: the operations in a slice of the example by their starts, and the slice's window."""
+    return pytest.param(part, started, expected, id=words)
+
+
+@pytest.mark.parametrize(("part", "started", "expected"), [
+    # relu (30), copy (20), gemm (50); 10 + 20 + 10 of it are inside.
+    of_example("unions count what is inside", [120, 160, 210], (140, 80, 40, 40), time=(140, 220)),
+    # Rows are cut at the other end alone; the window ends where operations, calls and ranges do.
+    of_example("the end may be open", [210, 270], (200, 120, 100, 20), time=(200, None)),
+    of_example("the start may be open", [30, 120], (0, 150, 60, 90), time=(None, 150)),
+    # The profile lasts from 0 to 320: 50 % is 160, 75 % is 240.
+    of_example("shares", [160, 210], (160, 80, 50, 30), time=(Percent(50), Percent(75))),
+    of_example("a share and a time", [160], (160, 40, 20, 20), time=(Percent(50), 200)),
+    # [100, 200): what ran then, whoever launched it.
+    of_example("a range is its own time", [120, 160], (100, 100, 50, 50), **SECOND),
+    # Calls 110 and 190 launched the copy (160-180) and the second gemm (210-260).
+    of_example("a projected range is what it launched", [160, 210], (160, 100, 70, 30), **PROJECTED),
+    # [150, 250) and [100, 200) meet in [150, 200).
+    of_example("time and range have to hold together", [160], (150, 50, 20, 30),
+               time=(150, 250), **SECOND),
+    # The call at 190 is the only one of the range then, and its gemm runs to 260.
+    of_example("time and projected range have to hold together", [210], (210, 50, 50, 0),
+               time=(150, 250), **PROJECTED),
+    # Not what was launched while that ran: the call at 220 is of step 3.
+    of_example("a projected step is what it launched", [160, 210], (160, 100, 70, 30),
+               step="2", projected=True),
+    *[of_example(f"a step {step} lasts until what it launched has run", [160, 210], (150, 110, 70, 40),
+                 step=step) for step in ("2", "ProfilerStep#2", "2:2")],
+    of_example("steps from to", [160, 210, 270], (150, 170, 120, 50), step="2:3"),
+    of_example("the first steps", [30, 120, 160, 210], (0, 260, 130, 130), step="1:2"),
+    of_example("steps to more than there are", [270], (260, 60, 50, 10), step="3:9"),
+    # [150, 320), to the end of the last; projected, what the second and third launched.
+    of_example("what is before the end of a step is skipped", [160, 210, 270], (150, 170, 120, 50),
+               skip_first=1),
+    of_example("what a step launched is skipped", [160, 210, 270], (160, 160, 120, 40),
+               skip_first=1, projected=True),
+    of_example("without a time the window is that of the rows", [30, 210], (30, 230, 80, 150),
+               name="gemm"),
+])  # fmt: skip
+def test_slices_of_the_example(
+    part: dict[str, Any], started: list[int], expected: tuple[int, ...]
+) -> None:
+    assert (ops(*EXAMPLE, **part), window(*EXAMPLE, **part)) == (started, expected)
+
+
+@pytest.mark.parametrize(("part", "stated"), [
+    ({"time": (200, None)}, {"start_ns": 200, "end_ns": 320, "time": "200ns:"}),
+    ({"time": (Percent(50), Percent(75))}, {"start_ns": 160, "end_ns": 240, "time": "50%:75%"}),
+    # What was asked for where it is beyond the recording, which is from 0 to 320.
+    ({"time": (200, 1000)}, {"start_ns": 200, "end_ns": 320, "time": "200ns:1000ns"}),
+    ({"time": (-50, None)}, {"start_ns": 0, "end_ns": 320, "time": "-50ns:"}),
+    (PROJECTED, {"start_ns": 160, "end_ns": 260, **PROJECTED}),
+    ({"skip_first": 2}, {"start_ns": 260, "end_ns": 320, "skip_first": 2}),
+    ({"name": "gemm"}, {"name": "gemm"}),
+    ({"devices": (0,), "step_range": "it *"}, {"devices": [0]}),
+])  # fmt: skip
+def test_how_slices_are_stated(part: dict[str, Any], stated: dict[str, Any]) -> None:
+    assert described(*EXAMPLE, **part) == stated
 
 
 # -- time
@@ -124,20 +194,8 @@ def test_a_time_includes_its_start_and_not_its_end(moment: int, inside: list[int
 
 def test_counts_and_sums_take_whole_rows_and_unions_what_is_inside() -> None:
     """[140, 220): relu (30), copy (20), gemm (50); 10 + 20 + 10 of it are inside."""
-    row = device(*EXAMPLE, time=(140, 220))
-    assert (row["kernel_count"], row["kernel_sum_ns"], row["memcpy_sum_ns"]) == (2, 80, 20)
-    assert window(row) == (140, 80, 40, 40)
-    assert row["kernel_union_ns"] == 20
-
-
-def test_one_end_of_a_time_may_be_open() -> None:
-    """Rows are then cut at the other alone; the window ends where operations, calls and ranges do."""
-    assert ops(*EXAMPLE, time=(200, None)) == [210, 270]
-    assert window(device(*EXAMPLE, time=(200, None))) == (200, 120, 100, 20)
-    assert ops(*EXAMPLE, time=(None, 150)) == [30, 120]
-    assert window(device(*EXAMPLE, time=(None, 150))) == (0, 150, 60, 90)
-    said = described(*EXAMPLE, time=(200, None))
-    assert said == {"start_ns": 200, "end_ns": 320, "time": "200ns:"}
+    columns = "kernel_count kernel_sum_ns memcpy_sum_ns kernel_union_ns"
+    assert device(columns, *EXAMPLE, time=(140, 220)) == (2, 80, 20, 20)
 
 
 def test_an_open_end_leaves_nothing_out() -> None:
@@ -145,17 +203,7 @@ def test_an_open_end_leaves_nothing_out() -> None:
     rows: tuple[Row, ...] = (Kernel(10, 20), Kernel(50, 50), Migration(60, 70), Migration(0, 5))
     assert ops(*rows, time=(15, None)) == [10, 50, 60]
     assert ops(*rows, time=(None, 15)) == [0, 10]
-    assert window(device(*rows, time=(15, None))) == (15, 35, 5, 30)
-
-
-def test_shares_of_the_profile() -> None:
-    """It lasts from 0 to 320: 50 % is 160, 75 % is 240."""
-    part = (Percent(50), Percent(75))
-    assert ops(*EXAMPLE, time=part) == [160, 210]
-    assert window(device(*EXAMPLE, time=part)) == (160, 80, 50, 30)
-    said = described(*EXAMPLE, time=part)
-    assert said == {"start_ns": 160, "end_ns": 240, "time": "50%:75%"}
-    assert ops(*EXAMPLE, time=(Percent(50), 200)) == [160]
+    assert window(*rows, time=(15, None)) == (15, 35, 5, 30)
 
 
 def test_a_share_is_cut_to_whole_ns() -> None:
@@ -168,23 +216,29 @@ def test_all_of_the_time_is_all() -> None:
     rows: tuple[Row, ...] = (*EXAMPLE, Kernel(320, 320), Migration(400, 410))
     whole = (Percent(0), Percent(100))
     assert ops(*rows, time=whole) == ops(*rows)
-    assert window(device(*rows, time=whole))[:2] == (0, 320)
+    assert window(*rows, time=whole)[:2] == (0, 320)
     early = (Migration(1, 5), Kernel(10, 20), Kernel(30, 40))
     assert ops(*early, time=(Percent(0), Percent(50))) == [1, 10]
 
 
-def test_times_that_are_none() -> None:
-    for time in ((5, 5), (6, 5), (Percent(60), Percent(40))):
-        with pytest.raises(UsageError, match="ends before it starts"):
-            Slice(time)
-    assert "empty" in refused(*EXAMPLE, time=(320, None)).what
-    assert "from 0 ns to 320 ns" in refused(*EXAMPLE, time=(None, 0)).hint
-    assert "empty" in refused(*EXAMPLE, time=(300, Percent(50))).what
-    assert "empty" in refused(*EXAMPLE, time=(10**30, 10**31)).what
-    assert ops(*EXAMPLE, time=(-(10**30), 10**30)) == ops(*EXAMPLE)
-    for outside in ((400, 500), (-9, 0), (-9, Percent(0)), (400, None)):
-        error = refused(*EXAMPLE, time=outside)
-        assert (error.exit_status, error.hint) == (2, "The profile is from 0 ns to 320 ns.")
+@pytest.mark.parametrize(("part", "words"), [
+    ({"time": (5, 5)}, "ends before it starts"), ({"time": (6, 5)}, "ends before it starts"),
+    ({"time": (Percent(60), Percent(40))}, "ends before it starts"),
+    ({"time": (0, 1), "projected": True}, "projected"), ({"skip_first": -1}, "negative"),
+])  # fmt: skip
+def test_what_is_no_slice_of_any_profile(part: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Slice(**part)
+
+
+@pytest.mark.parametrize("time", [
+    (320, None), (None, 0), (300, Percent(50)), (10**30, 10**31), (400, 500), (-9, 0),
+    (-9, Percent(0)), (400, None),
+])  # fmt: skip
+def test_a_time_that_holds_nothing_is_refused(time: Any) -> None:
+    error = refused(*EXAMPLE, time=time)
+    assert "empty" in error.what
+    assert (error.exit_status, error.hint) == (2, "The profile is from 0 ns to 320 ns.")
 
 
 def cut_notes(*rows: Row, report: str = "overview", **part: Any) -> list[str]:
@@ -198,30 +252,24 @@ def cut_notes(*rows: Row, report: str = "overview", **part: Any) -> list[str]:
     ((200, 1000), (200, 120, 100, 20), ["0 ns to 320 ns"]),
     ((-50, 40), (0, 40, 10, 30), ["0 ns to 320 ns"]),
     ((-50, 1000), (0, 320, 180, 140), ["0 ns to 320 ns"]),
+    ((-(10**30), 10**30), (0, 320, 180, 140), ["0 ns to 320 ns"]),
     ((200, 320), (200, 120, 100, 20), []),
     ((0, 320), (0, 320, 180, 140), []),
 ])  # fmt: skip
 def test_a_time_beyond_the_recording_is_cut_to_it(time: Any, expected: Any, note: list[str]) -> None:
     """It is from 0, where the first step begins, to 320, where the last kernel ends."""
-    assert window(device(*EXAMPLE, time=time)) == expected
+    assert window(*EXAMPLE, time=time) == expected
     for report in ("overview", "kernels", "ranges", "summary", "cuda_api_sum"):
         assert cut_notes(*EXAMPLE, report=report, time=time) == note
     assert ("time" in described(*EXAMPLE, time=time)) == bool(note)
 
 
-def test_of_a_time_beyond_the_recording_it_is_stated_what_was_asked_for() -> None:
-    assert described(*EXAMPLE, time=(200, 1000)) == {
-        "start_ns": 200, "end_ns": 320, "time": "200ns:1000ns"}  # fmt: skip
-    assert described(*EXAMPLE, time=(-50, None)) == {
-        "start_ns": 0, "end_ns": 320, "time": "-50ns:"}  # fmt: skip
-
-
 def test_the_time_of_a_session_is_recorded_though_nothing_ran() -> None:
     session = {"recording_start_ns": 0, "recording_ns": 400}
     with opened(*EXAMPLE, **session) as profile:
-        report = profile.report("overview", slice=Slice((330, 500)))
-        assert window(report.rows()[0]) == (330, 70, 0, 70)
-        assert [note.slug for note in report.notes] == ["slice-beyond-recording"]
+        notes = profile.report("overview", slice=Slice((330, 500))).notes
+    assert [note.slug for note in notes] == ["slice-beyond-recording"]
+    assert window(*EXAMPLE, options=session, time=(330, 500)) == (330, 70, 0, 70)
 
 
 def test_migrations_and_samples_are_recorded_outside_of_the_recording() -> None:
@@ -230,25 +278,13 @@ def test_migrations_and_samples_are_recorded_outside_of_the_recording() -> None:
     assert cut_notes(*rows, time=(60, 90)) == ["10 ns to 70 ns"]
 
 
-def test_on_two_clocks_both_are_recorded() -> None:
-    """Calls on the one until 100, GPU operations on the other, two seconds later."""
-    assert device(*OTHER_CLOCK, time=(50, 2_000_000_035))["kernel_count"] == 1
-    assert cut_notes(*OTHER_CLOCK, time=(-5, 2_000_000_035)) == ["0 ns to 2.00 s"]
-    assert "empty" in refused(*OTHER_CLOCK, time=(3_000_000_000, 4_000_000_000)).what
-
-
-
 def test_operations_without_a_time_are_in_no_time_and_counted() -> None:
-    rows: tuple[Row, ...] = (Kernel(None, None), Kernel(10, 20))
-    with opened(*rows) as profile:
-        report = profile.report("overview", slice=Slice((0, 100)))
-        assert report.rows()[0]["kernel_count"] == 1
-        (note,) = [note for note in report.notes if note.slug == "no-time"]
-        assert (note.count, "left out" in note.text) == (1, True)
-        whole = profile.report("overview", slice=Slice(devices=(0,)))
-        assert whole.rows()[0]["kernel_count"] == 2
-        (note,) = [note for note in whole.notes if note.slug == "no-time"]
-        assert "left out" not in note.text
+    with opened(Kernel(None, None), Kernel(10, 20)) as profile:
+        for part, kernels, left_out in ((Slice((0, 100)), 1, True), (Slice(devices=(0,)), 2, False)):
+            report = profile.report("overview", slice=part)
+            assert report.rows()[0]["kernel_count"] == kernels
+            (note,) = [note for note in report.notes if note.slug == "no-time"]
+            assert (note.count, "left out" in note.text) == (1, left_out)
 
 
 def test_rows_of_no_recorded_process_have_a_time_as_well() -> None:
@@ -259,46 +295,32 @@ def test_rows_of_no_recorded_process_have_a_time_as_well() -> None:
 # -- ranges
 
 
-def test_a_range_is_its_own_time() -> None:
-    """[100, 200): what ran then, whoever launched it."""
-    found = kept(*EXAMPLE, range="ProfilerStep#2")
-    assert (found["ops"], found["calls"]) == ([120, 160], [110, 190])
-    assert window(device(*EXAMPLE, range="ProfilerStep#2")) == (100, 100, 50, 50)
-
-
-def test_a_projected_range_is_what_was_launched_in_it() -> None:
-    """Calls 110 and 190 launched the copy (160-180) and the second gemm (210-260)."""
-    part: dict[str, Any] = {"range": "ProfilerStep#2", "projected": True}
-    found = kept(*EXAMPLE, **part)
-    assert (found["ops"], found["calls"]) == ([160, 210], [110, 190])
-    assert window(device(*EXAMPLE, **part)) == (160, 100, 70, 30)
-    assert described(*EXAMPLE, **part) == {"start_ns": 160, "end_ns": 260, **part}
+@pytest.mark.parametrize(("part", "calls"), [
+    (SECOND, [110, 190]), (PROJECTED, [110, 190]), ({"step": "2"}, [190, 220]),
+    ({"step": "2", "projected": True}, [110, 190]),
+])  # fmt: skip
+def test_calls_of_ranges_and_steps(part: dict[str, Any], calls: list[int]) -> None:
+    assert kept(*EXAMPLE, **part)["calls"] == calls
 
 
 def test_what_a_projected_range_launched_counts_without_a_time_or_a_length() -> None:
     rows: tuple[Row, ...] = (
             Range(0, 100, "r"), Call(10, 11, 1), Call(20, 21, 2), Call(30, 31, 3), Kernel(50, 60, 1),
             Kernel(None, None, 2), Kernel(60, 60, 3), Kernel(55, 58))  # fmt: skip
-    row = device(*rows, range="r", projected=True)
-    assert (row["kernel_count"], *window(row)) == (3, 50, 10, 10, 0)
+    found = device(f"kernel_count {WINDOW}", *rows, range="r", projected=True)
+    assert found == (3, 50, 10, 10, 0)
 
 
 def test_a_projected_range_lasts_until_the_last_of_it_has_ended() -> None:
     """Which is not the one that started last."""
     rows = (Range(0, 9, "r"), Call(0, 1, 1), Call(2, 3, 2), Kernel(10, 90, 1), Memcpy(20, 30, 2))
-    assert window(device(*rows, range="r", projected=True)) == (10, 80, 80, 0)
+    assert window(*rows, range="r", projected=True) == (10, 80, 80, 0)
 
 
 def test_a_call_at_the_end_of_a_range_is_not_in_it() -> None:
-    rows: tuple[Row, ...] = (
-        Range(0, 100, "r"),
-        Call(0, 1, 1),
-        Call(100, 101, 2),
-        Kernel(200, 210, 1),
-        Kernel(220, 230, 2),
-    )
-    found = kept(*rows, range="r", projected=True)
-    assert (found["ops"], found["calls"]) == ([200], [0])
+    rows: tuple[Row, ...] = (Range(0, 100, "r"), Call(0, 1, 1), Call(100, 101, 2),
+                             Kernel(200, 210, 1), Kernel(220, 230, 2))  # fmt: skip
+    assert kept(*rows, range="r", projected=True) == {"ops": [200], "calls": [0], "ranges": ["r"]}
 
 
 def test_each_process_has_its_own_range() -> None:
@@ -307,11 +329,11 @@ def test_each_process_has_its_own_range() -> None:
             Range(0, 50, "r"), Range(100, 200, "r", tid=21, pid=2), Range(0, 300, "s", tid=31, pid=3),
             *(Kernel(start, start + 10, pid=pid, device=pid) for pid in (1, 2, 3)
               for start in (20, 120, 220)))  # fmt: skip
-    found = answers("overview", *rows, part=Slice(range="r"))
-    assert [(row["device_id"], row["kernel_count"], *window(row)) for row in found] == [
+    part = Slice(range="r")
+    assert cells(f"overview device_id kernel_count {WINDOW}", *rows, part=part) == [
         (1, 1, 0, 50, 10, 40), (2, 1, 100, 100, 10, 90), (3, 0, 0, 200, 0, 200)]  # fmt: skip
     assert kept(*rows, range="r")["ranges"] == ["r", "r"]
-    assert [row["pid"] for row in answers("processes", *rows, part=Slice(range="r"))] == [1, 2]
+    assert cells("processes pid", *rows, part=part) == [1, 2]
     assert described(*rows, range="r") == {"start_ns": 0, "end_ns": 200, "range": "r"}
 
 
@@ -320,81 +342,51 @@ def test_the_window_of_a_device_that_is_idle_in_the_slice_is_that_of_its_process
     rows: tuple[Row, ...] = (
             Range(0, 50, "r"), Range(100, 200, "r", tid=21, pid=2), Kernel(20, 30, device=1),
             Kernel(20, 30, pid=2, device=2))  # fmt: skip
-    options: dict[str, Any] = {"ranks": {1: 0, 2: 1}}
-    found = answers("overview", *rows, part=Slice(range="r"), **options)
-    assert [(row["rank"], row["device_id"], *window(row)) for row in found] == [
+    ranks = {1: 0, 2: 1}
+    assert cells(f"overview rank device_id {WINDOW}", *rows, part=Slice(range="r"), ranks=ranks) == [
         (0, 1, 0, 50, 10, 40), (1, 2, 100, 100, 0, 100)]  # fmt: skip
-    gaps = answers("idle_gaps", *rows, part=Slice(range="r", devices=(2,)), **options)
-    assert [(row["rank"], row["start_ns"], row["dur_ns"], row["cause"]) for row in gaps] == [
-        (1, 100, 100, "end")]  # fmt: skip
+    part = Slice(range="r", devices=(2,))
+    gap = cell("idle_gaps rank start_ns dur_ns cause", *rows, part=part, ranks=ranks)
+    assert gap == (1, 100, 100, "end")
 
 
 def test_a_device_of_several_processes_has_a_window_from_the_first_to_the_last() -> None:
     rows: tuple[Row, ...] = (Range(0, 50, "r"), Range(100, 200, "r", tid=21, pid=2), Kernel(20, 30),
             Kernel(120, 130), Kernel(140, 150, pid=2))  # fmt: skip
-    row = device(*rows, range="r")
-    assert (row["kernel_count"], *window(row)) == (2, 0, 200, 20, 180)
+    assert device(f"kernel_count {WINDOW}", *rows, range="r") == (2, 0, 200, 20, 180)
 
 
-def test_the_nth_of_a_name() -> None:
-    rows: tuple[Row, ...] = (
-        Range(50, 60, "r"),
-        Range(0, 10, "r"),
-        Range(20, 30, "r"),
-        Kernel(0, 60),
-    )
-    for text, start in (("r", 0), ("r#1", 0), ("r#2", 20), ("r#3", 50)):
-        assert device(*rows, range=text)["window_start_ns"] == start
-    nested = (Range(10, 20, "r"), Range(0, 100, "r"), Kernel(0, 100))
-    assert device(*nested, range="r#2")["window_start_ns"] == 10
-    assert "no range 'r#4'" in refused(*rows, range="r#4").what
-    assert "no range 'r#0'" in refused(*rows, range="r#0").what
+THREE = (Range(50, 60, "r"), Range(0, 10, "r"), Range(20, 30, "r"), Kernel(0, 60))
+DOMAINS = (Range(0, 10, "r"), Range(20, 30, "r", domain=1), Range(40, 50, "r", domain=2),
+           Range(60, 70, "r", domain=2), Kernel(0, 70))  # fmt: skip
+SIGNS = (Range(0, 10, "ProfilerStep#5"), Range(20, 30, "a@b"), Range(40, 50, "a@b#2"),
+         Range(60, 70, "a@b"), Range(80, 90, "x#3", domain=1), Kernel(0, 90))  # fmt: skip
+BOTH = (Operator(0, 10, "mm"), Operator(20, 30, "both"), Range(40, 50, "both"), Kernel(0, 50))
+OF_DOMAINS: dict[str, Any] = {"domains": {(1, 1): "nccl", (1, 2): "my@do#1"}}
+
+
+@pytest.mark.parametrize(("rows", "options", "starts"), [
+    pytest.param(THREE, {}, {"r": 0, "r#1": 0, "r#2": 20, "r#3": 50}, id="the nth of a name"),
+    pytest.param((Range(10, 20, "r"), Range(0, 100, "r"), Kernel(0, 100)), {}, {"r#2": 10}, id="nested"),
+    pytest.param(DOMAINS, OF_DOMAINS, {"r": 0, "r@nccl": 20, "r@n*": 20, "*@nccl#1": 20, "r@": 0,
+                                       "r#2": 20}, id="a domain"),
+    pytest.param(SIGNS, {"domains": {(1, 1): "d#2"}},
+                 {"ProfilerStep#5": 0, "a@b": 20, "a@b#2": 40, "a@b#1": 20, "Profiler*": 0, "x#3@d#2": 80,
+                  "x#3@d#2#1": 80, "x*@d*": 80}, id="names that hold the signs themselves"),
+    pytest.param(BOTH, {}, {"mm": 0, "both": 40},
+                 id="an operator may be a range, and a range comes first"),
+])  # fmt: skip
+def test_which_range_a_text_names(
+    rows: tuple[Row, ...], options: dict[str, Any], starts: dict[str, int]
+) -> None:
+    found = {text: window(*rows, range=text, options=options)[0] for text in starts}
+    assert found == starts
 
 
 def test_a_process_without_the_nth_is_out() -> None:
     rows: tuple[Row, ...] = (Range(0, 10, "r"), Range(20, 30, "r"), Range(0, 10, "r", pid=2, tid=21),
             Kernel(0, 30), Kernel(0, 30, pid=2))  # fmt: skip
-    assert [row["pid"] for row in answers("processes", *rows, part=Slice(range="r#2"))] == [1]
-
-
-def test_a_domain() -> None:
-    rows: tuple[Row, ...] = (
-            Range(0, 10, "r"), Range(20, 30, "r", domain=1), Range(40, 50, "r", domain=2),
-            Range(60, 70, "r", domain=2), Kernel(0, 70))  # fmt: skip
-    options: dict[str, Any] = {"domains": {(1, 1): "nccl", (1, 2): "my@do#1"}}
-    for text, start in (
-        ("r", 0),
-        ("r@nccl", 20),
-        ("r@n*", 20),
-        ("*@nccl#1", 20),
-        ("r@", 0),
-        ("r#2", 20),
-    ):
-        assert device(*rows, range=text, options=options)["window_start_ns"] == start
-    assert refused(*rows, range="r@nccl#2", options=options).hint == "There are: r"
-
-
-def test_names_that_hold_the_signs_themselves() -> None:
-    rows: tuple[Row, ...] = (Range(0, 10, "ProfilerStep#5"), Range(20, 30, "a@b"), Range(40, 50, "a@b#2"),
-            Range(60, 70, "a@b"), Range(80, 90, "x#3", domain=1), Kernel(0, 90))  # fmt: skip
-    options: dict[str, Any] = {"domains": {(1, 1): "d#2"}}
-    for text, start in (
-        ("ProfilerStep#5", 0), ("a@b", 20), ("a@b#2", 40), ("a@b#1", 20), ("Profiler*", 0),
-        ("x#3@d#2", 80), ("x#3@d#2#1", 80), ("x*@d*", 80),
-    ):  # fmt: skip
-        assert device(*rows, range=text, options=options)["window_start_ns"] == start
-
-
-def test_an_operator_may_be_a_range_and_a_range_comes_first() -> None:
-    rows: tuple[Row, ...] = (
-        Operator(0, 10, "mm"),
-        Operator(20, 30, "both"),
-        Range(40, 50, "both"),
-        Kernel(0, 50),
-    )
-    assert device(*rows, range="mm")["window_start_ns"] == 0
-    assert device(*rows, range="both")["window_start_ns"] == 40
-    assert refused(Operator(0, 10, "mm"), Kernel(0, 1), range="x").hint == "There are: mm"
+    assert cells("processes pid", *rows, part=Slice(range="r#2")) == [1]
 
 
 def test_of_many_ranges_the_nearest_are_named() -> None:
@@ -407,135 +399,103 @@ def test_of_many_ranges_the_nearest_are_named() -> None:
 
 def test_a_range_that_was_never_closed_ends_with_the_recording() -> None:
     rows: tuple[Row, ...] = (Range(10, None, "r"), Kernel(20, 30))
-    assert window(device(*rows, range="r", options={"recording_ns": 100})) == (10, 90, 10, 80)
+    assert window(*rows, range="r", options={"recording_ns": 100}) == (10, 90, 10, 80)
 
 
-def test_ranges_that_make_no_slice() -> None:
-    rows: tuple[Row, ...] = (Range(0, 10, "a"), Range(20, 20, "nothing"), Kernel(0, 30))
-    assert "a, nothing" in refused(*rows, range="b").hint
-    assert "empty" in refused(*rows, range="nothing").what
-    assert "empty" in refused(*rows, range="a", time=(10, 20)).what
-    assert "launched" in refused(*rows, range="a", projected=True).what
-    assert "none" in refused(Kernel(0, 30), range="b").hint
-    with pytest.raises(UsageError, match="projected"):
-        Slice(time=(0, 1), projected=True)
-
-
-def test_time_and_range_have_to_hold_together() -> None:
-    """[150, 250) and [100, 200) meet in [150, 200)."""
-    assert window(device(*EXAMPLE, time=(150, 250), range="ProfilerStep#2")) == (150, 50, 20, 30)
-    # The call at 190 is the only one of the range then, and its gemm runs to 260.
-    part: dict[str, Any] = {"time": (150, 250), "range": "ProfilerStep#2", "projected": True}
-    assert window(device(*EXAMPLE, **part)) == (210, 50, 50, 0)
-
-
-# -- steps
-
-
-@pytest.mark.parametrize("step", ["2", "ProfilerStep#2", "2:2"])
-def test_a_step_lasts_until_what_it_launched_has_run(step: str) -> None:
-    """[150, 260), as the report `steps` has it."""
-    found = kept(*EXAMPLE, step=step)
-    assert (found["ops"], found["calls"]) == ([160, 210], [190, 220])
-    assert window(device(*EXAMPLE, step=step)) == (150, 110, 70, 40)
-    (row,) = answers("steps", *EXAMPLE, part=Slice(step=step))
-    assert (row["step"], row["start_ns"], row["dur_ns"]) == ("ProfilerStep#2", 150, 110)
-
-
-def test_a_projected_step_is_what_its_annotation_launched() -> None:
-    """Not what was launched while that ran: the call at 220 is of step 3."""
-    found = kept(*EXAMPLE, step="2", projected=True)
-    assert (found["ops"], found["calls"]) == ([160, 210], [110, 190])
-    assert window(device(*EXAMPLE, step="2", projected=True)) == (160, 100, 70, 30)
-
-
-def test_steps_from_to() -> None:
-    assert window(device(*EXAMPLE, step="2:3"))[:2] == (150, 170)
-    assert window(device(*EXAMPLE, step="1:2"))[:2] == (0, 260)
-    assert window(device(*EXAMPLE, step="3:9"))[:2] == (260, 60)
-
-
-def test_numbers_are_those_in_the_names_and_else_count() -> None:
-    numbered: tuple[Row, ...] = (
-        Range(0, 10, "ProfilerStep#7"),
-        Range(10, 20, "ProfilerStep#8"),
-        Kernel(0, 20),
-    )
-    assert device(*numbered, step="8")["window_start_ns"] == 10
-    assert "no step '2'" in refused(*numbered, step="2").what
-    plain: tuple[Row, ...] = (
-        Range(0, 10, "train"),
-        Range(10, 20, "train"),
-        Range(20, 30, "train"),
-        Kernel(0, 30),
-    )
-    assert device(*plain, step="2", step_range="train")["window_start_ns"] == 10
-    assert window(device(*plain, step="train", step_range="train"))[:2] == (0, 30)
-    # Of names with one number, as of those where one has none, it counts.
-    same: tuple[Row, ...] = (Range(0, 10, "epoch 9 a"), Range(10, 20, "epoch 9 b"), Kernel(0, 20))
-    assert device(*same, step="2", step_range="epoch*")["window_start_ns"] == 10
-
-
-def test_each_process_has_its_own_steps() -> None:
-    rows: tuple[Row, ...] = (
-            *STEPS, Range(0, 1000, "ProfilerStep#3", tid=21, pid=2), Kernel(10, 20, device=1),
-            Kernel(10, 20, pid=2, device=2))  # fmt: skip
-    found = answers("overview", *rows, part=Slice(step="3"))
-    assert [window(row)[:2] for row in found] == [(200, 100), (0, 1000)]
-    found = answers("overview", *rows, part=Slice(step="2"))
-    assert [row["kernel_count"] for row in found] == [0, 0]
-    assert [row["pid"] for row in answers("processes", *rows, part=Slice(step="2"))] == [1]
-
-
-def test_what_is_before_the_end_of_a_step_is_skipped() -> None:
-    """[150, 320), to the end of the last; projected, what the second and third launched."""
-    assert window(device(*EXAMPLE, skip_first=1)) == (150, 170, 120, 50)
-    assert ops(*EXAMPLE, Kernel(400, 410), skip_first=1) == [160, 210, 270]
-    part: dict[str, Any] = {"skip_first": 1, "projected": True}
-    assert (ops(*EXAMPLE, **part), window(device(*EXAMPLE, **part))) == (
-        [160, 210, 270], (160, 160, 120, 40))  # fmt: skip
-    assert described(*EXAMPLE, skip_first=2) == {"start_ns": 260, "end_ns": 320, "skip_first": 2}
-
-
-def test_steps_that_make_no_slice() -> None:
-    assert "no step '9'" in refused(*EXAMPLE, step="9").what
-    assert "no step '3:2'" in refused(*EXAMPLE, step="3:2").what
-    assert "no step 'x'" in refused(*EXAMPLE, step="x").what
-    assert "no process has more than 3" in refused(*EXAMPLE, skip_first=3).what
-    assert "--step-range" in refused(GEMM_1, step="1").hint
-    assert "empty" in refused(*EXAMPLE, step="1", skip_first=1).what
-    with pytest.raises(UsageError, match="negative"):
-        Slice(skip_first=-1)
-
-
-def test_a_name_with_more_digits_than_a_number_has() -> None:
-    rows: tuple[Row, ...] = (Range(0, 10, "ProfilerStep#" + "7" * 5000), Kernel(0, 10))
-    assert "no step" in refused(*rows, step="1").what
-
-
-def test_what_steps_are_called_is_stated() -> None:
-    rows: tuple[Row, ...] = (Range(0, 10, "it 1"), Range(10, 20, "it 2"), Kernel(0, 20))
-    assert described(*rows, step="2", step_range="it *") == {
-        "start_ns": 10, "end_ns": 20, "step": "2", "step_range": "it *"}  # fmt: skip
-    assert described(*rows, devices=(0,), step_range="it *") == {"devices": [0]}
-
-
-# -- clocks that disagree
-
+A_AND_NOTHING = (Range(0, 10, "a"), Range(20, 20, "nothing"), Kernel(0, 30))
 # The only copy that its call waits for ends two seconds after it.
 OTHER_CLOCK: tuple[Row, ...] = (Range(0, 100, "r"), Call(10, 20, 1), Call(30, 40, 2, name="cudaMemcpy"),
                Kernel(2_000_000_010, 2_000_000_030, 1),
                Memcpy(2_000_000_040, 2_000_000_050, 2, direction="DtoH"))  # fmt: skip
 
 
-def test_on_two_clocks_only_what_was_launched_can_be_told() -> None:
-    assert refused(*OTHER_CLOCK, range="r").hint.startswith("--projected")
-    assert "not on one clock" in refused(*OTHER_CLOCK, time=(5, None)).what
-    assert "not on one clock" in refused(*OTHER_CLOCK, time=(5, Percent(50))).what
-    row = device(*OTHER_CLOCK, range="r", projected=True)
-    assert (row["kernel_count"], *window(row)) == (1, 2_000_000_010, 40, 30, 10)
+@pytest.mark.parametrize(("rows", "part", "what", "hint"), [
+    (THREE, {"range": "r#4"}, "no range 'r#4'", ""),
+    (THREE, {"range": "r#0"}, "no range 'r#0'", ""),
+    (DOMAINS, {"range": "r@nccl#2", "options": OF_DOMAINS}, "", "There are: r"),
+    ((Operator(0, 10, "mm"), Kernel(0, 1)), {"range": "x"}, "", "There are: mm"),
+    (A_AND_NOTHING, {"range": "b"}, "", "a, nothing"),
+    (A_AND_NOTHING, {"range": "nothing"}, "empty", ""),
+    (A_AND_NOTHING, {"range": "a", "time": (10, 20)}, "empty", ""),
+    (A_AND_NOTHING, {"range": "a", "projected": True}, "launched", ""),
+    ((Kernel(0, 30),), {"range": "b"}, "", "none"),
+    (EXAMPLE, {"step": "9"}, "no step '9'", ""),
+    (EXAMPLE, {"step": "3:2"}, "no step '3:2'", ""),
+    (EXAMPLE, {"step": "x"}, "no step 'x'", ""),
+    (EXAMPLE, {"skip_first": 3}, "no process has more than 3", ""),
+    ((GEMM_1,), {"step": "1"}, "", "--step-range"),
+    (EXAMPLE, {"step": "1", "skip_first": 1}, "empty", ""),
+    # More digits than a number has.
+    ((Range(0, 10, "ProfilerStep#" + "7" * 5000), Kernel(0, 10)), {"step": "1"}, "no step", ""),
+    # On two clocks only what was launched can be said.
+    (OTHER_CLOCK, {"range": "r"}, "", "--projected"),
+    (OTHER_CLOCK, {"time": (5, None)}, "not on one clock", ""),
+    (OTHER_CLOCK, {"time": (5, Percent(50))}, "not on one clock", ""),
+    (OTHER_CLOCK, {"time": (3_000_000_000, 4_000_000_000)}, "empty", ""),
+])  # fmt: skip
+def test_ranges_and_steps_that_make_no_slice(
+    rows: tuple[Row, ...], part: dict[str, Any], what: str, hint: str
+) -> None:
+    error = refused(*rows, **part)
+    assert what in error.what
+    assert hint in error.hint
+    assert not hint.startswith("There are") or error.hint == hint
+
+
+# -- steps
+
+
+def test_a_step_is_that_of_the_report_on_steps() -> None:
+    found = cell("steps step start_ns dur_ns", *EXAMPLE, part=Slice(step="2"))
+    assert found == ("ProfilerStep#2", 150, 110)
+
+
+def test_numbers_are_those_in_the_names_and_else_count() -> None:
+    numbered = (Range(0, 10, "ProfilerStep#7"), Range(10, 20, "ProfilerStep#8"), Kernel(0, 20))
+    assert window(*numbered, step="8")[0] == 10
+    assert "no step '2'" in refused(*numbered, step="2").what
+    plain = (Range(0, 10, "train"), Range(10, 20, "train"), Range(20, 30, "train"), Kernel(0, 30))
+    assert window(*plain, step="2", step_range="train")[0] == 10
+    assert window(*plain, step="train", step_range="train")[:2] == (0, 30)
+    # Of names with one number, as of those where one has none, it counts.
+    same: tuple[Row, ...] = (Range(0, 10, "epoch 9 a"), Range(10, 20, "epoch 9 b"), Kernel(0, 20))
+    assert window(*same, step="2", step_range="epoch*")[0] == 10
+
+
+def test_each_process_has_its_own_steps() -> None:
+    rows: tuple[Row, ...] = (
+            *STEPS, Range(0, 1000, "ProfilerStep#3", tid=21, pid=2), Kernel(10, 20, device=1),
+            Kernel(10, 20, pid=2, device=2))  # fmt: skip
+    windows = cells("overview window_start_ns window_ns", *rows, part=Slice(step="3"))
+    assert windows == [(200, 100), (0, 1000)]
+    assert cells("overview kernel_count", *rows, part=Slice(step="2")) == [0, 0]
+    assert cells("processes pid", *rows, part=Slice(step="2")) == [1]
+
+
+def test_what_is_after_the_last_step_is_not_of_those_after_a_skipped_one() -> None:
+    assert ops(*EXAMPLE, Kernel(400, 410), skip_first=1) == [160, 210, 270]
+
+
+def test_what_steps_are_called_is_stated() -> None:
+    rows: tuple[Row, ...] = (Range(0, 10, "it 1"), Range(10, 20, "it 2"), Kernel(0, 20))
+    assert described(*rows, step="2", step_range="it *") == {
+        "start_ns": 10, "end_ns": 20, "step": "2", "step_range": "it *"}  # fmt: skip
+
+
+# -- clocks that disagree
+
+
+def test_on_two_clocks_both_are_recorded() -> None:
+    """Calls on the one until 100, GPU operations on the other, two seconds later."""
+    assert device("kernel_count", *OTHER_CLOCK, time=(50, 2_000_000_035)) == 1
+    assert cut_notes(*OTHER_CLOCK, time=(-5, 2_000_000_035)) == ["0 ns to 2.00 s"]
+
+
+def test_on_two_clocks_what_was_launched_is_told() -> None:
+    found = device(f"kernel_count {WINDOW}", *OTHER_CLOCK, range="r", projected=True)
+    assert found == (1, 2_000_000_010, 40, 30, 10)
     assert kept(*OTHER_CLOCK, range="r", projected=True)["calls"] == [10, 30]
-    assert device(*OTHER_CLOCK, time=(2_000_000_000, 2_000_000_035))["kernel_count"] == 1
+    assert device("kernel_count", *OTHER_CLOCK, time=(2_000_000_000, 2_000_000_035)) == 1
 
 
 # -- rows
@@ -603,23 +563,23 @@ def test_a_direction_that_is_not_recorded_is_unknown() -> None:
     assert ops(*rows, name="Unknown") == [10, 50]
 
 
-def test_what_there_is_is_said() -> None:
-    assert refused(*SEVERAL, devices=(2,)).hint == "There are: 0, 1"
-    assert refused(*SEVERAL, streams=(1,)).hint == "There are: 7, 8, 9"
-    assert refused(*SEVERAL, processes=(9,)).hint == "There are: 1, 2"
-    assert refused(*SEVERAL, threads=(9,)).hint == "There are: 11, 12, 21"
-    assert refused(*SEVERAL, options=RANKS, ranks=(9,)).hint == "There are: 4, 5"
-    assert refused(*SEVERAL, ranks=(9,)).hint == "There are: none"
+IDLE_TOO = (*SEVERAL, Memcpy(70, 75, peer=2), Range(0, 9, "idle", pid=3, tid=31))
+RANKS_TOO = {"ranks": {1: 4, 2: 5, 3: 6}}
 
 
-def test_what_has_no_work_is_told_apart() -> None:
-    rows = (*SEVERAL, Memcpy(70, 75, peer=2), Range(0, 9, "idle", pid=3, tid=31))
-    ranks = {"ranks": {1: 4, 2: 5, 3: 6}}
-    assert refused(*rows, devices=(9,)).hint == "There are: 0, 1; without GPU work: 2"
-    assert refused(*rows, threads=(9,)).hint == "There are: 11, 12, 21; without API calls: 31"
-    without = "without GPU work and API calls"
-    assert refused(*rows, processes=(9,)).hint == f"There are: 1, 2; {without}: 3"
-    assert refused(*rows, options=ranks, ranks=(9,)).hint == f"There are: 4, 5; {without}: 6"
+@pytest.mark.parametrize(("rows", "part", "there_are"), [
+    (SEVERAL, {"devices": (2,)}, "0, 1"), (SEVERAL, {"streams": (1,)}, "7, 8, 9"),
+    (SEVERAL, {"processes": (9,)}, "1, 2"), (SEVERAL, {"threads": (9,)}, "11, 12, 21"),
+    (SEVERAL, {"ranks": (9,), "options": RANKS}, "4, 5"), (SEVERAL, {"ranks": (9,)}, "none"),
+    (IDLE_TOO, {"devices": (9,)}, "0, 1; without GPU work: 2"),
+    (IDLE_TOO, {"threads": (9,)}, "11, 12, 21; without API calls: 31"),
+    (IDLE_TOO, {"processes": (9,)}, "1, 2; without GPU work and API calls: 3"),
+    (IDLE_TOO, {"ranks": (9,), "options": RANKS_TOO}, "4, 5; without GPU work and API calls: 6"),
+])  # fmt: skip
+def test_what_there_is_is_said_and_what_has_no_work_apart(
+    rows: tuple[Row, ...], part: dict[str, Any], there_are: str
+) -> None:
+    assert refused(*rows, **part).hint == f"There are: {there_are}"
 
 
 def test_operations_without_a_call_are_of_no_thread_and_counted() -> None:
@@ -633,19 +593,17 @@ def test_operations_without_a_call_are_of_no_thread_and_counted() -> None:
             assert (note.count, "left out" in note.text) == (count, True)
 
 
-def test_notes_count_in_the_slice() -> None:
-    rows: tuple[Row, ...] = (
-            Kernel(10, 20), Kernel(110, 120), Kernel(115, 130), Graph(200, 210), Call(118, 119, 3),
+@pytest.mark.parametrize(("part", "counts"), [
+    ({}, {"unlinked-ops": 4, "op-before-call": 1, "graph-intervals": 1}),
+    ({"time": (10, 100)}, {"unlinked-ops": 1}),
+    ({"time": (100, 150)}, {"unlinked-ops": 2, "op-before-call": 1}),
+])  # fmt: skip
+def test_notes_count_in_the_slice(part: dict[str, Any], counts: dict[str, int]) -> None:
+    rows = (Kernel(10, 20), Kernel(110, 120), Kernel(115, 130), Graph(200, 210), Call(118, 119, 3),
             Kernel(117, 118, 3))  # fmt: skip
     with opened(*rows) as profile:
-
-        def counts(**part: Any) -> dict[str, int]:
-            report = profile.report("api_vs_kernel", slice=Slice(**part))
-            return {note.slug: note.count for note in report.notes}
-
-        assert counts() == {"unlinked-ops": 4, "op-before-call": 1, "graph-intervals": 1}
-        assert counts(time=(10, 100)) == {"unlinked-ops": 1}
-        assert counts(time=(100, 150)) == {"unlinked-ops": 2, "op-before-call": 1}
+        notes = profile.report("api_vs_kernel", slice=Slice(**part)).notes
+    assert {note.slug: note.count for note in notes} == counts
 
 
 def test_notes_name_the_graphs_of_the_slice() -> None:
@@ -658,76 +616,60 @@ def test_notes_name_the_graphs_of_the_slice() -> None:
 def test_devices_and_streams_that_are_idle_in_the_slice_have_rows() -> None:
     rows: tuple[Row, ...] = (Kernel(10, 20, stream=7), Kernel(10, 20, stream=8), Kernel(50, 60, stream=7),
             Kernel(10, 20, device=1), Call(0, 100))  # fmt: skip
-    found = answers("overview", *rows, part=Slice((30, 100)))
-    assert [(row["device_id"], row["kernel_count"], row["idle_pct"]) for row in found] == [
+    part = Slice((30, 100))
+    assert cells("overview device_id kernel_count idle_pct", *rows, part=part) == [
         (0, 1, 100 * 60 / 70), (1, 0, 100)]  # fmt: skip
-    gaps = answers("idle_gaps", *rows, part=Slice((30, 100)), idle=("stream",))
-    assert [(row["device_id"], row["stream"], row["start_ns"], row["dur_ns"]) for row in gaps] == [
+    assert cells("idle_gaps device_id stream start_ns dur_ns", *rows, part=part, idle=("stream",)) == [
         (0, "8", 30, 70), (1, "7", 30, 70), (0, "7", 60, 40), (0, "7", 30, 20)]  # fmt: skip
-    found = answers("overview", *rows, part=Slice((30, 100), devices=(1,)))
-    assert [row["device_id"] for row in found] == [1]
+    assert cells("overview device_id", *rows, part=Slice((30, 100), devices=(1,))) == [1]
 
 
-def test_without_a_time_the_window_is_that_of_the_rows() -> None:
-    assert window(device(*EXAMPLE, name="gemm")) == (30, 230, 80, 150)
-    assert described(*EXAMPLE, name="gemm") == {"name": "gemm"}
+@by_hand(
+    # The call at 70 launches what runs at 120; [60, 90) holds it and nothing that runs.
+    ("a call has its latency though its operation is outside",
+     "api_vs_kernel call_count gpu_op_count launch_latency_avg_ns", EXAMPLE, [(1, 0, 50)],
+     {"part": Slice((60, 90))}),
+    # [110, 155): relu, launched before it, and the call for the copy, which comes after it.
+    ("an operation counts though its call is outside",
+     "api_vs_kernel name call_count kernel_count launch_latency_avg_ns", EXAMPLE,
+     [("cudaLaunchKernel", 0, 1, None)], {"part": Slice((115, 155))}),
+    ("steps are cut to a time", "steps step start_ns dur_ns kernel_ns", EXAMPLE,
+     [("ProfilerStep#1", 100, 50, 30), ("ProfilerStep#2", 150, 50, 0)], {"part": Slice((100, 200))}),
+    ("steps have the work of a name", "steps dur_ns kernel_ns", EXAMPLE,
+     [(150, 30), (110, 50), (60, 0)], {"part": Slice(name="gemm")}),
+    ("steps of a process that is not in the slice are not", "steps pid step dur_ns",
+     (*STEPS, Range(50, 150, "r"), Range(0, 100, "ProfilerStep#1", tid=21, pid=2)),
+     [(1, "ProfilerStep#1", 50), (1, "ProfilerStep#2", 50)], {"part": Slice(range="r")}),
+    ("utilization by step has a row for a device that is idle in the slice",
+     "gpu_utilization step window_start_ns window_ns kernel_graph_union_ns", EXAMPLE,
+     [("ProfilerStep#2", 180, 25, 0)], {"part": Slice((180, 205)), "by": "step"}),
+)  # fmt: skip
+def test_reports_on_a_slice(ask: str, rows: tuple[Row, ...], expected: Any, options: Any) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
-def test_a_call_has_its_latency_though_its_operation_is_outside() -> None:
-    """The call at 70 launches what runs at 120; [60, 90) holds it and nothing that runs."""
-    (row,) = answers("api_vs_kernel", *EXAMPLE, part=Slice((60, 90)))
-    assert (row["call_count"], row["gpu_op_count"], row["launch_latency_avg_ns"]) == (1, 0, 50)
-
-
-def test_an_operation_counts_though_its_call_is_outside() -> None:
-    """[110, 155): relu, launched before it, and the call for the copy, which comes after it."""
-    found = answers("api_vs_kernel", *EXAMPLE, part=Slice((115, 155)))
-    assert [(row["name"], row["call_count"], row["kernel_count"], row["launch_latency_avg_ns"])
-            for row in found] == [("cudaLaunchKernel", 0, 1, None)]  # fmt: skip
-
-
-def test_what_a_thread_does_is_told_with_all_that_it_does() -> None:
+@pytest.mark.parametrize(("part", "did"), [
+    (Slice(name="gemm"), [("cudaMalloc", 20), ("outer", 30)]),
+    # No operation ends the gap: nobody waited for a host.
+    (Slice((40, 55)), []), (Slice((40, 75)), [("cudaMalloc", 10), ("outer", 10)]),
+])  # fmt: skip
+def test_what_a_thread_does_is_told_with_all_that_it_does(
+    part: Slice, did: list[tuple[str, int]]
+) -> None:
     """Rows outside of a slice are still what the host did: a gap of gemms is filled with anything."""
     rows: tuple[Row, ...] = (
             Range(0, 100, "outer"), Kernel(0, 10, 1, name="gemm"), Call(30, 50, 9, name="cudaMalloc"),
             Call(60, 65, 2), Kernel(70, 80, 2, name="gemm"))  # fmt: skip
-    found = answers("idle_host", *rows, part=Slice(name="gemm"))
-    assert {row["name"]: row["host_sum_ns"] for row in found} == {"cudaMalloc": 20, "outer": 30}
-    found = answers("idle_host", *rows, part=Slice((40, 55)))
-    assert found == [], "no operation ends the gap: nobody waited for a host"
-    found = answers("idle_host", *rows, part=Slice((40, 75)))
-    assert {row["name"]: row["host_sum_ns"] for row in found} == {"cudaMalloc": 10, "outer": 10}
-
-
-def test_steps_are_cut_to_a_time() -> None:
-    found = answers("steps", *EXAMPLE, part=Slice((100, 200)))
-    assert [(row["step"], row["start_ns"], row["dur_ns"], row["kernel_ns"]) for row in found] == [
-        ("ProfilerStep#1", 100, 50, 30), ("ProfilerStep#2", 150, 50, 0)]  # fmt: skip
-    found = answers("steps", *EXAMPLE, part=Slice(name="gemm"))
-    assert [(row["dur_ns"], row["kernel_ns"]) for row in found] == [(150, 30), (110, 50), (60, 0)]
-
-
-def test_steps_of_a_process_that_is_not_in_the_slice_are_not() -> None:
-    rows = (*STEPS, Range(50, 150, "r"), Range(0, 100, "ProfilerStep#1", tid=21, pid=2))
-    found = answers("steps", *rows, part=Slice(range="r"))
-    assert [(row["pid"], row["step"], row["dur_ns"]) for row in found] == [
-        (1, "ProfilerStep#1", 50), (1, "ProfilerStep#2", 50)]  # fmt: skip
-
-
-def test_utilisation_by_step_has_a_row_for_a_device_that_is_idle_in_the_slice() -> None:
-    found = answers("gpu_utilization", *EXAMPLE, part=Slice((180, 205)), by="step")
-    assert [(row["step"], row["window_start_ns"], row["window_ns"], row["kernel_graph_union_ns"])
-            for row in found] == [("ProfilerStep#2", 180, 25, 0)]  # fmt: skip
+    assert sorted(cells("idle_host name host_sum_ns", *rows, part=part)) == did
 
 
 def test_totals_tell_no_part_of_themselves() -> None:
-    rows: tuple[Row, ...] = (Total("kernel", 3, 30, name="k", device=0),)
-    options: dict[str, Any] = {"holds": {Fact.KERNEL_TOTALS}}
-    assert answers("kernels", *rows, **options)[0]["kernel_count"] == 3
-    with opened(*rows, **options) as profile, pytest.raises(NotRecorded):
-        profile.report("kernels", slice=Slice((0, 10)))
-    (row,) = answers("processes", *rows, part=Slice((0, 10)), **options)
-    assert row["gpu_op_count"] is None
+    row = Total("kernel", 3, 30, name="k", device=0)
+    holds = {Fact.KERNEL_TOTALS}
+    assert cell("kernels kernel_count", row, holds=holds) == 3
+    with pytest.raises(NotRecorded):
+        cells("kernels", row, part=Slice((0, 10)), holds=holds)
+    assert cell("processes gpu_op_count", row, part=Slice((0, 10)), holds=holds) is None
 
 
 # -- tables
