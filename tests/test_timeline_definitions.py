@@ -17,6 +17,8 @@ from small_store import (
     Row,
     Sync,
     answers,
+    by_hand,
+    cells,
     opened,
 )
 
@@ -24,17 +26,6 @@ from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
-
-
-def overview(*rows: Row, **options: Any) -> dict[str, Any]:
-    (row,) = answers("overview", *rows, **options)
-    return row
-
-
-def spans(*rows: Row, **options: Any) -> list[tuple[int, int]]:
-    """(start, end) of every gap, in order of time."""
-    found = answers("idle_gaps", *rows, **options)
-    return sorted((row["start_ns"], row["start_ns"] + row["dur_ns"]) for row in found)
 
 
 def the_gap(*rows: Row, **options: Any) -> dict[str, Any]:
@@ -55,18 +46,66 @@ PICTURE = (
     Kernel(100, 300, stream=1), Kernel(200, 400, stream=2), Kernel(600, 900, stream=1),
     Memcpy(850, 1000, stream=2),
 )  # fmt: skip
+MIGRATIONS_ALONE = (Kernel(10, 20), Migration(0, 50, device=1), Migration(80, 90, device=1))
+UNTIMED = (Kernel(None, None), Kernel(100, 150))
+OF_NO_LENGTH = (Kernel(100, 200), Kernel(250, 250), Kernel(300, 400))
 
 
-def test_sums_count_overlaps_twice_and_unions_once() -> None:
-    row = overview(*PICTURE)
-    assert (row["kernel_sum_ns"], row["kernel_union_ns"]) == (200 + 200 + 300, 300 + 300)
-
-
-def test_busy_is_the_union_and_idle_the_rest_of_the_window() -> None:
-    row = overview(*PICTURE)
-    assert (row["window_start_ns"], row["window_ns"]) == (100, 900)
-    assert (row["busy_ns"], row["idle_ns"]) == (300 + 400, 900 - 700)
-    assert row["idle_pct"] == pytest.approx(100 * 200 / 900)
+@by_hand(
+    ("sums count overlaps twice and unions once", "overview kernel_sum_ns kernel_union_ns", PICTURE,
+     [(200 + 200 + 300, 300 + 300)]),
+    ("busy is the union", "overview window_start_ns window_ns busy_ns", PICTURE, [(100, 900, 300 + 400)]),
+    ("idle is the rest of the window", "overview idle_ns idle_pct", PICTURE,
+     [(900 - 700, pytest.approx(100 * 200 / 900))]),
+    ("a slice counts whole rows", "overview kernel_count kernel_sum_ns", PICTURE, [(2, 200 + 300)],
+     {"time": (350, 700)}),
+    ("a slice clips unions", "overview kernel_union_ns window_start_ns window_ns idle_ns", PICTURE,
+     [((400 - 350) + (700 - 600), 350, 350, 600 - 400)], {"time": (350, 700)}),
+    # -- slices
+    ("a row that ends where the slice begins is outside", "overview kernel_count",
+     (Kernel(100, 300), Kernel(400, 450)), [1], {"time": (300, 500)}),
+    ("a row that begins where the slice ends is outside", "overview kernel_count",
+     (Kernel(100, 300), Kernel(500, 600)), [1], {"time": (50, 500)}),
+    *((f"a row without length at {moment} belongs to the slice it starts in", "overview kernel_count",
+       (Kernel(moment, moment),), [inside], {"time": (300, 500)})
+      for moment, inside in ((300, 1), (499, 1), (299, 0), (500, 0))),
+    # -- windows
+    ("migrations do not extend the window", "overview window_start_ns window_ns idle_ns",
+     (Migration(0, 50), Kernel(100, 200), Migration(900, 1000)), [(100, 100, 0)]),
+    ("a migration inside the window is busy time", "overview window_ns busy_ns",
+     (Kernel(100, 200), Migration(220, 250), Kernel(300, 400)), [(300, 100 + 30 + 100)]),
+    ("of a migration that reaches into the window the part inside is busy", "overview busy_ns",
+     (Kernel(100, 110), Migration(50, 130), Memset(150, 160)), [(130 - 100) + 10]),
+    ("with a slice the window is the slice, also for migrations alone",
+     "overview window_start_ns window_ns busy_ns", (Migration(0, 50),), [(40, 60, 10)],
+     {"time": (40, 100)}),
+    ("a device with nothing but migrations has no window",
+     "overview device_id um_count um_sum_ns window_ns busy_ns idle_ns idle_pct", MIGRATIONS_ALONE,
+     [(0, 0, 0, 10, 10, 0, 0), (1, 2, 60, None, None, None, None)]),
+    ("nor a gap", "idle_gaps", MIGRATIONS_ALONE, []),
+    ("operations without a call count in window and busy time", "overview window_ns busy_ns",
+     (Kernel(100, 200, 0), Kernel(300, 400, None), Kernel(500, 600, 999), Call(1, 2, 5)), [(500, 300)]),
+    ("devices have windows of their own", "overview device_id device window_start_ns window_ns",
+     (Kernel(100, 200), Kernel(300, 450, device=1)), [(0, "GPU 0", 100, 100), (1, "GPU 1", 300, 150)]),
+    # -- kinds of operations
+    *((f"a {type(op).__name__} keeps a device busy", "overview window_ns busy_ns", (op,), [(20, 20)])
+      for op in (Kernel(10, 30), Memcpy(10, 30), Memset(10, 30), Graph(10, 30))),
+    ("waits and overhead are no GPU work", "overview window_ns busy_ns",
+     (Kernel(10, 30), Sync(30, 100), Overhead(40, 90), Range(0, 100, "r")), [(20, 20)]),
+    ("a graph interval is no kernel in counts and sums",
+     "overview kernel_count kernel_sum_ns kernel_union_ns graph_launch_count graph_launch_sum_ns",
+     (Graph(10, 30), Kernel(40, 45)), [(1, 5, 5, 1, 20)]),
+    ("migrations have columns of their own",
+     "overview memcpy_count memcpy_sum_ns um_count um_sum_ns um_bytes_sum",
+     (Memcpy(10, 20), Migration(12, 15, bytes=64), Migration(16, 18, bytes=36)), [(1, 10, 2, 5, 100)]),
+    ("an operation without time counts", "overview kernel_count kernel_sum_ns", UNTIMED, [(2, 50)]),
+    ("and is in no union", "overview kernel_union_ns window_start_ns window_ns busy_ns", UNTIMED,
+     [(50, 100, 50, 50)]),
+    ("operations of no length count and add nothing", "overview kernel_count kernel_sum_ns busy_ns",
+     OF_NO_LENGTH, [(3, 200, 200)]),
+)  # fmt: skip
+def test_overview(ask: str, rows: tuple[Row, ...], expected: list[Any], options: Any) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize(("kind", "expected"), [
@@ -75,109 +114,24 @@ def test_busy_is_the_union_and_idle_the_rest_of_the_window() -> None:
     ("stream", [("1", 300, 300), ("1", 900, 100), ("2", 100, 100), ("2", 400, 450)]),
 ])  # fmt: skip
 def test_three_kinds_of_idle_time(kind: str, expected: list[tuple[str | None, int, int]]) -> None:
-    rows = answers("idle_gaps", *PICTURE, idle=(kind,))
-    assert {row["kind"] for row in rows} == {kind}
-    found = sorted(((r["stream"], r["start_ns"], r["dur_ns"]) for r in rows), key=str)
-    assert found == expected
+    found = cells("idle_gaps kind stream start_ns dur_ns", *PICTURE, idle=(kind,))
+    assert sorted(found, key=str) == [(kind, *each) for each in expected]
 
 
-def test_a_slice_counts_whole_rows_and_clips_unions() -> None:
-    row = overview(*PICTURE, time=(350, 700))
-    assert (row["kernel_count"], row["kernel_sum_ns"]) == (2, 200 + 300)
-    assert row["kernel_union_ns"] == (400 - 350) + (700 - 600)
-    assert (row["window_start_ns"], row["window_ns"], row["idle_ns"]) == (350, 350, 600 - 400)
-
-
-# -- slices
-
-
-def test_a_row_that_ends_where_the_slice_begins_is_outside() -> None:
-    assert overview(Kernel(100, 300), Kernel(400, 450), time=(300, 500))["kernel_count"] == 1
-
-
-def test_a_row_that_begins_where_the_slice_ends_is_outside() -> None:
-    assert overview(Kernel(100, 300), Kernel(500, 600), time=(50, 500))["kernel_count"] == 1
-
-
-@pytest.mark.parametrize(("moment", "inside"), [(300, 1), (499, 1), (299, 0), (500, 0)])
-def test_a_row_without_length_belongs_to_the_slice_it_starts_in(moment: int, inside: int) -> None:
-    assert overview(Kernel(moment, moment), time=(300, 500))["kernel_count"] == inside
-
-
-def test_gaps_are_clipped_to_the_slice() -> None:
-    rows = (Kernel(100, 200), Kernel(600, 700))
-    assert spans(*rows, time=(300, 400)) == [(300, 400)]
-    assert spans(*rows, time=(50, 650)) == [(50, 100), (200, 600)]
-
-
-# -- windows
-
-
-def test_migrations_do_not_extend_the_window() -> None:
-    row = overview(Migration(0, 50), Kernel(100, 200), Migration(900, 1000))
-    assert (row["window_start_ns"], row["window_ns"], row["idle_ns"]) == (100, 100, 0)
-
-
-def test_a_migration_inside_the_window_is_busy_time() -> None:
-    row = overview(Kernel(100, 200), Migration(220, 250), Kernel(300, 400))
-    assert (row["window_ns"], row["busy_ns"]) == (300, 100 + 30 + 100)
-
-
-def test_of_a_migration_that_reaches_into_the_window_the_part_inside_is_busy() -> None:
-    row = overview(Kernel(100, 110), Migration(50, 130), Memset(150, 160))
-    assert row["busy_ns"] == (130 - 100) + 10
-
-
-def test_a_device_with_nothing_but_migrations_has_no_window_and_no_gap() -> None:
-    rows = (Kernel(10, 20), Migration(0, 50, device=1), Migration(80, 90, device=1))
-    with opened(*rows) as profile:
-        row = profile.report("overview").rows()[1]
-        assert profile.report("idle_gaps").rows() == []
-    assert (row["device_id"], row["um_count"], row["um_sum_ns"]) == (1, 2, 60)
-    assert [row[name] for name in ("window_ns", "busy_ns", "idle_ns", "idle_pct")] == [None] * 4
-
-
-def test_with_a_slice_the_window_is_the_slice_also_for_migrations_alone() -> None:
-    row = overview(Migration(0, 50), time=(40, 100))
-    assert (row["window_start_ns"], row["window_ns"], row["busy_ns"]) == (40, 60, 10)
-
-
-def test_ops_without_a_call_count_in_window_and_busy_time() -> None:
-    row = overview(
-        Kernel(100, 200, 0), Kernel(300, 400, None), Kernel(500, 600, 999), Call(1, 2, 5)
-    )
-    assert (row["window_ns"], row["busy_ns"]) == (500, 300)
-
-
-def test_devices_have_windows_of_their_own() -> None:
-    rows = answers("overview", Kernel(100, 200), Kernel(300, 450, device=1))
-    assert [(r["device_id"], r["device"], r["window_start_ns"], r["window_ns"]) for r in rows] == [
-        (0, "GPU 0", 100, 100), (1, "GPU 1", 300, 150)]  # fmt: skip
-
-
-# -- kinds of GPU ops
-
-
-@pytest.mark.parametrize("op", [Kernel(10, 30), Memcpy(10, 30), Memset(10, 30), Graph(10, 30)])
-def test_what_keeps_a_device_busy(op: Row) -> None:
-    row = overview(op)
-    assert (row["window_ns"], row["busy_ns"]) == (20, 20)
-
-
-def test_waits_and_overhead_are_no_gpu_work() -> None:
-    row = overview(Kernel(10, 30), Sync(30, 100), Overhead(40, 90), Range(0, 100, "r"))
-    assert (row["window_ns"], row["busy_ns"]) == (20, 20)
-
-
-def test_a_graph_interval_is_no_kernel_in_counts_and_sums() -> None:
-    row = overview(Graph(10, 30), Kernel(40, 45))
-    assert (row["kernel_count"], row["kernel_sum_ns"], row["kernel_union_ns"]) == (1, 5, 5)
-    assert (row["graph_launch_count"], row["graph_launch_sum_ns"]) == (1, 20)
-
-
-def test_a_graph_interval_is_kernel_work_where_idle_time_without_kernels_is_looked_for() -> None:
-    rows = (Kernel(10, 20), Memcpy(20, 50), Graph(50, 60))
-    assert spans(*rows, idle=("no_kernel",)) == [(20, 50)]
+@by_hand(
+    ("gaps are clipped to a slice inside", "no_op", (Kernel(100, 200), Kernel(600, 700)), [(300, 400)],
+     {"time": (300, 400)}),
+    ("gaps are clipped to a slice around", "no_op", (Kernel(100, 200), Kernel(600, 700)),
+     [(50, 100), (200, 600)], {"time": (50, 650)}),
+    ("a graph interval is kernel work where idle time without kernels is looked for", "no_kernel",
+     (Kernel(10, 20), Memcpy(20, 50), Graph(50, 60)), [(20, 50)]),
+    ("operations of no length split no gap", "no_op", OF_NO_LENGTH, [(200, 300)]),
+    ("operations that touch leave no gap", "no_op", (Kernel(100, 300), Kernel(300, 400)), []),
+)  # fmt: skip
+def test_gaps(ask: str, rows: tuple[Row, ...], expected: list[Any], options: Any) -> None:
+    """By kind of idle time: (start, end) of every gap, in order of time."""
+    found = cells("idle_gaps start_ns dur_ns", *rows, idle=(ask,), **options)
+    assert sorted((start, start + dur) for start, dur in found) == expected
 
 
 def test_a_graph_interval_is_named_under_kernels_and_transfers() -> None:
@@ -187,163 +141,111 @@ def test_a_graph_interval_is_named_under_kernels_and_transfers() -> None:
             assert slugs == ["graph-intervals"]
 
 
-def test_migrations_have_columns_of_their_own() -> None:
-    row = overview(Memcpy(10, 20), Migration(12, 15, bytes=64), Migration(16, 18, bytes=36))
-    assert (row["memcpy_count"], row["memcpy_sum_ns"]) == (1, 10)
-    assert (row["um_count"], row["um_sum_ns"], row["um_bytes_sum"]) == (2, 5, 100)
-
-
-def test_an_op_without_time_counts_and_is_in_no_union() -> None:
-    row = overview(Kernel(None, None), Kernel(100, 150))
-    assert (row["kernel_count"], row["kernel_sum_ns"], row["kernel_union_ns"]) == (2, 50, 50)
-    assert (row["window_start_ns"], row["window_ns"], row["busy_ns"]) == (100, 50, 50)
-
-
-def test_an_op_without_time_is_noted() -> None:
-    with opened(Kernel(None, None), Kernel(100, 150)) as profile:
+def test_an_operation_without_time_is_noted() -> None:
+    with opened(*UNTIMED) as profile:
         notes = {note.slug: note.count for note in profile.report("overview").notes}
     assert notes["no-time"] == 1
-
-
-def test_ops_of_no_length_count_add_nothing_and_split_no_gap() -> None:
-    rows = (Kernel(100, 200), Kernel(250, 250), Kernel(300, 400))
-    row = overview(*rows)
-    assert (row["kernel_count"], row["kernel_sum_ns"], row["busy_ns"]) == (3, 200, 200)
-    assert spans(*rows) == [(200, 300)]
-
-
-def test_ops_that_touch_leave_no_gap() -> None:
-    assert spans(Kernel(100, 300), Kernel(300, 400)) == []
 
 
 # -- parts of a gap: [400, 600) between two kernels, ended by what call 1 launched
 
 
 BEFORE, AFTER = Kernel(300, 400, 0), Kernel(600, 700, 1)
+CALL = Call(490, 520, 1)
+THE_GAP = (BEFORE, AFTER, CALL)
+PARTS_OF_IT = {"host": 90, "launch": 30, "queue": 80}
+LATE = 3_000_000_000
+HIGH = 1 << 32
+NO_LINKS = {"without": (Fact.API_CALLS, Fact.API_LINKS)}
+# Neither the earlier of the two calls nor the later may win; one without an operation is nothing missing.
+OF_TWO = (Call(410, 420, 1, name="cudaMemcpyAsync"), Call(490, 520, 1, pid=2, name="cudaMemcpyAsync"))
 
 
-def test_the_example_of_the_documentation() -> None:
-    found = parts(BEFORE, AFTER, Call(490, 520, 1), Overhead(430, 450))
-    assert found == {"host": 490 - 400 - 20, "profiler": 20, "launch": 30, "queue": 80}
-
-
-def test_a_gap_of_more_nanoseconds_than_32_bits_hold() -> None:
+@by_hand(
+    ("the example of the documentation", "no_op", (*THE_GAP, Overhead(430, 450)),
+     {"host": 490 - 400 - 20, "profiler": 20, "launch": 30, "queue": 80}),
     # host: 100 → 3e9; launch: → 3e9 + 10; queue: → 3e9 + 30.
-    late = 3_000_000_000
-    before, after = Kernel(0, 100, 1), Kernel(late + 30, late + 40, 7)
-    rows = (Call(-20, -10, 1), before, Call(late, late + 10, 7), after)
-    assert parts(*rows) == {"host": late - 100, "launch": 10, "queue": 20}
-
-
-def test_a_call_from_before_the_gap_leaves_no_host_part() -> None:
-    assert parts(BEFORE, AFTER, Call(350, 420, 1)) == {"launch": 20, "queue": 180}
-
-
-def test_a_call_that_returned_before_the_gap_leaves_queue_only() -> None:
-    assert parts(BEFORE, AFTER, Call(300, 320, 1)) == {"queue": 200}
-
-
-def test_a_call_that_returns_after_the_gap_leaves_no_queue_part() -> None:
-    assert parts(BEFORE, AFTER, Call(450, 650, 1)) == {"host": 50, "launch": 150}
-
-
-def test_a_call_that_begins_after_its_op_leaves_host_only() -> None:
-    assert parts(BEFORE, AFTER, Call(610, 620, 1)) == {"host": 200}
-
-
-def test_ops_that_share_a_call_wait_in_the_queue() -> None:
-    """As nodes of one graph do: after the call's return it is queue by the same arithmetic."""
-    nodes = (Kernel(300, 400, 1), AFTER)
-    assert parts(*nodes, Call(280, 290, 1)) == {"queue": 200}
-    assert parts(*nodes, Call(280, 410, 1)) == {"launch": 10, "queue": 190}
-
-
-def test_a_migration_that_begins_with_a_kernel_does_not_end_the_gap() -> None:
-    """It is on no stream, though a number was recorded that is lower than the kernel's."""
-    (row,) = answers("idle_gaps", Kernel(0, 10, 1), Call(20, 25, 2), Kernel(50, 60, 2),
-                     Migration(50, 55, stream=0))  # fmt: skip
-    assert (row["migration_ns"], row["host_ns"]) == (0, 10)
-
-
-def test_a_gap_ended_by_a_migration_is_all_migration() -> None:
-    rows = (BEFORE, Migration(600, 650, 1), Kernel(650, 700), Call(490, 520, 1))
-    assert parts(*rows) == {"migration": 200}
-
-
-def test_profiler_work_outside_the_host_part_changes_nothing() -> None:
-    found = parts(BEFORE, AFTER, Call(490, 520, 1), Overhead(300, 400), Overhead(490, 700))
-    assert found == {"host": 90, "launch": 30, "queue": 80}
-
-
-def test_profiler_work_is_counted_once_where_it_overlaps() -> None:
-    work = (Overhead(390, 430), Overhead(420, 440, tid=12), Overhead(480, 500))
-    found = parts(BEFORE, AFTER, Call(490, 520, 1), *work)
-    assert found == {"host": 90 - 50, "profiler": 40 + 10, "launch": 30, "queue": 80}
-
-
-def test_work_of_the_driver_is_not_the_profilers() -> None:
-    found = parts(BEFORE, AFTER, Call(490, 520, 1), Overhead(430, 450, "driver"))
-    assert found == {"host": 90, "launch": 30, "queue": 80}
-
-
-def test_profiler_work_in_another_process_does_not_count() -> None:
-    found = parts(BEFORE, AFTER, Call(490, 520, 1), Overhead(430, 450, pid=2))
-    assert found == {"host": 90, "launch": 30, "queue": 80}
-
-
-@pytest.mark.parametrize("correlation", [0, None, 999])
-def test_without_the_call_the_gap_is_unknown(correlation: int | None) -> None:
-    rows = (BEFORE, Kernel(600, 700, correlation), Call(490, 520, 1), Call(530, 540, 0))
-    assert parts(*rows) == {"unknown": 200}
-
-
-def test_after_the_last_op_of_a_slice_it_is_the_end() -> None:
-    assert parts(BEFORE, Call(490, 520, 1), time=(300, 600)) == {"end": 200}
-
-
-def test_an_op_that_starts_where_the_slice_ends_does_not_end_the_gap() -> None:
-    assert parts(BEFORE, AFTER, Call(490, 520, 1), time=(300, 600)) == {"end": 200}
-
-
-def test_without_a_kernel_after_it_a_gap_without_kernels_runs_to_the_end() -> None:
-    rows = (Kernel(300, 400), Memcpy(500, 600, 1), Call(490, 520, 1))
-    assert parts(*rows, idle=("no_kernel",)) == {"end": 200}
-
-
-def test_an_op_of_no_length_that_is_the_last_ends_its_gap() -> None:
-    assert parts(BEFORE, Memset(600, 600, 1), Call(490, 520, 1)) == {
-        "host": 90, "launch": 30, "queue": 80}  # fmt: skip
-
-
-def test_such_an_op_ends_its_gap_also_beside_a_migration_that_begins_there() -> None:
-    """The migration lies outside the window, which the memset ends: it cannot end the gap."""
-    rows = (BEFORE, Memset(600, 600, 1), Migration(600, 650), Call(490, 520, 1))
-    assert parts(*rows) == {"host": 90, "launch": 30, "queue": 80}
-
-
-def test_of_ops_that_start_together_the_lowest_stream_ended_the_gap() -> None:
-    rows = (BEFORE, Kernel(600, 700, 1, stream=9), Kernel(600, 700, 2, stream=8),
-            Call(490, 520, 1), Call(410, 420, 2))  # fmt: skip
-    assert parts(*rows) == {"host": 10, "launch": 10, "queue": 180}
-
-
-def test_on_one_stream_the_first_row_ended_the_gap() -> None:
-    rows = (BEFORE, Kernel(600, 700, 1), Kernel(600, 650, 2), Call(490, 520, 1), Call(410, 420, 2))
-    assert parts(*rows) == {"host": 90, "launch": 30, "queue": 80}
-
-
-def test_the_parts_of_a_stream_go_by_the_op_of_that_stream() -> None:
-    rows = (Kernel(300, 400), Kernel(600, 700, 1), Kernel(300, 700, stream=8), Call(490, 520, 1))
-    assert parts(*rows, idle=("stream",)) == {"host": 90, "launch": 30, "queue": 80}
-
-
-def test_the_same_correlation_in_another_process_is_another_call() -> None:
-    """Neither the earlier of the two calls nor the later may win."""
-    name = "cudaMemcpyAsync"  # one without an operation is nothing that is missing
-    calls = (Call(410, 420, 1, name=name), Call(490, 520, 1, pid=2, name=name))
-    assert parts(BEFORE, AFTER, *calls) == {"host": 10, "launch": 10, "queue": 180}
-    other = Kernel(600, 700, 1, pid=2)
-    assert parts(BEFORE, other, *calls) == {"host": 90, "launch": 30, "queue": 80}
+    ("a gap of more nanoseconds than 32 bits hold", "no_op",
+     (Call(-20, -10, 1), Kernel(0, 100, 1), Call(LATE, LATE + 10, 7), Kernel(LATE + 30, LATE + 40, 7)),
+     {"host": LATE - 100, "launch": 10, "queue": 20}),
+    ("a call from before the gap leaves no host part", "no_op", (BEFORE, AFTER, Call(350, 420, 1)),
+     {"launch": 20, "queue": 180}),
+    ("a call that returned before the gap leaves queue only", "no_op",
+     (BEFORE, AFTER, Call(300, 320, 1)), {"queue": 200}),
+    ("a call that returns after the gap leaves no queue part", "no_op",
+     (BEFORE, AFTER, Call(450, 650, 1)), {"host": 50, "launch": 150}),
+    ("a call that begins after its operation leaves host only", "no_op",
+     (BEFORE, AFTER, Call(610, 620, 1)), {"host": 200}),
+    # As nodes of one graph do: after the call's return it is queue by the same arithmetic.
+    ("operations that share a call wait in the queue", "no_op",
+     (Kernel(300, 400, 1), AFTER, Call(280, 290, 1)), {"queue": 200}),
+    ("operations that share a call wait for its return", "no_op",
+     (Kernel(300, 400, 1), AFTER, Call(280, 410, 1)), {"launch": 10, "queue": 190}),
+    # It is on no stream, though a number was recorded that is lower than the kernel's.
+    ("a migration that begins with a kernel does not end the gap", "no_op",
+     (Kernel(0, 10, 1), Call(20, 25, 2), Kernel(50, 60, 2), Migration(50, 55, stream=0)),
+     {"host": 10, "launch": 5, "queue": 25}),
+    ("a gap ended by a migration is all migration", "no_op",
+     (BEFORE, Migration(600, 650, 1), Kernel(650, 700), CALL), {"migration": 200}),
+    ("profiler work outside the host part changes nothing", "no_op",
+     (*THE_GAP, Overhead(300, 400), Overhead(490, 700)), PARTS_OF_IT),
+    ("profiler work is counted once where it overlaps", "no_op",
+     (*THE_GAP, Overhead(390, 430), Overhead(420, 440, tid=12), Overhead(480, 500)),
+     {"host": 90 - 50, "profiler": 40 + 10, "launch": 30, "queue": 80}),
+    ("work of the driver is not the profiler's", "no_op", (*THE_GAP, Overhead(430, 450, "driver")),
+     PARTS_OF_IT),
+    ("profiler work in another process does not count", "no_op", (*THE_GAP, Overhead(430, 450, pid=2)),
+     PARTS_OF_IT),
+    *((f"without the call, as with {id_}, the gap is unknown", "no_op",
+       (BEFORE, Kernel(600, 700, id_), CALL, Call(530, 540, 0)), {"unknown": 200})
+      for id_ in (0, None, 999)),
+    ("after the last operation of a slice it is the end", "no_op", (BEFORE, CALL), {"end": 200},
+     {"time": (300, 600)}),
+    ("an operation that starts where the slice ends does not end the gap", "no_op", THE_GAP,
+     {"end": 200}, {"time": (300, 600)}),
+    ("without a kernel after it a gap without kernels runs to the end", "no_kernel",
+     (Kernel(300, 400), Memcpy(500, 600, 1), CALL), {"end": 200}),
+    ("an operation of no length that is the last ends its gap", "no_op",
+     (BEFORE, Memset(600, 600, 1), CALL), PARTS_OF_IT),
+    # The migration lies outside the window, which the memset ends: it cannot end the gap.
+    ("such an operation ends its gap also beside a migration that begins there", "no_op",
+     (BEFORE, Memset(600, 600, 1), Migration(600, 650), CALL), PARTS_OF_IT),
+    ("of operations that start together the lowest stream ended the gap", "no_op",
+     (BEFORE, Kernel(600, 700, 1, stream=9), Kernel(600, 700, 2, stream=8), CALL, Call(410, 420, 2)),
+     {"host": 10, "launch": 10, "queue": 180}),
+    ("on one stream the first row ended the gap", "no_op",
+     (BEFORE, Kernel(600, 700, 1), Kernel(600, 650, 2), CALL, Call(410, 420, 2)), PARTS_OF_IT),
+    ("the parts of a stream go by the operation of that stream", "stream",
+     (Kernel(300, 400), Kernel(600, 700, 1), Kernel(300, 700, stream=8), CALL), PARTS_OF_IT),
+    ("the call of process 1 is not the one of process 2", "no_op", (BEFORE, AFTER, *OF_TWO),
+     {"host": 10, "launch": 10, "queue": 180}),
+    ("the call of process 2 is not the one of process 1", "no_op",
+     (BEFORE, Kernel(600, 700, 1, pid=2), *OF_TWO), PARTS_OF_IT),
+    ("parts without recorded links are unknown", "no_op", (BEFORE, Kernel(600, 700, None)),
+     {"unknown": 200}, NO_LINKS),
+    # -- one operation, one owner
+    ("of two calls that share an id the outer one owns", "no_op",
+     (BEFORE, AFTER, Call(450, 550, 1, "driver"), Call(500, 520, 1, "runtime")),
+     {"host": 50, "launch": 100, "queue": 50}),
+    ("the outer one owns also where a third call holds both", "no_op",
+     (BEFORE, AFTER, Call(410, 590, 7), Call(450, 550, 1, "driver"), Call(500, 520, 1)),
+     {"host": 50, "launch": 100, "queue": 50}),
+    # 2^32 + 5 in 32 bits is 5: that is no call of the kernel's.
+    ("ids of calls may be larger than those of operations", "no_op",
+     (Call(0, 10, HIGH + 5), Call(12, 14, HIGH + 6), Kernel(20, 30, 5), Kernel(40, 50, 6)),
+     {"unknown": 10}),
+    ("of two calls side by side the runtime's owns", "no_op",
+     (BEFORE, AFTER, Call(410, 420, 1, "driver"), Call(500, 520, 1, "runtime")),
+     {"host": 100, "launch": 20, "queue": 80}),
+    ("of two runtime calls side by side the later owns", "no_op",
+     (BEFORE, AFTER, Call(500, 520, 1), Call(410, 420, 1), Call(650, 660, 1)),
+     {"host": 100, "launch": 20, "queue": 80}),
+)  # fmt: skip
+def test_parts_of_the_only_gap(
+    ask: str, rows: tuple[Row, ...], expected: dict[str, int], options: Any
+) -> None:
+    """By kind of idle time: the parts other than 0."""
+    assert parts(*rows, idle=(ask,), **options) == expected
 
 
 @pytest.mark.parametrize(("call", "cause"), [
@@ -362,41 +264,6 @@ def test_the_cause_is_the_largest_part_and_of_equal_ones_the_first(call: Call, c
 def test_a_gap_where_the_profiler_and_the_queue_tie_is_of_the_queue() -> None:
     gap = the_gap(BEFORE, AFTER, Call(500, 500, 1), Overhead(400, 500))
     assert (gap["profiler_ns"], gap["queue_ns"], gap["cause"]) == (100, 100, "queue")
-
-
-def test_parts_without_recorded_links_are_unknown() -> None:
-    rows = (BEFORE, Kernel(600, 700, None))
-    assert parts(*rows, without=(Fact.API_CALLS, Fact.API_LINKS)) == {"unknown": 200}
-
-
-# -- one op, one owner
-
-
-def test_of_two_calls_that_share_an_id_the_outer_one_owns() -> None:
-    rows = (BEFORE, AFTER, Call(450, 550, 1, "driver"), Call(500, 520, 1, "runtime"))
-    assert parts(*rows) == {"host": 50, "launch": 100, "queue": 50}
-
-
-def test_the_outer_one_owns_also_where_a_third_call_holds_both() -> None:
-    rows = (BEFORE, AFTER, Call(410, 590, 7), Call(450, 550, 1, "driver"), Call(500, 520, 1))
-    assert parts(*rows) == {"host": 50, "launch": 100, "queue": 50}
-
-
-def test_ids_of_calls_may_be_larger_than_those_of_operations() -> None:
-    # 2^32 + 5 in 32 bits is 5: that is no call of the kernel's.
-    high = 1 << 32
-    rows = (Call(0, 10, high + 5), Call(12, 14, high + 6), Kernel(20, 30, 5), Kernel(40, 50, 6))
-    assert parts(*rows) == {"unknown": 10}
-
-
-def test_of_two_calls_side_by_side_the_runtimes_owns() -> None:
-    rows = (BEFORE, AFTER, Call(410, 420, 1, "driver"), Call(500, 520, 1, "runtime"))
-    assert parts(*rows) == {"host": 100, "launch": 20, "queue": 80}
-
-
-def test_of_two_runtime_calls_side_by_side_the_later_owns() -> None:
-    rows = (BEFORE, AFTER, Call(500, 520, 1), Call(410, 420, 1), Call(650, 660, 1))
-    assert parts(*rows) == {"host": 100, "launch": 20, "queue": 80}
 
 
 # -- clocks
@@ -449,8 +316,9 @@ def test_gaps_by_length_fall_into_the_bucket_they_reach() -> None:
     starts = [0]
     for length in (999, 1_000, 9_999, 10_000):
         starts.append(starts[-1] + 1 + length)
-    rows = answers("idle_summary", *(Kernel(start, start + 1) for start in starts))
-    assert [(r["bucket_min_ns"], r["gap_count"], r["gap_sum_ns"]) for r in rows] == [
+    ask = "idle_summary bucket_min_ns gap_count gap_sum_ns"
+    rows = cells(ask, *(Kernel(start, start + 1) for start in starts))
+    assert rows == [
         (0, 1, 999), (1_000, 2, 1_000 + 9_999), (10_000, 1, 10_000)]  # fmt: skip
 
 
@@ -483,7 +351,6 @@ def nowhere(*rows: Row) -> tuple[Row, ...]:
 
 
 NO_THREADS = {"without": (Fact.THREADS,)}
-THE_GAP = (BEFORE, AFTER, Call(490, 520, 1))
 # They hold [400, 490), if the thread that launched the end of the gap did these.
 IN_THE_GAP = (Call(400, 470, 2, name="cudaMalloc"), Call(450, 490, 3, name="cudaFree"),
               Range(400, 490, "mm"))  # fmt: skip
