@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from conftest import (
 )
 from findings_cases import Case, parse, stored
 from one_answer import EXAMPLES as SOURCES
-from small_store import Call, Kernel, Memcpy, Range, Total, opened, write
+from small_store import Call, Kernel, Memcpy, Range, Total, cells, opened, write
 from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS, RECORDED
 
 import nsysconv
@@ -111,31 +112,38 @@ def test_every_rule_has_a_measure() -> None:
 # -- the order, options, words
 
 # Copies alone 500 of 1000, one kernel of 300, the others 200.
-BOUND = (
+_, GEMM, RELU = BOUND = (
     Memcpy(0, 500_000, src="Pinned"),
     Kernel(500_000, 800_000, name="gemm"),
     Kernel(800_000, 1_000_000, name="relu"),
 )
+# 30 of 530.
+SMALL = Memcpy(470_000, 500_000, src="Pageable")
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 
-def found(*rows: Any, spec: str = "findings", **options: Any) -> list[str]:
+def found(*rows: Any, part: Slice | None = None, **options: Any) -> dict[str, dict[str, Any]]:
+    """The findings on these rows by rule, in their order."""
     with opened(*rows, **options) as profile:
-        return [row["rule"] for row in profile.report(spec).rows()]
+        return {row["rule"]: row for row in profile.report("findings", slice=part).rows()}
 
 
-def test_savings_come_first_where_one_is_a_tenth_of_the_window() -> None:
-    assert found(*BOUND) == ["copy_bound", "one_kernel"]
-    # 30 of 530.
-    small = Memcpy(470_000, 500_000, src="Pageable")
-    assert found(small, *BOUND[1:]) == ["one_kernel", "pageable_copies"]
+@pytest.mark.parametrize(("rows", "spec", "rules"), [
+    pytest.param(BOUND, "findings", ["copy_bound", "one_kernel"],
+                 id="savings come first where one is a tenth of the window"),
+    pytest.param((SMALL, GEMM, RELU), "findings", ["one_kernel", "pageable_copies"],
+                 id="and else last"),
     # device_imbalance would save 200, but is off.
-    other = Kernel(500_000, 600_000, name="gemm", device=1)
-    assert found(small, *BOUND[1:], other) == ["one_kernel", "pageable_copies"]
+    pytest.param((SMALL, GEMM, RELU, Kernel(500_000, 600_000, name="gemm", device=1)), "findings",
+                 ["one_kernel", "pageable_copies"], id="a rule that is off does not count"),
+    pytest.param(BOUND, "findings:copy_bound=51", ["one_kernel"], id="a threshold"),
+    pytest.param(BOUND, "findings:ignore=one_kernel", ["copy_bound"], id="what is ignored"),
+])  # fmt: skip
+def test_rules_in_their_order(rows: tuple[Any, ...], spec: str, rules: list[str]) -> None:
+    assert cells(f"{spec} rule", *rows) == rules
 
 
-def test_a_threshold_and_what_is_ignored() -> None:
-    assert found(*BOUND, spec="findings:copy_bound=51") == ["one_kernel"]
-    assert found(*BOUND, spec="findings:ignore=one_kernel") == ["copy_bound"]
+def test_what_is_ignored_is_said_and_other_words_are_refused() -> None:
     with opened(*BOUND) as profile:
         report = profile.report("findings:ignore=one_kernel,warm_up")
         assert "left out: one_kernel, warm_up" in [note.text for note in report.notes]
@@ -161,30 +169,30 @@ def test_one_row_for_all_devices() -> None:
         event for device, end in ((0, 500_000), (1, 600_000))
         for event in (Memcpy(0, end, device=device), Kernel(end, 1_000_000, device=device))
     ]  # fmt: skip
-    with opened(*rows) as profile:
-        row = profile.report("findings").rows()[0]
-    assert (row["rule"], row["device_id"], row["device_count"]) == ("copy_bound", 1, 2)
-    assert row["saving_ns"] == 600_000
+    assert cells("findings rule device_id device_count saving_ns", *rows)[0] == (
+        "copy_bound", 1, 2, 600_000)  # fmt: skip
 
 
 def test_a_slice_is_the_time_of_the_account() -> None:
-    with opened(*BOUND) as profile:
-        part = nsysconv.Slice((400_000, 600_000))
-        row = profile.report("findings", slice=part).rows()[0]
-    # Of [400, 600) the copy has 100.
-    assert (row["rule"], row["saving_ns"], row["share_pct"]) == ("copy_bound", 100_000, 50.0)
+    """Of [400, 600) the copy has 100."""
+    part = Slice((400_000, 600_000))
+    assert cells("findings rule saving_ns share_pct", *BOUND, part=part)[0] == (
+        "copy_bound", 100_000, 50.0)  # fmt: skip
 
 
-def test_the_words_are_those_of_the_framework() -> None:
-    pytorch = (*BOUND, Kernel(1_000_000, 1_000_010, name="void at::native::fill(int)"))
-    hip = (*BOUND, Call(0, 10, name="hipMemcpyAsync"))
-    for rows, words_of in ((BOUND, "cuda"), (pytorch, "pytorch"), (hip, "cuda")):
-        with opened(*rows) as profile:
-            row = profile.report("findings").rows()[0]
-        assert row["advice"] == words()["copy_bound"].advice[words_of]
-    with opened(Memcpy(0, 500_000, src="Pageable"), *BOUND[1:], *hip[3:]) as profile:
-        by_rule = {row["rule"]: row["advice"] for row in profile.report("findings").rows()}
-    assert by_rule["pageable_copies"] == words()["pageable_copies"].advice["hip"]
+HIP = Call(0, 10, name="hipMemcpyAsync")
+
+
+@pytest.mark.parametrize(("rows", "rule", "framework"), [
+    (BOUND, "copy_bound", "cuda"),
+    ((*BOUND, Kernel(1_000_000, 1_000_010, name="void at::native::fill(int)")), "copy_bound", "pytorch"),
+    ((*BOUND, HIP), "copy_bound", "cuda"),
+    ((Memcpy(0, 500_000, src="Pageable"), GEMM, RELU, HIP), "pageable_copies", "hip"),
+])  # fmt: skip
+def test_the_words_are_those_of_the_framework(
+    rows: tuple[Any, ...], rule: str, framework: str
+) -> None:
+    assert found(*rows)[rule]["advice"] == words()[rule].advice[framework]
 
 
 def test_clocks_that_disagree_leave_savings_unsaid() -> None:
@@ -198,16 +206,11 @@ def test_clocks_that_disagree_leave_savings_unsaid() -> None:
 def test_where_the_longest_gap_is() -> None:
     """Gaps [100, 300) and [400, 420) µs; the host launches what ends them 10 before."""
     rows = (
-        Call(0, 1000, 1),
-        Kernel(0, 100_000, 1, name="first"),
-        Call(290_000, 291_000, 2),
-        Kernel(300_000, 400_000, 2, stream=9, name="second"),
-        Call(410_000, 411_000, 3),
-        Kernel(420_000, 1_000_000, 3, name="third"),
-    )
-    with opened(*rows) as profile:
-        row = row_of(profile.report("findings"), "host_bound")
-    assert row is not None
+        Call(0, 1000, 1), Kernel(0, 100_000, 1, name="first"),
+        Call(290_000, 291_000, 2), Kernel(300_000, 400_000, 2, stream=9, name="second"),
+        Call(410_000, 411_000, 3), Kernel(420_000, 1_000_000, 3, name="third"),
+    )  # fmt: skip
+    row = found(*rows)["host_bound"]
     # Host parts: 190 and 10.
     assert row["saving_ns"] == 200_000
     assert (row["before"], row["after"], row["stream_id"]) == ("first", "second", 9)
@@ -216,20 +219,13 @@ def test_where_the_longest_gap_is() -> None:
 def test_the_gap_that_costs_most_need_not_be_the_longest() -> None:
     """Gap [100, 600) is queued but for its first 10; of [700, 900) the host has 190."""
     rows = (
-        Call(0, 1000, 1),
-        Kernel(0, 100_000, 1, name="first"),
-        Call(110_000, 111_000, 2),
-        Kernel(600_000, 700_000, 2, name="queued"),
-        Call(890_000, 891_000, 3),
-        Kernel(900_000, 1_000_000, 3, name="late"),
-    )
-    with opened(*rows) as profile:
-        report = profile.report("findings")
-    host, queue = row_of(report, "host_bound"), row_of(report, "queue_wait")
-    assert host is not None
-    assert (host["before"], host["after"]) == ("queued", "late")
-    assert queue is not None
-    assert (queue["before"], queue["after"]) == ("first", "queued")
+        Call(0, 1000, 1), Kernel(0, 100_000, 1, name="first"),
+        Call(110_000, 111_000, 2), Kernel(600_000, 700_000, 2, name="queued"),
+        Call(890_000, 891_000, 3), Kernel(900_000, 1_000_000, 3, name="late"),
+    )  # fmt: skip
+    beside = {rule: (row["before"], row["after"]) for rule, row in found(*rows).items()}
+    assert beside["host_bound"] == ("queued", "late")
+    assert beside["queue_wait"] == ("first", "queued")
 
 
 @pytest.mark.parametrize(("part", "whole"), [
@@ -241,11 +237,9 @@ def test_a_slice_of_some_operations_says_nothing_of_idle_time(
 ) -> None:
     """Stream 8 and thread 2 are at work while stream 7, which is all gemm, and thread 1 are not."""
     rows = (
-        Call(0, 1000, 1, tid=1),
-        Kernel(0, 400_000, 1, stream=7, name="gemm"),
-        Call(500_000, 501_000, 2, tid=2),
-        Memcpy(510_000, 900_000, 2, stream=8, src="Pageable"),
-    )
+        Call(0, 1000, 1, tid=1), Kernel(0, 400_000, 1, stream=7, name="gemm"),
+        Call(500_000, 501_000, 2, tid=2), Memcpy(510_000, 900_000, 2, stream=8, src="Pageable"),
+    )  # fmt: skip
     with opened(*rows) as profile:
         report = profile.report("findings", slice=Slice(**part))
     said = {"copy_bound", "host_bound"} & {row["rule"] for row in report.rows()}
@@ -257,82 +251,63 @@ def test_a_slice_of_some_operations_says_nothing_of_idle_time(
 
 
 @pytest.mark.parametrize(("calls", "clause"), [
-    ([("cudaMalloc", 0, 700)],
+    ([Call(0, 700_000, name="cudaMalloc")],
      ", 700.00 µs of it in cudaMalloc, 300.00 µs of it outside of the API's calls."),
-    ([("cudaMalloc", 0, 950)], ", 950.00 µs of it in cudaMalloc."),
+    ([Call(0, 950_000, name="cudaMalloc")], ", 950.00 µs of it in cudaMalloc."),
     ([], ", all of it outside of the API's calls."),
 ])  # fmt: skip
-def test_start_up_outside_of_calls(calls: list[tuple[str, int, int]], clause: str) -> None:
-    rows = [Call(low * 1000, high * 1000, name=name) for name, low, high in calls]
-    last = Call(1_000_000, 1_001_000, 1)
-    with opened(
-        *rows, last, Kernel(1_000_000, 2_000_000), recording_ns=2_000_000, recording_start_ns=0
-    ) as profile:
-        row = row_of(profile.report("findings"), "start_up")
-    assert row is not None
+def test_start_up_outside_of_calls(calls: list[Call], clause: str) -> None:
+    rows = (*calls, Call(1_000_000, 1_001_000, 1), Kernel(1_000_000, 2_000_000))
+    row = found(*rows, recording_ns=2_000_000, recording_start_ns=0)["start_up"]
     assert row["finding"].endswith(clause)
+
+
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
 def test_what_the_loader_takes_is_not_said_twice() -> None:
     """Of the gap of 400 µs before the second kernel the loader has 300, and the host 90 more."""
-    rows = (
-        Call(0, 1000, 1),
-        Kernel(0, 100_000, 1),
-        Range(110_000, 410_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
-        Call(490_000, 491_000, 2),
-        Kernel(500_000, 1_000_000, 2),
-    )
-    with opened(*rows) as profile:
-        by_rule = {row["rule"]: row["saving_ns"] for row in profile.report("findings").rows()}
-    assert by_rule == {"data_loader": 300_000, "host_bound": 90_000, "one_kernel": None}
+    rows = (Call(0, 1000, 1), Kernel(0, 100_000, 1), Range(110_000, 410_000, LOADER),
+            Call(490_000, 491_000, 2), Kernel(500_000, 1_000_000, 2))  # fmt: skip
+    assert dict(cells("findings rule saving_ns", *rows)) == {
+        "data_loader": 300_000, "host_bound": 90_000, "one_kernel": None}  # fmt: skip
 
 
-def test_the_loader_is_counted_in_the_slice() -> None:
-    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-    waits = [Range(at, at + 50_000, loader) for at in range(10_000, 400_000, 100_000)]
+@pytest.mark.parametrize(("part", "times"), [(None, 4), (Slice(time=(0, 200_000)), 2)])
+def test_the_loader_is_counted_in_the_slice(part: Slice | None, times: int) -> None:
+    waits = [Range(at, at + 50_000, LOADER) for at in range(10_000, 400_000, 100_000)]
     work = [Kernel(at, at + 30_000) for at in range(70_000, 500_000, 100_000)]
-    with opened(Kernel(0, 5000), *waits, *work) as profile:
-        whole, part = (row_of(profile.report("findings", slice=each), "data_loader")
-                       for each in (None, Slice(time=(0, 200_000))))  # fmt: skip
-    assert whole is not None
-    assert part is not None
-    assert whole["finding"].endswith("its data loader (4 times).")
-    assert part["finding"].endswith("its data loader (2 times).")
+    row = found(Kernel(0, 5000), *waits, *work, part=part)["data_loader"]
+    assert row["finding"].endswith(f"its data loader ({times} times).")
+
+
+def of_ranks(*ranks: Iterable[Any], spec: str) -> dict[str, dict[str, Any]]:
+    """The findings on a run, by rule."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "job.db"
+        for rank, rows in enumerate(ranks):
+            known = {"ranks": {1: rank}} if len(ranks) > 1 else {}
+            write(store, *rows, **known, utc=0, label=f"rank{rank}", run="run")
+        (report,) = nsysconv.report_on(store, spec)
+    return {row["rule"]: row for row in report.rows()}
 
 
 @pytest.mark.parametrize(("devices", "ranks", "where"), [
     (1, 1, None), (2, 1, "GPU 1"), (1, 2, "rank 1, GPU 0"), (2, 2, "rank 1, GPU 1"),
 ])  # fmt: skip
-def test_where_a_finding_is_of_several(
-    devices: int, ranks: int, where: str | None, tmp_path: Path
-) -> None:
+def test_where_a_finding_is_of_several(devices: int, ranks: int, where: str | None) -> None:
     """The last device of the last rank copies for longest."""
-    for rank in range(ranks):
-        copies = [
-            Memcpy(0, 100_000 * (1 + rank + device), device=device) for device in range(devices)
-        ]
-        write(
-            tmp_path / "job.db", *copies, *(Kernel(900_000, 1_000_000, device=d) for d in range(devices)),
-            ranks={1: rank} if ranks > 1 else None, label=f"rank{rank}", run="run",
-        )  # fmt: skip
-    (report,) = nsysconv.report_on(tmp_path / "job.db", "findings:copy_bound=0")
-    row = row_of(report, "copy_bound")
-    assert row is not None
+    row = of_ranks(
+        *([each for device in range(devices) for each in (
+            Memcpy(0, 100_000 * (1 + rank + device), device=device),
+            Kernel(900_000, 1_000_000, device=device))] for rank in range(ranks)),
+        spec="findings:copy_bound=0",
+    )["copy_bound"]  # fmt: skip
     assert row["where"] == where
     assert (row["slice"] is None) or ranks == 1
 
 
-def of_ranks(*ranks: tuple[Kernel, ...], ignore: str = "") -> dict[str, dict[str, Any]]:
-    """The findings on a run, by rule; thresholds of those on communication are 0."""
-    with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder) / "job.db"
-        for rank, rows in enumerate(ranks):
-            write(store, *rows, ranks={1: rank}, utc=0, label=f"rank{rank}", run="run")
-        asked = ("stragglers", "collective_wait", "exposed_communication")
-        spec = "findings:" + ":".join(f"{rule}=0" for rule in asked if rule not in ignore)
-        spec += f":ignore={ignore}" if ignore else ""
-        (report,) = nsysconv.report_on(store, spec)
-    return {row["rule"]: row for row in report.rows()}
+COMMUNICATION = "findings:stragglers=0:collective_wait=0:exposed_communication=0"
 
 
 def reduce(start: int, end: int) -> Kernel:
@@ -345,20 +320,20 @@ def test_communication_before_all_ranks_are_recorded_is_no_finding() -> None:
              reduce(1_900_000, 1_950_000))  # fmt: skip
     late = (Kernel(1_000_000, 1_090_000), reduce(1_090_000, 1_100_000), Kernel(1_100_000, 1_900_000),
             reduce(1_900_000, 1_950_000))  # fmt: skip
-    alone, together = of_ranks(early), of_ranks(early, late)
+    alone, together = of_ranks(early, spec=COMMUNICATION), of_ranks(early, late, spec=COMMUNICATION)
     assert alone["exposed_communication"]["saving_ns"] == 1_050_000
     assert alone["exposed_communication"]["event"] == "kernel:2"
     assert "One kernel makes 95.24 % of it." in alone["exposed_communication"]["finding"]
-    found = together["exposed_communication"]
-    assert (found["rank"], found["saving_ns"]) == (0, 150_000)
-    assert found["finding"] == (
+    exposed = together["exposed_communication"]
+    assert (exposed["rank"], exposed["saving_ns"]) == (0, 150_000)
+    assert exposed["finding"] == (
         "Communication ran for 150.00 µs with no computation beside it, of 150.00 µs in all. "
         "One kernel makes 66.67 % of it."
     )
     assert together["stragglers"]["saving_ns"] == 90_000
-    assert found["value"] == 100 * 150_000 / 1_950_000
-    ignoring = of_ranks(early, late, ignore="stragglers,collective_wait")
-    assert ignoring["exposed_communication"]["saving_ns"] == 150_000
+    assert exposed["value"] == 100 * 150_000 / 1_950_000
+    spec = "findings:exposed_communication=0:ignore=stragglers,collective_wait"
+    assert of_ranks(early, late, spec=spec)["exposed_communication"]["saving_ns"] == 150_000
 
 
 def test_what_most_events_share_is_not_said_to_be_of_one() -> None:
@@ -366,7 +341,7 @@ def test_what_most_events_share_is_not_said_to_be_of_one() -> None:
         kernel for start in (0, 200, 400)
         for kernel in (Kernel(start, start + 50), reduce(start + 50, start + 150))
     )  # fmt: skip
-    finding = of_ranks(rows)["exposed_communication"]["finding"]
+    finding = of_ranks(rows, spec=COMMUNICATION)["exposed_communication"]["finding"]
     assert finding.endswith("of 300 ns in all.")
 
 
@@ -384,10 +359,10 @@ def test_the_average_is_of_the_ranks_that_waited(
 ) -> None:
     """The last rank is the late one. All come at once into a second."""
     ranks = [(Kernel(0, 5), reduce(at, 1100), reduce(1200, 1300)) for at in came]
-    found = of_ranks(*ranks)["stragglers"]
-    assert (found["rank"], found["saving_ns"]) == (len(came) - 1, saving)
+    row = of_ranks(*ranks, spec=COMMUNICATION)["stragglers"]
+    assert (row["rank"], row["saving_ns"]) == (len(came) - 1, saving)
     said = words.replace("%", "waited for it in collectives")
-    assert found["finding"] == f"{said} One collective makes 100.00 % of it."
+    assert row["finding"] == f"{said} One collective makes 100.00 % of it."
 
 
 @pytest.mark.parametrize(("kernel", "call", "tool"), [
@@ -397,21 +372,20 @@ def test_the_average_is_of_the_ranks_that_waited(
     ("add", "cudaLaunchKernel", "Nsight Compute"),
 ])  # fmt: skip
 def test_the_api_has_the_words_that_pytorch_has_not(kernel: str, call: str, tool: str) -> None:
-    with opened(Call(0, 5, 1, name=call), Kernel(5, 1000, 1, name=kernel)) as profile:
-        row = row_of(profile.report("findings"), "one_kernel")
-    assert row is not None and tool in row["advice"]
+    rows = (Call(0, 5, 1, name=call), Kernel(5, 1000, 1, name=kernel))
+    assert tool in found(*rows)["one_kernel"]["advice"]
 
 
 def test_the_event_of_allocations_is_the_longest_of_the_calls_that_are_named() -> None:
     """The device is idle for 300 under two cudaMalloc; cudaFree takes 500, but for 450 a kernel runs."""
-    with opened(
+    rows = (
         Call(0, 5, 1, name="cudaLaunchKernel"), Kernel(5, 20, 1),
         Call(100, 200, name="cudaMalloc"), Call(300, 500, name="cudaMalloc"),
         Call(550, 1050, name="cudaFree"), Kernel(600, 1050),
-    ) as profile:  # fmt: skip
-        row = row_of(profile.report("findings"), "allocation")
-        assert row is not None
-        assert "300 ns of it in cudaMalloc" in row["finding"]
+    )  # fmt: skip
+    row = found(*rows)["allocation"]
+    assert "300 ns of it in cudaMalloc" in row["finding"]
+    with opened(*rows) as profile:
         (about,) = profile.why(row["event"]).rows()
     assert (about["start_ns"], about["dur_ns"]) == (300, 200)
 
@@ -425,28 +399,26 @@ def test_findings_of_several_devices_are_no_sums() -> None:
     assert heading(report) == "What holds it back - small"
 
 
-def test_one_kernel_is_a_share_of_all_kernel_time() -> None:
+TOTALS = {"holds": [Fact.KERNEL_TOTALS]}
+BY_TOTALS = pytest.mark.parametrize("by_totals", [False, True], ids=["events", "totals"])
+
+
+@BY_TOTALS
+def test_one_kernel_is_a_share_of_all_kernel_time(by_totals: bool) -> None:
     """1.40 ms of 2.00 ms, of which 0.60 ms is communication."""
-    nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-    rows = (Kernel(0, 1_400_000, name="gemm"), Kernel(1_400_000, 2_000_000, name=nccl))
-    of_totals = (Total("kernel", 2, 1_400_000, name="gemm"), Total("kernel", 1, 600_000, name=nccl))
-    for profile in (opened(*rows), opened(*of_totals, holds=[Fact.KERNEL_TOTALS])):
-        with profile as each:
-            row = row_of(each.report("findings"), "one_kernel")
-        assert row is not None
-        assert row["value"] == 70
-        assert row["finding"].startswith(
-            "One kernel takes 70 % of all kernel time: gemm, 1.40 ms in "
-        )
+    rows = (Kernel(0, 1_400_000, name="gemm"), Kernel(1_400_000, 2_000_000, name=NCCL))
+    totals = (Total("kernel", 2, 1_400_000, name="gemm"), Total("kernel", 1, 600_000, name=NCCL))
+    row = (found(*totals, **TOTALS) if by_totals else found(*rows))["one_kernel"]
+    assert row["value"] == 70
+    assert row["finding"].startswith("One kernel takes 70 % of all kernel time: gemm, 1.40 ms in ")
 
 
-def test_where_all_kernels_communicate_none_takes_most() -> None:
-    nccl = ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclDevKernel_AllGather_RING_LL"]
-    with opened(*(Kernel(0, 1_400_000, name=name) for name in nccl)) as profile:
-        assert row_of(profile.report("findings"), "one_kernel") is None
-    totals = (Total("kernel", 2, 1_400_000, name=name) for name in nccl)
-    with opened(*totals, holds=[Fact.KERNEL_TOTALS]) as profile:
-        assert row_of(profile.report("findings"), "one_kernel") is None
+@BY_TOTALS
+def test_where_all_kernels_communicate_none_takes_most(by_totals: bool) -> None:
+    names = (NCCL, "ncclDevKernel_AllGather_RING_LL")
+    rows = (Kernel(0, 1_400_000, name=name) for name in names)
+    totals = (Total("kernel", 2, 1_400_000, name=name) for name in names)
+    assert "one_kernel" not in (found(*totals, **TOTALS) if by_totals else found(*rows))
 
 
 # -- real files
