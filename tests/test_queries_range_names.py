@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import REAL, real
-from small_store import Call, Kernel, Operator, Range, answers, write
+from small_store import Call, Kernel, Operator, Range, answers, by_hand, cells, write
 
 from nsysconv import Slice, api
 from nsysconv.errors import UsageError
@@ -32,37 +32,12 @@ def picked(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
 
 
-def test_ranges_of_one_group_are_one_row() -> None:
-    rows = answers("ranges", *EXAMPLE)
-    assert picked(rows, "path", "range_count", "range_sum_ns", "self_sum_ns") == [
-        ("ProfilerStep*", 2, 400 + 300, 700 - 100 - 20 - 30),
-        ("ProfilerStep*/aten::to", 3, 100 + 20 + 30, 150),
-    ]
-    # Of the ranges of 100, 20 and 30 ns, each of which has a name of its own.
-    assert picked(rows, "avg_ns", "med_ns", "min_ns", "max_ns") == [
-        (350, 350, 300, 400), (50, 30, 20, 100)]  # fmt: skip
-
-
 def test_what_ranges_of_a_group_launched_is_added_up() -> None:
     work = (Call(60, 61, 1), Kernel(1000, 1010, 1), Call(610, 611, 2), Kernel(1100, 1130, 2))
     rows = answers("ranges", *EXAMPLE, *work)
     assert picked(rows, "kernel_count", "kernel_sum_ns", "self_kernel_sum_ns") == [
         (2, 40, 0), (2, 40, 40)]  # fmt: skip
     assert picked(rows, "projected_count", "projected_sum_ns") == [(2, 40), (2, 40)]
-
-
-def test_exact_names_are_those_that_were_recorded() -> None:
-    rows = answers("ranges", *EXAMPLE, range_names="exact")
-    assert picked(rows, "path", "range_sum_ns", "self_sum_ns") == [
-        ("ProfilerStep#7", 400, 280), ("ProfilerStep#7/aten::to, op_id = 12", 100, 100),
-        ("ProfilerStep#7/aten::to, op_id = 15", 20, 20),
-        ("ProfilerStep#8", 300, 270), ("ProfilerStep#8/aten::to, op_id = 31", 30, 30),
-    ]  # fmt: skip
-
-
-def test_a_name_that_is_alone_in_its_group_is_the_group_s() -> None:
-    (row,) = answers("ranges", Range(0, 10, "ProfilerStep#7"))
-    assert (row["path"], row["tree"]) == ("ProfilerStep*", "ProfilerStep*")
 
 
 @pytest.mark.parametrize(("range_names", "paths"), [
@@ -73,12 +48,6 @@ def test_a_domain_comes_before_the_name_of_a_group(range_names: str, paths: list
     spans = (Range(0, 20, "ProfilerStep#1", domain=3), Range(30, 40, "ProfilerStep#2"))
     rows = answers("ranges", *spans, domains={(1, 3): "lib"}, range_names=range_names)
     assert [row["path"] for row in rows] == paths
-
-
-def test_a_range_and_an_operator_of_one_name_are_one_row() -> None:
-    spans = (Range(0, 10, "aten::mm, op_id = 1"), Operator(20, 50, "aten::mm.out"))
-    rows = answers("ranges:operators", *spans)
-    assert picked(rows, "path", "range_count", "range_sum_ns") == [("aten::mm", 2, 40)]
 
 
 @pytest.mark.parametrize(("range_names", "expected"), [
@@ -97,12 +66,28 @@ def test_a_gap_is_named_by_the_group_with_most_time(range_names: str, during: tu
     assert (row["during"], row["during_ns"]) == during
 
 
-def test_operators_of_a_group_are_one_activity() -> None:
-    spans = (*IDLE[:4], Operator(100, 150, "aten::div_.Scalar"), Operator(200, 240, "aten::div_.Tensor"))
-    rows = answers("idle_host", *spans)
-    assert picked(rows, "activity", "name", "host_sum_ns") == [
-        ("outside", "[nothing recorded]", 210), ("operator", "aten::div_", 90),
-    ]  # fmt: skip
+@by_hand(
+    # Of the ranges of 100, 20 and 30 ns, each of which has a name of its own.
+    ("ranges of one group are one row", "ranges path range_count range_sum_ns self_sum_ns", EXAMPLE,
+     [("ProfilerStep*", 2, 400 + 300, 700 - 100 - 20 - 30),
+      ("ProfilerStep*/aten::to", 3, 100 + 20 + 30, 150)]),
+    ("ranges of one group are one row (2)", "ranges avg_ns med_ns min_ns max_ns", EXAMPLE,
+     [(350, 350, 300, 400), (50, 30, 20, 100)]),
+    ("exact names are those that were recorded", "ranges path range_sum_ns self_sum_ns", EXAMPLE,
+     [("ProfilerStep#7", 400, 280), ("ProfilerStep#7/aten::to, op_id = 12", 100, 100),
+      ("ProfilerStep#7/aten::to, op_id = 15", 20, 20), ("ProfilerStep#8", 300, 270),
+      ("ProfilerStep#8/aten::to, op_id = 31", 30, 30)], {"range_names": "exact"}),
+    ("a name that is alone in its group is the group s", "ranges path tree",
+     (Range(0, 10, "ProfilerStep#7"),), [("ProfilerStep*", "ProfilerStep*")]),
+    ("a range and an operator of one name are one row",
+     "ranges:operators path range_count range_sum_ns",
+     (Range(0, 10, "aten::mm, op_id = 1"), Operator(20, 50, "aten::mm.out")), [("aten::mm", 2, 40)]),
+    ("operators of a group are one activity", "idle_host activity name host_sum_ns",
+     (*IDLE[:4], Operator(100, 150, "aten::div_.Scalar"), Operator(200, 240, "aten::div_.Tensor")),
+     [("outside", "[nothing recorded]", 210), ("operator", "aten::div_", 90)]),
+)  # fmt: skip
+def test_names_of_ranges(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize("range_names", ["grouped", "exact"])

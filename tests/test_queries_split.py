@@ -23,6 +23,8 @@ from small_store import (
     Row,
     Total,
     answers,
+    by_hand,
+    cells,
     opened,
     printed,
     write,
@@ -118,13 +120,6 @@ def test_kernels_of_the_example() -> None:
     assert spread([gemm, norm]) == [(2, 200, 250), (1, 100, 100)]
 
 
-def test_the_deviation_is_that_of_the_operations() -> None:
-    rows = (Kernel(0, 10), Kernel(100, 110), Kernel(0, 40, device=1))
-    (row,) = answers("kernels", *rows)
-    # Mean 20: (100 + 100 + 400) / 2 = 300. Each device has none of its own.
-    assert row["stddev_ns"] == pytest.approx(300**0.5)
-
-
 def test_idle_time_of_the_example() -> None:
     """Device 0 waits during [100, 200), device 1 during [250, 300), none after its own window."""
     (row,) = answers("idle_summary", *EXAMPLE)
@@ -137,12 +132,6 @@ def test_unions_of_the_example_are_added_up() -> None:
     # Together they would be [0, 300) of 300 ns.
     assert (row["category"], row["kernel_union_ns"], row["name_count"]) == ("gemm", 200 + 250, 1)
     assert spread([row]) == [(2, 200, 250)]
-
-
-def test_a_union_of_one_device_counts_its_overlaps_once() -> None:
-    rows = (Kernel(0, 100, stream=1), Kernel(50, 150, stream=2), Kernel(0, 10, device=1))
-    (row,) = answers("kernel_categories", *rows)
-    assert row["kernel_union_ns"] == 150 + 10
 
 
 def test_one_device_has_no_spread() -> None:
@@ -167,21 +156,6 @@ def test_a_device_without_times_is_counted() -> None:
     found = answers("kernels", *rows)
     assert picked(found, "kernel_count", "kernel_sum_ns") == [(3, 30)]
     assert spread(found) == [(3, 10, 20)]
-
-
-def test_streams_of_one_number_are_one_row() -> None:
-    rows = (Kernel(0, 10, stream=7), Kernel(30, 40, stream=7), Kernel(0, 10, stream=7, device=1),
-            Kernel(15, 20, stream=7, device=1))  # fmt: skip
-    found = answers("idle_summary", *rows, idle=("stream",))
-    assert picked(found, "stream", "gap_count", "gap_sum_ns") == [("7", 2, 20 + 5)]
-
-
-def test_gaps_are_by_length_over_devices() -> None:
-    """Device 0 has a gap of 5000 ns, device 1 one of 20 ns and one of 3000 ns."""
-    rows = (Kernel(0, 10), Kernel(5010, 5020), Kernel(0, 10, device=1), Kernel(30, 40, device=1),
-            Kernel(3040, 3050, device=1))  # fmt: skip
-    found = answers("idle_summary", *rows)
-    assert picked(found, "bucket_min_ns", "gap_count", "gap_sum_ns") == [(0, 1, 20), (1000, 2, 8000)]
 
 
 def test_what_the_host_did_is_added_up() -> None:
@@ -247,10 +221,25 @@ def test_totals_of_kinds_of_work_are_over_devices() -> None:
     assert spread(found) == [(2, 20, 47)]
 
 
-def test_totals_of_copies_are_over_devices() -> None:
-    rows = [Total("memcpy", 1, 10 * (device + 1), direction="HtoD", device=device) for device in (0, 1)]
-    assert picked(answers("transfers", *rows, holds={Fact.MEMORY_TOTALS}),
-                  "direction", "memcpy_count", "memcpy_sum_ns") == [("HtoD", 2, 30)]  # fmt: skip
+@by_hand(
+    # Mean 20: (100 + 100 + 400) / 2 = 300. Each device has none of its own.
+    ("the deviation is that of the operations", "kernels stddev_ns",
+     (Kernel(0, 10), Kernel(100, 110), Kernel(0, 40, device=1)), [pytest.approx(300**0.5)]),
+    ("a union of one device counts its overlaps once", "kernel_categories kernel_union_ns",
+     (Kernel(0, 100, stream=1), Kernel(50, 150, stream=2), Kernel(0, 10, device=1)), [150 + 10]),
+    ("streams of one number are one row", "idle_summary stream gap_count gap_sum_ns",
+     (Kernel(0, 10, stream=7), Kernel(30, 40, stream=7), Kernel(0, 10, stream=7, device=1),
+      Kernel(15, 20, stream=7, device=1)), [("7", 2, 20 + 5)], {"idle": ("stream",)}),
+    # Device 0 has a gap of 5000 ns, device 1 one of 20 ns and one of 3000 ns.
+    ("gaps are by length over devices", "idle_summary bucket_min_ns gap_count gap_sum_ns",
+     (Kernel(0, 10), Kernel(5010, 5020), Kernel(0, 10, device=1), Kernel(30, 40, device=1),
+      Kernel(3040, 3050, device=1)), [(0, 1, 20), (1000, 2, 8000)]),
+    ("totals of copies are over devices", "transfers direction memcpy_count memcpy_sum_ns",
+     (*[Total("memcpy", 1, 10 * (device + 1), direction="HtoD", device=device) for device in (0, 1)],),
+     [("HtoD", 2, 30)], {"holds": {Fact.MEMORY_TOTALS}}),
+)  # fmt: skip
+def test_over_devices(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 def test_a_slice_of_one_device_has_no_spread() -> None:
@@ -332,27 +321,6 @@ TWO_RANKS = (Kernel(0, 10, name="gemm", pid=1), Kernel(0, 30, name="gemm", pid=2
 RANKS = {1: 4, 2: 5}
 
 
-def test_rows_over_ranks_name_none() -> None:
-    """Also not where one rank alone ran a kernel: in a run of other ranks it would be another row."""
-    found = answers("kernels", *TWO_RANKS, ranks=RANKS)
-    assert picked(found, "rank", "name", "kernel_sum_ns") == [(None, "gemm", 41), (None, "log", 5)]
-
-
-def test_split_by_rank() -> None:
-    found = answers("kernels", *TWO_RANKS, ranks=RANKS, split="rank")
-    assert picked(found, "rank", "device_id", "name", "kernel_sum_ns") == [
-        (5, None, "gemm", 30), (4, None, "gemm", 10), (4, None, "log", 5), (None, None, "gemm", 1)]
-
-
-def test_a_slice_of_one_rank_names_it() -> None:
-    found = answers("kernels", *TWO_RANKS, ranks=RANKS, part=Slice(ranks=(5,)))
-    assert picked(found, "rank", "name") == [(5, "gemm")]
-
-
-def test_the_only_rank_is_named() -> None:
-    assert picked(answers("kernels", *TWO_RANKS[:1], ranks={1: 4}), "rank") == [(4,)]
-
-
 def test_gaps_split_by_rank_are_those_of_the_rank_s_devices() -> None:
     rows = (Kernel(0, 10, pid=1), Kernel(30, 40, pid=1), Kernel(0, 10, pid=2, device=1),
             Kernel(15, 20, pid=2, device=1), Kernel(0, 10, pid=2, device=2),
@@ -363,19 +331,27 @@ def test_gaps_split_by_rank_are_those_of_the_rank_s_devices() -> None:
     assert picked(answers("idle_host", *rows, ranks=RANKS, split="rank", holds=set(Fact)), "rank") == []
 
 
-def test_calls_split_by_rank() -> None:
-    rows = (Call(0, 10, 1, pid=1), Kernel(20, 25, 1, pid=1), Call(0, 30, 1, pid=2),
-            Kernel(40, 47, 1, pid=2), Kernel(50, 53, pid=1), Kernel(50, 52, pid=2))  # fmt: skip
-    found = answers("api_vs_kernel", *rows, ranks=RANKS, split="rank")
-    assert picked(found, "rank", "name", "api_sum_ns", "kernel_sum_ns") == [
-        (5, "cudaLaunchKernel", 30, 7), (4, "cudaLaunchKernel", 10, 5),
-        (4, "[no API call]", None, 3), (5, "[no API call]", None, 2)]  # fmt: skip
-
-
-def test_totals_split_by_rank() -> None:
-    rows = (Total("kernel", 1, 10, 10, 10, "k", pid=1), Total("kernel", 1, 30, 30, 30, "k", pid=2))
-    found = answers("kernels", *rows, holds={Fact.KERNEL_TOTALS}, ranks=RANKS, split="rank")
-    assert picked(found, "rank", "kernel_sum_ns") == [(5, 30), (4, 10)]
+@by_hand(
+    # Also not where one rank alone ran a kernel: in a run of other ranks it would be another row.
+    ("rows over ranks name none", "kernels rank name kernel_sum_ns", TWO_RANKS,
+     [(None, "gemm", 41), (None, "log", 5)], {"ranks": RANKS}),
+    ("split by rank", "kernels rank device_id name kernel_sum_ns", TWO_RANKS,
+     [(5, None, "gemm", 30), (4, None, "gemm", 10), (4, None, "log", 5), (None, None, "gemm", 1)],
+     {"ranks": RANKS, "split": "rank"}),
+    ("a slice of one rank names it", "kernels rank name", TWO_RANKS, [(5, "gemm")],
+     {"ranks": RANKS, "part": Slice(ranks=(5,))}),
+    ("the only rank is named", "kernels rank", (*TWO_RANKS[:1],), [4], {"ranks": {1: 4}}),
+    ("calls split by rank", "api_vs_kernel rank name api_sum_ns kernel_sum_ns",
+     (Call(0, 10, 1, pid=1), Kernel(20, 25, 1, pid=1), Call(0, 30, 1, pid=2),
+      Kernel(40, 47, 1, pid=2), Kernel(50, 53, pid=1), Kernel(50, 52, pid=2)),
+     [(5, "cudaLaunchKernel", 30, 7), (4, "cudaLaunchKernel", 10, 5), (4, "[no API call]", None, 3),
+      (5, "[no API call]", None, 2)], {"ranks": RANKS, "split": "rank"}),
+    ("totals split by rank", "kernels rank kernel_sum_ns",
+     (Total("kernel", 1, 10, 10, 10, "k", pid=1), Total("kernel", 1, 30, 30, 30, "k", pid=2)),
+     [(5, 30), (4, 10)], {"holds": {Fact.KERNEL_TOTALS}, "ranks": RANKS, "split": "rank"}),
+)  # fmt: skip
+def test_ranks(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 # -- findings

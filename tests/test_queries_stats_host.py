@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from small_store import (
     Fault,
@@ -11,6 +13,8 @@ from small_store import (
     OsrtCall,
     Total,
     answers,
+    by_hand,
+    cells,
     printed,
 )
 
@@ -138,31 +142,26 @@ def test_the_names_that_importers_give_lose_their_subject(construct: Construct, 
     assert row["name"] == shown
 
 
-def test_constructs_of_a_moment_count() -> None:
-    rows = [
-        Operator(1, 1, "acc_alloc@a.c:3", "directive"),
-        Operator(5, 9, "acc_wait@a.c:3", "directive"),
-    ]
-    assert printed("openacc_sum", *rows)[1:] == [
-        "100.0,4,1,4.0,4.0,4,4,0.0,Wait@a.c:3",
-        "0.0,0,1,0.0,0.0,0,0,0.0,Alloc@a.c:3",
-    ]
-
-
 def test_names_of_totals_that_are_nsys_s_own_stay() -> None:
     row = Total("openacc_inclusive", 1, 10, 10, 10, "Wait@a.c:1")
     (found,) = answers("openacc_sum", row, holds={Fact.DIRECTIVE_TOTALS})
     assert found["name"] == "Wait@a.c:1"
 
 
-def test_totals_of_openacc() -> None:
-    rows = [Total("openacc_inclusive", 2, 30, 10, 20, "acc_wait@a.c:1"),
-            Total("openacc_inclusive", 1, 10, 10, 10, "acc_wait@a.c:1 (x)"),
-            Total("openacc_exclusive", 2, 7, 3, 4, "acc_wait@a.c:1"),
-            Total("openmp_inclusive", 1, 99, 99, 99, "OMP_PARALLEL")]  # fmt: skip
-    assert printed("openacc_sum", *rows, holds={Fact.DIRECTIVE_TOTALS})[1:] == [
-        "100.0,40,3,13.3,,10,20,,Wait@a.c:1"
-    ]
+@by_hand(
+    ("constructs of a moment count", "openacc_sum",
+     (Operator(1, 1, "acc_alloc@a.c:3", "directive"), Operator(5, 9, "acc_wait@a.c:3", "directive")),
+     ["100.0,4,1,4.0,4.0,4,4,0.0,Wait@a.c:3",
+      "0.0,0,1,0.0,0.0,0,0,0.0,Alloc@a.c:3"]),
+    ("totals of openacc", "openacc_sum",
+     (Total("openacc_inclusive", 2, 30, 10, 20, "acc_wait@a.c:1"),
+      Total("openacc_inclusive", 1, 10, 10, 10, "acc_wait@a.c:1 (x)"),
+      Total("openacc_exclusive", 2, 7, 3, 4, "acc_wait@a.c:1"),
+      Total("openmp_inclusive", 1, 99, 99, 99, "OMP_PARALLEL")),
+     ["100.0,40,3,13.3,,10,20,,Wait@a.c:1"], {"holds": {Fact.DIRECTIVE_TOTALS}}),
+)  # fmt: skip
+def test_openacc_as_printed_below_the_header(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert printed(ask, *rows, **options)[1:] == expected
 
 
 def test_times_less_what_is_inside_are_another_quantity() -> None:
@@ -172,25 +171,6 @@ def test_times_less_what_is_inside_are_another_quantity() -> None:
 
 
 # -- unified memory
-
-
-def test_unified_memory_by_address() -> None:
-    # The first page: 3,000,000 B in 300 ns one way and 1,000,000 B in 100 ns the other. A second is
-    # 2,500,000 times 400 ns: 4,000,000 B × 2,500,000. The next moved 1000 B in 7 ns: 1000 B × the
-    # whole part of 142,857,142.86.
-    rows = [Migration(0, 200, address=PAGE, bytes=2_000_000),
-            Migration(200, 300, address=PAGE, bytes=1_000_000),
-            Migration(300, 400, address=PAGE, bytes=1_000_000, direction="DtoH"),
-            Migration(400, 407, address=PAGE + 4096, bytes=1000),
-            Migration(500, 600, address=PAGE + 8192, bytes=9, direction="DtoD"),
-            Fault(0, None, PAGE), Fault(1, None, PAGE), Fault(0, 5, PAGE + 4096, "gpu", 3),
-            Fault(0, 5, PAGE + 4096, "gpu", 2), Fault(7, None, PAGE + 12288)]  # fmt: skip
-    assert printed("um_sum", *rows) == [
-        ADDRESSES,
-        "0x7F0000000000,3.000,1.000,2,,10000000.000",
-        "0x7F0000001000,0.001,,,5,142857.142",
-        "0x7F0000003000,,,1,,",
-    ]
 
 
 def test_unified_memory_shows_ten_addresses_by_default() -> None:
@@ -204,34 +184,6 @@ def test_unified_memory_shows_ten_addresses_by_default() -> None:
 def test_addresses_of_equal_throughput_are_in_order() -> None:
     rows = [Migration(0, 10, address=PAGE + i) for i in (2, 0, 1)]
     assert [r["address"][-1] for r in answers("um_sum", *rows)] == ["0", "1", "2"]
-
-
-def test_unified_memory_without_page_faults() -> None:
-    rows = [Migration(0, 10, address=PAGE)]
-    (row,) = answers("um_sum", *rows, without={Fact.PAGE_FAULTS})
-    assert (row["htod_bytes_sum"], row["cpu_fault_count"], row["gpu_fault_count"]) == (
-        1000,
-        None,
-        None,
-    )
-    (row,) = answers("um_total_sum", *rows, without={Fact.PAGE_FAULTS})
-    assert (row["dtoh_bytes_sum"], row["cpu_fault_count"], row["gpu_fault_count"]) == (
-        0,
-        None,
-        None,
-    )
-
-
-def test_unified_memory_in_all() -> None:
-    rows = [Migration(0, 200, address=PAGE, bytes=2_000_000),
-            Migration(300, 400, address=PAGE + 4096, bytes=1_234_567, direction="DtoH"),
-            Migration(500, 600, address=PAGE + 8192, bytes=9, direction="DtoD"),
-            Fault(0, None, PAGE + 12288), Fault(0, 5, PAGE - 4096, "gpu", 3),
-            Fault(0, 5, PAGE, "gpu", 2)]  # fmt: skip
-    assert printed("um_total_sum", *rows) == [
-        TOTALS,
-        "2.000,1.235,1,5,0x7EFFFFFFF000,0x7F0000003000",
-    ]
 
 
 def test_unified_memory_where_nothing_happened() -> None:
@@ -257,24 +209,55 @@ def test_totals_of_unified_memory() -> None:
         answers("um_sum", *rows, holds=holds)
 
 
-def test_unified_memory_of_a_slice() -> None:
-    rows = [Migration(0, 200, address=PAGE), Migration(300, 400, address=PAGE, bytes=10),
-            Fault(0, None, PAGE), Fault(350, None, PAGE)]  # fmt: skip
-    (row,) = answers("um_sum", *rows, time=(300, 500))
-    assert (row["htod_bytes_sum"], row["cpu_fault_count"]) == (10, 1)
+@by_hand(
+    ("unified memory without page faults", "um_sum htod_bytes_sum cpu_fault_count gpu_fault_count",
+     (Migration(0, 10, address=PAGE),), [(1000, None, None)], {"without": {Fact.PAGE_FAULTS}}),
+    ("unified memory without page faults (2)",
+     "um_total_sum dtoh_bytes_sum cpu_fault_count gpu_fault_count", (Migration(0, 10, address=PAGE),),
+     [(0, None, None)], {"without": {Fact.PAGE_FAULTS}}),
+    ("unified memory of a slice", "um_sum htod_bytes_sum cpu_fault_count",
+     (Migration(0, 200, address=PAGE), Migration(300, 400, address=PAGE, bytes=10),
+      Fault(0, None, PAGE), Fault(350, None, PAGE)), [(10, 1)], {"time": (300, 500)}),
+)  # fmt: skip
+def test_unified_memory(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
-def test_cpu_page_faults_by_instruction() -> None:
-    rows = [Fault(0, None, PAGE, instruction="0x40"),
-            Fault(1, None, PAGE, instruction="0x44", line=7, file="a.c"),
-            Fault(2, None, PAGE, instruction="0x44", line=7, file="a.c"), Fault(2, 3, PAGE, "gpu", 9),
-            Fault(3, None, PAGE)]  # fmt: skip
-    assert printed("um_cpu_page_faults_sum", *rows) == [
-        INSTRUCTIONS,
-        "2,0x44,a.c,7",
-        "1,,,",
-        "1,0x40,,",
-    ]
+@by_hand(
+    # The first page: 3,000,000 B in 300 ns one way and 1,000,000 B in 100 ns the other. A second is
+    # 2,500,000 times 400 ns: 4,000,000 B × 2,500,000. The next moved 1000 B in 7 ns: 1000 B × the
+    # whole part of 142,857,142.86.
+    ("unified memory by address", "um_sum",
+     (Migration(0, 200, address=PAGE, bytes=2_000_000),
+      Migration(200, 300, address=PAGE, bytes=1_000_000),
+      Migration(300, 400, address=PAGE, bytes=1_000_000, direction="DtoH"),
+      Migration(400, 407, address=PAGE + 4096, bytes=1000),
+      Migration(500, 600, address=PAGE + 8192, bytes=9, direction="DtoD"), Fault(0, None, PAGE),
+      Fault(1, None, PAGE), Fault(0, 5, PAGE + 4096, "gpu", 3), Fault(0, 5, PAGE + 4096, "gpu", 2),
+      Fault(7, None, PAGE + 12288)),
+     [ADDRESSES,
+      "0x7F0000000000,3.000,1.000,2,,10000000.000",
+      "0x7F0000001000,0.001,,,5,142857.142",
+      "0x7F0000003000,,,1,,"]),
+    ("unified memory in all", "um_total_sum",
+     (Migration(0, 200, address=PAGE, bytes=2_000_000),
+      Migration(300, 400, address=PAGE + 4096, bytes=1_234_567, direction="DtoH"),
+      Migration(500, 600, address=PAGE + 8192, bytes=9, direction="DtoD"),
+      Fault(0, None, PAGE + 12288), Fault(0, 5, PAGE - 4096, "gpu", 3), Fault(0, 5, PAGE, "gpu", 2)),
+     [TOTALS,
+      "2.000,1.235,1,5,0x7EFFFFFFF000,0x7F0000003000"]),
+    ("cpu page faults by instruction", "um_cpu_page_faults_sum",
+     (Fault(0, None, PAGE, instruction="0x40"),
+      Fault(1, None, PAGE, instruction="0x44", line=7, file="a.c"),
+      Fault(2, None, PAGE, instruction="0x44", line=7, file="a.c"), Fault(2, 3, PAGE, "gpu", 9),
+      Fault(3, None, PAGE)),
+     [INSTRUCTIONS,
+      "2,0x44,a.c,7",
+      "1,,,",
+      "1,0x40,,"]),
+)  # fmt: skip
+def test_unified_memory_as_printed(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert printed(ask, *rows, **options) == expected
 
 
 # -- names

@@ -23,6 +23,8 @@ from small_store import (
     Range,
     Total,
     answers,
+    by_hand,
+    cells,
     opened,
     printed,
 )
@@ -67,29 +69,6 @@ def test_ranges_by_name() -> None:
     ]
 
 
-def test_names_say_the_domain() -> None:
-    rows = [Range(0, 10, "a"), Range(0, 20, "a", domain=1), Range(0, 30, "a", domain=2)]
-    found = answers("nvtx_sum", *rows, domains={(1, 1): "NCCL", (1, 2): "cuBLAS"})
-    assert [(r["name"], r["range_sum_ns"]) for r in found] == [
-        ("cuBLAS:a", 30), ("NCCL:a", 20), (":a", 10)]  # fmt: skip
-
-
-def test_two_domains_of_one_name_are_one() -> None:
-    rows = [
-        Range(0, 10, "a", domain=1),
-        Range(0, 20, "a", domain=2),
-        Range(0, 4, "a", domain=1, pid=2),
-    ]
-    (found,) = answers("nvtx_sum", *rows, domains={(1, 1): "X", (1, 2): "X", (2, 1): "X"})
-    assert (found["name"], found["range_sum_ns"], found["range_count"]) == ("X:a", 34, 3)
-
-
-def test_a_domain_is_its_process_s_own() -> None:
-    rows = [Range(0, 10, "a", domain=1), Range(0, 20, "a", domain=1, pid=2)]
-    found = answers("nvtx_sum", *rows, domains={(1, 1): "X", (2, 1): "Y"})
-    assert [r["name"] for r in found] == ["Y:a", "X:a"]
-
-
 def test_styles_are_separate_rows() -> None:
     rows = [Range(0, 10, "a"), Range(0, 30, "a", "start_end"), Range(5, 5, "a", "mark")]
     assert printed("nvtx_sum", *rows)[1:] == [
@@ -99,11 +78,6 @@ def test_styles_are_separate_rows() -> None:
     header = f"{TIMES},Range"
     assert printed("nvtx_pushpop_sum", *rows) == [header, "100.0,10,1,10.0,10.0,10,10,0.0,:a"]
     assert printed("nvtx_startend_sum", *rows) == [header, "100.0,30,1,30.0,30.0,30,30,0.0,:a"]
-
-
-def test_equal_sums_are_in_the_order_of_their_names() -> None:
-    rows = [Range(0, 10, "b"), Range(20, 30, "c"), Range(40, 50, "a")]
-    assert [r["name"] for r in answers("nvtx_pushpop_sum", *rows)] == [":a", ":b", ":c"]
 
 
 @pytest.mark.parametrize(
@@ -182,22 +156,27 @@ def written(profile: api.OpenProfile, report: str, format_name: str) -> str:
     return out.getvalue()
 
 
-def test_totals_without_domain_keep_their_name() -> None:
-    row = Total("range", 2, 30, 10, 20, "NCCL:a")
-    (found,) = answers("nvtx_sum", row, holds={Fact.RANGE_TOTALS})
-    assert found["name"] == "NCCL:a"
-
-
-def test_a_slice_takes_whole_ranges_that_are_partly_in_it() -> None:
-    rows = [Range(0, 10, "a"), Range(20, 40, "a"), Range(50, 60, "a")]
-    (found,) = answers("nvtx_sum", *rows, time=(35, 50))
-    assert (found["range_count"], found["range_sum_ns"]) == (1, 20)
-
-
-def test_a_slice_by_name_looks_at_the_text() -> None:
-    rows = [Range(0, 10, "a"), Range(20, 40, "ba")]
-    (found,) = answers("nvtx_sum", *rows, part=api.Slice(name="^a"))
-    assert found["name"] == ":a"
+@by_hand(
+    ("names say the domain", "nvtx_sum name range_sum_ns",
+     (Range(0, 10, "a"), Range(0, 20, "a", domain=1), Range(0, 30, "a", domain=2)),
+     [("cuBLAS:a", 30), ("NCCL:a", 20), (":a", 10)], {"domains": {(1, 1): "NCCL", (1, 2): "cuBLAS"}}),
+    ("two domains of one name are one", "nvtx_sum name range_sum_ns range_count",
+     (Range(0, 10, "a", domain=1), Range(0, 20, "a", domain=2), Range(0, 4, "a", domain=1, pid=2)),
+     [("X:a", 34, 3)], {"domains": {(1, 1): "X", (1, 2): "X", (2, 1): "X"}}),
+    ("a domain is its process's own", "nvtx_sum name",
+     (Range(0, 10, "a", domain=1), Range(0, 20, "a", domain=1, pid=2)), ["Y:a", "X:a"],
+     {"domains": {(1, 1): "X", (2, 1): "Y"}}),
+    ("equal sums are in the order of their names", "nvtx_pushpop_sum name",
+     (Range(0, 10, "b"), Range(20, 30, "c"), Range(40, 50, "a")), [":a", ":b", ":c"]),
+    ("totals without domain keep their name", "nvtx_sum name",
+     (Total("range", 2, 30, 10, 20, "NCCL:a"),), ["NCCL:a"], {"holds": {Fact.RANGE_TOTALS}}),
+    ("a slice takes whole ranges that are partly in it", "nvtx_sum range_count range_sum_ns",
+     (Range(0, 10, "a"), Range(20, 40, "a"), Range(50, 60, "a")), [(1, 20)], {"time": (35, 50)}),
+    ("a slice by name looks at the text", "nvtx_sum name", (Range(0, 10, "a"), Range(20, 40, "ba")),
+     [":a"], {"part": api.Slice(name="^a")}),
+)  # fmt: skip
+def test_sums_by_name(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 # -- push/pop ranges one by one
@@ -282,12 +261,6 @@ def test_the_example_of_the_page() -> None:
         (":load", "K1"), (":step", "K2"), (":step", "K1")]  # fmt: skip
 
 
-def test_the_longest_of_equal_projected_starts_is_first() -> None:
-    rows = [Range(0, 10, "a"), Range(20, 30, "b"), Call(5, 6, 1), Call(25, 26, 2),
-            Kernel(50, 60, 1), Kernel(50, 80, 2, stream=8)]  # fmt: skip
-    assert [r["name"] for r in answers("nvtx_gpu_proj_trace", *rows)] == [":b", ":a"]
-
-
 @pytest.mark.parametrize(
     ("call", "inside"),
     [
@@ -303,14 +276,6 @@ def test_a_call_has_to_lie_wholly_in_the_range(call: tuple[int, int], inside: bo
     rows = [Range(10, 20, "a"), Call(*call, 1), Kernel(50, 60, 1)]
     assert bool(answers("nvtx_gpu_proj_trace", *rows)) is inside
     assert any(r["range"] == ":a" for r in answers("nvtx_kern_sum", *rows)) is inside
-
-
-def test_a_late_call_leaves_those_before_it() -> None:
-    rows = [Range(0, 50, "a"), Call(10, 20, 1), Call(45, 60, 2), Kernel(100, 110, 1),
-            Kernel(200, 210, 2)]  # fmt: skip
-    (found,) = answers("nvtx_gpu_proj_trace", *rows)
-    assert (found["projected_start_ns"], found["projected_dur_ns"]) == (100, 10)
-    assert found["launch_count"] == 1
 
 
 @pytest.mark.parametrize("kind", ["push_pop", "start_end"])
@@ -331,38 +296,6 @@ def test_a_range_that_another_thread_closed_is_not_projected() -> None:
     assert len(answers("nvtx_sum", *rows)) == 2
 
 
-def test_start_end_ranges_nest_with_the_others() -> None:
-    rows = [Range(0, 50, "a", "start_end"), Range(5, 40, "b"), Call(10, 20, 1), Kernel(60, 70, 1)]
-    found = answers("nvtx_gpu_proj_trace", *rows)
-    assert [(r["style"], r["level"], r["child_count"]) for r in found] == [
-        ("StartEnd", 0, 1), ("PushPop", 1, 0)]  # fmt: skip
-
-
-def test_the_launch_of_a_graph_is_one_operation() -> None:
-    # One call launched two kernels and a copy as nodes, another a graph as one interval.
-    rows = [Range(0, 50, "a"), Call(10, 12, 1), Call(20, 22, 2), Kernel(100, 110, 1),
-            Kernel(120, 130, 1), Memcpy(140, 150, 1), Graph(160, 190, 2)]  # fmt: skip
-    (found,) = answers("nvtx_gpu_proj_trace", *rows)
-    assert (found["launch_count"], found["projected_dur_ns"]) == (2, 90)
-    (found,) = answers("nvtx_gpu_proj_sum", *rows)
-    assert (found["launch_count"], found["launch_avg"]) == (2, 2.0)
-
-
-def test_copies_and_memory_sets_are_projected_and_migrations_are_not() -> None:
-    rows = [Range(0, 50, "a"), Call(10, 12, 1), Call(20, 22, 2), Memcpy(100, 110, 1),
-            Memset(120, 130, 2), Migration(140, 300)]  # fmt: skip
-    (found,) = answers("nvtx_gpu_proj_trace", *rows)
-    assert (found["projected_start_ns"], found["projected_dur_ns"]) == (100, 30)
-
-
-def test_an_unclosed_range_is_projected_to_the_last_time_of_all_ranges() -> None:
-    rows = [Range(0, None, "open"), Range(30, 40, "b"), Call(35, 39, 1), Call(50, 55, 2),
-            Kernel(100, 110, 1), Kernel(200, 210, 2)]  # fmt: skip
-    found = answers("nvtx_gpu_proj_trace", *rows, recording_ns=1000)
-    assert [(r["name"], r["dur_ns"], r["launch_count"]) for r in found] == [
-        (":open", 40, 1), (":b", 10, 1)]  # fmt: skip
-
-
 def test_projection_sum() -> None:
     # it: projected [100, 110) and [200, 230), 40 in all, 15 and 25 from the mean of 20 … the deviation
     # of 10 and 30 is sqrt((10² + 10²) / 1) = 14.142…; the ranges themselves took 40 + 50. The second
@@ -377,11 +310,39 @@ def test_projection_sum() -> None:
     ]
 
 
-def test_a_slice_projects_its_own_operations() -> None:
-    rows = [Range(0, 100, "a"), Call(20, 30, 1), Call(80, 90, 2), Kernel(40, 50, 1),
-            Kernel(95, 99, 2)]  # fmt: skip
-    (found,) = answers("nvtx_gpu_proj_trace", *rows, time=(90, 100))
-    assert (found["projected_start_ns"], found["launch_count"]) == (95, 1)
+@by_hand(
+    ("the longest of equal projected starts is first", "nvtx_gpu_proj_trace name",
+     (Range(0, 10, "a"), Range(20, 30, "b"), Call(5, 6, 1), Call(25, 26, 2), Kernel(50, 60, 1),
+      Kernel(50, 80, 2, stream=8)), [":b", ":a"]),
+    ("a late call leaves those before it",
+     "nvtx_gpu_proj_trace projected_start_ns projected_dur_ns launch_count",
+     (Range(0, 50, "a"), Call(10, 20, 1), Call(45, 60, 2), Kernel(100, 110, 1), Kernel(200, 210, 2)),
+     [(100, 10, 1)]),
+    ("start/end ranges nest with the others", "nvtx_gpu_proj_trace style level child_count",
+     (Range(0, 50, "a", "start_end"), Range(5, 40, "b"), Call(10, 20, 1), Kernel(60, 70, 1)),
+     [("StartEnd", 0, 1), ("PushPop", 1, 0)]),
+    # One call launched two kernels and a copy as nodes, another a graph as one interval.
+    ("the launch of a graph is one operation", "nvtx_gpu_proj_trace launch_count projected_dur_ns",
+     (Range(0, 50, "a"), Call(10, 12, 1), Call(20, 22, 2), Kernel(100, 110, 1), Kernel(120, 130, 1),
+      Memcpy(140, 150, 1), Graph(160, 190, 2)), [(2, 90)]),
+    ("the launch of a graph is one operation (2)", "nvtx_gpu_proj_sum launch_count launch_avg",
+     (Range(0, 50, "a"), Call(10, 12, 1), Call(20, 22, 2), Kernel(100, 110, 1), Kernel(120, 130, 1),
+      Memcpy(140, 150, 1), Graph(160, 190, 2)), [(2, 2.0)]),
+    ("copies and memory sets are projected and migrations are not",
+     "nvtx_gpu_proj_trace projected_start_ns projected_dur_ns",
+     (Range(0, 50, "a"), Call(10, 12, 1), Call(20, 22, 2), Memcpy(100, 110, 1), Memset(120, 130, 2),
+      Migration(140, 300)), [(100, 30)]),
+    ("an unclosed range is projected to the last time of all ranges",
+     "nvtx_gpu_proj_trace name dur_ns launch_count",
+     (Range(0, None, "open"), Range(30, 40, "b"), Call(35, 39, 1), Call(50, 55, 2),
+      Kernel(100, 110, 1), Kernel(200, 210, 2)), [(":open", 40, 1), (":b", 10, 1)],
+     {"recording_ns": 1000}),
+    ("a slice projects its own operations", "nvtx_gpu_proj_trace projected_start_ns launch_count",
+     (Range(0, 100, "a"), Call(20, 30, 1), Call(80, 90, 2), Kernel(40, 50, 1), Kernel(95, 99, 2)),
+     [(95, 1)], {"time": (90, 100)}),
+)  # fmt: skip
+def test_projections(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 # -- kernels by range
@@ -402,19 +363,6 @@ def test_kernels_by_range() -> None:
     ]
 
 
-def test_kernels_of_one_range_most_time_first() -> None:
-    rows = [Range(0, 100, "a"), Call(10, 11, 1), Call(20, 21, 2), Kernel(200, 210, 1, name="a"),
-            Kernel(220, 250, 2, name="b")]  # fmt: skip
-    assert [r["name"] for r in answers("nvtx_kern_sum", *rows)] == ["b", "a"]
-
-
-def test_a_range_inside_another_of_its_name_counts_their_kernel_once_and_its_time_twice() -> None:
-    rows = [Range(0, 100, "a"), Range(10, 50, "a"), Call(20, 30, 1), Kernel(200, 210, 1)]
-    (found,) = answers("nvtx_kern_sum", *rows)
-    assert (found["range_count"], found["kernel_count"]) == (2, 1)
-    assert (found["kernel_sum_ns"], found["avg_ns"]) == (20, 10.0)
-
-
 def test_kernels_of_ranges_that_cross() -> None:
     # a [0, 100) and b [50, 150) overlap; c [110, 120) lies in b. The calls are in a and b, in b and c.
     rows = [Range(0, 100, "a", "start_end"), Range(50, 150, "b", "start_end"), Range(110, 120, "c"),
@@ -423,25 +371,25 @@ def test_kernels_of_ranges_that_cross() -> None:
     assert found == {":a": 10, ":b": 12, ":c": 2}
 
 
-def test_threads_and_processes_have_rows_of_their_own() -> None:
-    rows = [Range(0, 9, "a"), Range(0, 9, "a", tid=OTHER), Range(0, 9, "a", pid=2), Call(1, 2, 1),
-            Call(1, 2, 2, tid=OTHER), Call(1, 2, 1, pid=2), Kernel(10, 11, 1), Kernel(12, 14, 2),
-            Kernel(20, 23, 1, pid=2)]  # fmt: skip
-    found = answers("nvtx_kern_sum", *rows)
-    assert [(r["pid"], r["tid"], r["kernel_sum_ns"]) for r in found] == [
-        (1, 11, 1), (1, 12, 2), (2, 11, 3)]  # fmt: skip
-
-
-def test_a_slice_of_kernels_knows_the_ranges_before_it() -> None:
-    rows = [
-        Range(0, 50, "a"),
-        Call(1, 2, 1),
-        Call(3, 4, 2),
-        Kernel(100, 110, 1),
-        Kernel(200, 230, 2),
-    ]
-    (found,) = answers("nvtx_kern_sum", *rows, time=(200, 300))
-    assert (found["range"], found["kernel_count"], found["kernel_sum_ns"]) == (":a", 1, 30)
+@by_hand(
+    ("kernels of one range most time first", "nvtx_kern_sum name",
+     (Range(0, 100, "a"), Call(10, 11, 1), Call(20, 21, 2), Kernel(200, 210, 1, name="a"),
+      Kernel(220, 250, 2, name="b")), ["b", "a"]),
+    ("a range inside another of its name counts their kernel once and its time twice",
+     "nvtx_kern_sum range_count kernel_count kernel_sum_ns avg_ns",
+     (Range(0, 100, "a"), Range(10, 50, "a"), Call(20, 30, 1), Kernel(200, 210, 1)),
+     [(2, 1, 20, 10.0)]),
+    ("threads and processes have rows of their own", "nvtx_kern_sum pid tid kernel_sum_ns",
+     (Range(0, 9, "a"), Range(0, 9, "a", tid=OTHER), Range(0, 9, "a", pid=2), Call(1, 2, 1),
+      Call(1, 2, 2, tid=OTHER), Call(1, 2, 1, pid=2), Kernel(10, 11, 1), Kernel(12, 14, 2),
+      Kernel(20, 23, 1, pid=2)), [(1, 11, 1), (1, 12, 2), (2, 11, 3)]),
+    ("a slice of kernels knows the ranges before it",
+     "nvtx_kern_sum range kernel_count kernel_sum_ns",
+     (Range(0, 50, "a"), Call(1, 2, 1), Call(3, 4, 2), Kernel(100, 110, 1), Kernel(200, 230, 2)),
+     [(":a", 1, 30)], {"time": (200, 300)}),
+)  # fmt: skip
+def test_rows_of_kernels_by_range(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize("option", ["base", "mangled"])

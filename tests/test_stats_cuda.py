@@ -21,6 +21,7 @@ from small_store import (
     Range,
     Row,
     Total,
+    by_hand,
     opened,
 )
 
@@ -64,23 +65,6 @@ def test_older_names_mean_the_same(old: str, new: str) -> None:
 # -- API calls
 
 
-def test_statistics_of_api_calls() -> None:
-    """10 + 20 + 60 + 100 = 190 of 200, mean 47.5, median (20 + 60) / 2; one call has deviation 0."""
-    calls = [Call(start, end, name="cudaMalloc") for start, end in FOUR]
-    assert lines("cuda_api_sum", *calls, Call(500, 510, name="cudaFree")) == [
-        "95.0,190,4,47.5,40.0,10,100,41.1,cudaMalloc",
-        "5.0,10,1,10.0,10.0,10,10,0.0,cudaFree",
-    ]
-
-
-def test_runtime_and_driver_are_one_table() -> None:
-    rows = Call(0, 30, name="cudaMalloc"), Call(5, 15, layer="driver", name="cuMemAlloc_v2")
-    assert lines("cuda_api_sum", *rows) == [
-        "75.0,30,1,30.0,30.0,30,30,0.0,cudaMalloc",
-        "25.0,10,1,10.0,10.0,10,10,0.0,cuMemAlloc_v2",
-    ]
-
-
 @pytest.mark.parametrize(("symbol", "shown"), [
     ("cudaMalloc_v3020", "cudaMalloc"),
     ("cudaLaunchKernelExC_v11060", "cudaLaunchKernelExC_v11060"),
@@ -94,14 +78,6 @@ def test_a_version_of_four_characters_is_not_shown(symbol: str, shown: str) -> N
     assert function_name(symbol) == shown
 
 
-def test_two_versions_of_a_function_are_two_rows() -> None:
-    rows = Call(0, 30, name="cudaMalloc_v3020"), Call(50, 60, name="cudaMalloc_v4000")
-    assert lines("cuda_api_sum", *rows) == [
-        "75.0,30,1,30.0,30.0,30,30,0.0,cudaMalloc",
-        "25.0,10,1,10.0,10.0,10,10,0.0,cudaMalloc",
-    ]
-
-
 def test_equal_api_times_come_as_the_source_numbers_their_names() -> None:
     rows = Call(0, 10, name="cudaZ"), Call(20, 30, name="cudaA")
     assert [line.split(",")[-1] for line in lines("cuda_api_sum", *rows)] == ["cudaZ", "cudaA"]
@@ -111,14 +87,28 @@ def test_calls_of_no_length_have_no_share() -> None:
     assert lines("cuda_api_sum", Call(5, 5, name="cudaFree")) == [",0,1,0.0,0.0,0,0,0.0,cudaFree"]
 
 
-def test_api_trace_is_by_start() -> None:
-    rows = (Call(70, 90, 3, result=700, name="cudaFree_v3020", tid=12),
-            Call(5, 7, 2, result=0, name="cudaMalloc_v3020"))  # fmt: skip
-    known = {(1, 11): {"name": "main", "priority": 20}}
-    assert lines("cuda_api_trace", *rows, threads=known) == [
-        "5,2,cudaMalloc,0,2,1,11,20,main",
-        "70,20,cudaFree,700,3,1,12,,",
-    ]
+@by_hand(
+    # 10 + 20 + 60 + 100 = 190 of 200, mean 47.5, median (20 + 60) / 2; one call has deviation 0.
+    ("statistics of api calls", "cuda_api_sum",
+     (*[Call(start, end, name="cudaMalloc") for start, end in FOUR], Call(500, 510, name="cudaFree")),
+     ["95.0,190,4,47.5,40.0,10,100,41.1,cudaMalloc",
+      "5.0,10,1,10.0,10.0,10,10,0.0,cudaFree"]),
+    ("runtime and driver are one table", "cuda_api_sum",
+     (Call(0, 30, name="cudaMalloc"), Call(5, 15, layer="driver", name="cuMemAlloc_v2")),
+     ["75.0,30,1,30.0,30.0,30,30,0.0,cudaMalloc",
+      "25.0,10,1,10.0,10.0,10,10,0.0,cuMemAlloc_v2"]),
+    ("two versions of a function are two rows", "cuda_api_sum",
+     (Call(0, 30, name="cudaMalloc_v3020"), Call(50, 60, name="cudaMalloc_v4000")),
+     ["75.0,30,1,30.0,30.0,30,30,0.0,cudaMalloc",
+      "25.0,10,1,10.0,10.0,10,10,0.0,cudaMalloc"]),
+    ("api trace is by start", "cuda_api_trace",
+     (Call(70, 90, 3, result=700, name="cudaFree_v3020", tid=12),
+      Call(5, 7, 2, result=0, name="cudaMalloc_v3020")),
+     ["5,2,cudaMalloc,0,2,1,11,20,main",
+      "70,20,cudaFree,700,3,1,12,,"], {"threads": {(1, 11): {"name": "main", "priority": 20}}}),
+)  # fmt: skip
+def test_api_calls_as_printed(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert lines(ask, *rows, **options) == expected
 
 
 # -- kernels
@@ -253,31 +243,6 @@ MEMORY = (
 )  # fmt: skip
 
 
-def test_time_of_memory_operations() -> None:
-    """40, 10, 5 and 2 of 57 ns."""
-    assert lines("cuda_gpu_mem_time_sum", *MEMORY) == [
-        "70.2,40,2,20.0,20.0,10,30,14.1,[CUDA memcpy Host-to-Device]",
-        "17.5,10,1,10.0,10.0,10,10,0.0,[CUDA memcpy Peer-to-Peer]",
-        "8.8,5,1,5.0,5.0,5,5,0.0,[CUDA memset]",
-        "3.5,2,1,2.0,2.0,2,2,0.0,[CUDA memcpy Unified Host-to-Device]",
-    ]
-
-
-def test_size_of_memory_operations() -> None:
-    """4194304 bytes are 4.194 MB; √((2097152² + 2097152²) / 1) = 2965820.8; halves go up: 4500, 500."""
-    assert lines("cuda_gpu_mem_size_sum", *MEMORY) == [
-        "4.194,2,2.097,2.097,0.000,4.194,2.966,[CUDA memcpy Host-to-Device]",
-        "0.005,1,0.005,0.005,0.005,0.005,0.000,[CUDA memcpy Unified Host-to-Device]",
-        "0.001,1,0.001,0.001,0.001,0.001,0.000,[CUDA memcpy Peer-to-Peer]",
-        "0.001,1,0.001,0.001,0.001,0.001,0.000,[CUDA memset]",
-    ]
-
-
-def test_unrecorded_direction_is_unknown() -> None:
-    assert lines("cuda_gpu_mem_time_sum", Memcpy(0, 10, direction=None)) == [
-        "100.0,10,1,10.0,10.0,10,10,0.0,[CUDA memcpy Unknown]"]  # fmt: skip
-
-
 def test_kernels_and_memory_operations() -> None:
     assert lines("cuda_gpu_sum", *MEMORY)[:2] == [
         "43.0,43,1,43.0,43.0,43,43,0.0,CUDA_KERNEL,k",
@@ -285,33 +250,32 @@ def test_kernels_and_memory_operations() -> None:
     ]
 
 
-def test_calls_kernels_and_memory_operations() -> None:
-    rows = Call(0, 60, name="cudaMalloc_v3020"), Kernel(70, 100, name="k"), Memset(110, 120)
-    assert lines("cuda_api_gpu_sum", *rows) == [
-        "60.0,60,1,60.0,60.0,60,60,0.0,CUDA_API,cudaMalloc",
-        "30.0,30,1,30.0,30.0,30,30,0.0,CUDA_KERNEL,k",
-        "10.0,10,1,10.0,10.0,10,10,0.0,MEMORY_OPER,[CUDA memset]",
-    ]
+@by_hand(
+    # 40, 10, 5 and 2 of 57 ns.
+    ("time of memory operations", "cuda_gpu_mem_time_sum", MEMORY,
+     ["70.2,40,2,20.0,20.0,10,30,14.1,[CUDA memcpy Host-to-Device]",
+      "17.5,10,1,10.0,10.0,10,10,0.0,[CUDA memcpy Peer-to-Peer]",
+      "8.8,5,1,5.0,5.0,5,5,0.0,[CUDA memset]",
+      "3.5,2,1,2.0,2.0,2,2,0.0,[CUDA memcpy Unified Host-to-Device]"]),
+    # 4194304 bytes are 4.194 MB; √((2097152² + 2097152²) / 1) = 2965820.8; halves go up: 4500, 500.
+    ("size of memory operations", "cuda_gpu_mem_size_sum", MEMORY,
+     ["4.194,2,2.097,2.097,0.000,4.194,2.966,[CUDA memcpy Host-to-Device]",
+      "0.005,1,0.005,0.005,0.005,0.005,0.000,[CUDA memcpy Unified Host-to-Device]",
+      "0.001,1,0.001,0.001,0.001,0.001,0.000,[CUDA memcpy Peer-to-Peer]",
+      "0.001,1,0.001,0.001,0.001,0.001,0.000,[CUDA memset]"]),
+    ("unrecorded direction is unknown", "cuda_gpu_mem_time_sum", (Memcpy(0, 10, direction=None),),
+     ["100.0,10,1,10.0,10.0,10,10,0.0,[CUDA memcpy Unknown]"]),
+    ("calls kernels and memory operations", "cuda_api_gpu_sum",
+     (Call(0, 60, name="cudaMalloc_v3020"), Kernel(70, 100, name="k"), Memset(110, 120)),
+     ["60.0,60,1,60.0,60.0,60,60,0.0,CUDA_API,cudaMalloc",
+      "30.0,30,1,30.0,30.0,30,30,0.0,CUDA_KERNEL,k",
+      "10.0,10,1,10.0,10.0,10,10,0.0,MEMORY_OPER,[CUDA memset]"]),
+)  # fmt: skip
+def test_memory_operations_as_printed(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert lines(ask, *rows, **options) == expected
 
 
 # -- traces
-
-
-def test_gpu_trace() -> None:
-    """Bytes times how often the duration fits into a second: 1000 × 33333333 = 33333.333 MB/s."""
-    rows = (
-        Memcpy(10, 40, 7, bytes=1000, direction="DtoH", src="Device", dst="Pinned"),
-        Kernel(0, 5, 6, name="f(int, int)", grid=(1, 2, 3), block=(4, 5, 6), registers=32,
-               static=1500, dynamic=48_000, context=1, green=3),
-        Memset(50, 52, 8, memory="Managed", bytes=500),
-        Migration(60, 60, bytes=4096),
-    )  # fmt: skip
-    assert lines("cuda_gpu_trace", *rows) == [
-        '0,5,6,1,2,3,4,5,6,32,0.002,0.048,,,,,GPU 0 (0),1,3,7,"f(int, int)"',
-        "10,30,7,,,,,,,,,,0.001,33333.333,Device,Pinned,GPU 0 (0),,,7,[CUDA memcpy Device-to-Host]",
-        "50,2,8,,,,,,,,,,0.001,250000.000,Managed,,GPU 0 (0),,,7,[CUDA memset]",
-        "60,0,,,,,,,,,,,0.004,,Unknown,Unknown,GPU 0 (0),,,,[CUDA memcpy Unified Host-to-Device]",
-    ]
 
 
 @pytest.mark.parametrize(("dur", "throughput"), [
@@ -350,23 +314,31 @@ EXECUTED = (
 )  # fmt: skip
 
 
-def test_kernels_with_their_calls() -> None:
-    """The second kernel runs before its call returns: no queue time, and the call's end ends both."""
-    assert lines("cuda_kern_exec_trace", *EXECUTED) == [
-        "0,10,10,5,15,20,35,1,11,0,cudaLaunchKernel,,,k",
-        "100,30,,,120,6,30,1,11,0,cudaLaunchKernel,,,k",
-        "200,1,201,0,201,10,11,1,11,0,cudaLaunchKernel,,,k",
-    ]
-
-
-def test_summary_of_kernels_with_their_calls() -> None:
-    """Totals 35 30 11, calls 10 30 1, queue times 5 0, kernels 20 6 10.
-
-    Their deviations: √160.3 = 12.7, √220.3 = 14.8, √12.5 = 3.5, √52 = 7.2.
-    """
-    assert lines("cuda_kern_exec_sum", *EXECUTED) == [
-        "1,11,0,3,2,25.3,30.0,11,35,12.7,13.7,10.0,1,30,14.8,2.5,2.5,0,5,3.5,"
-        "12.0,10.0,6,20,7.2,cudaLaunchKernel,k"]  # fmt: skip
+@by_hand(
+    # Bytes times how often the duration fits into a second: 1000 × 33333333 = 33333.333 MB/s.
+    ("gpu trace", "cuda_gpu_trace",
+     (Memcpy(10, 40, 7, bytes=1000, direction="DtoH", src="Device", dst="Pinned"),
+      Kernel(0, 5, 6, name="f(int, int)", grid=(1, 2, 3), block=(4, 5, 6), registers=32,
+             static=1500, dynamic=48_000, context=1, green=3),
+      Memset(50, 52, 8, memory="Managed", bytes=500), Migration(60, 60, bytes=4096)),
+     ['0,5,6,1,2,3,4,5,6,32,0.002,0.048,,,,,GPU 0 (0),1,3,7,"f(int, int)"',
+      "10,30,7,,,,,,,,,,0.001,33333.333,Device,Pinned,GPU 0 (0),,,7,[CUDA memcpy Device-to-Host]",
+      "50,2,8,,,,,,,,,,0.001,250000.000,Managed,,GPU 0 (0),,,7,[CUDA memset]",
+      "60,0,,,,,,,,,,,0.004,,Unknown,Unknown,GPU 0 (0),,,,[CUDA memcpy Unified Host-to-Device]"]),
+    # The second kernel runs before its call returns: no queue time, and the call's end ends both.
+    ("kernels with their calls", "cuda_kern_exec_trace", EXECUTED,
+     ["0,10,10,5,15,20,35,1,11,0,cudaLaunchKernel,,,k",
+      "100,30,,,120,6,30,1,11,0,cudaLaunchKernel,,,k",
+      "200,1,201,0,201,10,11,1,11,0,cudaLaunchKernel,,,k"]),
+    # Totals 35 30 11, calls 10 30 1, queue times 5 0, kernels 20 6 10.
+    #
+    # Their deviations: √160.3 = 12.7, √220.3 = 14.8, √12.5 = 3.5, √52 = 7.2.
+    ("summary of kernels with their calls", "cuda_kern_exec_sum", EXECUTED,
+     ["1,11,0,3,2,25.3,30.0,11,35,12.7,13.7,10.0,1,30,14.8,2.5,2.5,0,5,3.5,"
+      "12.0,10.0,6,20,7.2,cudaLaunchKernel,k"]),
+)  # fmt: skip
+def test_traces_as_printed(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert lines(ask, *rows, **options) == expected
 
 
 def test_a_summary_is_by_thread_device_and_function_and_sorted_by_the_mean() -> None:
