@@ -16,7 +16,7 @@ import pytest
 from conftest import REAL, REAL_TRACES, few, name_of, real
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Kernel, Memcpy, Metric, Operator, Range, opened
+from small_store import Call, Kernel, Memcpy, Metric, Operator, Range, by_hand, cells, opened
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
@@ -126,15 +126,6 @@ def test_by_shapes() -> None:
     assert found["aten::mm", "[[16, 4], [4, 8]]"] == 80
     assert found["aten::mm", "[[4, 16], [16, 8]]"] == 50
     assert found["aten::linear", None] == 100
-    ranges = (
-        Range(0, 10, "aten::mm, op_id = 1, sizes = [[2, 3], [3, 4]]"),
-        Range(20, 40, "aten::mm, seq = 4, op_id = 2, sizes = [[2, 3], [3, 4]], input_op_ids = [(1,0)]"),
-        Range(50, 60, "aten::cat, op_id = 3, sizes = [[], []]"),
-    )
-    rows = rows_of(*ranges, spec="operators:by=shapes")
-    assert {(row["name"], row["shapes"]): row["call_count"] for row in rows} == {
-        ("aten::mm", "[[2, 3], [3, 4]]"): 2, ("aten::cat", "[[], []]"): 1
-    }  # fmt: skip
 
 
 def test_floating_point_operations() -> None:
@@ -143,31 +134,6 @@ def test_floating_point_operations() -> None:
     assert rows["aten::addmm"] == rows["aten::linear"] == (1024, pytest.approx(5.12e9))
     assert rows["aten::mm"] == rows["AddmmBackward0"] == (2048, pytest.approx(2048e9 / 220))
     assert rows["aten::to"] == (None, None)
-
-
-def test_floating_point_operations_are_those_of_the_innermost() -> None:
-    """What calls another that does the work does none itself; without a GPU there is no rate."""
-    shapes = "[[2, 3], [3, 4]]"
-    events = (Operator(0, 10, "aten::mm", shapes=shapes),
-              Operator(2, 8, "aten::bmm", shapes=f"[{shapes[1:-1]}]"),
-              Operator(20, 30, "aten::mm", shapes=shapes), Operator(40, 50, "aten::mm"))  # fmt: skip
-    rows = {row["name"]: figures(row, "flop_sum", "flop_per_s") for row in rows_of(*events)}
-    assert rows == {"aten::mm": (96, None), "aten::bmm": (48, None)}
-
-
-def test_sums_beyond_an_integer_are_not_given() -> None:
-    """5·10^15 each: a thousand of them are 5·10^18, two thousand more than 2^62."""
-    shapes = "[[5000000, 5000000], [5000000, 100]]"
-    for count, expected in ((3, 15 * 10**15), (2000, None)):
-        calls = (Operator(10 * i, 10 * i + 5, "aten::mm", shapes=shapes) for i in range(count))
-        (row,) = rows_of(*calls)
-        assert row["flop_sum"] == expected
-
-
-def test_without_api_calls_their_time_is_not_zero() -> None:
-    with opened(Operator(0, 10, "aten::mm"), without=[Fact.API_CALLS, Fact.API_LINKS]) as profile:
-        (row,) = profile.report("operators").rows()
-    assert figures(row, "host_self_sum_ns", "api_sum_ns") == (10, None)
 
 
 def test_work_that_a_slice_has_of_operators_outside_is_said() -> None:
@@ -180,102 +146,192 @@ def test_work_that_a_slice_has_of_operators_outside_is_said() -> None:
     assert [row["name"] for row in report.rows()] == [NO_OPERATOR]
 
 
-@pytest.mark.parametrize("spec", ["operators:stack=2", "operators:by=stack:stack=-1"])
-def test_a_depth_of_stacks_that_means_nothing_is_refused(spec: str) -> None:
-    with pytest.raises(UsageError, match="stack="):
-        rows_of(*STACKS, spec=spec)
-
-
-def test_of_forward_calls_that_begin_together_the_first_to_end_is_linked() -> None:
-    events = (
-        Operator(0, 30, "aten::linear", sequence=5), Operator(0, 8, "aten::t", sequence=5),
-        Operator(50, 90, "TBackward0", tid=12, sequence=5, forward_thread=1),
-    )  # fmt: skip
-    found = {row["name"]: row["backward_host_sum_ns"] for row in rows_of(*events)}
-    assert found == {"aten::linear": None, "aten::t": 40, "TBackward0": None}
-
-
 STACKS = (
     Operator(0, 10, "aten::mm", stack="a.py(1): f;a.py(2): g;a.py(3): h;"),
     Operator(20, 40, "aten::mm", stack="a.py(1): f;a.py(2): g;a.py(9): other;"),
     Operator(50, 90, "aten::mm"),
 )
+ENGINE = "run;torch/autograd/__init__.py(255): backward;a.py(7): step;"
+PAIR = "[[2, 3], [3, 4]]"
+# f [0, 100) calls mm [10, 40) and g [50, 90), which calls add [60, 70).
+FUNCTIONS = (
+    Operator(0, 100, "a.py(1): f", kind="python_function"), Operator(10, 40, "aten::mm"),
+    Operator(50, 90, "a.py(2): g", kind="python_function"), Operator(60, 70, "aten::add"),
+)  # fmt: skip
+OVERLOADS = (Operator(0, 10, "aten::div_.Scalar"), Operator(20, 50, "aten::div_.Tensor"),
+             Operator(60, 61, "aten::div_"))  # fmt: skip
+EVALUATE = "autograd::engine::evaluate_function: AddmmBackward0"
+# Stored in the other order.
+EQUAL = (Operator(10, 15, "b"), Call(12, 13, 1), Operator(0, 5, "a"), Call(2, 3, 2),
+         Kernel(20, 30, 1, name="z"), Kernel(30, 40, 2, name="y"))  # fmt: skip
+IN_OPERATOR = (Operator(0, 10, "aten::relu"), Call(2, 4, 1))
+# The driver's call, which launches, lies in the runtime's.
+OF_TWO_LAYERS = (Call(10, 30, name="cudaLaunchKernel"), Call(12, 28, 7, name="cuLaunchKernel"),
+                 Kernel(40, 90, 7))  # fmt: skip
+# The host function that a call runs: of 100 the call takes 50 itself.
+CALLED = (Call(100, 200, name="cudaLaunchHostFunc"), Operator(110, 160, "aten::mm"), Call(120, 140, 7),
+          Kernel(300, 309, 7))  # fmt: skip
+ALL = " ".join(COLUMNS)
+DEVICE = "gpu_op_count device_self_sum_ns device_self_union_ns device_self_union_sum_ns"
 
 
-def test_by_stack() -> None:
-    def found(spec: str) -> dict[str | None, int]:
-        return {row["stack"]: row["host_sum_ns"] for row in rows_of(*STACKS, spec=spec)}
+@by_hand(
+    ("by shapes of ranges", "operators:by=shapes name shapes call_count", (
+        Range(0, 10, "aten::mm, op_id = 1, sizes = [[2, 3], [3, 4]]"),
+        Range(20, 40, "aten::mm, seq = 4, op_id = 2, sizes = [[2, 3], [3, 4]], input_op_ids = [(1,0)]"),
+        Range(50, 60, "aten::cat, op_id = 3, sizes = [[], []]")),
+     [("aten::mm", PAIR, 2), ("aten::cat", "[[], []]", 1)]),
+    # What calls another that does the work does none itself; without a GPU there is no rate.
+    ("floating-point operations are those of the innermost", "operators name flop_sum flop_per_s",
+     (Operator(0, 10, "aten::mm", shapes=PAIR), Operator(2, 8, "aten::bmm", shapes=f"[{PAIR[1:-1]}]"),
+      Operator(20, 30, "aten::mm", shapes=PAIR), Operator(40, 50, "aten::mm")),
+     [("aten::mm", 96, None), ("aten::bmm", 48, None)]),
+    # 5·10^15 each: a thousand of them are 5·10^18, two thousand more than 2^62.
+    *((f"a sum of {count} large ones", "operators flop_sum",
+       [Operator(10 * i, 10 * i + 5, "aten::mm", shapes="[[5000000, 5000000], [5000000, 100]]")
+        for i in range(count)], [expected]) for count, expected in ((3, 15 * 10**15), (2000, None))),
+    ("without API calls their time is not zero", "operators host_self_sum_ns api_sum_ns",
+     (Operator(0, 10, "aten::mm"),), [(10, None)], {"without": [Fact.API_CALLS, Fact.API_LINKS]}),
+    ("of forward calls that begin together the first to end is linked",
+     "operators name backward_host_sum_ns",
+     (Operator(0, 30, "aten::linear", sequence=5), Operator(0, 8, "aten::t", sequence=5),
+      Operator(50, 90, "TBackward0", tid=12, sequence=5, forward_thread=1)),
+     [("TBackward0", None), ("aten::linear", None), ("aten::t", 40)]),
+    ("by stack", "operators:by=stack stack host_sum_ns", STACKS,
+     [(None, 40), ("a.py(1): f < a.py(2): g < a.py(9): other", 20),
+      ("a.py(1): f < a.py(2): g < a.py(3): h", 10)]),
+    ("by the outer of a stack", "operators:by=stack:stack=2 stack host_sum_ns", STACKS,
+     [(None, 40), ("a.py(1): f < a.py(2): g", 30)]),
+    # Also of what lies in it; the engine around it has its own, without PyTorch's `backward`.
+    ("stacks of the backward are those of the first forward with the number",
+     "operators:by=stack name stack",
+     (Operator(0, 10, "aten::view", sequence=3, stack="a.py(1): first;"),
+      Operator(20, 40, "aten::mm", sequence=3, stack="a.py(2): second;"),
+      Operator(50, 90, "autograd::engine::evaluate_function: MmBackward0", tid=12, sequence=3,
+               forward_thread=1, stack=ENGINE.replace("run", "a.py(6): run")),
+      Operator(55, 85, "MmBackward0", tid=12, sequence=3, forward_thread=1, stack="a.py(8): no;"),
+      Operator(60, 70, "aten::mul", tid=12, stack="a.py(8): no;"),
+      Operator(100, 110, "torch::autograd::AccumulateGrad", tid=12, stack="a.py(8): no;")),
+     [("MmBackward0", "a.py(1): first"), ("aten::mm", "a.py(2): second"),
+      ("aten::mul", "a.py(1): first"), ("aten::view", "a.py(1): first"),
+      ("autograd::engine::evaluate_function: MmBackward0", "a.py(6): run < a.py(7): step"),
+      ("torch::autograd::AccumulateGrad", None)]),
+    ("Python functions as rows and as stacks", "operators:functions:by=stack name stack host_self_sum_ns",
+     FUNCTIONS, [("a.py(1): f", None, 30), ("a.py(2): g", "a.py(1): f", 30),
+                 ("aten::add", "a.py(2): g < a.py(1): f", 10), ("aten::mm", "a.py(1): f", 30)]),
+    ("Python functions are no rows of their own accord", "operators name", FUNCTIONS,
+     ["aten::add", "aten::mm"]),
+    ("overloads are one row", "operators name host_sum_ns", OVERLOADS, [("aten::div_", 41)]),
+    ("by overload", "operators:by=overload name host_sum_ns", OVERLOADS,
+     [("aten::div_", 1), ("aten::div_.Scalar", 10), ("aten::div_.Tensor", 30)]),
+    ("objects are grouped with overloads too", "operators:by=overload:functions name call_count",
+     (*(Operator(at, at + 5, f"<built-in method f of T object at 0x7fc5655{at:02x}>", "python_function")
+        for at in (16, 32)), Operator(50, 60, "aten::div_.Scalar")),
+     [("<built-in method f of T object at 0x…>", 2), ("aten::div_.Scalar", 1)]),
+    # rec holds rec twice: a total of 100 + 40 + 30, and two calls that are in it twice.
+    ("recursion counts each call and says so",
+     "operators call_count nested_count host_sum_ns host_self_sum_ns",
+     (Operator(0, 100, "rec"), Operator(10, 50, "rec"), Operator(60, 90, "rec")), [(3, 2, 170, 100)]),
+    # Also one that ends with the one around it; not one that begins as another ends.
+    ("recursion at the end", "operators name nested_count",
+     (Operator(0, 90, "f"), Operator(10, 20, "g"), Operator(60, 90, "f"), Operator(90, 95, "f")),
+     [("f", 1), ("g", 0)]),
+    # Three in each other, the innermost with a launch: one call, which has what they all hold.
+    ("an only call of the same name is the same call", f"operators name {ALL}",
+     (*(Operator(i, 100 - i, f"aten::{name}") for i, name in enumerate(["to", "to.dtype", "to"])),
+      Call(40, 60, 1), Kernel(70, 80, 1)), [("aten::to", 1, 100, 80, 20, 10, 10)]),
+    ("with a call beside it, it is one of its own", "operators call_count host_sum_ns host_self_sum_ns",
+     (Operator(0, 100, "a"), Operator(10, 40, "a"), Call(50, 60)), [(2, 130, 90)]),
+    ("calls in calls are the outer one", f"operators {ALL}",
+     (Operator(0, 100, "aten::mm"), *OF_TWO_LAYERS), [(1, 100, 80, 20, 50, 50)]),
+    ("and launch for the operator around that alone", "operators name device_sum_ns",
+     (Operator(0, 5, "aten::mm"), *OF_TWO_LAYERS), [(NO_OPERATOR, 50), ("aten::mm", 0)]),
+    ("operators in an API call are rows and none of its time", f"operators name {ALL}", CALLED,
+     [("aten::mm", 1, 50, 30, 20, 9, 9)]),
+    ("an operator around such a call", f"operators name {ALL}", (Operator(50, 250, "mine::op"), *CALLED),
+     [("aten::mm", 1, 50, 30, 20, 9, 9), ("mine::op", 1, 200, 100, 50, 9, 0)]),
+    ("an operator in an API call is at the top", "operators:top-level name", CALLED, ["aten::mm"]),
+    # `forward` begins in `__enter__` [5, 10) and ends long after; the operator is in `step` alone.
+    ("an annotation has the stack in which it begins",
+     "operators:by=stack:annotations:functions name stack",
+     (*(Operator(*each, "python_function") for each in ((0, 100, "step"), (5, 10, "__enter__"))),
+      Range(6, 90, "forward"), Operator(20, 40, "aten::mm")),
+     [("__enter__", "step"), ("aten::mm", "step"), ("forward", "__enter__ < step"), ("step", None)]),
+    ("top-level calls alone", "operators:top-level name", EXAMPLE,
+     ["aten::linear", "aten::to", EVALUATE]),
+    ("operators are recorded, and none ran", "operators name",
+     (Range(0, 10, "train, batch 3"), Kernel(0, 5)), [NO_OPERATOR]),
+    ("what the profiler calls is left out", "operators name host_self_sum_ns",
+     (Operator(0, 10, "aten::mm"), Operator(2, 5, "aten::is_leaf")), [("aten::mm", 10)]),
+    # Recorded as one number, as two, or not: 32, 8 + 24 and 8 + 16 bytes make two launches.
+    ("shared memory is that of both kinds", "operator_kernels shared_bytes kernel_sum_ns",
+     (Kernel(0, 7, name="a", shared=32), Kernel(10, 12, name="a", static=8, dynamic=24),
+      Kernel(20, 21, name="a", static=8, dynamic=16), Kernel(30, 34, name="a")),
+     [(24, 1), (32, 9), (None, 4)]),
+    ("kernels of no operator are rows too",
+     "operator_kernels operator name grid blocks_per_sm eligible", (Kernel(0, 10, name="a"),),
+     [(NO_OPERATOR, "a", None, None, None)]),
+    # Of kernels of a name whose use was measured; of samples nobody knows whose it was.
+    ("hardware counters decide before names", "kernels name tensor_cores",
+     (Kernel(0, 10, name="mine"), Kernel(10, 30, name="sgemm_nn"), Kernel(30, 70, name="h884gemm"),
+      Kernel(70, 80, name="other"),
+      Metric("tensor_precision_fu_utilization", "mine", 3.0),
+      Metric("tensor_precision_fu_utilization", "sgemm_nn", 0.0),
+      Metric("tensor_precision_fu_utilization", "h884gemm", 0.0),
+      Metric("achieved_occupancy", "other", 0.5), Metric("sm__pipe_tensor_cycles_active", None, 7.0)),
+     [("h884gemm", "no"), ("mine", "yes"), ("other", "no"), ("sgemm_nn", "no")]),
+)  # fmt: skip
+def test_rows_in_any_order(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert sorted(cells(ask, *rows, **options), key=repr) == sorted(expected, key=repr)
 
-    assert found("operators:by=stack") == {
-        "a.py(1): f < a.py(2): g < a.py(3): h": 10, "a.py(1): f < a.py(2): g < a.py(9): other": 20,
-        None: 40,
-    }  # fmt: skip
-    assert found("operators:by=stack:stack=2") == {"a.py(1): f < a.py(2): g": 30, None: 40}
+
+@by_hand(
+    # A tree: each row is followed by those inside it, most time first.
+    ("by path", "operators:by=path level path device_sum_ns", EXAMPLE, [
+        (0, EVALUATE, 220), (1, f"{EVALUATE}/AddmmBackward0", 220),
+        (2, f"{EVALUATE}/AddmmBackward0/aten::mm", 220), (0, "aten::linear", 200),
+        (1, "aten::linear/aten::addmm", 200), (0, "aten::to", 60)]),
+    ("names of a tree are those of its leaves", "operators:by=path name", EXAMPLE,
+     [EVALUATE, "AddmmBackward0", "aten::mm", "aten::linear", "aten::addmm", "aten::to"]),
+    ("an operator in an API call is below the one around it", "operators:by=path path",
+     (Operator(50, 250, "mine::op"), *CALLED), ["mine::op", "mine::op/aten::mm"]),
+    ("equal times are in the order of names", "operators name", EQUAL, ["a", "b"]),
+    ("equal times of kernels are in the order of names", "operator_kernels name", EQUAL, ["y", "z"]),
+    # One launched outside, one without a call: 7 and 5.
+    ("work of no operator is a row",
+     "operators name call_count host_sum_ns device_self_sum_ns device_self_pct gpu_op_count",
+     (*IN_OPERATOR, Kernel(5, 20, 1), Call(30, 32, 2), Kernel(40, 47, 2), Kernel(50, 55)),
+     [("aten::relu", 1, 10, 15, pytest.approx(100 * 15 / 27), 1),
+      (NO_OPERATOR, None, None, 12, pytest.approx(100 * 12 / 27), 2)]),
+    # The call takes 2 of the operator's 10.
+    ("and has no share of the host's time", "operators host_self_pct device_self_union_ns",
+     (*IN_OPERATOR, Kernel(5, 20, 1), Call(30, 32, 2), Kernel(40, 47, 2), Kernel(50, 55)),
+     [(80, 15), (None, 12)]),
+    ("work without a time counts and takes none", f"operators {DEVICE}",
+     (*IN_OPERATOR, Call(5, 6, 2), Kernel(5, 20, 1), Kernel(None, None, 2), Kernel(None, None)),
+     [(2, 15, 15, 15), (1, 0, 0, None)]),
+)  # fmt: skip
+def test_rows_in_their_order(ask: str, rows: Any, expected: Any, options: Any) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
-def test_stacks_of_the_backward_are_those_of_the_first_forward_with_the_number() -> None:
-    """Of what lies in it, too; the engine around it has its own, without PyTorch's `backward`."""
-    engine = "run;torch/autograd/__init__.py(255): backward;a.py(7): step;"
-    events = (
-        Operator(0, 10, "aten::view", sequence=3, stack="a.py(1): first;"),
-        Operator(20, 40, "aten::mm", sequence=3, stack="a.py(2): second;"),
-        Operator(50, 90, "autograd::engine::evaluate_function: MmBackward0", tid=12, sequence=3,
-                 forward_thread=1, stack=engine.replace("run", "a.py(6): run")),
-        Operator(55, 85, "MmBackward0", tid=12, sequence=3, forward_thread=1, stack="a.py(8): no;"),
-        Operator(60, 70, "aten::mul", tid=12, stack="a.py(8): no;"),
-        Operator(100, 110, "torch::autograd::AccumulateGrad", tid=12, stack="a.py(8): no;"),
-    )  # fmt: skip
-    rows = rows_of(*events, spec="operators:by=stack")
-    assert {row["name"]: row["stack"] for row in rows} == {
-        "aten::view": "a.py(1): first", "aten::mm": "a.py(2): second",
-        "autograd::engine::evaluate_function: MmBackward0": "a.py(6): run < a.py(7): step",
-        "MmBackward0": "a.py(1): first", "aten::mul": "a.py(1): first",
-        "torch::autograd::AccumulateGrad": None,
-    }  # fmt: skip
+@pytest.mark.parametrize(("spec", "error", "words"), [
+    ("operators:stack=2", UsageError, "stack="), ("operators:by=stack:stack=-1", UsageError, "stack="),
+    ("operators:by=colour", UsageError, "operators have no rows by 'colour'"),
+    ("operator_kernels:by=x", UsageError, "operator_kernels have no rows by 'x'"),
+    ("operators:by=shapes", NotRecorded, "shapes of operators' inputs"),
+])  # fmt: skip
+def test_what_means_nothing_and_what_was_not_recorded_is_refused(
+    spec: str, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        rows_of(*STACKS, spec=spec)
 
 
-def test_python_functions_as_rows_and_as_stacks() -> None:
-    """f [0, 100) calls mm [10, 40) and g [50, 90), which calls add [60, 70)."""
-    events = (
-        Operator(0, 100, "a.py(1): f", kind="python_function"), Operator(10, 40, "aten::mm"),
-        Operator(50, 90, "a.py(2): g", kind="python_function"), Operator(60, 70, "aten::add"),
-    )  # fmt: skip
-    rows = rows_of(*events, spec="operators:functions:by=stack")
-    assert {row["name"]: figures(row, "stack", "host_self_sum_ns") for row in rows} == {
-        "a.py(1): f": (None, 30), "aten::mm": ("a.py(1): f", 30), "a.py(2): g": ("a.py(1): f", 30),
-        "aten::add": ("a.py(2): g < a.py(1): f", 10),
-    }  # fmt: skip
-    assert [row["name"] for row in rows_of(*events)] == ["aten::mm", "aten::add"]
-
-
-def test_by_overload() -> None:
-    events = (Operator(0, 10, "aten::div_.Scalar"), Operator(20, 50, "aten::div_.Tensor"),
-              Operator(60, 61, "aten::div_"))  # fmt: skip
-    assert [figures(row, "name", "host_sum_ns") for row in rows_of(*events)] == [("aten::div_", 41)]
-    rows = rows_of(*events, spec="operators:by=overload")
-    assert [figures(row, "name", "host_sum_ns") for row in rows] == [
-        ("aten::div_.Tensor", 30), ("aten::div_.Scalar", 10), ("aten::div_", 1)]  # fmt: skip
-
-
-def test_objects_are_grouped_with_overloads_too() -> None:
-    text = "<built-in method f of T object at 0x7fc5655%02x>"
-    objects = [Operator(at, at + 5, text % at, "python_function") for at in (16, 32)]
-    rows = rows_of(*objects, Operator(50, 60, "aten::div_.Scalar"),
-                   spec="operators:by=overload:functions")  # fmt: skip
-    assert {row["name"]: row["call_count"] for row in rows} == {
-        "<built-in method f of T object at 0x…>": 2, "aten::div_.Scalar": 1}  # fmt: skip
-
-
-def test_by_path() -> None:
-    """A tree: each row is followed by those inside it, most time first."""
-    rows = rows_of(*EXAMPLE, spec="operators:by=path")
-    assert [figures(row, "level", "path", "device_sum_ns") for row in rows] == [
-        (0, "autograd::engine::evaluate_function: AddmmBackward0", 220),
-        (1, "autograd::engine::evaluate_function: AddmmBackward0/AddmmBackward0", 220),
-        (2, "autograd::engine::evaluate_function: AddmmBackward0/AddmmBackward0/aten::mm", 220),
-        (0, "aten::linear", 200), (1, "aten::linear/aten::addmm", 200), (0, "aten::to", 60),
-    ]  # fmt: skip
-    assert [row["name"] for row in rows][-2:] == ["aten::addmm", "aten::to"]
+def test_without_operators_nothing_is_told_of_them() -> None:
+    missing = pytest.raises(NotRecorded, match="operators of the framework")
+    with opened(Range(0, 10, "a"), Kernel(0, 5), without={Fact.OPERATORS}) as profile, missing:
+        profile.report("operators")
 
 
 def test_a_tree_that_is_cut_keeps_what_takes_most_time() -> None:
@@ -302,85 +358,6 @@ def test_what_was_not_recorded_is_not_grouped_by(spec: str, fact: Fact) -> None:
         assert list(caught.value.missing) == [fact]
 
 
-def test_work_of_no_operator_is_a_row() -> None:
-    """One launched outside, one without a call: 7 and 5."""
-    events = (
-        Operator(0, 10, "aten::relu"), Call(2, 4, 1), Kernel(5, 20, 1),
-        Call(30, 32, 2), Kernel(40, 47, 2), Kernel(50, 55),
-    )  # fmt: skip
-    relu, none = rows_of(*events)
-    assert figures(relu, "name", "device_self_sum_ns", "device_self_pct") == (
-        "aten::relu", 15, pytest.approx(100 * 15 / 27))  # fmt: skip
-    assert none["name"] == NO_OPERATOR
-    assert figures(none, "call_count", "host_sum_ns", "host_self_pct") == (None, None, None)
-    assert figures(none, "device_self_sum_ns", "device_self_union_ns", "gpu_op_count") == (12, 12, 2)
-
-
-def test_work_without_a_time_counts_and_takes_none() -> None:
-    events = (Operator(0, 10, "aten::relu"), Call(2, 4, 1), Call(5, 6, 2),
-              Kernel(5, 20, 1), Kernel(None, None, 2), Kernel(None, None))  # fmt: skip
-    relu, none = rows_of(*events)
-    columns = ("gpu_op_count", "device_self_sum_ns", "device_self_union_ns", "device_self_union_sum_ns")
-    assert figures(relu, *columns) == (2, 15, 15, 15)
-    assert figures(none, *columns[:3]) == (1, 0, 0)
-
-
-def test_equal_times_are_in_the_order_of_names() -> None:
-    """Stored in the other order."""
-    events = (Operator(10, 15, "b"), Call(12, 13, 1), Operator(0, 5, "a"), Call(2, 3, 2),
-              Kernel(20, 30, 1, name="z"), Kernel(30, 40, 2, name="y"))  # fmt: skip
-    assert [row["name"] for row in rows_of(*events)] == ["a", "b"]
-    assert [row["name"] for row in rows_of(*events, spec="operator_kernels")] == ["y", "z"]
-
-
-def test_recursion_counts_each_call_and_says_so() -> None:
-    """rec holds rec twice: a total of 100 + 40 + 30, and two calls that are in it twice."""
-    events = (Operator(0, 100, "rec"), Operator(10, 50, "rec"), Operator(60, 90, "rec"))
-    (row,) = rows_of(*events)
-    assert figures(row, "call_count", "nested_count") == (3, 2)
-    assert figures(row, "host_sum_ns", "host_self_sum_ns") == (170, 100)
-    # Also one that ends with the one around it; not one that begins as another ends.
-    events = (Operator(0, 90, "f"), Operator(10, 20, "g"), Operator(60, 90, "f"), Operator(90, 95, "f"))
-    counts = {row["name"]: row["nested_count"] for row in rows_of(*events)}
-    assert counts == {"f": 1, "g": 0}
-
-
-def test_an_only_call_of_the_same_name_is_the_same_call() -> None:
-    """Three in each other, the innermost with a launch: one call, which has what they all hold."""
-    chain = [Operator(i, 100 - i, name) for i, name in enumerate(["to", "to.dtype", "to"])]
-    chain = [each._replace(name=f"aten::{each.name}") for each in chain]
-    (row,) = rows_of(*chain, Call(40, 60, 1), Kernel(70, 80, 1))
-    assert figures(row, "name", *COLUMNS) == ("aten::to", 1, 100, 80, 20, 10, 10)
-    # With a call beside it, it is one of its own.
-    (row,) = rows_of(Operator(0, 100, "a"), Operator(10, 40, "a"), Call(50, 60))
-    assert figures(row, "call_count", "host_sum_ns", "host_self_sum_ns") == (2, 130, 90)
-
-
-def test_calls_in_calls_are_the_outer_one() -> None:
-    """The driver's call, which launches, lies in the runtime's: 20 of 100 are API time."""
-    events = (Operator(0, 100, "aten::mm"), Call(10, 30, name="cudaLaunchKernel"),
-              Call(12, 28, 7, name="cuLaunchKernel"), Kernel(40, 90, 7))  # fmt: skip
-    (row,) = rows_of(*events)
-    assert figures(row, *COLUMNS) == (1, 100, 80, 20, 50, 50)
-    none = rows_of(Operator(0, 5, "aten::mm"), *events[1:])[0]
-    assert figures(none, "name", "device_sum_ns") == (NO_OPERATOR, 50)
-
-
-def test_operators_in_an_api_call_are_rows_and_none_of_its_time() -> None:
-    """The host function that a call runs: of 100 the call takes 50 itself."""
-    called = (Call(100, 200, name="cudaLaunchHostFunc"), Operator(110, 160, "aten::mm"),
-              Call(120, 140, 7), Kernel(300, 309, 7))  # fmt: skip
-    (row,) = rows_of(*called)
-    assert figures(row, "name", *COLUMNS) == ("aten::mm", 1, 50, 30, 20, 9, 9)
-    rows = {row["name"]: row for row in rows_of(Operator(50, 250, "mine::op"), *called)}
-    assert figures(rows["mine::op"], *COLUMNS) == (1, 200, 100, 50, 9, 0)
-    assert figures(rows["aten::mm"], *COLUMNS) == (1, 50, 30, 20, 9, 9)
-    (tree, _) = rows_of(Operator(50, 250, "mine::op"), *called, spec="operators:by=path")
-    assert tree["path"] == "mine::op"
-    top = rows_of(*called, spec="operators:top-level")
-    assert [row["name"] for row in top] == ["aten::mm"]
-
-
 def test_shares_are_of_the_rows_of_the_report() -> None:
     """Calls at the top launched 60 themselves; a copy of 20 is of nobody."""
     rows = rows_of(*EXAMPLE, Memcpy(900, 920), spec="operators:top-level")
@@ -391,23 +368,6 @@ def test_shares_are_of_the_rows_of_the_report() -> None:
     assert sum(share[1] for share in shares.values()) == pytest.approx(100)
 
 
-def test_an_annotation_has_the_stack_in_which_it_begins() -> None:
-    """`forward` begins in `__enter__` [5, 10) and ends long after; the operator is in `step` alone."""
-    functions = [Operator(*each, "python_function") for each in ((0, 100, "step"), (5, 10, "__enter__"))]
-    rows = rows_of(*functions, Range(6, 90, "forward"), Operator(20, 40, "aten::mm"),
-                   spec="operators:by=stack:annotations:functions")  # fmt: skip
-    stacks = {row["name"]: row["stack"] for row in rows}
-    assert stacks == {"step": None, "__enter__": "step", "forward": "__enter__ < step",
-                      "aten::mm": "step"}  # fmt: skip
-
-
-def test_top_level_calls_alone() -> None:
-    rows = rows_of(*EXAMPLE, spec="operators:top-level")
-    assert {row["name"] for row in rows} == {
-        "aten::linear", "aten::to", "autograd::engine::evaluate_function: AddmmBackward0"
-    }  # fmt: skip
-
-
 def test_a_slice_has_calls_and_work_of_its_time() -> None:
     rows = rows_of(*EXAMPLE, part=Slice(time=(550, 1000)))
     columns = ("call_count", "host_self_sum_ns", "device_self_sum_ns")
@@ -416,25 +376,6 @@ def test_a_slice_has_calls_and_work_of_its_time() -> None:
     assert found["aten::mm"] == (2, 130, 220)
     assert found[NO_OPERATOR] == (None, None, 60)
     assert "aten::linear" not in found
-
-
-def test_what_is_not_recorded_is_said() -> None:
-    events = (Range(0, 10, "train, batch 3"), Kernel(0, 5))
-    missing = pytest.raises(NotRecorded, match="operators of the framework")
-    with opened(*events, without={Fact.OPERATORS}) as profile, missing:
-        profile.report("operators")
-    # Recorded, and none ran.
-    (none,) = rows_of(*events)
-    assert none["name"] == NO_OPERATOR
-    with pytest.raises(NotRecorded, match="shapes of operators' inputs"):
-        rows_of(Operator(0, 10, "aten::mm"), spec="operators:by=shapes")
-    with pytest.raises(UsageError, match="operators have no rows by 'colour'"):
-        rows_of(Operator(0, 10, "aten::mm"), spec="operators:by=colour")
-
-
-def test_what_the_profiler_calls_is_left_out() -> None:
-    (row,) = rows_of(Operator(0, 10, "aten::mm"), Operator(2, 5, "aten::is_leaf"))
-    assert figures(row, "name", "host_self_sum_ns") == ("aten::mm", 10)
 
 
 @pytest.mark.parametrize(("name", "group"), [
@@ -532,23 +473,6 @@ def test_an_operator_is_eligible_by_what_it_holds_or_launched_in_both_reports() 
     assert by_operator == by_launch | {("aten::mm", "yes")}
 
 
-def test_shared_memory_is_that_of_both_kinds() -> None:
-    """Recorded as one number, as two, or not: 32, 8 + 24 and 8 + 16 bytes make two launches."""
-    kernels = (Kernel(0, 7, name="a", shared=32), Kernel(10, 12, name="a", static=8, dynamic=24),
-               Kernel(20, 21, name="a", static=8, dynamic=16), Kernel(30, 34, name="a"))  # fmt: skip
-    rows = rows_of(*kernels, spec="operator_kernels")
-    assert [figures(row, "shared_bytes", "kernel_sum_ns") for row in rows] == [
-        (32, 9), (None, 4), (24, 1)]  # fmt: skip
-
-
-def test_kernels_of_no_operator_are_rows_too() -> None:
-    (row,) = rows_of(Kernel(0, 10, name="a"), spec="operator_kernels")
-    assert figures(row, "operator", "name", "grid", "blocks_per_sm", "eligible") == (
-        NO_OPERATOR, "a", None, None, None)  # fmt: skip
-    with pytest.raises(UsageError, match="operator_kernels have no rows by 'x'"):
-        rows_of(Kernel(0, 10), spec="operator_kernels:by=x")
-
-
 @pytest.mark.parametrize(("name", "answer"), [
     ("ampere_fp16_s16816gemm_fp16_64x64_tn", "yes"), ("ampere_sgemm_128x64_nn", "no"),
     ("volta_h884gemm_64x128_ldg8_nn", "yes"), ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_ffma_x", "no"),
@@ -569,20 +493,6 @@ def test_kernels_of_no_operator_are_rows_too() -> None:
 ])  # fmt: skip
 def test_names_of_kernels_on_tensor_cores(name: str, answer: str) -> None:
     assert tensor_cores_by_name([name]) == [answer]
-
-
-def test_hardware_counters_decide_before_names() -> None:
-    """Of kernels of a name whose use was measured; of samples nobody knows whose it was."""
-    events = (
-        Kernel(0, 10, name="mine"), Kernel(10, 30, name="sgemm_nn"), Kernel(30, 70, name="h884gemm"),
-        Kernel(70, 80, name="other"),
-        Metric("tensor_precision_fu_utilization", "mine", 3.0),
-        Metric("tensor_precision_fu_utilization", "sgemm_nn", 0.0),
-        Metric("tensor_precision_fu_utilization", "h884gemm", 0.0),
-        Metric("achieved_occupancy", "other", 0.5), Metric("sm__pipe_tensor_cycles_active", None, 7.0),
-    )  # fmt: skip
-    answers = {row["name"]: row["tensor_cores"] for row in rows_of(*events, spec="kernels")}
-    assert answers == {"mine": "yes", "sgemm_nn": "no", "h884gemm": "no", "other": "no"}
 
 
 # -- a slow version
