@@ -29,7 +29,7 @@ NEWEST_PYTHON ?= $(shell for minor in $$(sed -n 's/.*Python :: 3\.\([0-9]*\)".*/
 # What differs between versions of Python: threads, processes, files, the ends of programs, the library's door.
 NEWEST_TESTS := api* cli_streams folders importer_defects page_reader_descriptors processes script_ends sql \
 	store_atomic store_interrupted store_locks store_together threads* workers
-OLDEST_TESTS := golden api cli store_* page_reader* export* render_* importer_kineto_workloads importer_nsys_workloads
+OLDEST_TESTS := golden api cli store_* page_reader* export* render_* workloads queries_workloads
 
 .PHONY: help demo test test-slow test-oldest test-newest test-system check bench bench-peers findings-score verdict-power fuzz docs screenshots site golden fixtures notebook dist clean
 
