@@ -234,11 +234,15 @@ class Scene:
         most = ids[np.argsort(-counts(group, len(ids)), kind="stable")].tolist()
         return ", ".join(list(dict.fromkeys(self.timeline.call_names[i] for i in most))[:2])
 
-    def most_idle(self, which: Array, low: int, high: int) -> tuple[str, int, Array]:
+    def most_idle(
+        self, which: Array, low: int, high: int, taken: Union | None = None
+    ) -> tuple[str, int, Array]:
         """Return the name under whose calls, of these, the device was idle most of [low, high).
 
         With it come how long that was, and the calls of that name; of no such time an empty name.
+        `taken`: what does not count, in place of the time when the device was busy.
         """
+        taken = self.busy if taken is None else taken
         found = "", 0, which[:0]
         ids = take(self.timeline.calls.name_id, which)
         by_name: dict[str, list[int]] = {}
@@ -246,7 +250,7 @@ class Scene:
             by_name.setdefault(self.timeline.call_names[i], []).append(i)
         for name, of_name in by_name.items():
             mine = which[np.isin(ids, of_name)]
-            time = uncovered(self.calls_at(mine), self.busy, low, high)
+            time = uncovered(self.calls_at(mine), taken, low, high)
             if time > found[1]:
                 found = name, time, mine
         return found

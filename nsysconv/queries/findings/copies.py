@@ -6,16 +6,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nsysconv.codes import MEMORY_KINDS
+from nsysconv.codes import DIRECTIONS, MEMORY_KINDS
 from nsysconv.names import called
 from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.queries.findings.waits import gaps_after
 from nsysconv.report import Unit, human
-from nsysconv.timeline.arrays import Array, distinct, places_of, take
+from nsysconv.timeline.arrays import Array, among, blocks, distinct, take
 from nsysconv.timeline.events import GpuOps, OpKind
+from nsysconv.timeline.idle import Gaps
 from nsysconv.timeline.intervals import longest, union
 
+_WITH_THE_HOST = np.array([DIRECTIONS.index("HtoD"), DIRECTIONS.index("DtoH")])
 _PAGEABLE = MEMORY_KINDS.index("Pageable")
 _SMALL_BYTES = 4096
 _FEWEST_SMALL = 100
@@ -95,17 +97,35 @@ def synchronous_copies(scene: Scene) -> Found | None:
 
 
 def small_copies(scene: Scene) -> Found | None:
-    """Measure small copies without a kernel beside them, and the gaps that they end."""
+    """Measure small copies from and to the host without a kernel beside them, and the gaps they make."""
     ops, column = scene.copies
     small = (column["bytes"] >= 0) & (column["bytes"] <= _SMALL_BYTES)
+    small &= among(column["direction"], _WITH_THE_HOST)
     count = int(np.count_nonzero(small))
     if count < _FEWEST_SMALL or scene.gaps is None:
         return None
-    time = _without_kernel(scene, ops, small)
-    ended = places_of(take(ops.start, small), scene.gaps.end)
-    time += int((take(scene.gaps.end, ended) - take(scene.gaps.start, ended)).sum())
+    time = _without_kernel(scene, ops, small) + _own_gaps(scene, scene.gaps, take(ops.row, small))
     details = {"count": counted(count, "copy", "copies")}
     return Found(scene.of_window(time), time, details, event=_longest(ops, small))
+
+
+def _own_gaps(scene: Scene, gaps: Gaps, rows: Array) -> int:
+    # The result is how long gaps lasted after the call of the copy had begun that ended them, of copies
+    # at these rows of their table. What the host did before that call is not the copy's doing.
+    timeline = scene.timeline
+    is_meant = np.zeros(timeline.profile.row_count("memcpy"), bool)
+    is_meant[rows] = True
+    time = 0
+    for block in blocks(len(gaps)):
+        found = gaps.take(block)
+        found = found.take(np.flatnonzero(found.ended_by >= 0))
+        kind, row = timeline.ops.kind[found.ended_by], timeline.ops.row[found.ended_by]
+        owner = timeline.owner[found.ended_by]
+        mine = np.flatnonzero((kind == OpKind.MEMCPY) & (owner >= 0))
+        mine = mine[is_meant[row[mine]]]
+        asked = timeline.calls.start[owner[mine]]
+        time += int((found.end[mine] - np.clip(asked, found.start[mine], found.end[mine])).sum())
+    return time
 
 
 RULES: dict[str, Measure] = {

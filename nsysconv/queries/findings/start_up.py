@@ -7,55 +7,63 @@ from dataclasses import replace
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.names import LAUNCHES, called
+from nsysconv.names import LAUNCHES, WAITS, called, shorten
 from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.findings.contract import Found, Measure, Scene, uncovered
 from nsysconv.report import Unit, human
-from nsysconv.timeline.annotations import operators, ranges
-from nsysconv.timeline.arrays import Array, distinct
+from nsysconv.timeline.annotations import ranges
+from nsysconv.timeline.arrays import Array, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.intervals import Union, union_with
+from nsysconv.timeline.intervals import Union, union, union_with
 from nsysconv.timeline.steps import annotated, steps
 
 # No launch takes as long; what does loads code first.
 _LONG_LAUNCH_NS = 1_000_000
 _FEWEST_STEPS = 4
+_LONGEST_NAME = 36
 
 
 def start_up(scene: Scene) -> Found | None:
-    """Measure the time before the first GPU operation, but for the profiler's own."""
+    """Measure the time until the first launch returned, without waits and the profiler's own work."""
+    calls, owner = scene.timeline.calls, scene.owner
+    launching = owner[owner >= 0]
     low, high = scene.span.start, scene.window.start
-    time, profiler = _of_the_program(scene, low, high)
-    calls = scene.timeline.calls
-    before = int(np.searchsorted(calls.start, high))
-    early = np.flatnonzero(scene.outermost[:before])
-    part = f"--time :{scene.window.start}ns"
-    if _loses_work(scene, slice(0, before)):
+    if len(launching):
+        high = max(min(high, int(calls.end[launching.min()])), low)
+    early = slice(0, int(np.searchsorted(calls.start, high)))
+    if _loses_work(scene, early):
         return None
+    waits = scene.calls_at(scene.calls_named(called(*WAITS)))
+    taken = _joined(scene.busy, _joined(scene.profiler, waits))
+    whole = uncovered(_all_of(low, high), taken, low, high)
+    which = np.flatnonzero(scene.outermost[early])
     first = np.flatnonzero(scene.ops.kind != OpKind.MIGRATION)[:1].tolist()
     event = scene.ops.event_id(first[0]) if first else None
-    details = {**_during(scene, early, low, high), "profiler": profiler}
-    return Found(scene.of_span(time), time, details, event=event, part=part)
+    during = _filled_by(scene, low, high, taken, whole) or _during(
+        scene, which, low, high, taken, whole
+    )
+    details = {"during": during, "profiler": _own_work(scene, low, high)}
+    part = f"--time :{scene.window.start}ns"
+    return Found(scene.of_span(whole), whole, details, event=event, part=part)
 
 
 def tear_down(scene: Scene) -> Found | None:
-    """Measure the time after the last GPU operation until the host did nothing more that is recorded."""
+    """Measure the time in API calls after the last GPU operation, but for the profiler's own work."""
     calls = scene.timeline.calls
     low = min(scene.window.end, scene.span.end)
-    ends = [calls.end.max(where=scene.outermost, initial=low)]
-    ends += [each(scene.timeline).end.max(initial=low) for each in (ranges, operators)]
-    high = min(int(max(ends)), scene.span.end)
+    high = min(int(calls.end.max(where=scene.outermost, initial=low)), scene.span.end)
     late = np.flatnonzero(scene.outermost & (calls.end > low))
-    last = scene.owner.max(initial=-1)
-    if _loses_work(scene, slice(last + 1, None)):
+    if _loses_work(scene, slice(scene.owner.max(initial=-1) + 1, None)):
         return None
-    time, profiler = _of_the_program(scene, low, max(high, low))
-    part = f"--time {low}ns:"
-    details = {**_during(scene, late, low, high), "profiler": profiler}
-    measured = Found(scene.of_span(time), time, details, part=part)
+    taken = _joined(scene.busy, scene.profiler)
+    time = uncovered(scene.calls_at(late), taken, low, high)
+    measured = Found(scene.of_span(time), time, part=f"--time {low}ns:")
     if not scene.speaks("tear_down", measured):
         return measured
-    return replace(measured, event=scene.longest_call(late))
+    name, inside, _ = scene.most_idle(late, low, high, taken)
+    during = _clause(inside, time, f"in {name}") if name else ""
+    details = {"during": during, "profiler": _own_work(scene, low, high)}
+    return replace(measured, details=details, event=scene.longest_call(late))
 
 
 def _loses_work(scene: Scene, calls: slice) -> bool:
@@ -67,31 +75,53 @@ def _loses_work(scene: Scene, calls: slice) -> bool:
     return bool((some & scene.outermost)[calls].any())
 
 
-def _of_the_program(scene: Scene, low: int, high: int) -> tuple[int, str]:
-    # The result is the length of [low, high) without the profiler's own work, and a clause on that
-    # work.
+def _joined(one: Union, other: Union) -> Union:
+    return union_with(one, other.starts, other.ends)
+
+
+def _all_of(low: int, high: int) -> Union:
+    return union(np.array([low]), np.array([high]))
+
+
+def _own_work(scene: Scene, low: int, high: int) -> str:
+    # The clause names what is not in the time before it.
     own = uncovered(scene.profiler, scene.busy, low, high)
-    return high - low - own, _own_work(own)
+    return f"; the profiler's own work took {human(own, Unit.NS)} more" if own else ""
 
 
-def _own_work(time: int) -> str:
-    return f", and {human(time, Unit.NS)} of the profiler's own work" if time else ""
+def _clause(time: int, whole: int, where: str) -> str:
+    return f", {'all' if time == whole else human(time, Unit.NS)} of it {where}"
 
 
-def _during(scene: Scene, which: Array, low: int, high: int) -> dict[str, str]:
-    # The words name the call in which most of [low, high) was spent, and the time outside of calls, if
-    # each is a tenth at least.
-    name, inside, _ = scene.most_idle(which, low, high)
+def _during(scene: Scene, which: Array, low: int, high: int, taken: Union, whole: int) -> str:
+    # The words name the call in which most of the time was spent, and the time outside of calls, if
+    # each is a tenth of the whole at least. Neither holds what is `taken`, nor the other.
+    name, inside, _ = scene.most_idle(which, low, high, taken)
     parts = [(inside, f"in {name}")]
     if Fact.API_CALLS in scene.timeline.profile.facts:
-        recorded = union_with(scene.calls_at(which), scene.profiler.starts, scene.profiler.ends)
-        outside = high - low - uncovered(recorded, scene.busy, low, high)
+        outside = whole - uncovered(scene.calls_at(which), taken, low, high)
         parts.append((outside, "outside of the API's calls"))
-    said = sorted((part for part in parts if part[0] * 10 >= high - low > 0), reverse=True)
-    clause = ""
-    for time, where in said:
-        clause += f", {'all' if time == high - low else human(time, Unit.NS)} of it {where}"
-    return {"during": clause}
+    said = sorted((part for part in parts if part[0] * 10 >= whole > 0), reverse=True)
+    return "".join(_clause(time, whole, where) for time, where in said)
+
+
+def _filled_by(scene: Scene, low: int, high: int, taken: Union, whole: int) -> str:
+    # The words name the range that takes half of the time or more; of several, which contain each
+    # other, the one that takes least.
+    spans = ranges(scene.timeline)
+    pids = scene.timeline.pids_on(scene.device)
+    mine = np.flatnonzero((spans.start < high) & (spans.end > low) & np.isin(spans.pid, pids))
+    starts, ends = (np.clip(take(each, mine), low, high) for each in (spans.start, spans.end))
+    group, (names,) = factorize(take(spans.name, mine))
+    found: tuple[int, str] | None = None
+    for number in np.flatnonzero(2 * sums(group, ends - starts, len(names)) >= whole).tolist():
+        own = union(starts, ends, group == number)
+        time = uncovered(own, taken, low, high)
+        if 2 * time >= whole > 0 and (found is None or time < found[0]):
+            found = time, spans.names[int(names[number])]
+    if found is None:
+        return ""
+    return _clause(found[0], whole, f"in the range {shorten(found[1], _LONGEST_NAME)}")
 
 
 def module_loading(scene: Scene) -> Found | None:
@@ -124,14 +154,14 @@ def warm_up(scene: Scene) -> Found | None:
         return None
     first = Union(mine[0].start[:1], mine[0].end[:1])
     low, high = scene.window.start, scene.window.end
-    time = uncovered(
-        first, union_with(scene.busy, scene.profiler.starts, scene.profiler.ends), low, high
-    )
+    time = uncovered(first, _joined(scene.busy, scene.profiler), low, high)
     details = {
         "first_step": mine[0].name[0],
         "first": human(int(length[0]), Unit.NS),
         "median": human(median, Unit.NS),
-        "profiler": _own_work(int(own[0])),
+        "profiler": f", and {human(int(own[0]), Unit.NS)} of the profiler's own work"
+        if own[0]
+        else "",
     }
     return Found(float(length[0]) / median, time, details, step=mine[0].name[0])
 
