@@ -81,7 +81,8 @@ def _command(target: Target) -> str:
 def _why(findings: Report, target: Target) -> str | None:
     # The result is the command that explains the first event of the findings. In a run it names the
     # profile by label, rank or file.
-    row = next((row for row in findings.rows() if row["event"] is not None), None)
+    shown = present.shown_findings(findings.rows())
+    row = next((row for row in shown if row["event"] is not None), None)
     if row is None:
         return None
     where, selector = split_target(target)

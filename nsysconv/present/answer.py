@@ -12,7 +12,7 @@ from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
 from nsysconv.document import Section, Text
 from nsysconv.names import cut_off, shorten, shorten_kernel
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.findings.contract import SAVING, is_minor
+from nsysconv.queries.findings.contract import COST, SAVING, is_minor
 from nsysconv.report import Report, Unit, human
 
 Row = Mapping[str, Any]
@@ -228,30 +228,50 @@ def _added_up(rows: Sequence[Row]) -> dict[str, Any]:
 
 # -- what holds it back
 
-_MOST_FINDING_LINES, _MOST_SHOWN = 10, 3
-_SPARE = 20
+_MOST_FINDING_LINES, _MOST_SHOWN = 12, 3
+_HEADED = {SAVING: "what could be saved:", COST: "where the time goes:"}
 _INDENT = "   "
 
 
 def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
-    """Return the findings as a numbered list of at most 10 lines: the first, then names of the rest."""
+    """Return the findings as numbered lists of at most 12 lines: the largest, then names of the rest."""
     rows = findings.rows()
+    shown = shown_findings(rows)
+    kinds = {row["kind"] for row in shown}
     lines: list[str] = []
-    shown = height = 0
-    for row in rows[:_MOST_SHOWN]:
-        item = _item(shown + 1, row)
-        height += sum(1 if len(line) <= _WIDTH else 2 for line in item)
-        if is_minor(row) or (shown and height >= _MOST_FINDING_LINES):
-            break
-        lines += item
-        shown += 1
-    also = [_short(row) for row in rows[shown:] if not is_minor(row)]
-    below = [row["rule"] for row in rows[shown:] if is_minor(row)]
-    rest = [f"also: {', '.join(also)}"] if also else []
-    rest += [f"below 1 %: {', '.join(below)}"] if below else []
-    if rest:
-        lines.append(cut_off("; ".join(rest), _WIDTH))
+    for number, row in enumerate(shown, 1):
+        before = shown[number - 2]["kind"] if number > 1 else None
+        if kinds >= _HEADED.keys() and row["kind"] in _HEADED.keys() - {before}:
+            lines.append(_HEADED[row["kind"]])
+        lines += _item(number, row)
+    rest = [row for row in rows if row not in shown]
+    also = [_short(row) for row in rest if not is_minor(row)]
+    below = [row["rule"] for row in rest if is_minor(row)]
+    named = [f"also: {', '.join(also)}"] if also else []
+    named += [f"below 1 %: {', '.join(below)}"] if below else []
+    if named:
+        lines.append("; ".join(named))
     return (Text("", tuple(lines), laid_out=True),) if lines else ()
+
+
+def shown_findings(rows: Sequence[Row]) -> list[Row]:
+    """Return the findings that have a number in the answer, in their order; none left out is larger."""
+    large = [row for row in rows if not is_minor(row)]
+    # The first is of the work, if there is such.
+    by_size = sorted(large, key=lambda row: (row is not large[0], -(row["share_pct"] or 0.0)))
+    chosen: list[Row] = []
+    height = 0
+    for row in by_size[:_MOST_SHOWN]:
+        height += sum(map(_lines_of, _item(1, row)))
+        if chosen and height >= _MOST_FINDING_LINES:
+            break
+        chosen.append(row)
+    return [row for row in large if row in chosen]
+
+
+def _lines_of(line: str) -> int:
+    # How many lines of the answer a line takes, whose further ones are indented.
+    return 1 + max(0, -(-(len(line) - _WIDTH) // (_WIDTH - len(_INDENT))))
 
 
 def _short(row: Row) -> str:
@@ -268,9 +288,8 @@ def _item(number: int, row: Row) -> list[str]:
     verb = "at most" if row["kind"] == SAVING else "takes"
     time = "" if row["share_pct"] is None else f", {verb} {row['share_pct']:.1f} %"
     where_to_look = " ".join(filter(None, (row["report"], row["slice"])))
-    finding = f"{number}. {row['rule']}{time}{several}: {row['finding']}"
     return [
-        cut_off(finding, 2 * _WIDTH - _SPARE),
+        f"{number}. {row['rule']}{time}{several}: {row['finding']}",
         f"{_INDENT}{row['advice']} → {where_to_look}",
     ]
 
@@ -281,8 +300,6 @@ _MOST_LINES = 25
 _MOST_CHOICES = 18
 _LOST = "gpu-activity-missing"
 _RULES_NOTED = ("rules-ignored", "rules-cannot-look")
-# As many findings have a number in the answer.
-_NUMBERED = 3
 # What is left of a line beside the number of other notes.
 _ROOM = _WIDTH - len("; notes: 99")
 
@@ -376,7 +393,7 @@ def _doubt(doubts: Sequence[Note]) -> str:
 def _height(shown: Section) -> int:
     # The height includes the title and the empty line before the next report.
     lines = [line for text in shown.texts for line in text.lines]
-    return 2 + sum(1 if len(line) <= _WIDTH else 2 for line in lines)
+    return 2 + sum(map(_lines_of, lines))
 
 
 def _further_events(findings: Section) -> list[str]:
@@ -384,8 +401,9 @@ def _further_events(findings: Section) -> list[str]:
     # none for several profiles.
     if len(findings.profiles) > 1:
         return []
-    events = [(number, row["event"]) for number, row in enumerate(findings.rows(), 1)]
-    return [f"{number}: {event}" for number, event in events if event is not None][1:_NUMBERED]
+    shown = shown_findings(findings.rows())
+    events = [(number, row["event"]) for number, row in enumerate(shown, 1)]
+    return [f"{number}: {event}" for number, event in events if event is not None][1:]
 
 
 def _next(

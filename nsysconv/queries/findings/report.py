@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,7 @@ from nsysconv.queries.findings import (
     waits,
 )
 from nsysconv.queries.findings.contract import (
+    AROUND,
     COST,
     RISK,
     SAVING,
@@ -43,7 +44,6 @@ from nsysconv.queries.findings.contract import (
     Scene,
     Words,
     frameworks,
-    is_minor,
     threshold,
     words,
 )
@@ -75,6 +75,8 @@ _LONGEST_LABEL = 24
 _LONGEST = ("host_bound", "low_parallelism", "allocation")
 
 _LARGE_PCT = 10.0
+# The share of a recording below which the work itself is next to nothing.
+_SHORT_WINDOW_PCT = 2
 _IDLE_RULES_NEED_ONE_CLOCK = "one clock for CPU and GPU"
 LEFT_OUT = "the operations that the slice leaves out"
 """What rules on idle time lack of a slice of some operations."""
@@ -278,6 +280,7 @@ class _Candidate:
     label: str
     found: Found
     span_ns: int
+    window_ns: int
     frameworks: tuple[str, ...]
 
     @property
@@ -317,15 +320,10 @@ class Findings:
             name: len({(first[each.label], each.found.device) for each in candidates})
             for name, candidates in by_rule.items()
         }
-        rows = [self._row(name, each, devices[name]) for name, each in best.items()]
         if not self._is_all_computation(best):
-            rows = [row for row in rows if row["rule"] != "gpu_bound"]
-        savings = [
-            each.found.time_ns
-            for name, candidates in by_rule.items() if words()[name].kind == SAVING
-            for each in candidates
-        ]  # fmt: skip
-        rows.sort(key=self._order(max(savings, default=0)))
+            best.pop("gpu_bound", None)
+        names = _in_order(best)
+        rows = [self._row(name, best[name], devices[name]) for name in names]
         return Result(values_by_column(rows, COLUMNS), notes=tuple(self._notes()))
 
     def _measured(self) -> dict[str, list[_Candidate]]:
@@ -341,15 +339,23 @@ class Findings:
         for ref, partial in self._partials:
             for device in partial.devices:
                 for name, found in self._while_all_record(ref, device).items():
-                    yield name, _Candidate(ref.label, found, device.span_ns, partial.frameworks)
+                    yield (
+                        name,
+                        _Candidate(
+                            ref.label, found, device.span_ns, device.window_ns, partial.frameworks
+                        ),
+                    )
             uneven = communication.imbalance([d.computation_ns for d in partial.devices])
             if uneven is not None and DEVICE_IMBALANCE not in partial.blind:
                 place, found = uneven
                 device_of = next(iter(partial.devices[place].found.values()), None)
                 if device_of is not None:
                     found = replace(found, device=device_of.device, rank=device_of.rank)
-                span = partial.devices[place].span_ns
-                yield DEVICE_IMBALANCE, _Candidate(ref.label, found, span, partial.frameworks)
+                one = partial.devices[place]
+                yield (
+                    DEVICE_IMBALANCE,
+                    _Candidate(ref.label, found, one.span_ns, one.window_ns, partial.frameworks),
+                )
         yield from self._over_ranks()
 
     @cached_property
@@ -382,13 +388,13 @@ class Findings:
         if uneven is not None and not any(RANK_IMBALANCE in p.blind for _, p in ranked):
             place, found = uneven
             ref, partial = ranked[place]
-            span = max(d.span_ns for d in partial.devices)
+            span, window = _longest_of(partial.devices)
             found = replace(found, rank=partial.rank)
-            yield RANK_IMBALANCE, _Candidate(ref.label, found, span, partial.frameworks)
-        span = max((d.span_ns for _, p in with_devices for d in p.devices), default=0)
+            yield RANK_IMBALANCE, _Candidate(ref.label, found, span, window, partial.frameworks)
+        span, window = _longest_of([d for _, p in with_devices for d in p.devices])
         for name, label, found in self._of_collectives(span):
             partial = next(p for ref, p in self._partials if ref.label == label)
-            yield name, _Candidate(label, found, span, partial.frameworks)
+            yield name, _Candidate(label, found, span, window, partial.frameworks)
 
     def _over_cycles(self) -> list[tuple[ProfileRef, Partial]]:
         # The cycles of a process become one profile. Its time in a cycle is that of the device that had
@@ -433,25 +439,9 @@ class Findings:
         # The result is true if nothing can be gained between operations.
         inside = [
             each.share_pct or 0.0 for name, each in best.items()
-            if words()[name].kind == SAVING and name not in ("start_up", "tear_down", "allocation")
+            if words()[name].kind == SAVING and name not in (*AROUND, "allocation")
         ]  # fmt: skip
         return max(inside, default=0.0) < 5 * SMALL_PCT
-
-    def _order(self, largest_saving_ns: int) -> Callable[[Mapping[str, Any]], Any]:
-        # Minor findings come last, and risks come before those. Savings come first if they are a large
-        # part of a window, else costs. In a run, findings that compare ranks come before others. Then
-        # the share decides.
-        window_ns = max((d.window_ns for _, p in self._partials for d in p.devices), default=0)
-        first = SAVING if largest_saving_ns * 100 >= window_ns * _LARGE_PCT else COST
-        place = {name: number for number, name in enumerate(words())}
-        return lambda row: (
-            is_minor(row),
-            row["kind"] == RISK,
-            row["kind"] != first,
-            row["rule"] not in (RANK_IMBALANCE, STRAGGLERS),
-            -(row["share_pct"] or 0.0),
-            place[row["rule"]],
-        )
 
     def _row(self, name: str, candidate: _Candidate, count: int) -> dict[str, Any]:
         rule, found = words()[name], candidate.found
@@ -516,6 +506,49 @@ class Findings:
             text = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
             text = f"cannot look: {text}"
             yield Note("rules-cannot-look", Severity.INFO, text)
+
+
+def _longest_of(devices: Sequence[_Device]) -> tuple[int, int]:
+    # The longest recording of devices and the longest window, in ns.
+    spans, windows = ([getattr(d, name) for d in devices] for name in ("span_ns", "window_ns"))
+    return max(spans, default=0), max(windows, default=0)
+
+
+def _in_order(best: Mapping[str, _Candidate]) -> list[str]:
+    # Savings come first if one of them is a large part of its window, else costs; of each kind the
+    # largest. What is around the work comes last, unless the work is next to nothing of the recording.
+    # Findings below 1 % come last, and risks before these.
+    place = {name: number for number, name in enumerate(words())}
+    around = {
+        name for name, each in best.items()
+        if name in AROUND and each.window_ns * 100 >= each.span_ns * _SHORT_WINDOW_PCT
+    }  # fmt: skip
+    savings = [
+        each for name, each in best.items()
+        if words()[name].kind == SAVING and name not in around
+    ]  # fmt: skip
+    is_large = any(e.found.time_ns * 100 >= e.window_ns * _LARGE_PCT for e in savings)
+    first = SAVING if is_large else COST
+
+    share = {name: each.share_pct or 0.0 for name, each in best.items()}
+    if EXPOSED in share and 2 * share.get(STRAGGLERS, 0.0) >= share[EXPOSED]:
+        # It is the cause of most of what is exposed.
+        share[STRAGGLERS] = max(share[STRAGGLERS], share[EXPOSED])
+
+    def key(name: str) -> tuple[Any, ...]:
+        kind, own = words()[name].kind, best[name].share_pct
+        is_small = kind != RISK and own is not None and own < SMALL_PCT
+        return (
+            is_small,
+            name in around,
+            kind == RISK,
+            kind != first,
+            -share[name],
+            name != STRAGGLERS,
+            place[name],
+        )
+
+    return sorted(best, key=key)
 
 
 def _of_one(rule: Words, found: Found) -> str:
