@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Any
 
 import pyarrow as pa
@@ -228,13 +229,13 @@ def _added_up(rows: Sequence[Row]) -> dict[str, Any]:
 
 # -- what holds it back
 
-_MOST_FINDING_LINES, _MOST_SHOWN = 12, 3
+_MOST_FINDING_LINES, _MOST_SHOWN = 10, 3
 _HEADED = {SAVING: "what could be saved:", COST: "where the time goes:"}
 _INDENT = "   "
 
 
 def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
-    """Return the findings as numbered lists of at most 12 lines: the largest, then names of the rest."""
+    """Return the findings as numbered lists of about 10 lines: the largest, then names of the rest."""
     rows = findings.rows()
     shown = shown_findings(rows)
     kinds = {row["kind"] for row in shown}
@@ -270,8 +271,7 @@ def shown_findings(rows: Sequence[Row]) -> list[Row]:
 
 
 def _lines_of(line: str) -> int:
-    # How many lines of the answer a line takes, whose further ones are indented.
-    return 1 + max(0, -(-(len(line) - _WIDTH) // (_WIDTH - len(_INDENT))))
+    return len(wrap(line, _WIDTH, subsequent_indent=_INDENT))
 
 
 def _short(row: Row) -> str:

@@ -106,11 +106,16 @@ def _during(scene: Scene, which: Array, low: int, high: int, taken: Union, whole
 
 
 def _filled_by(scene: Scene, low: int, high: int, taken: Union, whole: int) -> str:
-    # The words name the range that takes half of the time or more; of several, which contain each
-    # other, the one that takes least.
+    # The words name the range before the work that takes half of the time or more; of several, which
+    # contain each other, the one that takes least.
     spans = ranges(scene.timeline)
     pids = scene.timeline.pids_on(scene.device)
-    mine = np.flatnonzero((spans.start < high) & (spans.end > low) & np.isin(spans.pid, pids))
+    mine = np.flatnonzero(
+        (spans.start < high)
+        & (spans.end > low)
+        & (spans.end <= scene.window.start)
+        & np.isin(spans.pid, pids)
+    )
     starts, ends = (np.clip(take(each, mine), low, high) for each in (spans.start, spans.end))
     group, (names,) = factorize(take(spans.name, mine))
     found: tuple[int, str] | None = None
