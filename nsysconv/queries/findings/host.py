@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from nsysconv.names import shorten
+from nsysconv.names import called, shorten
 from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
 from nsysconv.queries.findings.operators import host_sync
 from nsysconv.queries.findings.waits import costliest_gap, sync_each_kernel, sync_small_copies
-from nsysconv.report import Unit, human
+from nsysconv.report import MISSING, Unit, human
 from nsysconv.threads import cached_in
 from nsysconv.timeline.annotations import operators, ranges, which_named
-from nsysconv.timeline.arrays import blocks, distinct, factorize, sums, take
+from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind, Spans, event_id
 from nsysconv.timeline.idle import (
     PARTS,
@@ -175,6 +175,44 @@ def _longest_load(scene: Scene) -> str | None:
     return event
 
 
+# What a call may return that is no failure: done, not ready, access to a peer is on already, and, at the
+# end of a process, that its context is gone (docs/definitions.md).
+_NO_FAILURES = np.array([MISSING, 0, 4, 600, 704, 709])
+_FAILURES = {
+    1: "invalid value", 2: "out of memory", 98: "invalid device function",
+    209: "no kernel image for this GPU", 222: "PTX of a newer compiler", 700: "illegal address",
+    701: "too many resources", 719: "launch failure",
+}  # fmt: skip
+_MOST_NAMED = 2
+
+
+def failed_calls(scene: Scene) -> Found | None:
+    """Count the calls that failed, by function and result."""
+    calls, names = scene.timeline.calls, scene.timeline.call_names
+    result = take(scene.timeline.profile.columns("api_call", ("result",))["result"], calls.row)
+    failed = np.flatnonzero(~among(result, _NO_FAILURES) & scene.outermost)
+    asks = called("query")
+    failed = failed[[not asks(names[i]) for i in calls.name_id[failed].tolist()]]
+    if not len(failed):
+        return Found(0.0)
+    group, (ids, codes) = factorize(calls.name_id[failed], result[failed])
+    most = np.argsort(-counts(group, len(ids)), kind="stable")[:_MOST_NAMED].tolist()
+    said = []
+    for i in most:
+        these, of = (int(np.count_nonzero(each)) for each in (group == i, calls.name_id == ids[i]))
+        code = int(codes[i])
+        why = f" ({_FAILURES[code]})" if code in _FAILURES else ""
+        share = f"all {of:,}" if these == of else f"{these:,} of {of:,}"
+        said.append(f"{share} of {names[int(ids[i])]} with {code}{why}")
+    event = event_id("api_call", int(calls.row[failed[0]]))
+    details = {
+        "count": counted(len(failed), "call", "calls"),
+        "results": ", ".join(said),
+        "first": event,
+    }
+    return Found(float(len(failed)), 0, details, event=event)
+
+
 def profiler_overhead(scene: Scene) -> Found | None:
     """Measure the idle time in the window in which the profiler itself was at work."""
     time = uncovered(scene.profiler, scene.busy, scene.window.start, scene.window.end)
@@ -199,6 +237,7 @@ def shared_gpu(scene: Scene) -> Found | None:
 
 
 RULES: dict[str, Measure] = {
+    "failed_calls": failed_calls,
     "launch_bound": launch_bound,
     "host_bound": host_bound,
     "idle_unknown": idle_unknown,

@@ -68,7 +68,7 @@ RULES: Mapping[str, Measure] = {
 
 DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
 COLLECTIVE_WAIT, EXPOSED = "collective_wait", "exposed_communication"
-BUCKET_SIZE = "bucket_size"
+BUCKET_SIZE, FAILED = "bucket_size", "failed_calls"
 
 _MAX_CONCURRENT = 2
 _LONGEST_LABEL = 24
@@ -77,6 +77,7 @@ _LONGEST = ("host_bound", "low_parallelism", "allocation")
 _LARGE_PCT = 10.0
 # The share of a recording below which the work itself is next to nothing.
 _SHORT_WINDOW_PCT = 2
+_IN_TURN = "kernels that run as in the program: they were replayed for metrics"
 _IDLE_RULES_NEED_ONE_CLOCK = "one clock for CPU and GPU"
 LEFT_OUT = "the operations that the slice leaves out"
 """What rules on idle time lack of a slice of some operations."""
@@ -182,6 +183,10 @@ def partial(timeline: Timeline, request: Request) -> Partial:
     blind = {
         name: lacking for name in wanted if (lacking := _lacking(words()[name], facts)) is not None
     }
+    if any(note.slug == "kernels-serialised" for note in timeline.profile.notes):
+        for name in wanted:
+            if words()[name].kind != RISK:
+                blind.setdefault(name, _IN_TURN)
     if timeline.clocks_disagree:
         for name in wanted:
             if words()[name].kind == SAVING:
@@ -539,6 +544,7 @@ def _in_order(best: Mapping[str, _Candidate]) -> list[str]:
         kind, own = words()[name].kind, best[name].share_pct
         is_small = kind != RISK and own is not None and own < SMALL_PCT
         return (
+            name != FAILED,
             is_small,
             name in around,
             kind == RISK,
