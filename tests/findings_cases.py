@@ -4,7 +4,7 @@
     without api_links                             a fact that is not recorded
     gpu sms=10 major=8 minor=0 memory=4096        what is known of the devices
     rank 1                                        what follows is a profile of its own, of this rank
-    call cudaLaunchKernel [0, 5) #1 thread=2      a call, with its correlation; result=701: what it returned
+    call cudaLaunchKernel [0, 5) #1 thread=2      a call, its correlation and result (result=701)
     kernel gemm [5, 20) #1 ×10 every 20 device=1  ten kernels, of correlations 1 to 10
     copy HtoD kind=Pageable bytes=64 [0, 5)       kind: of the host's memory
     set [0, 5)      graph [0, 5)      migration bytes=4096 [0, 5)      profiler [0, 5)

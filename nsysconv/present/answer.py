@@ -248,10 +248,8 @@ def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
     rest = [row for row in rows if row not in shown]
     also = [_short(row) for row in rest if not is_minor(row)]
     below = [row["rule"] for row in rest if is_minor(row)]
-    named = [f"also: {', '.join(also)}"] if also else []
-    named += [f"below 1 %: {', '.join(below)}"] if below else []
-    if named:
-        lines.append("; ".join(named))
+    if also or below:
+        lines.append(_line(*_listed("also", also), *_listed("below 1 %", below)))
     return (Text("", tuple(lines), laid_out=True),) if lines else ()
 
 
@@ -268,6 +266,16 @@ def shown_findings(rows: Sequence[Row]) -> list[Row]:
             break
         chosen.append(row)
     return [row for row in large if row in chosen]
+
+
+def _listed(head: str, names: Sequence[str]) -> list[str]:
+    # The names that fit into a line, and how many do not.
+    line = f"{head}: {', '.join(names)}"
+    shown = len(names)
+    while len(line) > _WIDTH and shown > 1:
+        shown -= 1
+        line = f"{head}: {', '.join(names[:shown])} and {len(names) - shown} more"
+    return [line] if names else []
 
 
 def _lines_of(line: str) -> int:
@@ -424,7 +432,7 @@ def _next(
         if why is not None and len(f"→ {why}; {tables}") > _WIDTH:
             why, tables = f"nsysconv why TARGET {why.split()[-1]}", "nsysconv report TARGET NAME"
         yield _line(
-            *([f"→ {why}; {tables}"] if why else [f"→ {tables} ({names})"]), "--open: a page", *said
+            *([f"→ {why}; {tables}"] if why else [f"→ {tables} ({names})"]), *said, "--open: a page"
         )
         return
     yield _line(
@@ -445,7 +453,11 @@ def _next(
 
 
 def _line(*parts: str) -> str:
-    return cut_off("; ".join(parts), _WIDTH)
+    # Further parts that have no room are left out.
+    line = parts[0]
+    for part in parts[1:]:
+        line = f"{line}; {part}" if len(f"{line}; {part}") <= _WIDTH else line
+    return cut_off(line, _WIDTH)
 
 
 def _without_work_in_part(command: str) -> Iterator[str]:
