@@ -114,6 +114,13 @@ def _child(random_: random.Random, page: Page) -> int:
     return random_.choice([page.right, *page.cells])
 
 
+def all_children(pages: Pages, page: Page, child: int) -> None:
+    """Make all children of a page the same page."""
+    assert page.right is not None
+    for place in (page.right, *page.cells):
+        pages.put(place, child)
+
+
 def child_is_itself(random_: random.Random, pages: Pages) -> str:
     """Make a page its own child."""
     inner = _inner(pages)
@@ -131,9 +138,7 @@ def children_are_pages_above(random_: random.Random, pages: Pages) -> str:
         return "no inner page"
     page = random_.choice(inner)
     above = random_.choice(inner).number if random_.random() < 0.5 else page.number
-    for place in (page.right, *page.cells):
-        assert place is not None
-        pages.put(place, above)
+    all_children(pages, page, above)
     return f"all children of page {page.number} are page {above}"
 
 
@@ -146,9 +151,7 @@ def one_child_for_all(random_: random.Random, pages: Pages) -> str:
     leaves = [page.number for page in pages.of_trees() if page.kind == _LEAF_TABLE]
     child = random_.choice(leaves or [1])
     for page in some:
-        for place in (page.right, *page.cells):
-            assert place is not None
-            pages.put(place, child)
+        all_children(pages, page, child)
     return f"all children of {len(some)} pages are page {child}"
 
 
@@ -226,11 +229,16 @@ def rows_without_end(random_: random.Random, pages: Pages) -> str:
     if not inner or not leaves:
         return "no inner page"
     top, levels = random_.choice(inner), random_.choice((2, 3, 8, 15))
+    most = powers(pages, top.number, random_.choice(leaves), levels)
+    return f"page {top.number} is {most} to the power of {levels + 1} pages"
+
+
+def powers(pages: Pages, top: int, leaf: int, levels: int) -> int:
+    """Add pages below one, each all children of the one before; return how many children each has."""
     most = (pages.size - _FILE_HEADER_BYTES - 12) // 7
-    numbers = [top.number, *(pages.count + 1 + level for level in range(levels))]
-    children = [*numbers[1:], random_.choice(leaves)]
+    numbers = [top, *(pages.count + 1 + level for level in range(levels))]
     pages.content += bytes(levels * pages.size)
-    for number, child in zip(numbers, children, strict=True):
+    for number, child in zip(numbers, [*numbers[1:], leaf], strict=True):
         base = (number - 1) * pages.size
         start = base + (_FILE_HEADER_BYTES if number == 1 else 0)
         pages.content[start] = _INTERIOR_TABLE
@@ -243,7 +251,7 @@ def rows_without_end(random_: random.Random, pages: Pages) -> str:
             pages.content[base + place + 4] = min(cell + 1, 0x7F)
         pages.put_two(start + 5, pages.size - 5 * most)
     pages.put(28, pages.count)
-    return f"page {top.number} is {most} to the power of {levels + 1} pages"
+    return most
 
 
 KINDS: tuple[Callable[[random.Random, Pages], str], ...] = (

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from conftest import FIXTURES, NSYS, Row, event_rows, few, import_file, profile_in_place
+from conftest import EVENTS, FIXTURES, NSYS, Row, event_rows, few, import_file, profile_in_place
+from damage_trees import Page, Pages, all_children, powers
 
 from nsysconv import api
 from nsysconv.errors import InputError
@@ -33,6 +34,7 @@ from nsysconv.store.sqlite.connection import SqliteConnection
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 NVPROF = FIXTURES / "nvprof_database" / "basic-12.nvvp"
+RANGES = NVPROF.with_name("ranges-12.nvvp")
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 
@@ -91,14 +93,16 @@ def _refused(source: Path) -> InputError:
 # -- databases
 
 
-def test_what_sqlite_says_of_a_schema_steers_no_terminal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("odd", [b"\x1b[2J", b'"\xff'], ids=["a control sequence", "no text"])
+def test_what_sqlite_says_of_a_schema_steers_no_terminal(tmp_path: Path, odd: bytes) -> None:
+    """It repeats what it cannot read."""
     content = BASIC.read_bytes()
     place = content.index(b"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (") + len("CREATE TABLE ")
     source = tmp_path / "export.sqlite"
-    source.write_bytes(content[:place] + b"\x1b[2J" + content[place + 4 :])
+    source.write_bytes(content[:place] + odd + content[place + len(odd) :])
     said = str(_refused(source))
     assert "SQLite cannot read it" in said
-    assert "\x1b" not in said
+    assert said.replace("\n", "").isprintable()
 
 
 def test_names_of_foreign_tables_steer_no_terminal(tmp_path: Path) -> None:
@@ -121,25 +125,6 @@ def test_a_database_in_another_encoding_is_refused_by_its_name(
     error = _refused(source)
     assert "UTF-8" in error.what or "SQLite cannot read it" in error.what
     assert error.where == str(source)
-
-
-def test_process_0_is_none(changed: Callable[..., Path]) -> None:
-    """Where all rows of a table name process 0, which stands for none."""
-    table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
-    source = changed(BASIC, f"UPDATE {table} SET globalPid = globalPid << 24")
-    imported, in_place = _both(source, _rows("sync"))
-    assert isinstance(imported, list)
-    assert [(row["pid"], row["device_id"]) for row in imported] == [(None, 0)] * 2
-    assert in_place == imported
-
-
-def test_a_priority_that_is_no_number(changed: Callable[..., Path]) -> None:
-    source = changed(BASIC, "UPDATE TARGET_INFO_CUDA_STREAM SET priority = x'3132'")
-
-    def priorities(profile: Profile) -> set[object]:
-        return {row["priority"] for row in profile.rows("stream")}
-
-    assert _both(source, priorities) == [{None}, {None}]
 
 
 @pytest.mark.parametrize("kind", ["TEXT", "REAL"])
@@ -207,14 +192,6 @@ def test_a_row_of_no_kind_is_counted(
     assert _both(source, found) == [(before - 1, [said])] * 2
 
 
-def test_a_range_of_an_unknown_kind_is_counted(changed: Callable[..., Path]) -> None:
-    source = changed(BASIC, "UPDATE NVTX_EVENTS SET eventType = 99 WHERE eventType = 59")
-    with profile_in_place(source) as profile:
-        ((text, count),) = _dropped(profile)
-    assert text == "NVTX_EVENTS: rows of event type 99 were left out"
-    assert count == 5
-
-
 def test_very_many_unknown_classes_are_one_note(changed: Callable[..., Path]) -> None:
     """Not a search of the table for each of them."""
     more = (
@@ -232,72 +209,76 @@ def test_very_many_unknown_classes_are_one_note(changed: Callable[..., Path]) ->
     assert text.endswith(", … among the API calls were left out")
 
 
-def test_a_row_without_a_start_stays_where_others_are_left_out(
-    changed: Callable[..., Path],
-) -> None:
-    source = changed(
-        BASIC, *_untyped(KERNEL), f"UPDATE {KERNEL} SET start = NULL WHERE rowid = 1",
-        f"UPDATE {KERNEL} SET start = -{1 << 60} WHERE rowid = 2",
-    )  # fmt: skip
+def _starts(profile: Profile) -> object:
+    """How many kernels there are, how many of them without a start, and how many were left out."""
+    starts = [row["start_ns"] for row in event_rows(profile, "kernel")]
+    return len(starts), starts.count(None), [count for _, count in _dropped(profile)]
+
+
+def _endless(profile: Profile) -> object:
+    """Of the kernels without an end, whether they have a start."""
+    rows = event_rows(profile, "kernel")
+    return [row["start_ns"] is not None for row in rows if row["dur_ns"] is None]
+
+
+def _timeless_ranges(profile: Profile) -> object:
+    rows = event_rows(profile, "range")
+    return [(row["start_ns"], row["dur_ns"]) for row in rows if row["start_ns"] is None]
+
+
+def _unknown_codes(profile: Profile) -> object:
+    return [note.count for note in profile.notes if note.slug == "unknown-code"]
+
+
+def _priorities(profile: Profile) -> object:
+    return {row["priority"] for row in profile.rows("stream")}
+
+
+def _syncs(profile: Profile) -> object:
+    return [(row["pid"], row["device_id"]) for row in event_rows(profile, "sync")]
+
+
+_TOO_EARLY = f"UPDATE {KERNEL} SET start = -{1 << 60} WHERE rowid = 2"
+_WIDE = (1 << 53) - 1
+MARKERS = "CUPTI_ACTIVITY_KIND_MARKER"
+# File, what is done to it, what is looked at, and what is found there, in a store and in place.
+CELLS: dict[str, tuple[Path, tuple[str, ...], Read, object]] = {
+    "process 0, which stands for none, in all rows": (
+        BASIC, ("UPDATE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION SET globalPid = globalPid << 24",),
+        _syncs, [(None, 0)] * 2),
+    "a priority that is no number": (
+        BASIC, ("UPDATE TARGET_INFO_CUDA_STREAM SET priority = x'3132'",), _priorities, {None}),
+    "ranges of an unknown kind are counted": (
+        BASIC, ("UPDATE NVTX_EVENTS SET eventType = 99 WHERE eventType = 59",), _dropped,
+        [("NVTX_EVENTS: rows of event type 99 were left out", 5)]),
+    "a row without a start stays where others are left out": (
+        BASIC, (*_untyped(KERNEL), f"UPDATE {KERNEL} SET start = NULL WHERE rowid = 1", _TOO_EARLY),
+        _starts, (7, 1, [1])),
+    "a row without an end keeps its start where others are left out": (
+        BASIC, (*_untyped(KERNEL), f"UPDATE {KERNEL} SET end = NULL WHERE rowid = 1", _TOO_EARLY),
+        _endless, [True]),
+    "a row that lasts too long between two possible times": (
+        BASIC, (f"UPDATE {KERNEL} SET start = -{_WIDE}, end = {_WIDE} WHERE rowid = 2",),
+        _starts, (7, 0, [1])),
+    "a range that begins at 0 among times of day": (
+        RANGES, (f"UPDATE {MARKERS} SET timestamp = 0 WHERE flags & 2 AND id = "
+                 f"(SELECT min(id) FROM {MARKERS} WHERE flags & 4)",), _timeless_ranges, [(None, None)]),
+    "markers whose flags are no number are counted": (
+        RANGES, (f"UPDATE {MARKERS} SET flags = 'x' WHERE _id_ < 3",), _unknown_codes, [2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CELLS)
+def test_odd_cells_in_a_store_and_in_place(what: str, changed: Callable[..., Path]) -> None:
+    source, statements, read, wanted = CELLS[what]
+    rows: list[object] = []
 
     def found(profile: Profile) -> object:
-        starts = [row["start_ns"] for row in event_rows(profile, "kernel")]
-        return len(starts), starts.count(None), [count for _, count in _dropped(profile)]
+        rows.append({table: event_rows(profile, table) for table in EVENTS})
+        return read(profile)
 
-    assert _both(source, found) == [(7, 1, [1])] * 2
-
-
-def test_a_row_without_an_end_keeps_its_start_where_others_are_left_out(
-    changed: Callable[..., Path],
-) -> None:
-    source = changed(
-        BASIC, *_untyped(KERNEL), f"UPDATE {KERNEL} SET end = NULL WHERE rowid = 1",
-        f"UPDATE {KERNEL} SET start = -{1 << 60} WHERE rowid = 2",
-    )  # fmt: skip
-
-    def found(profile: Profile) -> object:
-        rows = [row for row in event_rows(profile, "kernel") if row["dur_ns"] is None]
-        return [row["start_ns"] is not None for row in rows]
-
-    assert _both(source, found) == [[True], [True]]
-
-
-def test_a_row_that_lasts_too_long_between_two_possible_times(
-    changed: Callable[..., Path],
-) -> None:
-    limit = 1 << 53
-    source = changed(
-        BASIC, f"UPDATE {KERNEL} SET start = -{limit - 1}, end = {limit - 1} WHERE rowid = 2"
-    )
-
-    def found(profile: Profile) -> object:
-        return len(event_rows(profile, "kernel")), [count for _, count in _dropped(profile)]
-
-    assert _both(source, found) == [(7, [1])] * 2
-
-
-def test_a_range_that_begins_at_0_among_times_of_day(changed: Callable[..., Path]) -> None:
-    source = FIXTURES / "nvprof_database" / "ranges-12.nvvp"
-    source = changed(
-        source, "UPDATE CUPTI_ACTIVITY_KIND_MARKER SET timestamp = 0 WHERE flags & 2 AND id = "
-        "(SELECT min(id) FROM CUPTI_ACTIVITY_KIND_MARKER WHERE flags & 4)",
-    )  # fmt: skip
-
-    def found(profile: Profile) -> object:
-        rows = event_rows(profile, "range")
-        return [(row["start_ns"], row["dur_ns"]) for row in rows if row["start_ns"] is None]
-
-    assert _both(source, found) == [[(None, None)]] * 2
-
-
-def test_markers_whose_flags_are_no_number_are_counted(changed: Callable[..., Path]) -> None:
-    source = FIXTURES / "nvprof_database" / "ranges-12.nvvp"
-    source = changed(source, "UPDATE CUPTI_ACTIVITY_KIND_MARKER SET flags = 'x' WHERE _id_ < 3")
-
-    def found(profile: Profile) -> object:
-        return [note.count for note in profile.notes if note.slug == "unknown-code"]
-
-    assert _both(source, found) == [[2]] * 2
+    assert _both(changed(source, *statements), found) == [wanted] * 2
+    assert rows[0] == rows[1]
 
 
 # -- traces
@@ -490,27 +471,17 @@ def _pages(source: Path, size: int = 512) -> Path:
     return source
 
 
-def _root_of(source: Path, table: str) -> int:
+def _kernels(source: Path) -> tuple[Pages, Page, int]:
+    """The pages of a database, the first of the kernels, and one with rows of them."""
     with closing(sqlite3.connect(source)) as database:
-        found = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
-        return int(found.fetchone()[0])
-
-
-def _with_children(content: bytes, number: int, child: int) -> bytes:
-    """The file in which all children of an inner page are this one."""
-    found, base = bytearray(content), (number - 1) * 512
-    assert found[base] == 5
-    count = int.from_bytes(found[base + 3 : base + 5], "big")
-    cells = [int.from_bytes(found[p : p + 2], "big") for p in range(base + 12, base + 12 + 2 * count, 2)]
-    for place in (base + 8, *(base + cell for cell in cells)):
-        found[place : place + 4] = child.to_bytes(4, "big")
-    return bytes(found)
-
-
-def _first_leaf(content: bytes, number: int) -> int:
-    while content[(base := (number - 1) * 512)] == 5:
-        number = int.from_bytes(content[base + 8 : base + 12], "big")
-    return number
+        found = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (KERNEL,))
+        (number,) = found.fetchone()
+    pages = Pages(source.read_bytes())
+    trees = {page.number: page for page in pages.of_trees()}
+    leaf = root = trees[number]
+    while leaf.right is not None:
+        leaf = trees[int.from_bytes(pages.content[leaf.right : leaf.right + 4], "big")]
+    return pages, root, leaf.number
 
 
 def _refused_both_ways(source: Path) -> list[str]:
@@ -521,45 +492,28 @@ def _refused_both_ways(source: Path) -> list[str]:
     return [str(file.error), str(caught.value)]
 
 
-def test_a_page_that_is_its_own_child(changed: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("child", ["itself", "a page of rows"])
+def test_all_children_of_a_page_are_one(changed: Callable[..., Path], child: str) -> None:
+    """There are more rows then than there are numbers between the first and the last."""
     source = _pages(changed(BASIC))
-    root = _root_of(source, KERNEL)
-    source.write_bytes(_with_children(source.read_bytes(), root, root))
-    assert all(str(source) in said for said in _refused_both_ways(source))
-
-
-def test_rows_that_come_again_with_every_page(changed: Callable[..., Path]) -> None:
-    """All children of a page are one: more rows than there are numbers between the first and the last."""
-    source = _pages(changed(BASIC))
-    content, root = source.read_bytes(), _root_of(source, KERNEL)
-    source.write_bytes(_with_children(content, root, _first_leaf(content, root)))
+    pages, root, leaf = _kernels(source)
+    all_children(pages, root, root.number if child == "itself" else leaf)
+    source.write_bytes(pages.content)
     for said in _refused_both_ways(source):
         assert str(source) in said
-        assert "the file is damaged" in said
+        assert child == "itself" or "the file is damaged" in said
 
 
 @pytest.mark.parametrize("table", few([KERNEL, "sqlite_schema"], 1))
 def test_rows_by_powers_of_a_page_end_in_time(
     changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
-    """Each of twelve new pages is all children of the one before: 20^13 rows in 6 KB."""
+    """Each of twelve new pages is all children of the one before: 57^13 pages of rows in 6 KB."""
     monkeypatch.setattr(probe, "_SELECT_SECONDS", 0.5)
     source = _pages(changed(BASIC))
-    content, root = source.read_bytes(), 1 if table == "sqlite_schema" else _root_of(source, KERNEL)
-    leaf = _first_leaf(content, _root_of(source, KERNEL))
-    count = len(content) // 512
-    numbers = [root, *range(count + 1, count + 13)]
-    found = bytearray(content + bytes(12 * 512))
-    before = 100  # the header of the file stands before page 1
-    for number, child in zip(numbers, [*numbers[1:], leaf], strict=True):
-        cells = b"".join(child.to_bytes(4, "big") + bytes([key]) for key in range(20, 0, -1))
-        places = b"".join((512 - 5 * key).to_bytes(2, "big") for key in range(1, 21))
-        head = b"\5\0\0" + (20).to_bytes(2, "big") + (512 - 100).to_bytes(2, "big") + b"\0"
-        start = before if number == 1 else 0
-        page = (head + child.to_bytes(4, "big") + places).ljust(512 - 100 - start, b"\0") + cells
-        found[(number - 1) * 512 + start : number * 512] = page
-    found[28:32] = (count + 12).to_bytes(4, "big")
-    source.write_bytes(bytes(found))
+    pages, root, leaf = _kernels(source)
+    powers(pages, 1 if table == "sqlite_schema" else root.number, leaf, 12)
+    source.write_bytes(pages.content)
     for said in _refused_both_ways(source):
         assert "a look at the file did not come to an end in 1 s: it is damaged" in said
         assert "its disk is very slow" in said
