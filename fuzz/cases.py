@@ -14,6 +14,7 @@ import mutate_json
 import mutate_report
 import mutate_sqlite
 import mutate_text
+import one_place
 from made import Made
 from seeds import DAMAGED, EXPORTED, Seed, seeds
 from truth import Printed, Truth
@@ -26,7 +27,7 @@ MAKERS: dict[str, Callable[[random.Random], Made]] = {
 }
 """Classes of files that are made; nothing is wrong with these."""
 
-KINDS = (*DAMAGED, *MAKERS)
+KINDS = (*DAMAGED, *one_place.HOW, *MAKERS)
 """Classes of files: those that are damaged, by importer or by format, and those that are made."""
 
 LARGE = ("nesting", "names", "pages")
@@ -64,8 +65,9 @@ class Case:
     @property
     def importer(self) -> str:
         """Return the importer that the file is meant for."""
-        if self.kind in DAMAGED:
-            return EXPORTED.get(self.kind, self.kind)
+        read = one_place.HOW[self.kind][0] if self.kind in one_place.HOW else self.kind
+        if read in DAMAGED:
+            return EXPORTED.get(read, read)
         if self.seed.is_sqlite:
             return "nsys_sqlite"
         return "kineto" if self.content.startswith(b"{") else "nsys_stats"
@@ -86,6 +88,10 @@ def case(
         made = MAKERS[kind](random_)
         whole = Seed(made.name, made.content)
         return Case(key, whole, made.content, made.done, moved=False, truths=made.truths)
+    if kind in one_place.HOW:
+        importer, damage = one_place.HOW[kind]
+        chosen, content, told = damage(random_, importer, real)
+        return Case(key, chosen, content, (told,), moved=False)
     found = seeds(kind, real=real)
     chosen = random_.choice(found)
     count = random_.choice(_STEPS)

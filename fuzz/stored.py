@@ -48,7 +48,7 @@ class Stored:
     def look(self, store: Path) -> int:
         """Check everything; return how many profiles are in the store."""
         content = store.read_bytes()
-        if not self._case.moved and SECRET.encode() in content:
+        if not self._case.moved and any(SECRET.encode(c) in content for c in ("utf-8", "utf-16-le")):
             self._looked.wrong("a store without secrets", str(self._case.done), "secret store")
         with closing(sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)) as sql:
             (whole,) = sql.execute("PRAGMA integrity_check").fetchone()

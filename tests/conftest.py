@@ -18,8 +18,8 @@ import pytest
 from hypothesis import settings
 
 from nsysconv import schema
-from nsysconv.importers.contract import Options
-from nsysconv.importers.detection import detect
+from nsysconv.importers.contract import Options, Yes
+from nsysconv.importers.detection import all_importers, detect
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 from nsysconv.store.location import reading, writing
@@ -333,3 +333,9 @@ def dump(store: Path) -> dict[str, list[tuple[Any, ...]]]:
         }
     finally:
         connection.close()
+
+
+def claimed_by(path: Path) -> list[str]:
+    """The importers that say that a file is theirs."""
+    with Probe(path) as probe:
+        return [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import random
 import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ import commands
 import make_printed
 import mutate_bytes
 import mutate_report
+import one_place
 import oracle
 import pytest
 import replies
 import session
+from bounds import SECONDS
 from cases import KINDS, MAKERS, Case, case
-from conftest import NSYS, few
+from conftest import NSYS, few, real
 from findings import Looked
 from nsys_rep_wire import Block, Report
 from oracle import look
@@ -74,8 +77,55 @@ def test_files_that_are_whole_are_read_as_they_were_made(kind: str, number: int)
     assert not looked.findings, f"{made.key} {made.done}\n{told}"
 
 
+# Files by class of which one place is damaged; as many real ones where they are here.
+ONE_PLACE = {"kineto-cut": 300, "kineto-byte": 480, "nvprof_log-cut": 150, "nsys_stats-cut": 150,
+             "nsys_sqlite-cut": 150, "nsys_rep-bit": 900}  # fmt: skip
+OF_REAL = ("kineto-cut", "kineto-byte")
+PLACES_AT_ONCE = 15
+
+
+def _no_finding(damaged: Case) -> None:
+    told = "\n".join(f"{one.promise}: {one.detail}" for one in look(damaged).findings)
+    assert not told, f"{damaged.key} {damaged.name} {damaged.done}\n{told}"
+
+
+@pytest.mark.parametrize(("kind", "first"), [
+    turn for kind, count in ONE_PLACE.items()
+    for turn in few([(kind, first) for first in range(0, count, PLACES_AT_ONCE)], 1)
+])  # fmt: skip
+def test_damage_of_one_place_takes_no_row_without_a_word(kind: str, first: int) -> None:
+    for number in range(first, first + PLACES_AT_ONCE):
+        _no_finding(case(kind, SEED, number, real=False))
+
+
+@real
+@pytest.mark.parametrize("first", few(range(0, 900, PLACES_AT_ONCE), 1))
+@pytest.mark.parametrize("kind", OF_REAL)
+def test_damage_of_one_place_takes_no_row_of_a_real_trace(kind: str, first: int) -> None:
+    for number in range(first, first + PLACES_AT_ONCE):
+        _no_finding(case(kind, SEED + 1, number))
+
+
+PAGE = 1024
+
+
+@pytest.mark.parametrize("header", one_place.HEADERS)
+@pytest.mark.parametrize("size", [0, 1, 16, 100, PAGE, 20 * PAGE, -PAGE, -1], ids="cut at {}".format)
+def test_a_cut_database_is_refused_or_whole(size: int, header: str) -> None:
+    whole_one = _whole("nsys_sqlite-cut", BASIC)
+    cut = one_place.database_cut(whole_one.content, size % len(whole_one.content), header)
+    _no_finding(dataclasses.replace(whole_one, content=cut))
+
+
+def test_an_old_header_is_no_damage() -> None:
+    whole_one = _whole("nsys_sqlite-cut", BASIC)
+    content = one_place.database_cut(whole_one.content, len(whole_one.content), "old")
+    looked = look(dataclasses.replace(whole_one, content=content))
+    assert (looked.outcome, looked.findings) == ("imported", [])
+
+
 def test_every_class_has_its_files() -> None:
-    assert {*FILES, *MADE} == set(KINDS)
+    assert {*FILES, *ONE_PLACE, *MADE} == set(KINDS)
     assert set(MADE) == set(MAKERS)
 
 
@@ -169,9 +219,10 @@ def test_a_bomb_is_small_as_long_as_it_is_packed() -> None:
 # -- the fuzzer notices
 
 
-def _whole(importer: str, name: str) -> Case:
+def _whole(kind: str, name: str) -> Case:
+    importer = kind.partition("-")[0]
     (seed,) = (seed for seed in seeds(importer, real=False) if seed.name == name)
-    return Case(f"{importer}:0:0", seed, seed.content, (), moved=False)
+    return Case(f"{kind}:0:0", seed, seed.content, (), moved=False)
 
 
 def _promises(damaged: Case) -> set[str]:
@@ -212,62 +263,83 @@ def test_a_row_that_is_left_out_without_a_note_is_found(monkeypatch: pytest.Monk
     assert "nothing is lost without a word" in _promises(ONE_BAD_START)
 
 
-def test_an_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*arguments: object) -> Iterator[None]:
-        raise KeyError("x")
+def _raising(error: Exception) -> Callable[..., Any]:
+    def broken(*_: object) -> Any:
+        raise type(error)(*error.args) if not isinstance(error, NsysconvError) else type(error)(
+            error.what, where=error.where)  # fmt: skip
 
-    monkeypatch.setattr(nsys_sqlite, "read", broken)
-    assert _promises(_whole("nsys_sqlite", BASIC)) == {"importing raises nothing"}
-
-
-def test_a_sniff_that_raises_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(probe: object) -> Yes:
-        raise IndexError("x")
-
-    monkeypatch.setattr(nvprof_log, "sniff", broken)
-    assert "sniffing raises nothing" in _promises(_whole("nsys_sqlite", BASIC))
+    return broken
 
 
-def test_two_claims_on_a_database_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvprof_log, "sniff", lambda probe: Yes())
-    assert "one importer at most says yes" in _promises(_whole("nsys_sqlite", BASIC))
+def _untidy(before: Callable[..., Any]) -> Callable[..., Any]:
+    def untidy(*arguments: object) -> Any:
+        tempfile.mkdtemp()
+        return before(*arguments)
+
+    return untidy
 
 
-ERRORS: dict[str, tuple[NsysconvError, str]] = {
-    "no file": (InputError("damaged", where="x"), "an error names the file"),
-    "a secret": (InputError("SECRET-token", where="x"), "an error without secrets"),
-    "another kind": (NsysconvError("a defect", where="x"), "importing raises nothing"),
+def _endless(*_: object) -> Any:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        pass
+    raise InputError("at last")
+
+
+TRACE = "basic-2.13.json"
+OTHER = NSYS / "ranges-3.28.1.sqlite"
+_RAISES = "importing raises nothing"
+# Whose part is broken, which, what is there instead; the whole file, and what must be found.
+BROKEN: dict[str, tuple[Any, str, Any, str, set[str]]] = {
+    "an exception": (nsys_sqlite, "read", _raising(KeyError("x")), BASIC, {_RAISES}),
+    "a sniff that raises": (
+        nvprof_log, "sniff", _raising(IndexError("x")), BASIC, {"sniffing raises nothing"}),
+    "two claims on a database": (
+        nvprof_log, "sniff", lambda probe: Yes(), BASIC, {"one importer at most says yes"}),
+    "an error without a file": (
+        kineto, "read", _raising(InputError("damaged", where="x")), TRACE, {"an error names the file"}),
+    "an error with a secret": (
+        kineto, "read", _raising(InputError("SECRET-token", where="x")), TRACE,
+        {"an error without secrets", "an error names the file"}),
+    "an error of another kind": (
+        kineto, "read", _raising(NsysconvError("a defect", where="x")), TRACE, {_RAISES}),
+    "what stays in the temporary folder": (
+        kineto, "read", _untidy(kineto.read), TRACE, {"nothing stays in the temporary folder"}),
+    "what takes too long": (kineto, "read", _endless, TRACE, {"ends in time"}),
+    "a gap whose parts do not add up": (
+        replies, "PARTS", idle.PARTS[1:], BASIC, {"parts of gaps add up"}),
+    "a difference in place": (
+        api, "open", lambda _, *, include, before=api.open: before(OTHER, include=include), BASIC,
+        {"in place as imported"}),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ERRORS)
-def test_an_error_with_too_little_or_too_much_is_found(
-    what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    error, promise = ERRORS[what]
-
-    def broken(*arguments: object) -> Iterator[None]:
-        raise type(error)(error.what, where=error.where)
-
-    monkeypatch.setattr(kineto, "read", broken)
-    assert promise in _promises(_whole("kineto", "basic-2.13.json"))
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_broken_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, part, instead, name, promises = BROKEN[what]
+    monkeypatch.setattr(module, part, instead)
+    seconds = 1 if instead is _endless else SECONDS
+    looked = look(_whole("kineto" if name == TRACE else "nsys_sqlite", name), seconds=seconds)
+    assert {one.promise for one in looked.findings} == promises
 
 
-def test_what_stays_in_the_temporary_folder_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = kineto.read
-
-    def untidy(*arguments: object) -> Iterator[object]:
-        tempfile.mkdtemp()
-        return before(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(kineto, "read", untidy)
-    found = _promises(_whole("kineto", "basic-2.13.json"))
-    assert found == {"nothing stays in the temporary folder"}
+def test_an_event_that_is_missing_without_a_note_is_found() -> None:
+    whole_one = _whole("kineto-byte", "basic-2.13.json")
+    trace = json.loads(whole_one.content)
+    trace["traceEvents"].remove(next(e for e in trace["traceEvents"] if e.get("cat") == "kernel"))
+    fewer = dataclasses.replace(whole_one, content=json.dumps(trace).encode())
+    assert _promises(fewer) == {"nothing is lost without a word"}
 
 
-def test_a_gap_whose_parts_do_not_add_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replies, "PARTS", idle.PARTS[1:])
-    assert _promises(_whole("nsys_sqlite", BASIC)) == {"parts of gaps add up"}
+def test_other_rows_of_a_cut_file_are_found() -> None:
+    """So that the cuts can fail: rows of another file, and a trace that ends early with its brackets."""
+    database = _whole("nsys_sqlite-cut", BASIC)
+    other = (NSYS / "ranges-3.28.1.sqlite").read_bytes()
+    assert _promises(dataclasses.replace(database, content=other)) == {
+        "a cut database is refused or whole"}
+    log = _whole("nvprof_log-cut", "basic-gpu-trace.csv")
+    changed = log.content.replace(b"saxpy", b"saxpx")
+    assert _promises(dataclasses.replace(log, content=changed)) == {"rows before a cut are as they were"}
 
 
 MISREAD = "numbers are read as printed"
@@ -394,25 +466,6 @@ def test_a_finding_is_kept_and_printed(tmp_path: Path, capsys: pytest.CaptureFix
     assert "| printed | 2 | 2 | 0 | 2 |" in table
     assert "| nsysconv: import | 2 | 40.0 s | printed:1:3 | 5 MiB | printed:1:3 |" in table
     assert f"2 x ends in time [too slow]: {again}" in table
-
-
-def test_a_difference_in_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = api.open
-    other = NSYS / "ranges-3.28.1.sqlite"
-    monkeypatch.setattr(api, "open", lambda _, *, include: opened(other, include=include))
-    assert "in place as imported" in _promises(_whole("nsys_sqlite", BASIC))
-
-
-def test_what_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(*arguments: object) -> Iterator[None]:
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            pass
-        raise InputError("at last")
-
-    monkeypatch.setattr(kineto, "read", endless)
-    looked = look(_whole("kineto", "basic-2.13.json"), seconds=1)
-    assert [one.promise for one in looked.findings] == ["ends in time"]
 
 
 def test_rows_that_the_schema_does_not_admit_are_found(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import FIXTURES, NSYS, few
+from each_place import CELLS, VALUES, columns, places, with_cells, with_values
 from run_command import run
 
 import nsysconv
@@ -149,67 +149,6 @@ def test_file_alone_is_refused_with_what_to_report(folder: Path) -> None:
 
 # -- bytes and types that are wrong, in every column and every argument
 
-# As SQL has them. What is declared otherwise is stored otherwise: a column may be one of texts.
-CELLS = (
-    "'x'", "''", "x'ed00'", "CAST(x'61ed' AS TEXT)", "1.5", "NULL", "9223372036854775807", "-1",
-)  # fmt: skip
-VALUES: tuple[Any, ...] = (
-    None, True, -1, 1 << 70, 1.5, "", "x", "7", "007", "1e999", "\ud800", "RAW", [], ["x"], [1], [[]],
-    {}, {"a": 1}, [None], ["007", "[1, 007]", "1e999", "RAW", {}],
-)  # fmt: skip
-_RAW = b"a\xed\xff"
-
-
-def _columns(source: Path) -> list[tuple[str, str]]:
-    with closing(sqlite3.connect(source)) as database:
-        tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        return [
-            (table, column)
-            for (table,) in database.execute(tables).fetchall()
-            for _, column, *_ in database.execute(f'PRAGMA table_info("{table}")')
-        ]
-
-
-def _with_cells(source: Path, path: Path, table: str, column: str, cells: Sequence[str]) -> None:
-    """Put the cells into a column's rows, one after the other; without cells, make it one of texts."""
-    path.write_bytes(source.read_bytes())
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        names = [name for _, name, *_ in database.execute(f'PRAGMA table_info("{table}")')]
-        of_texts = None if cells else column
-        declared = ", ".join(f'"{name}"' + " TEXT" * (name == of_texts) for name in names)
-        database.execute(f"CREATE TABLE other ({declared})")
-        database.execute(f'INSERT INTO other SELECT * FROM "{table}"')
-        database.execute(f'DROP TABLE "{table}"')
-        database.execute(f'ALTER TABLE other RENAME TO "{table}"')
-        for number, cell in enumerate(cells):
-            rows = f"rowid % {len(cells)} = {number}"
-            database.execute(f'UPDATE "{table}" SET "{column}" = {cell} WHERE {rows}')
-
-
-def _places(trace: dict[str, Any]) -> dict[Any, list[tuple[Any, ...]]]:
-    """Every key of events of a category and of their arguments, and of the trace, and where they are."""
-    found: dict[Any, list[tuple[Any, ...]]] = {}
-    for number, event in enumerate(trace["traceEvents"]):
-        for key in event:
-            found.setdefault((event.get("cat"), key), []).append(("traceEvents", number, key))
-        for key in event.get("args") or ():
-            way = ("traceEvents", number, "args", key)
-            found.setdefault((event.get("cat"), "args", key), []).append(way)
-    return found | {(key,): [(key,)] for key in trace if key != "traceEvents"}
-
-
-def _with_values(
-    trace: dict[str, Any], places: Sequence[tuple[Any, ...]], values: Sequence[Any]
-) -> bytes:
-    changed = json.loads(json.dumps(trace))
-    for (*way, last), value in zip(places, values, strict=False):
-        inner = changed
-        for key in way:
-            inner = inner[key]
-        inner[last] = value
-    return json.dumps(changed).encode().replace(b"RAW", _RAW)
-
-
 def _look(path: Path, store: Path) -> None:
     """Import a file, and read it in place; only its refusal in words may keep it from being read."""
     (file,) = nsysconv.import_files([path], store).files
@@ -226,24 +165,24 @@ DATABASES = (
     NSYS / "basic-3.25.0.sqlite", NSYS / "cpu_side-3.28.1.sqlite", NSYS / "operators-3.28.1.sqlite",
     FIXTURES / "nvprof_database" / "basic-12.nvvp",
 )  # fmt: skip
-WRONG_COLUMNS = {column: source for source in DATABASES for column in _columns(source)}
+WRONG_COLUMNS = {column: source for source in DATABASES for column in columns(source)}
 TRACE = json.loads((FIXTURES / "kineto" / "training-2.13.json").read_bytes())
-WRONG_ARGUMENTS = _places(TRACE)
+WRONG_ARGUMENTS = places(TRACE)
 
 
 @pytest.mark.parametrize(("table", "column"), few(WRONG_COLUMNS, 40))
 def test_no_cell_breaks_an_importer(table: str, column: str, tmp_path: Path) -> None:
     source = WRONG_COLUMNS[table, column]
     for cells in (CELLS, CELLS[::-1], ()):
-        _with_cells(source, tmp_path / source.name, table, column, cells)
+        with_cells(source, tmp_path / source.name, table, column, cells)
         _look(tmp_path / source.name, tmp_path / "store.db")
 
 
 @pytest.mark.parametrize("number", few(range(len(WRONG_ARGUMENTS)), 20))
 def test_no_argument_breaks_an_importer(number: int, tmp_path: Path) -> None:
-    path, places = tmp_path / "trace.json", [*WRONG_ARGUMENTS.values()][number]
-    for first in range(0, len(VALUES), len(places)):
-        path.write_bytes(_with_values(TRACE, places, VALUES[first:]))
+    path, ways = tmp_path / "trace.json", [*WRONG_ARGUMENTS.values()][number]
+    for first in range(0, len(VALUES), len(ways)):
+        path.write_bytes(with_values(TRACE, ways, VALUES[first:]))
         _look(path, tmp_path / "store.db")
 
 
@@ -276,6 +215,6 @@ def test_text_that_is_none_costs_one_argument(
 def test_names_with_ids_that_are_texts_are_found(
     source: Path, table: str, key: str, tmp_path: Path
 ) -> None:
-    _with_cells(source, tmp_path / source.name, table, key, ())
+    with_cells(source, tmp_path / source.name, table, key, ())
     with nsysconv.open(source) as whole, nsysconv.open(tmp_path / source.name) as damaged:
         assert damaged.report("kernels").rows()[0]["name"] == whole.report("kernels").rows()[0]["name"]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import mutate_bytes
 import pytest
-from conftest import FIXTURES, event_rows, few, in_any_order
+from conftest import FIXTURES, claimed_by, event_rows, few, in_any_order
 from nsys_stats_logs import STATS
 from nsys_stats_tables import SECRET
 from odd_nsys_stats import LONG, ODD_STATS, QUOTED
@@ -22,9 +20,6 @@ from test_secrets import everything
 from nsysconv import api
 from nsysconv.errors import InputError, NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import Yes
-from nsysconv.importers.detection import all_importers
-from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import REPORTS
 from nsysconv.store.location import reading
@@ -34,6 +29,7 @@ FOLDER = FIXTURES / "nsys_stats"
 PLAIN = "basic-2025-swiss.txt"
 AS_BASIC = [name for name, (_, holds) in ODD_STATS.items() if holds.endswith("answers as `basic`")]
 UNREADABLE = {"odd-others.txt", "odd-skipped.txt"}
+GPU_TOTALS = {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
 TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "api_call")
 
 
@@ -142,35 +138,6 @@ def test_shares_that_were_cut_to_whole_numbers_miss_no_row(
     """nsys of 2020 and 2021 prints 27.9 as 27,0: each row may be up to 1 % more."""
     with read(shared(*shares)) as profile:
         assert ("totals-incomplete" in slugs(profile)) == missing
-
-
-CUT = ("basic-2025.txt", "basic-2021.txt", "basic-2019.txt", "basic-2025.csv", "basic-2025.json",
-       "basic-2025-table.txt", "basic-2022-traces.txt", "basic-2025-cuda_gpu_trace.csv",
-       "basic-2025-traces.json", "odd-utf16.txt", "unified_memory-2020.txt")  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", few(range(60), len(CUT)))
-def test_wherever_a_file_is_cut(seed: int) -> None:
-    """Rows before the cut are as they were; the last may lack the end of its last cell, or its sizes."""
-    name = CUT[seed % len(CUT)]
-    content, _ = mutate_bytes.cut(Random(seed), (FOLDER / name).read_bytes())
-    with imported(FOLDER / name) as (whole,), TemporaryDirectory() as folder:
-        path = Path(folder) / "cut"
-        path.write_bytes(content)
-        try:
-            with imported(path) as (found,):
-                for table in TABLES:
-                    # The trace of calls, which names the process, may be cut off.
-                    rows, wanted = ([{**row, "pid": None} for row in event_rows(profile, table)]
-                                    for profile in (found, whole))  # fmt: skip
-                    assert rows[:-1] == wanted[: max(len(rows) - 1, 0)]
-                known = [(row["kind"], row["count"], row.get("sum_ns")) for row in totals_of(whole)]
-                rows = [(row["kind"], row["count"], row.get("sum_ns")) for row in totals_of(found)]
-                # Calls come last in some files, and copies in others: of the cut table the last row.
-                assert len([row for row in rows if row not in known]) <= 1
-        except AssertionError as error:
-            # Before the first table there is nothing to read.
-            assert "NoProfileError" in repr(error) or "InputError" in repr(error), error
 
 
 # -- cells
@@ -366,25 +333,24 @@ def test_kernels_alone_say_nothing_of_copies(tmp_path: Path) -> None:
         assert (row["kernel_count"], row["memcpy_count"], row["memset_count"]) == (2, None, None)
 
 
-def test_copies_alone_say_nothing_of_kernels() -> None:
-    with read(COPIES) as profile:
-        assert profile.facts == {Fact.MEMORY_TOTALS}
+_NONE = "SKIPPED: report1.sqlite does not contain {}.\n\n"
+_ALL_WORK = "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Category,Operation\n100.0,"
+FACTS = {
+    "copies alone say nothing of kernels": (COPIES, {Fact.MEMORY_TOTALS}),
+    # Work that nsys did not find did not happen if other GPU work is printed.
+    "no copies were found": (_NONE.format("GPU memory data") + KERNELS, GPU_TOTALS),
+    "no kernels were found": (_NONE.format("CUDA kernel data") + COPIES, GPU_TOTALS),
+    "kernels of all work, so that there were no copies": (
+        f"{_ALL_WORK}5000,2,2500.0,1000,4000,CUDA_KERNEL,k\n", GPU_TOTALS),
+    "calls of all work": (f"{_ALL_WORK}500,2,250.0,100,400,CUDA_API,cudaFree\n", {Fact.API_TOTALS}),
+}  # fmt: skip
 
 
-def test_work_that_nsys_did_not_find_did_not_happen_if_other_gpu_work_is_printed() -> None:
-    none = "SKIPPED: report1.sqlite does not contain {}.\n\n"
-    with read(none.format("GPU memory data") + KERNELS) as profile:
-        assert profile.facts == {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
-    with read(none.format("CUDA kernel data") + COPIES) as profile:
-        assert profile.facts == {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
-
-
-def test_a_table_of_all_work_without_copies_says_that_there_were_none() -> None:
-    header = "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Category,Operation\n"
-    with read(f"{header}100.0,5000,2,2500.0,1000,4000,CUDA_KERNEL,k\n") as profile:
-        assert profile.facts == {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
-    with read(f"{header}100.0,500,2,250.0,100,400,CUDA_API,cudaFree\n") as profile:
-        assert profile.facts == {Fact.API_TOTALS}
+@pytest.mark.parametrize("tables", FACTS)
+def test_what_tables_say_is_known_and_no_more(tables: str) -> None:
+    text, facts = FACTS[tables]
+    with read(text) as profile:
+        assert profile.facts == facts
 
 
 def test_tables_of_one_range_style_give_it(tmp_path: Path) -> None:
@@ -456,10 +422,7 @@ def test_a_file_with_tables_of_nvprof_is_nvprofs(tmp_path: Path) -> None:
     """Exactly one importer reads a file."""
     both = (FIXTURES / "nvprof_log" / "basic-summary.txt").read_text() + KERNELS
     (tmp_path / "both").write_text(both)
-    with Probe(tmp_path / "both") as probe:
-        assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
-            "nvprof_log"
-        ]
+    assert claimed_by(tmp_path / "both") == ["nvprof_log"]
 
 
 @pytest.mark.parametrize("line", [
@@ -469,10 +432,7 @@ def test_a_file_with_tables_of_nvprof_is_nvprofs(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_lines_like_a_table_are_refused(line: str, tmp_path: Path) -> None:
     (tmp_path / "text").write_text(f"{line}\n1,2,3,4,5,6\n")
-    with Probe(tmp_path / "text") as probe:
-        assert "nsys_stats" not in [
-            i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)
-        ]
+    assert "nsys_stats" not in claimed_by(tmp_path / "text")
 
 
 @pytest.mark.parametrize(

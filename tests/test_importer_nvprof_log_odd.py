@@ -9,12 +9,10 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import mutate_bytes
 import pytest
-from conftest import FIXTURES, REAL, event_rows, few, in_any_order, real
+from conftest import FIXTURES, REAL, claimed_by, event_rows, few, in_any_order, real
 from machine import APPLY, REDUCE, SAXPY
 from nvprof_spelling import SECRET
 from odd_nvprof_counters import DEVICES, EVENTS, INVOCATIONS, KERNELS, METRICS, PID
@@ -28,9 +26,6 @@ from write_nvprof_log import gpu_trace_csv, write_log
 from nsysconv import api
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import Yes
-from nsysconv.importers.detection import all_importers
-from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
 from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
@@ -64,10 +59,7 @@ def _said(profile: Profile) -> dict[str, Any]:
 @every_log
 def test_exactly_one_importer_claims_it(path: Path, tmp_path: Path) -> None:
     (tmp_path / "unknown").write_bytes(path.read_bytes())
-    with Probe(tmp_path / "unknown") as probe:
-        assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
-            "nvprof_log"
-        ]
+    assert claimed_by(tmp_path / "unknown") == ["nvprof_log"]
 
 
 @pytest.mark.parametrize("path", few(LOGS, 20), ids=lambda path: path.name)
@@ -102,10 +94,7 @@ def test_warnings_change_no_row() -> None:
 
 
 def test_output_of_nsys_is_no_log_of_nvprof() -> None:
-    with Probe(FOLDER / FOREIGN) as probe:
-        assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
-            "nsys_stats"
-        ]
+    assert claimed_by(FOLDER / FOREIGN) == ["nsys_stats"]
 
 
 NSYS = FOLDER.parent / "nsys_stats"
@@ -123,10 +112,7 @@ def test_tables_of_nsys_in_the_same_file_are_left_out_and_named(
     texts = [(FOLDER / nvprof).read_text("utf-8"), (NSYS / nsys).read_text("utf-8")]
     mixed = tmp_path / "mixed"
     mixed.write_text("\n".join(texts if first == "nvprof" else texts[::-1]), encoding="utf-8")
-    with Probe(mixed) as probe:
-        assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
-            "nvprof_log"
-        ]
+    assert claimed_by(mixed) == ["nvprof_log"]
     with imported(mixed) as (found,), imported(FOLDER / nvprof) as (wanted,):
         assert _said(found) == _said(wanted)
         (note,) = [note for note in found.notes if note.slug == "mixed-output"]
@@ -169,35 +155,6 @@ def test_a_trace_that_ends_within_a_row() -> None:
         assert event_rows(found, "memcpy") == event_rows(whole, "memcpy")[:2]
         dropped = [note for note in found.notes if note.severity is Severity.DROPPED]
         assert sum(note.count for note in dropped) == 1
-
-
-CUT = ("basic-both-traces.csv", "basic-both-traces.txt", "basic-gpu-trace-cuda8.csv",
-       "unified_memory-gpu-trace.csv", "basic-summary.csv", "ranges-summary.txt",
-       "unified_memory-summary.csv", "odd-metrics.csv", "odd-metrics.txt", "odd-utf16.csv")  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", few(range(60), len(CUT)))
-def test_wherever_a_log_is_cut(seed: int) -> None:
-    """Rows before the cut are as they were; the last may lack the end of its last cell."""
-    name = CUT[seed % len(CUT)]
-    content, _ = mutate_bytes.cut(Random(seed), (FOLDER / name).read_bytes())
-    with imported(FOLDER / name) as (whole,), TemporaryDirectory() as folder:
-        path = Path(folder) / "cut.log"
-        path.write_bytes(content)
-        try:
-            opened = api.open(path)
-        except InputError:
-            return
-        with opened as cut:
-            for table in (*GPU_TABLES, "api_call", "metric_sample"):
-                rows = [_without_names(row) for row in event_rows(cut.profile, table)]
-                every = [_without_names(row) for row in event_rows(whole, table)]
-                assert sum(row not in every for row in rows) <= 1, table
-
-
-def _without_names(row: dict[str, Any]) -> dict[str, Any]:
-    """Names are numbered in order of their first use, as are descriptions."""
-    return {k: v for k, v in row.items() if not k.endswith("_id") or k == "device_id"}
 
 
 @pytest.mark.parametrize("name", ["basic-gpu-trace.csv", "basic-gpu-trace.txt"])

@@ -6,6 +6,7 @@ A figure may be off by half of one unit in the last place of its cell, and by ha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -47,7 +48,7 @@ from workload import (
 from write_nvprof_log import gpu_trace_csv, gpu_trace_text, summary_csv, summary_text, write_log
 
 from nsysconv import api
-from nsysconv.store.read import Examination
+from nsysconv.store.read import Examination, Profile
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -55,8 +56,20 @@ def believed() -> Iterator[None]:
     """Operations of one stream overlap here, which those of a program do not."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nsysconv.api.profile_file.examine", lambda profile: Examination())
-        patch.setattr("nsysconv.timeline.timeline.examine", lambda profile: Examination())
+        patch.setattr(
+            "nsysconv.timeline.timeline.examine_at_hand", lambda profile, along=False: Examination()
+        )
         yield
+
+
+@contextmanager
+def read(text: str) -> Iterator[Profile]:
+    """The only profile of a log."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "printed.log"
+        write_log(path, text)
+        with imported(path) as (profile,):
+            yield profile
 
 
 GPU = a100(0)
@@ -159,39 +172,36 @@ def test_no_row_is_further_off_than_its_spelling(
     if not some and not moved:
         return
     workload = _workload(Events(kernels=tuple(some), memcpys=tuple(moved)))
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.log"
-        write_log(path, form.text(workload))
-        with imported(path) as (profile,):
-            found = event_rows(profile, "kernel")
-            for row, kernel in zip(found, _in_order(some), strict=True):
-                _times(form, row, kernel)
-                assert (row["name"], row["stream_id"], row["device_id"], row["pid"]) == (
-                    kernel.function.demangled, kernel.stream.stream_id, 0, 77)  # fmt: skip
-                assert row["correlation_id"] == (kernel.correlation_id or None)
-                assert (row["grid_x"], row["block_y"], row["registers_per_thread"]) == (3, 4, 17)
-                for column in ("static_shared_bytes", "dynamic_shared_bytes"):
-                    wanted = getattr(kernel, column)
-                    assert _near(row[column], wanted, form.slack(column, wanted))
-            exact = "rounded-bytes" not in slugs(profile)
-            for row, copy in zip(event_rows(profile, "memcpy"), _in_order(moved), strict=True):
-                _times(form, row, copy)
-                slack = Fraction(0) if exact else form.slack("bytes", copy.bytes)
-                assert _near(row["bytes"], copy.bytes, slack)
-                assert row["direction"] == copy.direction
-                if form.correlation:
-                    assert (row["src_kind"], row["dst_kind"]) == (
-                        MEMORY[copy.src_kind], MEMORY[copy.dst_kind])  # fmt: skip
-            ops: list[Kernel | Memcpy] = [*some, *moved]
-            rounded = any(
-                form.slack(column, value) > 0
-                for op in ops
-                for column, value in (
-                    ("start_ns", op.start_ns),
-                    ("dur_ns", op.end_ns - op.start_ns),
-                )
+    with read(form.text(workload)) as profile:
+        found = event_rows(profile, "kernel")
+        for row, kernel in zip(found, _in_order(some), strict=True):
+            _times(form, row, kernel)
+            assert (row["name"], row["stream_id"], row["device_id"], row["pid"]) == (
+                kernel.function.demangled, kernel.stream.stream_id, 0, 77)  # fmt: skip
+            assert row["correlation_id"] == (kernel.correlation_id or None)
+            assert (row["grid_x"], row["block_y"], row["registers_per_thread"]) == (3, 4, 17)
+            for column in ("static_shared_bytes", "dynamic_shared_bytes"):
+                wanted = getattr(kernel, column)
+                assert _near(row[column], wanted, form.slack(column, wanted))
+        exact = "rounded-bytes" not in slugs(profile)
+        for row, copy in zip(event_rows(profile, "memcpy"), _in_order(moved), strict=True):
+            _times(form, row, copy)
+            slack = Fraction(0) if exact else form.slack("bytes", copy.bytes)
+            assert _near(row["bytes"], copy.bytes, slack)
+            assert row["direction"] == copy.direction
+            if form.correlation:
+                assert (row["src_kind"], row["dst_kind"]) == (
+                    MEMORY[copy.src_kind], MEMORY[copy.dst_kind])  # fmt: skip
+        ops: list[Kernel | Memcpy] = [*some, *moved]
+        rounded = any(
+            form.slack(column, value) > 0
+            for op in ops
+            for column, value in (
+                ("start_ns", op.start_ns),
+                ("dur_ns", op.end_ns - op.start_ns),
             )
-            assert ("rounded-times" in slugs(profile)) == rounded
+        )
+        assert ("rounded-times" in slugs(profile)) == rounded
 
 
 def _in_order(ops: list[Any]) -> list[Any]:
@@ -246,14 +256,11 @@ def test_no_total_is_further_off_than_its_spelling(
 ) -> None:
     """Sums of text have five digits, of CSV six decimals; counts are exact."""
     workload = _workload(Events(kernels=tuple(some)))
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "summary.log"
-        write = summary_text(workload, PROCESS, types=types)
-        if not text:
-            write = summary_csv(workload, PROCESS, asked, types=types)
-        write_log(path, write)
-        with imported(path) as (profile,):
-            rows = {row["name"]: row for row in totals_of(profile)}
+    written = summary_text(workload, PROCESS, types=types)
+    if not text:
+        written = summary_csv(workload, PROCESS, asked, types=types)
+    with read(written) as profile:
+        rows = {row["name"]: row for row in totals_of(profile)}
     names = {kernel.function.demangled for kernel in some}
     assert rows.keys() == names
     units = asked or SummaryUnits(*("s" for _ in range(4)))
@@ -279,11 +286,8 @@ migrations = st.builds(
 def test_no_total_of_migrations_is_further_off(some: list[Migration], text: bool) -> None:
     """Their sums have eight digits in text, six decimals in CSV."""
     workload = _workload(Events(migrations=tuple(some)))
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "summary.log"
-        write_log(path, (summary_text if text else summary_csv)(workload, PROCESS))
-        with imported(path) as (profile,):
-            rows = {row["direction"]: row for row in totals_of(profile)}
+    with read((summary_text if text else summary_csv)(workload, PROCESS)) as profile:
+        rows = {row["direction"]: row for row in totals_of(profile)}
     assert rows.keys() == {item.direction for item in some}
     for way, row in rows.items():
         own = [item for item in some if item.direction == way]

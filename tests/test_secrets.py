@@ -36,7 +36,8 @@ FILES = [*NSYS_FILES, *ODD_FILES]
 def everything(store: Store) -> Iterator[str]:
     """All that a store shows to anybody: rows of tables and views, notes, advice, labels."""
     for name in (*schema.metadata.tables, *views()):
-        yield str(store._connection.table(f'SELECT * FROM "{name}"').to_pylist())
+        (table,) = store.map(lambda sql, each: sql.table(f'SELECT * FROM "{each}"'), [name])
+        yield str(table.to_pylist())
     for profile in store.profiles():
         yield str((profile.ref, profile.attributes, profile.notes, profile.advice))
 
