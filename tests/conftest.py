@@ -7,7 +7,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -323,19 +323,31 @@ def contents(profile: Profile) -> dict[str, Any]:
 
 def dump(store: Path) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of all tables of a store, read with Python's own SQLite. Nobody may have it open."""
-    connection = sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)
-    try:
+    with looking(store) as connection:
         names = [name for (name,) in connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]  # fmt: skip
         return {
             name: connection.execute(f'SELECT * FROM "{name}" ORDER BY 1, 2').fetchall()
             for name in names
         }
-    finally:
-        connection.close()
 
 
 def claimed_by(path: Path) -> list[str]:
     """The importers that say that a file is theirs."""
     with Probe(path) as probe:
         return [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)]
+
+
+def changed(path: Path, *statements: str) -> Path:
+    """Runs statements on an SQLite file, as another program would, and gives its path back."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    return path
+
+
+@contextmanager
+def looking(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection of Python's own SQLite to a file, which it cannot change."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        yield connection

@@ -209,14 +209,6 @@ def test_a_query_of_several_profiles_says_so(tmp_path: Path) -> None:
     assert "all 2 profiles; this one is profile_id 2" in note.text
 
 
-def test_a_closed_profile_gives_nothing() -> None:
-    with nsysconv.open(BASIC) as profile:
-        pass
-    for ask in (lambda: profile.events("kernel"), lambda: profile.sql("select 1")):
-        with pytest.raises(UsageError, match="the profile is closed"):
-            ask()
-
-
 # -- the examples
 
 

@@ -11,9 +11,10 @@ import textwrap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ROOT
+from conftest import CHILD_ENVIRONMENT, NSYS, ROOT
 from small_store import Kernel, opened
 
 import nsysconv
@@ -36,51 +37,55 @@ def fresh(code: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_names_are_found_before_anything_is_loaded(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a new interpreter says of the library: before it is used, what a star brings, and after."""
     out = fresh(
         """
-        import json, sys
+        import contextlib, io, json, sys
         import nsysconv
         names = dir(nsysconv)
         large = [name for name in ("numpy", "pyarrow", "sqlalchemy") if name in sys.modules]
-        print(json.dumps([names, large, dir(nsysconv.api) if hasattr(nsysconv, "api") else []]))
-        """,
-        tmp_path,
-    )
-    names, large, _ = json.loads(out)
-    assert set(nsysconv.__all__) <= set(names)
-    assert large == [], "a notebook waits for what it uses only"
-
-
-def test_nothing_but_public_names_is_offered(tmp_path: Path) -> None:
-    """Before and after the library was used."""
-    code = """
-        import sys
-        import nsysconv
-        before = dir(nsysconv)
+        star = {}
+        exec("from nsysconv import *", star)
         nsysconv.open(sys.argv[1]).close()
         nsysconv.errors
-        print([name for name in (*before, *dir(nsysconv)) if name[:2] != "__"])
-        """
-    assert fresh(code, tmp_path).strip() == str([*sorted(nsysconv.__all__)] * 2)
+        with contextlib.redirect_stdout(io.StringIO()) as help_text:
+            help(nsysconv.open)
+            help(nsysconv.errors.NotRecorded)
+        print(json.dumps({"names": names, "large": large, "star": [*star], "after": dir(nsysconv),
+                          "help": help_text.getvalue()}))
+        """,
+        tmp_path_factory.mktemp("told"),
+    )
+    found: dict[str, Any] = json.loads(out)
+    return found
 
 
-def test_help_says_what_a_function_takes(tmp_path: Path) -> None:
-    out = fresh("import nsysconv; help(nsysconv.open); help(nsysconv.errors.NotRecorded)", tmp_path)
+def test_names_are_found_before_anything_is_loaded(told: dict[str, Any]) -> None:
+    assert set(nsysconv.__all__) <= set(told["names"])
+    assert told["large"] == [], "a notebook waits for what it uses only"
+
+
+@pytest.mark.parametrize("when", ["names", "after"], ids=["before it was used", "after it was used"])
+def test_nothing_but_public_names_is_offered(told: dict[str, Any], when: str) -> None:
+    assert [name for name in told[when] if name[:2] != "__"] == sorted(nsysconv.__all__)
+
+
+def test_a_star_brings_the_public_names_only(told: dict[str, Any]) -> None:
+    assert sorted(name for name in told["star"] if name[0] != "_") == sorted(nsysconv.__all__)
+
+
+def test_help_says_what_a_function_takes(told: dict[str, Any]) -> None:
     # Some Pythons write long signatures on several lines.
-    assert "open(target:'Target',*,include:" in "".join(out.split())
-    assert "Raises UsageError where there are several" in out
-    assert "`advice` is how to record them" in " ".join(out.replace("|", " ").split())
+    assert "open(target:'Target',*,include:" in "".join(told["help"].split())
+    assert "Raises UsageError where there are several" in told["help"]
+    assert "`advice` is how to record them" in " ".join(told["help"].replace("|", " ").split())
 
 
 @pytest.mark.parametrize("name", nsysconv.__all__)
 def test_each_public_name_says_what_it_is(name: str) -> None:
     assert (getattr(nsysconv, name).__doc__ or "").strip()
-
-
-def test_a_star_brings_the_public_names_only(tmp_path: Path) -> None:
-    out = fresh("from nsysconv import *\nprint(sorted(n for n in dir() if n[0] != '_'))", tmp_path)
-    assert out.strip() == str(sorted(nsysconv.__all__))
 
 
 def test_from_a_file_to_a_frame(tmp_path: Path) -> None:
@@ -202,7 +207,8 @@ def test_a_closed_profile_says_so() -> None:
     assert len(report.rows()) == 5, "a report is whole when its profile is closed"
     assert "closed" in repr(profile)
     profile.close()
-    for ask in (lambda: profile.report("kernels"), profile.reports):
+    for ask in (lambda: profile.report("kernels"), profile.reports,
+                lambda: profile.events("kernel"), lambda: profile.sql("select 1")):  # fmt: skip
         with pytest.raises(nsysconv.errors.UsageError, match="the profile is closed"):
             ask()
 
@@ -334,6 +340,3 @@ def test_the_page_names_all_that_is_public() -> None:
             assert f"| `{name}` |" in page, name
 
 
-def test_strict_is_an_error_of_a_file(tmp_path: Path) -> None:
-    (error,) = nsysconv.import_files(ODD / "bad-cells.sqlite", tmp_path / "job.db", strict=True).errors
-    assert isinstance(error, nsysconv.errors.StrictError)

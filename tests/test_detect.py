@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import (
+    BETWEEN,
     FIXTURES,
     NSYS_FILES,
     ODD_FILES,
@@ -18,7 +19,6 @@ from conftest import (
     UNREADABLE_FILES,
     examples,
     name_of,
-    oldest_and_newest,
     provenance,
     real,
 )
@@ -43,55 +43,39 @@ def claims(path: Path) -> list[str]:
         return [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)]
 
 
-@pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
-def test_exactly_one_importer_claims_an_export(path: Path) -> None:
-    assert claims(path) == ["nsys_sqlite"]
-
-
-@real
-@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
-def test_exactly_one_importer_claims_a_real_export(path: Path) -> None:
-    assert claims(path) == ["nsys_sqlite"]
-
-
-@real
-@pytest.mark.parametrize("path", REAL_TRACES, ids=name_of)
-def test_exactly_one_importer_claims_a_real_trace(path: Path) -> None:
-    assert claims(path) == ["kineto"]
-
-
-# nsys prints its own tables in the place of nvprof's.
-LOGS = [path for path in sorted((FIXTURES / "nvprof_log").iterdir()) if path.name != "odd-nsys.txt"]
 REAL_LOGS = [
     REAL / row["file"] for kind in ("nvprof_csv", "nvprof_text") for row in provenance(kind)
 ] or [REAL / "missing"]
 
 
-@pytest.mark.parametrize("path", LOGS, ids=name_of)
-def test_exactly_one_importer_claims_a_log(path: Path) -> None:
-    assert claims(path) == ["nvprof_log"]
+def fixtures(folder: str, but: str = "") -> list[Path]:
+    return [path for path in sorted((FIXTURES / folder).iterdir()) if path.name != but]
 
 
-@pytest.mark.parametrize("path", sorted((FIXTURES / "nsys_stats").iterdir()), ids=name_of)
-def test_exactly_one_importer_claims_printed_tables(path: Path) -> None:
-    assert claims(path) == ["nsys_stats"]
-
-
-# Without a header nobody can tell what the columns of a sampler's log are.
-SAMPLES = [
-    path for path in sorted((FIXTURES / "nvidia_smi").iterdir()) if path.name != "odd-no-header.csv"
-]
-
-
-@pytest.mark.parametrize("path", SAMPLES, ids=name_of)
-def test_exactly_one_importer_claims_samples(path: Path) -> None:
-    assert claims(path) == ["nvidia_smi"]
+@pytest.mark.parametrize(("importer", "path"), [
+    *(("nsys_sqlite", path) for path in [*NSYS_FILES, *ODD_FILES] if path not in BETWEEN),
+    *(pytest.param("nsys_sqlite", path, marks=pytest.mark.slow)
+      for path in NSYS_FILES if path in BETWEEN),
+    # nsys prints its own tables in the place of nvprof's.
+    *(("nvprof_log", path) for path in fixtures("nvprof_log", "odd-nsys.txt")),
+    *(("nsys_stats", path) for path in fixtures("nsys_stats")),
+    # Without a header nobody can tell what the columns of a sampler's log are.
+    *(("nvidia_smi", path) for path in fixtures("nvidia_smi", "odd-no-header.csv")),
+], ids=name_of)  # fmt: skip
+def test_exactly_one_importer_claims_a_file(importer: str, path: Path, tmp_path: Path) -> None:
+    """By what is in it: it is called `unknown`."""
+    assert claims(path) == [importer]
+    shutil.copyfile(path, tmp_path / "unknown")
+    assert claims(tmp_path / "unknown") == [importer]
 
 
 @real
-@pytest.mark.parametrize("path", REAL_LOGS, ids=name_of)
-def test_exactly_one_importer_claims_a_real_log(path: Path) -> None:
-    assert claims(path) == ["nvprof_log"]
+@pytest.mark.parametrize(("importer", "path"), [
+    *(("nsys_sqlite", path) for path in REAL_FILES), *(("kineto", path) for path in REAL_TRACES),
+    *(("nvprof_log", path) for path in REAL_LOGS),
+], ids=name_of)  # fmt: skip
+def test_exactly_one_importer_claims_a_real_file(importer: str, path: Path) -> None:
+    assert claims(path) == [importer]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -197,11 +181,8 @@ def test_a_trace_may_quote_other_profilers(tmp_path: Path) -> None:
 
 def test_a_close_refusal_is_the_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An importer that knows what the file is explains it better than a list of refusals."""
-    near = SimpleNamespace(
-        NAME="near",
-        TITLE="Near",
-        sniff=lambda p: No("of a later age", close=True, hint="export again"),
-    )
+    close = No("of a later age", close=True, hint="export again")
+    near = SimpleNamespace(NAME="near", TITLE="Near", sniff=lambda p: close)
     far = SimpleNamespace(NAME="far", TITLE="Far", sniff=lambda p: No("no such table"))
     monkeypatch.setattr(detection, "iter_importers", lambda: [far, near])
     (tmp_path / "unknown").write_bytes(b"something")

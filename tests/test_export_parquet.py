@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,10 @@ from conftest import (
     REAL_FILES,
     REAL_TRACES,
     ROOT,
+    changed,
     dump,
     few,
+    looking,
     name_of,
     provenance,
     real,
@@ -59,6 +60,8 @@ REAL_OTHERS = [REAL / row["file"] for folder in ("nvprof_sqlite", "nvprof_csv", 
 ENDINGS = {"parquet": ".parquet", "arrow": ".arrow"}
 
 Cells = dict[str, list[tuple[Any, ...]]]
+Sums = dict[tuple[Any, ...], tuple[int, int]]
+"""How many kernels there are of a key, and how long they took."""
 
 
 def opened(folder: Path, table: str, to: str = "parquet") -> pa.Table:
@@ -126,13 +129,12 @@ def test_real_files_keep_counts_sums_and_links(path: Path, tmp_path: Path) -> No
     if not imported(store, path):
         pytest.skip("no profile that this version reads")
     export_profiles(store, "parquet", folder)
-    connection = sqlite3.connect(store)
-    for event in schema.EVENT_TABLES:
-        columns = [c for c in schema.metadata.tables[event].c if arrow_type(c) == pa.int64()]
-        asked = ", ".join(f'count("{c.name}"), total("{c.name}" % 1000003)' for c in columns)
-        expected = connection.execute(f'SELECT count(*), {asked} FROM "{event}"').fetchone()
-        assert (0, *summed(folder, event, [c.name for c in columns]))[1:] == expected, event
-    connection.close()
+    with looking(store) as connection:
+        for event in schema.EVENT_TABLES:
+            columns = [c for c in schema.metadata.tables[event].c if arrow_type(c) == pa.int64()]
+            asked = ", ".join(f'count("{c.name}"), total("{c.name}" % 1000003)' for c in columns)
+            expected = connection.execute(f'SELECT count(*), {asked} FROM "{event}"').fetchone()
+            assert summed(folder, event, [c.name for c in columns]) == expected, event
 
 
 def summed(folder: Path, table: str, names: list[str]) -> tuple[float, ...]:
@@ -201,10 +203,7 @@ def test_a_wrong_cell_in_place_is_left_out_as_in_an_import(
 ) -> None:
     source = tmp_path / "job.sqlite"
     source.write_bytes(BASIC.read_bytes())
-    connection = sqlite3.connect(source)
-    connection.execute(f"UPDATE {cell}")
-    connection.commit()
-    connection.close()
+    changed(source, f"UPDATE {cell}")
     assert imported(tmp_path / "job.db", source)
     there = export_profiles(
         tmp_path / "job.db", "parquet", tmp_path / "there", slice=part
@@ -248,10 +247,8 @@ def test_nulls_and_texts_of_many_batches(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_text_that_is_no_utf8_keeps_its_readable_part(tmp_path: Path) -> None:
     write(tmp_path / "s.db", Range(0, 1, "good"), Range(1, 2, "text"))
-    connection = sqlite3.connect(tmp_path / "s.db")
-    connection.execute("UPDATE range SET text = CAST(x'62ff64' AS TEXT) WHERE text = 'text'")
-    connection.commit()
-    connection.close()
+    changed(tmp_path / "s.db",
+            "UPDATE range SET text = CAST(x'62ff64' AS TEXT) WHERE text = 'text'")  # fmt: skip
     export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out")
     assert opened(tmp_path / "out", "range").column("text").to_pylist() == ["good", "b�d"]
 
@@ -270,13 +267,6 @@ def test_columns_and_tables_say_what_they_are(tmp_path: Path) -> None:
         direction = found.field("direction").metadata
         assert json.loads(direction[b"codes"]) == list(codes.DIRECTIONS)
         assert b"unit" not in direction
-
-
-def test_every_column_has_its_comment(tmp_path: Path) -> None:
-    export_profiles(NSYS / "cpu_side-3.28.1.sqlite", "parquet", tmp_path / "out")
-    for name, table in every_table(tmp_path / "out").items():
-        for field in table.schema:
-            assert field.metadata[b"comment"], f"{name}.{field.name}"
 
 
 # -- names
@@ -320,10 +310,7 @@ def test_a_range_has_its_registered_name_or_its_text(tmp_path: Path) -> None:
     write(
         tmp_path / "s.db", Range(0, 1, "own"), Range(1, 2, "other"), Kernel(0, 1, name="registered")
     )
-    connection = sqlite3.connect(tmp_path / "s.db")
-    connection.execute("UPDATE range SET text = NULL, name_id = 1 WHERE text = 'other'")
-    connection.commit()
-    connection.close()
+    changed(tmp_path / "s.db", "UPDATE range SET text = NULL, name_id = 1 WHERE text = 'other'")
     export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out")
     found = opened(tmp_path / "out", "range")
     assert found.column("name").to_pylist() == ["own", "registered"]
@@ -336,12 +323,15 @@ def test_without_names_there_are_the_schema_s_columns_only(tmp_path: Path) -> No
     assert opened(tmp_path / "out", "kernel").column_names == expected
 
 
-def test_no_two_columns_of_a_table_have_one_name(tmp_path: Path) -> None:
-    for path in (NSYS / "cpu_side-3.28.1.sqlite", FIXTURES / "kineto" / "training-2.13.json"):
-        folder = tmp_path / path.name
-        export_profiles(path, "parquet", folder)
-        for name, table in every_table(folder).items():
-            assert len(set(table.column_names)) == table.num_columns, name
+@pytest.mark.parametrize(
+    "path", [NSYS / "cpu_side-3.28.1.sqlite", FIXTURES / "kineto" / "training-2.13.json"], ids=name_of
+)
+def test_every_column_has_a_comment_and_a_name_of_its_own(path: Path, tmp_path: Path) -> None:
+    export_profiles(path, "parquet", tmp_path / "out")
+    for name, table in every_table(tmp_path / "out").items():
+        assert len(set(table.column_names)) == table.num_columns, name
+        for field in table.schema:
+            assert field.metadata[b"comment"], f"{name}.{field.name}"
 
 
 def test_many_names_come_back(tmp_path: Path) -> None:
@@ -400,24 +390,25 @@ def test_rows_without_place_in_a_slice_are_noted(tmp_path: Path) -> None:
 def test_sums_of_slices_are_the_reports(part: Slice, tmp_path: Path) -> None:
     export_profiles(BASIC, "parquet", tmp_path / "out", slice=part)
     with nsysconv.open(BASIC) as profile:
-        assert by_name(opened(tmp_path / "out", "kernel")) == kernel_report(profile, part)
+        assert of_events(opened(tmp_path / "out", "kernel"), "name") == kernel_report(profile, part)
 
 
-def kernel_report(profile: Any, part: Slice | None = None) -> dict[str, tuple[int, int]]:
+def kernel_report(profile: Any, part: Slice | None = None) -> Sums:
     rows = profile.report("kernels", slice=part).rows()
-    found: dict[str, tuple[int, int]] = {}
-    for row in rows:
-        count, total = found.get(row["name"], (0, 0))
-        found[row["name"]] = (count + row["kernel_count"], total + row["kernel_sum_ns"])
-    return found
+    return added_up(((row["name"],), row["kernel_count"], row["kernel_sum_ns"]) for row in rows)
 
 
-def by_name(kernels: pa.Table) -> dict[str, tuple[int, int]]:
-    """Kernels and their time per name, added up slowly."""
-    found: dict[str, tuple[int, int]] = {}
-    for row in kernels.to_pylist():
-        count, total = found.get(row["name"], (0, 0))
-        found[row["name"]] = (count + 1, total + (row["dur_ns"] or 0))
+def of_events(kernels: pa.Table, *keys: str) -> Sums:
+    """Kernels and their time per key, added up slowly."""
+    return added_up((tuple(row[key] for key in keys), 1, row["dur_ns"] or 0)
+                    for row in kernels.to_pylist())  # fmt: skip
+
+
+def added_up(rows: Iterable[tuple[tuple[Any, ...], int, int]]) -> Sums:
+    found: Sums = {}
+    for key, count, total in rows:
+        before = found.get(key, (0, 0))
+        found[key] = (before[0] + count, before[1] + total)
     return found
 
 
@@ -429,11 +420,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of two profiles with kernels, of rank 0 and 1."""
     store = tmp_path_factory.mktemp("ranks") / "job.db"
     assert imported(store, *RANKS)
-    connection = sqlite3.connect(store)
-    connection.execute("UPDATE process SET rank = profile_id - 1")
-    connection.commit()
-    connection.close()
-    return store
+    return changed(store, "UPDATE process SET rank = profile_id - 1")
 
 
 @pytest.fixture(scope="module")
@@ -476,16 +463,12 @@ def test_profiles_without_ranks_are_cut_by_run_only(tmp_path: Path) -> None:
 
 
 ODD_RUNS = {"a/b=c%": 0, "größe 1": None, "..": None}
-Sums = dict[tuple[str, int | None], int]
 
 
 def test_a_profile_of_several_ranks_has_none(tmp_path: Path) -> None:
     assert imported(tmp_path / "job.db", BASIC, TWO_GPUS)
-    connection = sqlite3.connect(tmp_path / "job.db")
-    connection.execute("UPDATE process SET rank = pid")
-    ((rank,),) = connection.execute("SELECT rank FROM process WHERE profile_id = 1")
-    connection.commit()
-    connection.close()
+    with looking(changed(tmp_path / "job.db", "UPDATE process SET rank = pid")) as connection:
+        ((rank,),) = connection.execute("SELECT rank FROM process WHERE profile_id = 1")
     export_profiles(tmp_path / "job.db", "parquet", tmp_path / "out")
     assert files_of(tmp_path / "out" / "kernel") == [
         f"run={BASIC.stem}/rank={rank}/part-1.parquet",
@@ -500,16 +483,14 @@ def odd_labels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Sums]:
     assert imported(
         folder / "job.db", *(NSYS / f"basic-3.{i}.sqlite" for i in ("4.0", "7.2", "25.0"))
     )
-    connection = sqlite3.connect(folder / "job.db")
     for number, (label, rank) in enumerate(ODD_RUNS.items(), 1):
-        connection.execute("UPDATE run SET label = ? WHERE id = ?", (label, number))
-        connection.execute("UPDATE process SET rank = ? WHERE profile_id = ?", (rank, number))
-    connection.commit()
-    spent = connection.execute(
-        "SELECT sum(dur_ns) FROM kernel GROUP BY profile_id ORDER BY profile_id"
-    )
-    expected = {key: total for key, (total,) in zip(ODD_RUNS.items(), spent, strict=True)}
-    connection.close()
+        changed(folder / "job.db", f"UPDATE run SET label = '{label}' WHERE id = {number}",
+                f"UPDATE process SET rank = {'NULL' if rank is None else rank} "
+                f"WHERE profile_id = {number}")  # fmt: skip
+    with looking(folder / "job.db") as connection:
+        spent = connection.execute(
+            "SELECT count(*), sum(dur_ns) FROM kernel GROUP BY profile_id ORDER BY profile_id")
+        expected = dict(zip(ODD_RUNS.items(), spent.fetchall(), strict=True))
     made = export_profiles(folder / "job.db", "parquet", folder / "out")
     return made.path / "kernel", expected
 
@@ -517,22 +498,14 @@ def odd_labels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Sums]:
 def test_odd_labels_come_back_in_pyarrow(odd_labels: tuple[Path, Sums]) -> None:
     kernels, expected = odd_labels
     table = ds.dataset(kernels, format="parquet", partitioning="hive").to_table()
-    found: Sums = {}
-    for row in table.select(["run", "rank", "dur_ns"]).to_pylist():
-        key = (row["run"], row["rank"])
-        found[key] = found.get(key, 0) + row["dur_ns"]
-    assert found == expected
+    assert of_events(table, "run", "rank") == expected
 
 
 def test_run_of_two_profiles_is_written_once(ranks: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.db"
     store.write_bytes(ranks.read_bytes())
-    connection = sqlite3.connect(store)
-    connection.execute("UPDATE profile SET run_id = 1")
-    connection.execute("DELETE FROM run WHERE id = 2")
-    connection.execute("UPDATE run SET label = 'job'")
-    connection.commit()
-    connection.close()
+    changed(store, "UPDATE profile SET run_id = 1", "DELETE FROM run WHERE id = 2",
+            "UPDATE run SET label = 'job'")  # fmt: skip
     export_profiles(store, "parquet", tmp_path / "out", names=False)
     assert partitions(tmp_path / "out") == stored(store)
     assert files_of(tmp_path / "out" / "kernel") == [
@@ -542,18 +515,18 @@ def test_run_of_two_profiles_is_written_once(ranks: Path, tmp_path: Path) -> Non
 # -- read by others
 
 
-def duckdb_sums(query: str) -> list[tuple[Any, ...]]:
+def summed_by_others(kernels: Path, *keys: str) -> list[Sums]:
+    """Kernels and their time per key, of a file or a folder, as DuckDB and as Polars add them up."""
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
-    return list(duckdb.sql(query).fetchall())
-
-
-def hive(folder: Path) -> str:
-    """What DuckDB reads a table of several profiles from."""
-    return f"read_parquet('{folder}/**/*.parquet', hive_partitioning = true)"
-
-
-def polars() -> Any:
-    return pytest.importorskip("polars", reason="polars is not installed")
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    hive = kernels.is_dir()
+    files = f"{kernels}/**/*.parquet" if hive else kernels
+    source = f"read_parquet('{files}', hive_partitioning = {hive})"
+    rows = duckdb.sql(f"SELECT {', '.join(keys)}, count(*), sum(dur_ns) FROM {source} GROUP BY ALL")
+    frame = pl.scan_parquet(kernels, hive_partitioning=hive).group_by(*keys)
+    sums = frame.agg(pl.len(), pl.col("dur_ns").sum()).collect()
+    return [{tuple(key): (count, total) for *key, count, total in each}
+            for each in (rows.fetchall(), sums.rows())]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PER_SOURCE, ids=name_of)
@@ -561,48 +534,31 @@ def test_duckdb_and_polars_find_the_sums_of_the_report(path: Path, tmp_path: Pat
     export_profiles(path, "parquet", tmp_path / "out")
     with nsysconv.open(path) as profile:
         expected = kernel_report(profile)
-    file = tmp_path / "out" / "kernel.parquet"
-    rows = duckdb_sums(f"SELECT name, count(*), sum(dur_ns) FROM '{file}' GROUP BY name")
-    assert {name: (count, total) for name, count, total in rows} == expected
-    pl = polars()
-    frame = pl.scan_parquet(file).group_by("name").agg(pl.len(), pl.col("dur_ns").sum()).collect()
-    assert {name: (count, total) for name, count, total in frame.rows()} == expected
+    assert summed_by_others(tmp_path / "out" / "kernel.parquet", "name") == [expected] * 2
 
 
 def test_duckdb_and_polars_read_partitions(ranks: Path, partitioned: Path) -> None:
     expected = {}
     for rank, path in enumerate(RANKS):
         with nsysconv.open(f"{ranks}@rank={rank}") as profile:
-            for name, (count, total) in kernel_report(profile).items():
-                expected[path.stem, rank, name] = [count, total]
-    kernels = partitioned / "kernel"
-    rows = duckdb_sums(
-        f"SELECT run, rank, name, count(*), sum(dur_ns) FROM {hive(kernels)} GROUP BY ALL")  # fmt: skip
-    assert {(label, rank, name): sums for label, rank, name, *sums in rows} == expected
-    pl = polars()
-    frame = (pl.scan_parquet(kernels, hive_partitioning=True).group_by("run", "rank", "name")
-             .agg(pl.len(), pl.col("dur_ns").sum()).collect())  # fmt: skip
-    assert {(label, rank, name): sums for label, rank, name, *sums in frame.rows()} == expected
+            for (name,), sums in kernel_report(profile).items():
+                expected[path.stem, rank, name] = sums
+    assert summed_by_others(partitioned / "kernel", "run", "rank", "name") == [expected] * 2
 
 
 def test_duckdb_and_polars_read_odd_labels(odd_labels: tuple[Path, Sums]) -> None:
     kernels, expected = odd_labels
-    rows = duckdb_sums(f"SELECT run, rank, sum(dur_ns) FROM {hive(kernels)} GROUP BY ALL")
-    assert {(label, rank): total for label, rank, total in rows} == expected
-    pl = polars()
-    frame = (pl.scan_parquet(kernels, hive_partitioning=True).group_by("run", "rank")
-             .agg(pl.col("dur_ns").sum()).collect())  # fmt: skip
-    assert {(label, rank): total for label, rank, total in frame.rows()} == expected
+    assert summed_by_others(kernels, "run", "rank") == [expected] * 2
 
 
 def test_polars_reads_arrow_files(tmp_path: Path) -> None:
-    pl = polars()
+    pl = pytest.importorskip("polars", reason="polars is not installed")
     export_profiles(BASIC, "arrow", tmp_path / "out")
     frame = pl.read_ipc(tmp_path / "out" / "kernel.arrow")
     with nsysconv.open(BASIC) as profile:
         expected = kernel_report(profile)
     sums = frame.group_by("name").agg(pl.len(), pl.col("dur_ns").sum())
-    assert {name: (count, total) for name, count, total in sums.rows()} == expected
+    assert {(name,): (count, total) for name, count, total in sums.rows()} == expected
 
 
 PAGE = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
@@ -632,7 +588,8 @@ def test_examples_of_the_page_run(
     folder = partitioned if "kernel/" in code else whole["arrow" if ".arrow" in code else "parquet"]
     monkeypatch.chdir(folder)
     if kind == "sql":
-        assert duckdb_sums(code) != []
+        duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+        assert duckdb.sql(code).fetchall() != []
         return
     for tool in re.findall(r"^import (\w+)", code, re.M):
         pytest.importorskip(tool, reason=f"{tool} is not installed")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
-from conftest import NSYS, ODD
+from conftest import NSYS, ODD, dump
 from golden_cases import BASIC, FIXTURES, run
 
 import nsysconv
@@ -35,11 +34,7 @@ def kept(store: Path) -> dict[str, dict[str, str]]:
 
 
 def tag_rows(store: Path) -> list[tuple[int, str, str]]:
-    connection = sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)
-    rows = connection.execute("SELECT profile_id, key, value FROM profile_tag ORDER BY 1, 2")
-    found = rows.fetchall()
-    connection.close()
-    return found
+    return [(row[0], row[1], row[2]) for row in dump(store)["profile_tag"]]
 
 
 # -- labels

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, NSYS, ODD, dump, examples
+from conftest import FIXTURES, NSYS, ODD, changed, dump, examples
 from golden_cases import run
 from hypothesis import Phase, given
 from hypothesis import strategies as st
@@ -150,9 +149,7 @@ def test_a_store_of_another_version(parts: list[Path], tmp_path: Path, version: 
     folder.mkdir()
     for name in ("a.db", "b.db"):
         shutil.copyfile(parts[0], folder / name)
-    connection = sqlite3.connect(folder / "a.db")
-    connection.execute(f"PRAGMA user_version={version}")
-    connection.close()
+    changed(folder / "a.db", f"PRAGMA user_version={version}")
     outcome = run("import", "prof", cwd=tmp_path)
     assert outcome.status == 3
     assert f"prof/a.db: the store has schema version {version}, this nsysconv reads" in outcome.err

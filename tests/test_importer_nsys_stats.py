@@ -5,7 +5,6 @@ What the import must give is made from the workload itself.
 
 from __future__ import annotations
 
-import shutil
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,13 +16,13 @@ from typing import Any
 
 import make_fixtures
 import pytest
-from conftest import FIXTURES, NSYS, Row, event_rows, few, in_any_order
+from conftest import FIXTURES, NSYS, Row, Shelf, event_rows, few, in_any_order
 from hypothesis import given
 from hypothesis import strategies as st
 from nsys_stats_logs import STATS
 from nsys_stats_tables import MEMORY, function
 from scenarios import EXPECTED, WORKLOADS
-from test_importer_nvprof_log_workloads import imported, slugs, totals_of
+from test_importer_nvprof_log_workloads import slugs, totals_of
 from workload import Workload
 from write_nsys_stats import (
     ENGLISH,
@@ -40,30 +39,16 @@ from write_nsys_stats import (
 from nsysconv import api
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import Yes
-from nsysconv.importers.detection import all_importers
 from nsysconv.importers.nsys_stats.tables import CellKind, SpelledNumber, number_format
-from nsysconv.importers.probe import Probe
 from nsysconv.names import plain_api_name
 
 FOLDER = FIXTURES / "nsys_stats"
-FILES = sorted(FOLDER.iterdir())
 TRACES = [name for name, log in STATS.items() if "_trace" in log.tables[0]]
 SUMMARIES = [name for name in STATS if name not in TRACES]
-every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 every_summary = pytest.mark.parametrize("name", SUMMARIES)
 every_trace = pytest.mark.parametrize("name", TRACES)
 
 Key = tuple[str, str | None, str]
-
-
-@every_file
-def test_exactly_one_importer_claims_it(path: Path, tmp_path: Path) -> None:
-    shutil.copyfile(path, tmp_path / "unknown")
-    with Probe(tmp_path / "unknown") as probe:
-        assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
-            "nsys_stats"
-        ]
 
 
 # -- totals
@@ -109,19 +94,17 @@ def summed(rows: list[Row]) -> dict[Key, tuple[int, int, int, int]]:
 
 
 @every_summary
-def test_totals_are_those_of_the_workload(name: str) -> None:
+def test_totals_are_those_of_the_workload(shelf: Shelf, name: str) -> None:
     log = STATS[name]
-    with imported(FOLDER / name) as (profile,):
-        rows = [row for row in totals_of(profile) if row["kind"] != "range"]
+    rows = [row for row in totals_of(shelf.profile(FOLDER / name)) if row["kind"] != "range"]
     wanted = durations(WORKLOADS[log.workload], log.tables)
     assert summed(rows) == {
         key: (len(found), sum(found), min(found), max(found)) for key, found in wanted.items()
     }
 
 
-def test_the_sums_are_those_worked_out_by_hand() -> None:
-    with imported(FOLDER / "basic-2025.txt") as (profile,):
-        found = summed(totals_of(profile))
+def test_the_sums_are_those_worked_out_by_hand(shelf: Shelf) -> None:
+    found = summed(totals_of(shelf.profile(FOLDER / "basic-2025.txt")))
     for (_, kernel), answer in EXPECTED["basic"]["kernels"].items():
         assert found["kernel", None, kernel][:2] == (answer.kernel_count, answer.sum_ns)
     (launches, by_mode) = (found["api_call", "runtime", name] for name in
@@ -134,12 +117,11 @@ def test_the_sums_are_those_worked_out_by_hand() -> None:
 
 
 @every_summary
-def test_medians_and_deviations(name: str) -> None:
+def test_medians_and_deviations(shelf: Shelf, name: str) -> None:
     """To the decimal that is printed; none before 2021.5, and none of several rows."""
     log = STATS[name]
     wanted = durations(WORKLOADS[log.workload], log.tables)
-    with imported(FOLDER / name) as (profile,):
-        rows = [row for row in totals_of(profile) if row["kind"] != "range"]
+    rows = [row for row in totals_of(shelf.profile(FOLDER / name)) if row["kind"] != "range"]
     alone = [row for row in rows if [key_of(r) for r in rows].count(key_of(row)) == 1]
     for row in alone:
         found = wanted[key_of(row)]
@@ -155,20 +137,16 @@ def test_medians_and_deviations(name: str) -> None:
 
 
 @every_summary
-def test_bytes_are_as_exact_as_they_are_printed(name: str) -> None:
+def test_bytes_are_as_exact_as_they_are_printed(shelf: Shelf, name: str) -> None:
     log, events = STATS[name], WORKLOADS[STATS[name].workload].events
     sizes: dict[tuple[str, str], list[int]] = {}
     for kind, items in (("memcpy", events.memcpys), ("unified_memory", events.migrations),
                         ("memset", events.memsets)):  # fmt: skip
         for item in items:
             sizes.setdefault((kind, getattr(item, "direction", "")), []).append(item.bytes)
-    with imported(FOLDER / name) as (profile,):
-        rows = [
-            row
-            for row in totals_of(profile)
-            if row["kind"] in ("memcpy", "memset", "unified_memory")
-        ]
-        rounded = "rounded-bytes" in slugs(profile)
+    profile, kinds = shelf.profile(FOLDER / name), ("memcpy", "memset", "unified_memory")
+    rows = [row for row in totals_of(profile) if row["kind"] in kinds]
+    rounded = "rounded-bytes" in slugs(profile)
     for row in rows:
         if "sizes" not in log.tables:
             assert "bytes_sum" not in row
@@ -182,7 +160,7 @@ def test_bytes_are_as_exact_as_they_are_printed(name: str) -> None:
 
 
 @every_summary
-def test_facts_of_totals(name: str) -> None:
+def test_facts_of_totals(shelf: Shelf, name: str) -> None:
     log = STATS[name]
     kinds = {kind for kind, _, _ in durations(WORKLOADS[log.workload], log.tables)}
     wanted = {Fact.API_TOTALS} if "api_call" in kinds else set()
@@ -195,13 +173,13 @@ def test_facts_of_totals(name: str) -> None:
         wanted.add(Fact.UNIFIED_MEMORY_TOTALS)
     if {"ranges", "push_pop"} & set(log.tables) and WORKLOADS[log.workload].events.ranges:
         wanted.add(Fact.RANGE_TOTALS)
-    with imported(FOLDER / name) as (profile,):
-        assert profile.facts == wanted
-        assert ("no-gpu-work" in slugs(profile)) == (log.workload == "no_gpu")
+    profile = shelf.profile(FOLDER / name)
+    assert profile.facts == wanted
+    assert ("no-gpu-work" in slugs(profile)) == (log.workload == "no_gpu")
 
 
 @pytest.mark.parametrize("name", [name for name in SUMMARIES if "ranges" in STATS[name].tables])
-def test_ranges(name: str) -> None:
+def test_ranges(shelf: Shelf, name: str) -> None:
     """Of each style and name; those of the domain without a name are called by their text."""
     events = WORKLOADS[STATS[name].workload].events
     domains = {domain.domain_id: domain.name for domain in events.domains}
@@ -212,8 +190,7 @@ def test_ranges(name: str) -> None:
             text = f"{domains[item.domain_id]}:{item.text}" if item.domain_id else item.text
             end = last if item.end_ns is None else item.end_ns
             wanted.setdefault((item.style, text), []).append(end - item.start_ns)
-    with imported(FOLDER / name) as (profile,):
-        found = [row for row in totals_of(profile) if row["kind"] == "range"]
+    found = [row for row in totals_of(shelf.profile(FOLDER / name)) if row["kind"] == "range"]
     assert in_any_order(
         [(row["name"], row["count"], row["sum_ns"]) for row in found]
     ) == in_any_order(
@@ -260,32 +237,32 @@ def like(found: list[Row], wanted: list[Row]) -> list[Row]:
 
 
 @every_trace
-def test_rows_are_those_of_the_workload(name: str) -> None:
+def test_rows_are_those_of_the_workload(shelf: Shelf, name: str) -> None:
     log = STATS[name]
     workload = WORKLOADS[log.workload]
     calls = "api_trace" in log.tables
     pid = workload.processes[0].pid if calls else None
-    with imported(FOLDER / name) as (profile,):
-        for table, rows in trace_rows(workload, pid).items():
-            wanted = rows if "gpu_trace" in log.tables else []
-            found = event_rows(profile, table)
-            assert in_any_order(found) == in_any_order(like(found, wanted)), table
-        wanted = [
-            moment(call) | {"pid": call.thread.process.pid, "tid": call.thread.tid, "layer": call.layer,
-                            "name": function(call.symbol), "correlation_id": call.correlation_id,
-                            "result": call.result}
-            for call in workload.events.calls] if calls else []  # fmt: skip
-        found = event_rows(profile, "api_call")
-        assert in_any_order(found) == in_any_order(like(found, wanted))
-        assert (Fact.API_LINKS in profile.facts) == (len(log.tables) == 2)
-        assert (Fact.THREADS in profile.facts) == calls
-        if "gpu_trace" in log.tables:
-            (device,) = profile.rows("device")
-            assert (device["device_id"], device["ordinal"]) == (0, 0)
-            assert device["name"] == workload.devices[0].name
-        if calls:
-            assert [(row["pid"], row["tid"], row["name"]) for row in profile.rows("thread")] == [
-                (pid, workload.threads[0].tid, workload.threads[0].name)]  # fmt: skip
+    profile = shelf.profile(FOLDER / name)
+    for table, rows in trace_rows(workload, pid).items():
+        wanted = rows if "gpu_trace" in log.tables else []
+        found = event_rows(profile, table)
+        assert in_any_order(found) == in_any_order(like(found, wanted)), table
+    wanted = [
+        moment(call) | {"pid": call.thread.process.pid, "tid": call.thread.tid, "layer": call.layer,
+                        "name": function(call.symbol), "correlation_id": call.correlation_id,
+                        "result": call.result}
+        for call in workload.events.calls] if calls else []  # fmt: skip
+    found = event_rows(profile, "api_call")
+    assert in_any_order(found) == in_any_order(like(found, wanted))
+    assert (Fact.API_LINKS in profile.facts) == (len(log.tables) == 2)
+    assert (Fact.THREADS in profile.facts) == calls
+    if "gpu_trace" in log.tables:
+        (device,) = profile.rows("device")
+        assert (device["device_id"], device["ordinal"]) == (0, 0)
+        assert device["name"] == workload.devices[0].name
+    if calls:
+        assert [(row["pid"], row["tid"], row["name"]) for row in profile.rows("thread")] == [
+            (pid, workload.threads[0].tid, workload.threads[0].name)]  # fmt: skip
 
 
 # -- beside exports

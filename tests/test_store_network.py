@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import CHILD_ENVIRONMENT, NSYS, import_file
+from conftest import CHILD_ENVIRONMENT, NSYS, import_file, looking
 
 from nsysconv.api import import_files
 from nsysconv.errors import UsageError
@@ -177,10 +176,9 @@ def test_writers_whose_locks_do_not_hold_do_no_harm(on_network: Path) -> None:
         profiles = opened.profiles()
         assert {p.ref.label for p in profiles} == expected
         assert {p.row_count("kernel") for p in profiles} == {8}
-    connection = sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)
-    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert connection.execute("SELECT count(*) FROM kernel").fetchone() == (8 * len(expected),)
-    connection.close()
+    with looking(store) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert connection.execute("SELECT count(*) FROM kernel").fetchone() == (8 * len(expected),)
 
 
 def test_who_adds_to_a_store_there_is_told_of_it(on_network: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,13 @@ from conftest import (
     Shelf,
     add,
     all_columns,
+    changed,
     contents,
     event_rows,
     import_file,
     integer_columns,
     known,
+    looking,
     name_of,
     oldest_and_newest,
     profile_in_place,
@@ -71,20 +72,19 @@ def test_profiles_do_not_mix(several: Path, shelf: Shelf) -> None:
 
 def test_rows_of_a_profile_are_contiguous(several: Path) -> None:
     """Extents lie one after the other, without holes, and hold the rows of their profile only."""
-    connection = sqlite3.connect(f"{several.as_uri()}?mode=ro", uri=True)
-    for table in EVENTS:
-        extents = connection.execute(
-            "SELECT profile_id, first_id, last_id, row_count FROM extent "
-            "WHERE table_name = ? ORDER BY first_id", (table,)).fetchall()  # fmt: skip
-        runs = connection.execute(
-            f'SELECT profile_id, min(id), max(id), count(*) FROM "{table}" '
-            "GROUP BY profile_id ORDER BY min(id)").fetchall()  # fmt: skip
-        assert extents == runs
-        following = 1
-        for _, first, last, count in extents:
-            assert (first, last - first + 1) == (following, count)
-            following = last + 1
-    connection.close()
+    with looking(several) as connection:
+        for table in EVENTS:
+            extents = connection.execute(
+                "SELECT profile_id, first_id, last_id, row_count FROM extent "
+                "WHERE table_name = ? ORDER BY first_id", (table,)).fetchall()  # fmt: skip
+            runs = connection.execute(
+                f'SELECT profile_id, min(id), max(id), count(*) FROM "{table}" '
+                "GROUP BY profile_id ORDER BY min(id)").fetchall()  # fmt: skip
+            assert extents == runs
+            following = 1
+            for _, first, last, count in extents:
+                assert (first, last - first + 1) == (following, count)
+                following = last + 1
 
 
 def test_labels_are_made_unique(tmp_path: Path) -> None:
@@ -112,13 +112,12 @@ def test_a_profile_is_replaced_without_a_trace(tmp_path: Path, shelf: Shelf, num
         assert contents(last) == contents(shelf.profile(new))
         assert [row["label"] for row in opened.runs()] == [*(path.name for path in left), "new"]
     numbers = {profile.id for profile in (*others, last)}
-    connection = sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)
-    for table in schema.metadata.tables.values():
-        if "profile_id" in table.c:
-            sql = f'SELECT DISTINCT profile_id FROM "{table.name}"'
-            assert {n for (n,) in connection.execute(sql)} <= numbers, table.name
-    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    connection.close()
+    with looking(store) as connection:
+        for table in schema.metadata.tables.values():
+            if "profile_id" in table.c:
+                sql = f'SELECT DISTINCT profile_id FROM "{table.name}"'
+                assert {n for (n,) in connection.execute(sql)} <= numbers, table.name
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_a_profile_is_found_by_label_and_by_number(several: Path) -> None:
@@ -145,36 +144,34 @@ def test_cells_of_real_files_are_of_the_declared_types(shelf: Shelf, path: Path)
 
 
 def _assert_types(store: Path) -> None:
-    connection = sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)
     limit = schema.TIME_LIMIT_NS
-    for table in schema.metadata.tables.values():
-        for column in table.columns:
-            wanted = ["integer" if column.type.python_type is int else "text"]
-            if column.nullable:
-                wanted.append("null")
-            found = [kind for (kind,) in connection.execute(
-                f'SELECT DISTINCT typeof("{column.name}") FROM "{table.name}"')]  # fmt: skip
-            assert set(found) <= set(wanted), f"{table.name}.{column.name}"
-        if {"start_ns", "dur_ns"} <= set(table.c.keys()):
-            wrong = connection.execute(
-                f'SELECT count(*) FROM "{table.name}" WHERE dur_ns < 0 OR abs(start_ns) > {limit} '
-                f"OR dur_ns > {limit}").fetchone()  # fmt: skip
-            assert wrong == (0,), table.name
-    connection.close()
+    with looking(store) as connection:
+        for table in schema.metadata.tables.values():
+            for column in table.columns:
+                wanted = ["integer" if column.type.python_type is int else "text"]
+                if column.nullable:
+                    wanted.append("null")
+                found = [kind for (kind,) in connection.execute(
+                    f'SELECT DISTINCT typeof("{column.name}") FROM "{table.name}"')]  # fmt: skip
+                assert set(found) <= set(wanted), f"{table.name}.{column.name}"
+            if {"start_ns", "dur_ns"} <= set(table.c.keys()):
+                wrong = connection.execute(
+                    f'SELECT count(*) FROM "{table.name}" WHERE dur_ns < 0 '
+                    f"OR abs(start_ns) > {limit} OR dur_ns > {limit}").fetchone()  # fmt: skip
+                assert wrong == (0,), table.name
 
 
 @pytest.mark.parametrize("path", [*NSYS_FILES[::4], *ODD_FILES], ids=name_of)
 def test_columns_are_what_sql_says(shelf: Shelf, path: Path) -> None:
     """The fast way to read against the plain one."""
     profile = shelf.profile(path)
-    connection = sqlite3.connect(f"{shelf.store(path).as_uri()}?mode=ro", uri=True)
-    for table in EVENTS:
-        names = integer_columns(table)
-        sql = f'SELECT {", ".join(names)} FROM "{table}" ORDER BY id'
-        rows = connection.execute(sql).fetchall()
-        ours = zip(*(known(profile.columns(table, names)[n]) for n in names), strict=True)
-        assert list(ours) == rows, table
-    connection.close()
+    with looking(shelf.store(path)) as connection:
+        for table in EVENTS:
+            names = integer_columns(table)
+            sql = f'SELECT {", ".join(names)} FROM "{table}" ORDER BY id'
+            rows = connection.execute(sql).fetchall()
+            ours = zip(*(known(profile.columns(table, names)[n]) for n in names), strict=True)
+            assert list(ours) == rows, table
 
 
 UNTOLD = {
@@ -193,15 +190,13 @@ def test_what_one_row_does_not_tell_is_null_or_assumed_everywhere(
     theirs, column, ours = UNTOLD[what]
     source = tmp_path / "export.sqlite"
     source.write_bytes(BASIC.read_bytes())
-    connection = sqlite3.connect(source)
-    connection.execute(f"UPDATE {theirs} SET {column} = NULL WHERE rowid = 2")
-    connection.commit()
-    connection.close()
+    changed(source, f"UPDATE {theirs} SET {column} = NULL WHERE rowid = 2")
     import_file(source, tmp_path / "store.db")
-    with reading(tmp_path / "store.db") as store, profile_in_place(source) as in_place:
+    with (reading(tmp_path / "store.db") as store, profile_in_place(source) as in_place,
+          looking(tmp_path / "store.db") as connection):  # fmt: skip
         (profile,) = store.profiles()
-        plain = store._connection.table(f'SELECT pid FROM "{ours}" ORDER BY id').to_pylist()
-        assert known(profile.columns(ours, ("pid",))["pid"]) == [row["pid"] for row in plain]
+        plain = connection.execute(f'SELECT pid FROM "{ours}" ORDER BY id')
+        assert known(profile.columns(ours, ("pid",))["pid"]) == [pid for (pid,) in plain]
         assert event_rows(in_place, ours) == event_rows(profile, ours)
 
 
@@ -256,9 +251,8 @@ def test_progress_adds_up_to_the_rows_of_the_source(tmp_path: Path) -> None:
 
 def test_the_schema_is_readable_by_old_libraries(shelf: Shelf) -> None:
     """STRICT is known to SQLite 3.37 and later; it stands there only while rows come in."""
-    connection = sqlite3.connect(f"{shelf.store(BASIC).as_uri()}?mode=ro", uri=True)
-    texts = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master") if sql]
-    connection.close()
+    with looking(shelf.store(BASIC)) as connection:
+        texts = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master") if sql]
     assert len(texts) >= len(schema.metadata.tables) + len(views())
     words = ("STRICT", "GENERATED", "RETURNING")
     assert [sql for sql in texts if any(word in sql.upper() for word in words)] == []
@@ -266,64 +260,57 @@ def test_the_schema_is_readable_by_old_libraries(shelf: Shelf) -> None:
 
 def test_a_store_is_whole_for_python_sqlite(shelf: Shelf) -> None:
     for path in (BASIC, ODD / "bad-cells.sqlite"):
-        connection = sqlite3.connect(f"{shelf.store(path).as_uri()}?mode=ro", uri=True)
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert connection.execute("PRAGMA application_id").fetchone() == (schema.APPLICATION_ID,)
-        assert connection.execute("PRAGMA user_version").fetchone() == (schema.SCHEMA_VERSION,)
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-        connection.close()
+        with looking(shelf.store(path)) as connection:
+            said = {what: connection.execute(f"PRAGMA {what}").fetchall() for what in (
+                "integrity_check", "application_id", "user_version", "journal_mode")}  # fmt: skip
+        assert said == {"integrity_check": [("ok",)], "application_id": [(schema.APPLICATION_ID,)],
+                        "user_version": [(schema.SCHEMA_VERSION,)],
+                        "journal_mode": [("delete",)]}  # fmt: skip
 
 
 @pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
 def test_views_have_the_rows_of_their_tables(shelf: Shelf, path: Path) -> None:
-    with reading(shelf.store(path)) as store:
-        (profile,) = store.profiles()
+    profile = shelf.profile(path)
+    with looking(shelf.store(path)) as connection:
         for table in EVENTS:
-            rows = store._connection.table(f"SELECT count(*) AS n FROM v_{table}")
-            assert rows.to_pylist() == [{"n": profile.row_count(table)}], table
-        rows = store._connection.table("SELECT count(*) AS n FROM v_gpu_op")
-        ops = sum(profile.row_count(table) for table in schema.GPU_OP_TABLES)
-        assert rows.to_pylist() == [{"n": ops}]
+            rows = connection.execute(f"SELECT count(*) FROM v_{table}").fetchall()
+            assert rows == [(profile.row_count(table),)], table
+        rows = connection.execute("SELECT count(*) FROM v_gpu_op").fetchall()
+        assert rows == [(sum(profile.row_count(table) for table in schema.GPU_OP_TABLES),)]
 
 
-def test_views_show_words_and_names(shelf: Shelf) -> None:
-    def first(sql: str, source: Path = BASIC) -> dict[str, Any]:
-        with reading(shelf.store(source)) as store:
-            (row, *_) = store._connection.table(sql).to_pylist()
-            return dict(row)
+UM, GRAPHS = NSYS / "unified_memory-3.25.0.sqlite", NSYS / "graphs-3.28.1.sqlite"
 
-    copy = first("SELECT * FROM v_memcpy WHERE correlation_id = 112")
-    assert (copy["direction"], copy["src_kind"], copy["dst_kind"]) == ("DtoH", "Device", "Pageable")
-    kernel = first("SELECT * FROM v_kernel WHERE correlation_id = 116")
-    assert (kernel["name"], kernel["dur_ns"]) == ("triton_poi_fused_add_0", 3_000)
-    call = first("SELECT * FROM v_api_call WHERE correlation_id = 106")
-    assert (call["name"], call["layer"]) == ("cudaLaunchKernel", "runtime")
-    named = first("SELECT * FROM v_range WHERE start_ns = 9500")
-    assert (named["name"], named["kind"]) == ("load", "push_pop")
-    assert first("SELECT * FROM v_range WHERE start_ns = 9000")["name"] == "iteration 1"
-    wait = first("SELECT * FROM v_sync WHERE correlation_id = 120")
-    assert wait["api_call"] == "cudaDeviceSynchronize"
-    moved = first("SELECT * FROM v_gpu_op WHERE correlation_id = 112")
-    assert (moved["kind"], moved["name"], moved["bytes"]) == ("memcpy", "memcpy DtoH", 6_000)
-    migrated = first("SELECT * FROM v_gpu_op WHERE start_ns = 20000",
-                     NSYS / "unified_memory-3.25.0.sqlite")  # fmt: skip
-    assert (migrated["name"], migrated["bytes"]) == ("UM DtoH", 8_192)
-    launched = first("SELECT * FROM v_gpu_op WHERE start_ns = 22000",
-                     NSYS / "graphs-3.28.1.sqlite")  # fmt: skip
-    assert (launched["kind"], launched["dur_ns"]) == ("graph_launch", 5_000)
+
+@pytest.mark.parametrize(("source", "rows", "shown"), [
+    (BASIC, "memcpy WHERE correlation_id = 112",
+     {"direction": "DtoH", "src_kind": "Device", "dst_kind": "Pageable"}),
+    (BASIC, "kernel WHERE correlation_id = 116",
+     {"name": "triton_poi_fused_add_0", "dur_ns": 3_000}),
+    (BASIC, "api_call WHERE correlation_id = 106", {"name": "cudaLaunchKernel", "layer": "runtime"}),
+    (BASIC, "range WHERE start_ns = 9500", {"name": "load", "kind": "push_pop"}),
+    (BASIC, "range WHERE start_ns = 9000", {"name": "iteration 1"}),
+    (BASIC, "sync WHERE correlation_id = 120", {"api_call": "cudaDeviceSynchronize"}),
+    (BASIC, "gpu_op WHERE correlation_id = 112",
+     {"kind": "memcpy", "name": "memcpy DtoH", "bytes": 6_000}),
+    (UM, "gpu_op WHERE start_ns = 20000", {"name": "UM DtoH", "bytes": 8_192}),
+    (GRAPHS, "gpu_op WHERE start_ns = 22000", {"kind": "graph_launch", "dur_ns": 5_000}),
+])  # fmt: skip
+def test_views_show_words_and_names(
+    shelf: Shelf, source: Path, rows: str, shown: dict[str, Any]
+) -> None:
+    with looking(shelf.store(source)) as connection:
+        found = connection.execute(f"SELECT {', '.join(shown)} FROM v_{rows}").fetchone()
+    assert found == tuple(shown.values())
 
 
 def test_a_wait_whose_call_shares_its_id_is_one_row(tmp_path: Path) -> None:
     """A driver call inside a runtime call with the same id, as old drivers record it."""
     source = tmp_path / "export.sqlite"
     source.write_bytes(BASIC.read_bytes())
-    connection = sqlite3.connect(source)
-    connection.execute("""INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME
+    changed(source, """INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME
         SELECT start + 1, end - 1, 1, globalTid, correlationId, nameId, 0, NULL
         FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId = 120""")
-    connection.commit()
-    connection.close()
     import_file(source, tmp_path / "store.db")
-    with reading(tmp_path / "store.db") as store:
-        rows = store._connection.table("SELECT id FROM v_sync")
-        assert sorted(row["id"] for row in rows.to_pylist()) == [1, 2]
+    with looking(tmp_path / "store.db") as connection:
+        assert sorted(connection.execute("SELECT id FROM v_sync")) == [(1,), (2,)]

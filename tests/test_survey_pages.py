@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import NSYS, NSYS_FILES, ODD_FILES, examples, few, oldest_and_newest
+from conftest import NSYS, NSYS_FILES, ODD_FILES, changed, examples, few, oldest_and_newest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
@@ -168,14 +167,10 @@ def test_files_opened_for_pages_are_closed(monkeypatch: MonkeyPatch) -> None:
 # -- what is not plain
 
 
-def changed(path: Path, *statements: str) -> Path:
+def changed_copy(path: Path, *statements: str) -> Path:
     """A fixture's copy, changed by SQL."""
     path.write_bytes(BASIC.read_bytes())
-    connection = sqlite3.connect(path, isolation_level=None)
-    for statement in statements:
-        connection.execute(statement)
-    connection.close()
-    return path
+    return changed(path, *statements)
 
 
 @pytest.mark.parametrize("statements", [
@@ -214,13 +209,13 @@ def changed(path: Path, *statements: str) -> Path:
      f"DROP TABLE {KERNEL}", f"ALTER TABLE other RENAME TO {KERNEL}"],
 ], ids=str)  # fmt: skip
 def test_survey_of_unusual_tables_equals_that_by_sqlite(statements: list[str], tmp_path: Path) -> None:
-    path = changed(tmp_path / "changed.sqlite", *statements)
+    path = changed_copy(tmp_path / "changed.sqlite", *statements)
     assert_same_both_ways(path)
     assert isinstance(surveyed(path, 0), dict)
 
 
 def test_ids_that_are_no_numbers_are_suspects(tmp_path: Path) -> None:
-    path = changed(tmp_path / "changed.sqlite", f"UPDATE {KERNEL} SET deviceId = 'two'")
+    path = changed_copy(tmp_path / "changed.sqlite", f"UPDATE {KERNEL} SET deviceId = 'two'")
     assert surveyed(path, 0)["everything"]["suspects"] == {KERNEL}
 
 
