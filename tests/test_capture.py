@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -28,6 +27,7 @@ from capturing import (
 )
 from conftest import ROOT, few
 
+import nsysconv
 from nsysconv.capture import atomic_move
 from nsysconv.errors import CaptureError
 from nsysconv.record import Record, read
@@ -325,74 +325,59 @@ def test_standard_input_is_the_programs(here: Place, wrapper: Sequence[str]) -> 
 # ---- What is refused before anything starts.
 
 
-@both
-@pytest.mark.parametrize(
-    ("options", "line", "said"),
-    few([
-        ([], [], "no command is given"),
-        ([], ["ncu", "true"], "not a line of a profiler"),
-        ([], ["nsys", "launch", "touch", "ran"], "not a line of a profiler"),
-        ([], ["nsys", "profile"], "there is no program"),
-        ([], ["/no/such/nsys", "profile", "-o", "x", "touch", "ran"], "/no/such/nsys"),
-        ([], ["nsys", "profile", "-o", "out/", "touch", "ran"], "the output is a folder"),
-        ([], ["nsys", "profile", "-o", "%p/a", "touch", "ran"], "%p"),
-        (["--ranks", "x"], [*LINE, "touch", "ran"], "names no ranks"),
-        (["--ranks", "%0"], [*LINE, "touch", "ran"], "names no ranks"),
-        (["--ranks", "1,"], [*LINE, "touch", "ran"], "names no ranks"),
-        (["--unheard-of"], [*LINE, "touch", "ran"], "o such option"),
-        (["--grace", "x"], [*LINE, "touch", "ran"], "grace"),
-        (["--scratch", "/no/such/folder"], [*LINE, "touch", "ran"], "no such folder"),
-    ], 6),
-)
+RAN = ("touch", "ran")
+BY_BOTH = [
+    ([], [], "no command is given"),
+    ([], ["ncu", "true"], "not a line of a profiler"),
+    ([], ["nsys", "launch", *RAN], "not a line of a profiler"),
+    ([], ["nsys", "profile"], "there is no program"),
+    ([], ["/no/such/nsys", "profile", "-o", "x", *RAN], "/no/such/nsys"),
+    ([], ["nsys", "profile", "-o", "out/", *RAN], "the output is a folder"),
+    ([], ["nsys", "profile", "-o", "%p/a", *RAN], "%p"),
+    (["--ranks", "x"], [*LINE, *RAN], "names no ranks"),
+    (["--ranks", "%0"], [*LINE, *RAN], "names no ranks"),
+    (["--ranks", "1,"], [*LINE, *RAN], "names no ranks"),
+    (["--unheard-of"], [*LINE, *RAN], "o such option"),
+    (["--grace", "x"], [*LINE, *RAN], "grace"),
+    (["--scratch", "/no/such/folder"], [*LINE, *RAN], "no such folder"),
+]
+BY_PYTHON = [
+    ([], ["nsys", "profile", "-o", "x"], "there is no program"),
+    ([], ["nsys", "profile", "--unheard-of", *RAN], "is not known here"),
+    ([], ["nsys", "profile", "-o", "%q{MISSING}/a", *RAN], "not set"),
+    (["--program", "missing"], [*LINE, *RAN], "is not an argument of the line"),
+]
+# Its own -o, which the line must not have, and where the program begins.
+BY_SHELL = [
+    ([], ["nsys", "profile", *RAN], "-o is missing"),
+    (["-o", "x"], ["nsys", "profile", "-t", "cuda", "-o", "y", *RAN], "-o behind --"),
+    (["-o", "x"], ["nsys", "profile", "-oy", "--", *RAN], "-oy behind --"),
+    (["-o", "x"], ["nsys", "profile", "--output=y", *RAN], "--output=y behind --"),
+    (["-o", "x"], ["nvprof", "--export-profile", "y", *RAN], "give -o to"),
+    (["-o", "x"], ["nsys", "profile", *RAN, "-o", "y"], "the program's own needs --"),
+    (["-o", "x", "--ranks", "0"], ["nsys", "profile", *RAN], "needs a --"),
+    (["-o", "x", "--ranks", "3"], ["nsys", "profile", *RAN], "needs a --"),
+    (["-o", "x"], ["nsys", "profile", "--"], "there is no program"),
+    (["-o", "%q{SLURM_JOB_ID}/x"], ["nsys", "profile", *RAN], "no % is replaced"),
+    (["--export", "-o", "x"], ["nsys", "profile", *RAN], "no such option: --export"),
+    (["-o"], [], "no command"),
+]
+
+
+@pytest.mark.parametrize(("wrapper", "options", "line", "said"), [
+    *few([(PYTHON_WRAPPER, *case) for case in BY_BOTH], 6),
+    *few([(SHELL_WRAPPER, *case) for case in BY_BOTH], 6),
+    *((PYTHON_WRAPPER, *case) for case in BY_PYTHON),
+    *few([((*SHELL_WRAPPER, *options), [], *case) for options, *case in BY_SHELL], 6),
+])  # fmt: skip
 def test_nothing_starts(
     here: Place, wrapper: Sequence[str], options: list[str], line: list[str], said: str
 ) -> None:
-    nothing_starts(here, here.run(wrapper, options, line), said)
-
-
-def nothing_starts(here: Place, done: subprocess.CompletedProcess[bytes], said: str) -> None:
+    done = here.run(wrapper, options, line)
     assert done.returncode == 125
     assert said in done.stderr.decode()
     assert here.files == []
     assert here.left == []
-
-
-@pytest.mark.parametrize(
-    ("options", "line", "said"),
-    [
-        ([], ["nsys", "profile", "-o", "x"], "there is no program"),
-        ([], ["nsys", "profile", "--unheard-of", "touch", "ran"], "is not known here"),
-        ([], ["nsys", "profile", "-o", "%q{MISSING}/a", "touch", "ran"], "not set"),
-        (["--program", "missing"], [*LINE, "touch", "ran"], "is not an argument of the line"),
-    ],
-)
-def test_nothing_starts_by_python(
-    here: Place, options: list[str], line: list[str], said: str
-) -> None:
-    nothing_starts(here, here.run(PYTHON_WRAPPER, options, line), said)
-
-
-@pytest.mark.parametrize(
-    ("options", "line", "said"),
-    few([
-        ([], ["nsys", "profile", "touch", "ran"], "-o is missing"),
-        (["-o", "x"], ["nsys", "profile", "-t", "cuda", "-o", "y", "touch", "ran"], "-o behind --"),
-        (["-o", "x"], ["nsys", "profile", "-oy", "--", "touch", "ran"], "-oy behind --"),
-        (["-o", "x"], ["nsys", "profile", "--output=y", "touch", "ran"], "--output=y behind --"),
-        (["-o", "x"], ["nvprof", "--export-profile", "y", "touch", "ran"], "give -o to"),
-        (["-o", "x"], ["nsys", "profile", "touch", "ran", "-o", "y"], "the program's own needs --"),
-        (["-o", "x", "--ranks", "0"], ["nsys", "profile", "touch", "ran"], "needs a --"),
-        (["-o", "x", "--ranks", "3"], ["nsys", "profile", "touch", "ran"], "needs a --"),
-        (["-o", "x"], ["nsys", "profile", "--"], "there is no program"),
-        (["-o", "%q{SLURM_JOB_ID}/x"], ["nsys", "profile", "touch", "ran"], "no % is replaced"),
-        (["--export", "-o", "x"], ["nsys", "profile", "touch", "ran"], "no such option: --export"),
-        (["-o"], [], "no command"),
-    ], 6),
-)
-def test_nothing_starts_by_the_shell_twin(
-    here: Place, options: list[str], line: list[str], said: str
-) -> None:
-    nothing_starts(here, here.run((*SHELL_WRAPPER, *options), [], line), said)
 
 
 def test_the_shell_twin_needs_no_separator_where_every_rank_is_profiled(here: Place) -> None:
@@ -577,12 +562,8 @@ def test_secrets_stay_out_of_the_record(here: Place, wrapper: Sequence[str]) -> 
 
 
 def rows(store: Path) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "nsysconv", "report", store, "overview", "-f", "json"],
-        capture_output=True, check=True,
-    )  # fmt: skip
-    found: list[dict[str, Any]] = json.loads(done.stdout)["reports"][0]["rows"]
-    return found
+    (report,) = nsysconv.report_on(store, "overview")
+    return report.rows()
 
 
 def test_the_report_is_imported_beside_it(here: Place) -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from capturing import PYTHON_WRAPPER, SLURM_RANK_3, WRAPPERS, Place, place
@@ -307,32 +308,30 @@ def proc(tmp_path: Path) -> Processes:
     return made
 
 
-def test_the_program_has_its_arguments(proc: Processes) -> None:
-    proc.add(11, 10, ["nsys-launcher", "--", *TRAIN], TOOL)
-    proc.add(12, 10, ["some", "helper"], "/usr/bin/helper")
-    proc.add(13, 11, ["/usr/bin/python", *TRAIN[1:]], PYTHON)
-    proc.add(14, 13, TRAIN, PYTHON)  # its own child
-    assert child_process.find_program(10, TRAIN, proc.folder) == 13
-
-
-def test_a_script_has_its_arguments_behind_its_interpreter(proc: Processes) -> None:
-    proc.add(11, 10, ["some", "helper"], "/usr/bin/helper")
-    proc.add(12, 10, ["/bin/sh", "./train.sh", "a"], "/usr/bin/dash")
-    assert child_process.find_program(10, ["./train.sh", "a"], proc.folder) == 12
-
-
-def test_a_program_that_renamed_itself_is_the_highest_that_is_no_tool(proc: Processes) -> None:
-    proc.add(11, 10, ["nsys-agent"], TOOL)
-    proc.add(12, 11, ["trainer: epoch 3"], PYTHON)
-    proc.add(13, 12, ["worker"], PYTHON)
-    assert child_process.find_program(10, TRAIN, proc.folder) == 12
-
-
-def test_a_program_that_has_ended_is_not_found(proc: Processes) -> None:
-    proc.add(11, 10, TRAIN, PYTHON, state="Z")
-    proc.add(12, 10, ["QdstrmImporter"], "/opt/x/QdstrmImporter")
-    assert child_process.find_program(10, TRAIN, proc.folder) is None
-    assert child_process.find_program(10, TRAIN, proc.folder / "missing") is None
+# Processes with their parent, line and executable; the program's line; which of them is it.
+@pytest.mark.parametrize(("processes", "line", "program"), [
+    ([(11, 10, ["nsys-launcher", "--", *TRAIN], TOOL),
+      (12, 10, ["some", "helper"], "/usr/bin/helper"),
+      (13, 11, ["/usr/bin/python", *TRAIN[1:]], PYTHON),
+      (14, 13, TRAIN, PYTHON)],  # its own child
+     TRAIN, 13),
+    ([(11, 10, ["some", "helper"], "/usr/bin/helper"),
+      (12, 10, ["/bin/sh", "./train.sh", "a"], "/usr/bin/dash")],
+     ["./train.sh", "a"], 12),
+    ([(11, 10, ["nsys-agent"], TOOL), (12, 11, ["trainer: epoch 3"], PYTHON),
+      (13, 12, ["worker"], PYTHON)],
+     TRAIN, 12),
+    ([(11, 10, TRAIN, PYTHON, "Z"), (12, 10, ["QdstrmImporter"], "/opt/x/QdstrmImporter")],
+     TRAIN, None),
+], ids=["it has its arguments", "a script has them behind its interpreter",
+        "renamed, it is the highest that is no tool", "it has ended"])  # fmt: skip
+def test_the_program_is_found(
+    proc: Processes, processes: list[tuple[Any, ...]], line: list[str], program: int | None
+) -> None:
+    for process in processes:
+        proc.add(*process)
+    assert child_process.find_program(10, line, proc.folder) == program
+    assert child_process.find_program(10, line, proc.folder / "missing") is None
 
 
 def test_the_processes_of_a_session(proc: Processes) -> None:

@@ -69,7 +69,6 @@ def parsed(time: str) -> Any:
     ("1.5s/2s", (1_500_000_000, 2_000_000_000)),
     ("0.000000001s:1s", (1, 1_000_000_000)),
     ("0.0000000019s:1s", (1, 1_000_000_000)),
-    ("1.25us:1.2505us", (1_250, 1_250 + 0)),
     ("-5:5", (-5, 5)),
     ("-0.5s:0.5s", (-500_000_000, 500_000_000)),
     ("3s:", (3_000_000_000, None)),
@@ -81,19 +80,17 @@ def parsed(time: str) -> Any:
     ("1s:50%", (1_000_000_000, Percent(50))),
 ])  # fmt: skip
 def test_times(text: str, expected: Any) -> None:
-    if expected[0] == expected[1]:
-        with pytest.raises(UsageError, match="ends before it starts"):
-            parsed(text)
-        return
     assert parsed(text) == expected
 
 
-@pytest.mark.parametrize("text", [
-    "5", ":", "", "/", "1:2:3", "1s-2s", "soon:2s", "1 s:2s", "1h:2h", "1e9:2e9", "1.:2s", ".5s:1s",
-    "1.5:2", "-1%:5%", "0%:101%", "1s:nan", f"{'9' * 5000}:", "2s:1s", "1:1", "50%:50%",
+@pytest.mark.parametrize(("text", "words"), [
+    *((text, None) for text in (
+        "5", ":", "", "/", "1:2:3", "1s-2s", "soon:2s", "1 s:2s", "1h:2h", "1e9:2e9", "1.:2s", ".5s:1s",
+        "1.5:2", "-1%:5%", "0%:101%", "1s:nan", f"{'9' * 5000}:", "2s:1s", "1:1", "50%:50%")),
+    ("1.25us:1.2505us", "ends before it starts"),
 ])  # fmt: skip
-def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(UsageError) as caught:
+def test_what_is_no_time(text: str, words: str | None) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
         parsed(text)
     assert caught.value.hint
 
@@ -242,33 +239,26 @@ def test_mistakes(flags: list[str], words: list[str], folder: Path) -> None:
 # -- options of reports
 
 
-def test_options_of_a_report() -> None:
-    assert parse_spec("launch_stats").options == {"long_call_ns": 50_000, "long_queue_ns": 100_000}
-    found = parse_spec("launch_stats:long_queue_ns=7")
-    assert (found.name, found.options) == (
-        "launch_stats",
-        {"long_call_ns": 50_000, "long_queue_ns": 7},
-    )
-    assert parse_spec("gpu_gaps:gap=1.5").options == {"gap": 1.5}
-    assert parse_spec("cuda_gpu_kern_sum:base").options["base"] is True
-    assert parse_spec("cuda_gpu_kern_sum:base:nvtx-name").options == {
-        "nvtx-name": True, "base": True, "mangled": False}  # fmt: skip
+@pytest.mark.parametrize(("spec", "name", "options"), [
+    ("launch_stats", "launch_stats", {"long_call_ns": 50_000, "long_queue_ns": 100_000}),
+    ("launch_stats:long_queue_ns=7", "launch_stats", {"long_call_ns": 50_000, "long_queue_ns": 7}),
+    ("gpu_gaps:gap=1.5", "gpu_gaps", {"gap": 1.5}),
+    ("cuda_gpu_kern_sum:base", "cuda_gpu_kern_sum",
+     {"nvtx-name": False, "base": True, "mangled": False}),
+    ("cuda_gpu_kern_sum:base:nvtx-name", "cuda_gpu_kern_sum",
+     {"nvtx-name": True, "base": True, "mangled": False}),
+    # A path may hold the signs.
+    *((f"kernel_categories:rules={path}", "kernel_categories", {"rules": path})
+      for path in ("/tmp/a.toml", r"C:\rules\a.toml", "a=b.toml", "a:b:c")),
+])  # fmt: skip
+def test_options_of_a_report(spec: str, name: str, options: dict[str, object]) -> None:
+    found = parse_spec(spec)
+    assert (found.name, found.options, found.text) == (name, options, spec)
 
 
 def test_older_names_of_reports() -> None:
     found = parse_spec("gpukernsum:base")
     assert (found.name, found.text) == ("cuda_gpu_kern_sum", "cuda_gpu_kern_sum:base")
-
-
-@pytest.mark.parametrize(("spec", "path"), [
-    ("kernel_categories:rules=/tmp/a.toml", "/tmp/a.toml"),
-    (r"kernel_categories:rules=C:\rules\a.toml", r"C:\rules\a.toml"),
-    ("kernel_categories:rules=a=b.toml", "a=b.toml"),
-    ("kernel_categories:rules=a:b:c", "a:b:c"),
-])  # fmt: skip
-def test_a_path_may_hold_the_signs(spec: str, path: str) -> None:
-    found = parse_spec(spec)
-    assert (found.name, found.options, found.text) == ("kernel_categories", {"rules": path}, spec)
 
 
 @pytest.mark.parametrize(("spec", "words"), [

@@ -17,6 +17,7 @@ from small_store import PID, Call, Kernel, Memcpy, Range, write
 from traces import SOURCES, document, drawn, exported, ns, problems, stored, timelines
 
 from nsysconv import api
+from nsysconv.api.exporting import Exported, export_profiles
 from nsysconv.export import chrome
 from nsysconv.export.contract import Options, Written
 from nsysconv.report import MISSING
@@ -26,6 +27,11 @@ from nsysconv.timeline.timeline import Timeline
 
 BASIC = NSYS / "basic-3.28.1.sqlite"
 TWO_GPUS = NSYS / "two_processes_two_gpus-3.24.7.sqlite"
+
+
+def made_of(source: Path, folder: Path, suffix: str = ".json") -> Exported:
+    """The export of a file that holds a profile."""
+    return export_profiles(source, path=folder / f"trace{suffix}")
 
 
 def check(source: Path, folder: Path, part: Slice | None = None) -> None:
@@ -113,8 +119,7 @@ def known(values: np.ndarray) -> list[int | None]:
 
 def read_back(source: Path, folder: Path) -> tuple[dict[str, Counter[Row]], dict[str, Counter[Row]]]:
     """What a file holds, and what our importer finds in its export."""
-    made = exported(source, folder)
-    assert made is not None
+    made = made_of(source, folder)
     with timelines(source) as lines:
         before = facts_of(lines)
     with timelines(made.path) as lines:
@@ -157,8 +162,7 @@ LINKED = [path for path in ONE_PROCESS if path.suffix in (".sqlite", ".nvvp")
 @pytest.mark.parametrize("source", few(LINKED[::3], 3), ids=name_of)
 def test_links_are_read_back(source: Path, tmp_path: Path) -> None:
     """Each operation belongs to the call it belonged to, on its thread."""
-    made = exported(source, tmp_path)
-    assert made is not None
+    made = made_of(source, tmp_path)
     with timelines(source) as before, timelines(made.path) as after:
         wanted, found = (sum(map(links, lines), Counter()) for lines in (before, after))
     assert wanted == found
@@ -167,8 +171,7 @@ def test_links_are_read_back(source: Path, tmp_path: Path) -> None:
 
 def test_two_processes_with_two_gpus_are_read_back(tmp_path: Path) -> None:
     """Each process's rows come back as a profile of their own: all of them, with all links."""
-    made = exported(TWO_GPUS, tmp_path)
-    assert made is not None
+    made = made_of(TWO_GPUS, tmp_path)
     api.import_files([made.path], tmp_path / "back.db")
     with reading(tmp_path / "back.db") as store, timelines(TWO_GPUS) as before:
         after = [Timeline(profile) for profile in store.profiles()]
@@ -177,12 +180,10 @@ def test_two_processes_with_two_gpus_are_read_back(tmp_path: Path) -> None:
         assert sum(map(links, after), Counter()) == links(before[0])
 
 
-
 def test_tables_that_are_not_read_back(tmp_path: Path) -> None:
     """What PyTorch's profiler has no rows of, and that ranges are of several domains and kinds."""
     source = NSYS / "cpu_side-3.28.1.sqlite"
-    made = exported(source, tmp_path)
-    assert made is not None
+    made = made_of(source, tmp_path)
     lost = {"osrt_call", "mpi_call", "page_fault", "memory_event", "graph_node", "mark"}
     assert lost & made.written.counts.keys() == {
         kind for kind in lost if made.written.counts.get(kind, 0) > 0
@@ -288,8 +289,7 @@ def test_calls_without_thread_have_a_track_of_their_own() -> None:
 def test_odd_names(name: str, tmp_path: Path) -> None:
     """They are what they are in the JSON, and when we read it."""
     write(tmp_path / "store.db", Kernel(100, 200, name=name), Kernel(300, 400, name="plain"))
-    made = exported(tmp_path / "store.db", tmp_path)
-    assert made is not None
+    made = made_of(tmp_path / "store.db", tmp_path)
     found = [e["name"] for e in slices_of(document(made.path)["traceEvents"], "kernel")]
     assert found == [name, "plain"]
     with timelines(made.path) as (line,):
@@ -300,16 +300,13 @@ def test_odd_names(name: str, tmp_path: Path) -> None:
 
 def test_rows_without_time_are_noted(tmp_path: Path) -> None:
     write(tmp_path / "store.db", Kernel(None, None), Kernel(100, 200))
-    made = exported(tmp_path / "store.db", tmp_path)
-    assert made is not None
+    made = made_of(tmp_path / "store.db", tmp_path)
     assert [(note.slug, note.count) for note in made.written.notes] == [("not-drawn", 1)]
     assert made.written.counts["kernel"] == 1
 
 
 def test_gzip_by_the_suffix(tmp_path: Path) -> None:
-    packed, plain = exported(BASIC, tmp_path, ".json.gz"), exported(BASIC, tmp_path)
-    assert packed is not None
-    assert plain is not None
+    packed, plain = made_of(BASIC, tmp_path, ".json.gz"), made_of(BASIC, tmp_path)
     assert packed.path.read_bytes()[:2] == b"\x1f\x8b"
     assert document(packed.path) == document(plain.path)
 

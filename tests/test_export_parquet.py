@@ -253,13 +253,21 @@ def test_text_that_is_no_utf8_keeps_its_readable_part(tmp_path: Path) -> None:
     assert opened(tmp_path / "out", "range").column("text").to_pylist() == ["good", "b�d"]
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A profile as folders of Arrow and of Parquet files."""
+    folders = {name: tmp_path_factory.mktemp(name) / "out" for name in ENDINGS}
+    for name, folder in folders.items():
+        export_profiles(BASIC, name, folder)
+    return folders
+
+
 # -- what columns say of themselves
 
 
-def test_columns_and_tables_say_what_they_are(tmp_path: Path) -> None:
+def test_columns_and_tables_say_what_they_are(whole: Mapping[str, Path]) -> None:
     for to in ENDINGS:
-        export_profiles(BASIC, to, tmp_path / to)
-        found = opened(tmp_path / to, "memcpy", to).schema
+        found = opened(whole[to], "memcpy", to).schema
         assert found.metadata[b"comment"].decode() == schema.memcpy.comment
         assert found.metadata[b"schema_version"] == str(schema.SCHEMA_VERSION).encode()
         about = found.field("bytes").metadata
@@ -551,10 +559,9 @@ def test_duckdb_and_polars_read_odd_labels(odd_labels: tuple[Path, Sums]) -> Non
     assert summed_by_others(kernels, "run", "rank") == [expected] * 2
 
 
-def test_polars_reads_arrow_files(tmp_path: Path) -> None:
+def test_polars_reads_arrow_files(whole: Mapping[str, Path]) -> None:
     pl = pytest.importorskip("polars", reason="polars is not installed")
-    export_profiles(BASIC, "arrow", tmp_path / "out")
-    frame = pl.read_ipc(tmp_path / "out" / "kernel.arrow")
+    frame = pl.read_ipc(whole["arrow"] / "kernel.arrow")
     with nsysconv.open(BASIC) as profile:
         expected = kernel_report(profile)
     sums = frame.group_by("name").agg(pl.len(), pl.col("dur_ns").sum())
@@ -570,14 +577,6 @@ SNIPPETS = [(kind, code) for kind, code in re.findall(r"^```(sql|python)\n(.*?)^
 def test_the_page_has_examples() -> None:
     assert {kind for kind, _ in SNIPPETS} == {"sql", "python"}
     assert all(tool in PAGE for tool in ("duckdb", "polars", "pandas", "pyarrow"))
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folders = {name: tmp_path_factory.mktemp(name) / "out" for name in ("arrow", "parquet")}
-    for name, folder in folders.items():
-        export_profiles(BASIC, name, folder)
-    return folders
 
 
 @pytest.mark.parametrize(("kind", "code"), SNIPPETS, ids=map(str, range(len(SNIPPETS))))

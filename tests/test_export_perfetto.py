@@ -76,6 +76,13 @@ def trace_of(source: Path, folder: Path, part: Slice | None = None) -> Trace | N
     return None if made is None else Trace(made.path)
 
 
+def trace_of_rows(folder: Path, *rows: Any) -> Trace:
+    write(folder / "store.db", *rows)
+    trace = trace_of(folder / "store.db", folder)
+    assert trace is not None
+    return trace
+
+
 def check(source: Path, folder: Path, part: Slice | None = None) -> None:
     trace = trace_of(source, folder, part)
     if trace is None:
@@ -121,14 +128,12 @@ def test_real_files(source: Path, tmp_path: Path) -> None:
 
 def test_a_kernel_its_call_and_a_copy(tmp_path: Path) -> None:
     """All that is shown of them, with times in ns, and the arrow from the call to the kernel."""
-    write(
-        tmp_path / "store.db",
+    trace = trace_of_rows(
+        tmp_path,
         Kernel(1_234_567, 1_236_568, 5, grid=(8, 2, 1), registers=32),
         Call(1_000_001, 1_000_501, 5),
         Memcpy(2_000_000, 2_000_100, bytes=250),
     )
-    trace = trace_of(tmp_path / "store.db", tmp_path)
-    assert trace is not None
     found = {trace.category(event): (event, start, end) for event, start, end in trace.slices()}
     kernel, start, end = found["kernel"]
     assert (start, end) == (1_234_567, 1_236_568)
@@ -148,9 +153,8 @@ def test_a_kernel_its_call_and_a_copy(tmp_path: Path) -> None:
 
 def test_one_kernel_begins_where_another_ends(tmp_path: Path) -> None:
     """The later stands first in the table: still the earlier ends before it begins, as readers see it."""
-    write(tmp_path / "store.db", Kernel(200, 350, name="b"), Memcpy(100, 200), Kernel(50, 100, name="a"))
-    trace = trace_of(tmp_path / "store.db", tmp_path)
-    assert trace is not None
+    trace = trace_of_rows(
+        tmp_path, Kernel(200, 350, name="b"), Memcpy(100, 200), Kernel(50, 100, name="a"))  # fmt: skip
     names = trace.names["event_names"]
     assert [(names[event.name_iid][:6], start, end) for event, start, end in trace.slices()] == [
         ("a", 50, 100), ("Memcpy", 100, 200), ("b", 200, 350)]  # fmt: skip
@@ -158,17 +162,13 @@ def test_one_kernel_begins_where_another_ends(tmp_path: Path) -> None:
 
 def test_times_before_zero_are_moved(tmp_path: Path) -> None:
     """The earliest is 0: a trace has no negative times."""
-    write(tmp_path / "store.db", Kernel(-1_500, 2_500), Range(500, 600, "r"))
-    trace = trace_of(tmp_path / "store.db", tmp_path)
-    assert trace is not None
+    trace = trace_of_rows(tmp_path, Kernel(-1_500, 2_500), Range(500, 600, "r"))
     assert sorted((start, end) for _, start, end in trace.slices()) == [(0, 4_000), (2_000, 2_100)]
 
 
 def test_counters(tmp_path: Path) -> None:
     """A launch is called and starts: 1, 0."""
-    write(tmp_path / "store.db", Call(100, 110, 1), Kernel(300, 400, 1))
-    trace = trace_of(tmp_path / "store.db", tmp_path)
-    assert trace is not None
+    trace = trace_of_rows(tmp_path, Call(100, 110, 1), Kernel(300, 400, 1))
     points = [(p.timestamp, p.track_event.counter_value)
               for p in trace.events if p.track_event.type == COUNTER]  # fmt: skip
     assert points == [(100, 1), (300, 0)]
@@ -176,9 +176,7 @@ def test_counters(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ['a "quoted" name', "tab\tand\x01", "ünï ☃", ""])
 def test_odd_names(name: str, tmp_path: Path) -> None:
-    write(tmp_path / "store.db", Kernel(100, 200, name=name))
-    trace = trace_of(tmp_path / "store.db", tmp_path)
-    assert trace is not None
+    trace = trace_of_rows(tmp_path, Kernel(100, 200, name=name))
     ((event, _, _),) = trace.slices()
     assert trace.names["event_names"][event.name_iid] == name
 

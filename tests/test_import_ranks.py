@@ -42,20 +42,6 @@ def runs_of(store: Path) -> dict[str, list[str]]:
 # -- which rank
 
 
-def test_what_the_environment_tells(tmp_path: Path) -> None:
-    path = recorded(
-        tmp_path / "train.sqlite",
-        OMPI_COMM_WORLD_RANK=5, OMPI_COMM_WORLD_LOCAL_RANK=1, OMPI_COMM_WORLD_SIZE=8,
-        PBS_JOBID="77.head", TOKEN="SECRET-1",
-    )  # fmt: skip
-    process, notes = only(nsysconv.import_files([path], tmp_path / "job.db"))
-    told = {name: process[name] for name in ("rank", "local_rank", "world_size", "host", "job")}
-    assert told == {"rank": 5, "local_rank": 1, "world_size": 8, "host": "node01",
-                    "job": "pbs 77.head"}  # fmt: skip
-    assert notes == []
-    assert b"SECRET" not in (tmp_path / "job.db").read_bytes()
-
-
 NAMES = {
     "rank0.sqlite": 0,
     "rank_12.sqlite": 12,
@@ -79,47 +65,48 @@ def test_a_rank_in_a_name(name: str) -> None:
     assert rank_in_name(Path("rank99") / name) == NAMES[name]
 
 
-def test_a_rank_from_a_name_is_a_guess(tmp_path: Path) -> None:
+OF_OPEN_MPI = {"OMPI_COMM_WORLD_RANK": 5, "OMPI_COMM_WORLD_LOCAL_RANK": 1, "OMPI_COMM_WORLD_SIZE": 8,
+               "PBS_JOBID": "77.head", "TOKEN": "SECRET-1"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "environment", "record", "rank_from", "told", "notes"), [
+    ("train.sqlite", OF_OPEN_MPI, None, None,
+     {"rank": 5, "local_rank": 1, "world_size": 8, "host": "node01", "job": "pbs 77.head"}, []),
+    ("train_rank3.sqlite", {}, None, None, {"rank": 3}, ["rank-from-name"]),
+    # What the recording itself says of its host stays.
+    ("train.3.sqlite", {},
+     {"rank": 3, "local_rank": 1, "world_size": 8, "host": "node2", "job": "slurm 9.0",
+      "report": "train.3.nsys-rep", "token": "SECRET-2"}, None,
+     {"rank": 3, "local_rank": 1, "world_size": 8, "host": "node01", "job": "slurm 9.0"}, []),
+    ("train.sqlite", {}, {"rank": 3, "report": "other.nsys-rep"}, None, {"rank": None}, []),
+    # Of another rank the record's local rank says nothing.
+    ("rank1.sqlite", {"PMI_RANK": 3, "PMI_SIZE": 4}, {"rank": 2, "local_rank": 7, "world_size": 9}, None,
+     {"rank": 3, "local_rank": None, "world_size": 4}, ["rank-clash", "rank-clash"]),
+    # Alone it was rank 0 of 1: that is not the size of the run that the user speaks of.
+    ("node7/train.sqlite", {"PMI_RANK": 0, "PMI_SIZE": 1}, None, r"node(\d+)",
+     {"rank": 7, "world_size": None}, ["rank-clash"]),
+    ("train.sqlite", {"A": "\n".join(["PMI_SIZE=x" + "1" * 20] * 10**6), "PMI_RANK": 5}, None, None,
+     {"rank": 5, "world_size": None}, []),
+], ids=["of the environment", "of the name, a guess", "of a record beside it",
+        "not of another report's record", "of the recording before the record before the name",
+        "of the user before everything", "in a million lines of an environment"])  # fmt: skip
+def test_which_rank_it_is(
+    tmp_path: Path, name: str, environment: dict[str, Any], record: dict[str, Any] | None,
+    rank_from: str | None, told: dict[str, Any], notes: list[str],
+) -> None:  # fmt: skip
+    path = recorded(tmp_path / name, **environment)
+    if record is not None:
+        written_record(path, **record)
+    store = tmp_path / "job.db"
+    process, slugs = only(nsysconv.import_files([path], store, rank_from=rank_from))
+    assert ({column: process[column] for column in told}, slugs) == (told, notes)
+    assert b"SECRET" not in store.read_bytes()
+
+
+def test_strict_refuses_a_rank_that_is_guessed(tmp_path: Path) -> None:
     path = recorded(tmp_path / "train_rank3.sqlite")
-    process, notes = only(nsysconv.import_files([path], tmp_path / "job.db"))
-    assert (process["rank"], notes) == (3, ["rank-from-name"])
     (error,) = nsysconv.import_files([path], tmp_path / "strict.db", strict=True).errors
     assert "rank-from-name" in str(error)
-
-
-def test_a_record_beside_it(tmp_path: Path) -> None:
-    path = recorded(tmp_path / "train.3.sqlite")
-    written_record(path, rank=3, local_rank=1, world_size=8, host="node2", job="slurm 9.0",
-                   report="train.3.nsys-rep", token="SECRET-2")  # fmt: skip
-    process, notes = only(nsysconv.import_files([path], tmp_path / "job.db"))
-    assert (process["rank"], process["local_rank"], process["world_size"]) == (3, 1, 8)
-    # What the recording itself says of its host stays.
-    assert (process["host"], process["job"], notes) == ("node01", "slurm 9.0", [])
-    assert b"SECRET" not in (tmp_path / "job.db").read_bytes()
-
-
-def test_a_record_of_another_report(tmp_path: Path) -> None:
-    path = recorded(tmp_path / "train.sqlite")
-    written_record(path, rank=3, report="other.nsys-rep")
-    process, _ = only(nsysconv.import_files([path], tmp_path / "job.db"))
-    assert process["rank"] is None
-
-
-def test_the_recording_before_the_record_before_the_name(tmp_path: Path) -> None:
-    path = recorded(tmp_path / "rank1.sqlite", PMI_RANK=3, PMI_SIZE=4)
-    written_record(path, rank=2, local_rank=7, world_size=9)
-    process, notes = only(nsysconv.import_files([path], tmp_path / "job.db"))
-    # Of another rank the record's local rank says nothing.
-    assert (process["rank"], process["local_rank"], process["world_size"]) == (3, None, 4)
-    assert notes == ["rank-clash", "rank-clash"]
-
-
-def test_the_user_before_everything(tmp_path: Path) -> None:
-    path = recorded(tmp_path / "node7" / "train.sqlite", PMI_RANK=0, PMI_SIZE=1)
-    result = nsysconv.import_files([path], tmp_path / "job.db", rank_from=r"node(\d+)")
-    process, notes = only(result)
-    # Alone it was rank 0 of 1: that is not the size of the run that the user speaks of.
-    assert (process["rank"], process["world_size"], notes) == (7, None, ["rank-clash"])
 
 
 def test_one_rank_and_two_processes_at_work(tmp_path: Path) -> None:
@@ -139,19 +126,17 @@ def test_one_name_for_two_recordings(tmp_path: Path) -> None:
     assert ranks == [None, None]
 
 
-@pytest.mark.parametrize("wanted", ["(", "train", "[", "(?P<", "x{99999999999}(a)", ""])
-def test_no_expression_for_ranks(tmp_path: Path, wanted: str) -> None:
-    path = recorded(tmp_path / "train.sqlite")
-    with pytest.raises(UsageError, match="--rank-from"):
+@pytest.mark.parametrize(("wanted", "words"), [
+    *((no_expression, "--rank-from")
+      for no_expression in ("(", "train", "[", "(?P<", "x{99999999999}(a)", "")),
+    *((finds_none, "finds no rank")
+      for finds_none in (r"train(\d+)", r"(x)?train", r"(train)", r"train\.(\d{10})")),
+])  # fmt: skip
+def test_an_expression_that_gives_no_rank(tmp_path: Path, wanted: str, words: str) -> None:
+    path = recorded(tmp_path / "train.1234567890")
+    with pytest.raises(UsageError, match=words):
         nsysconv.import_files([path], tmp_path / "job.db", rank_from=wanted)
     assert not (tmp_path / "job.db").exists()
-
-
-@pytest.mark.parametrize("wanted", [r"train(\d+)", r"(x)?train", r"(train)", r"train\.(\d{10})"])
-def test_an_expression_that_finds_no_rank(tmp_path: Path, wanted: str) -> None:
-    path = recorded(tmp_path / "train.1234567890")
-    with pytest.raises(UsageError, match="finds no rank"):
-        nsysconv.import_files([path], tmp_path / "job.db", rank_from=wanted)
 
 
 def test_numbers_in_names_may_be_ranks() -> None:
@@ -174,14 +159,6 @@ def test_what_is_suggested_does_it(tmp_path: Path) -> None:
     assert "run prof: 3 ranks on 1 host" in again.out
     assert "--rank-from" not in again.err
     assert runs_of(tmp_path / "prof.db") == {"prof": ["train.0", "train.1", "train.2"]}
-
-
-def test_a_million_lines_of_an_environment(tmp_path: Path) -> None:
-    path = recorded(
-        tmp_path / "train.sqlite", A="\n".join(["PMI_SIZE=x" + "1" * 20] * 10**6), PMI_RANK=5
-    )
-    process, _ = only(nsysconv.import_files([path], tmp_path / "job.db"))
-    assert (process["rank"], process["world_size"]) == (5, None)
 
 
 # -- which run
@@ -229,17 +206,21 @@ def test_a_folder_is_a_run_where_no_job_is_known(tmp_path: Path) -> None:
     assert (note.slug, note.count) == ("ranks-missing", 8)
 
 
-def test_two_sizes_in_one_folder_are_two_runs(tmp_path: Path) -> None:
-    of_rank(tmp_path / "prof" / "a.sqlite", 0, 2)
-    of_rank(tmp_path / "prof" / "b.sqlite", 1, 4)
-    nsysconv.import_files([tmp_path / "prof"], tmp_path / "job.db")
-    assert runs_of(tmp_path / "job.db") == {"a": ["a"], "b": ["b"]}
-
-
-def test_a_list_of_files_is_called_after_their_folder(tmp_path: Path) -> None:
-    paths = [of_rank(tmp_path / "prof" / f"t{rank}.sqlite", rank, 2) for rank in (0, 1)]
-    nsysconv.import_files(paths, tmp_path / "job.db")
-    assert runs_of(tmp_path / "job.db") == {"prof": ["t0", "t1"]}
+# Ranks and sizes of runs; what is imported, one import after the other; and the runs it becomes.
+@pytest.mark.parametrize(("sizes", "imports", "runs"), [
+    ((2, 4), ["prof"], {"t0": ["t0"], "t1": ["t1"]}),
+    ((2, 2), ["prof/t0.sqlite prof/t1.sqlite"], {"prof": ["t0", "t1"]}),
+    ((2, 2), ["prof/t0.sqlite", "prof/t1.sqlite"], {"t0": ["t0"], "t1": ["t1"]}),
+], ids=["two sizes in one folder are two runs", "a list of files is called after their folder",
+        "files one by one without a job are a run each"])  # fmt: skip
+def test_ranks_without_a_job(
+    tmp_path: Path, sizes: tuple[int, ...], imports: list[str], runs: dict[str, list[str]]
+) -> None:
+    for rank, size in enumerate(sizes):
+        of_rank(tmp_path / "prof" / f"t{rank}.sqlite", rank, size)
+    for paths in imports:
+        nsysconv.import_files([tmp_path / path for path in paths.split()], tmp_path / "job.db")
+    assert runs_of(tmp_path / "job.db") == runs
 
 
 def test_a_folder_that_has_grown_continues_its_run(tmp_path: Path) -> None:
@@ -248,12 +229,6 @@ def test_a_folder_that_has_grown_continues_its_run(tmp_path: Path) -> None:
         if rank:
             nsysconv.import_files([tmp_path / "prof"], tmp_path / "job.db")
     assert runs_of(tmp_path / "job.db") == {"prof": ["t0", "t1", "t2"]}
-
-
-def test_files_one_by_one_without_a_job_are_a_run_each(tmp_path: Path) -> None:
-    for rank in (0, 1):
-        nsysconv.import_files([of_rank(tmp_path / f"t{rank}.sqlite", rank, 2)], tmp_path / "a.db")
-    assert runs_of(tmp_path / "a.db") == {"t0": ["t0"], "t1": ["t1"]}
 
 
 def test_a_run_by_name(tmp_path: Path) -> None:

@@ -197,24 +197,19 @@ def test_serial_numbers_stay_where_they_are(name: str, tmp_path: Path) -> None:
     assert b"SECRET" not in store.read_bytes()
 
 
-def test_gpus_are_the_same_by_their_uuid_and_not_by_their_index(tmp_path: Path) -> None:
-    """After a restart of the driver the GPUs may be numbered the other way round."""
-    text = "index, uuid, utilization.gpu [%]\n0, GPU-a, 1 %\n1, GPU-b, 2 %\n"
-    text += "0, GPU-b, 3 %\n1, GPU-a, 4 %\n"
-    assert [(device, value) for _, device, _, _, value in read(tmp_path, text)] == [
-        (0, 1), (0, 4), (1, 2), (1, 3)]  # fmt: skip
+TWO_GPUS = "index, uuid, utilization.gpu [%]\n0, GPU-a, 1 %\n1, GPU-b, 2 %\n"
 
 
-def test_a_later_run_that_asks_for_less_is_of_the_same_gpus(tmp_path: Path) -> None:
-    text = "index, uuid, utilization.gpu [%]\n0, GPU-a, 1 %\n1, GPU-b, 2 %\n"
-    text += "index, utilization.gpu [%]\n1, 3 %\n0, 4 %\n2, 5 %\n"
-    assert [(device, value) for _, device, _, _, value in read(tmp_path, text)] == [
-        (0, 1), (0, 4), (1, 2), (1, 3), (2, 5)]  # fmt: skip
-
-
-def test_an_index_that_is_no_number(tmp_path: Path) -> None:
-    text = "index, utilization.gpu [%]\n99999999999999999999, 5 %\n१, 6 %\n"
-    assert [(device, value) for _, device, _, _, value in read(tmp_path, text)] == [(0, 5), (1, 6)]
+@pytest.mark.parametrize(("text", "values"), [
+    # After a restart of the driver the GPUs may be numbered the other way round.
+    (TWO_GPUS + "0, GPU-b, 3 %\n1, GPU-a, 4 %\n", [(0, 1), (0, 4), (1, 2), (1, 3)]),
+    (TWO_GPUS + "index, utilization.gpu [%]\n1, 3 %\n0, 4 %\n2, 5 %\n",
+     [(0, 1), (0, 4), (1, 2), (1, 3), (2, 5)]),
+    ("index, utilization.gpu [%]\n99999999999999999999, 5 %\n१, 6 %\n", [(0, 5), (1, 6)]),
+], ids=["GPUs are the same by their uuid and not by their index",
+        "a later run that asks for less is of the same GPUs", "an index that is no number"])  # fmt: skip
+def test_samples_are_of_devices(text: str, values: list[tuple[int, int]], tmp_path: Path) -> None:
+    assert [(device, value) for _, device, _, _, value in read(tmp_path, text)] == values
 
 
 def test_rows_without_a_gpu_have_no_device() -> None:
@@ -240,17 +235,19 @@ def test_times_of_day_are_read_in_the_zone_of_the_machine(
     assert min(starts - {None}) == 100_000_000  # type: ignore[type-var]  # the distances hold
 
 
-def test_an_assumed_zone_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("is_set", "severity", "words"), [
+    (False, Severity.APPROXIMATED, "this machine's zone"),
+    (True, Severity.INFO, "the zone that TZ names"),
+])  # fmt: skip
+def test_an_assumed_zone_is_noted(
+    is_set: bool, severity: Severity, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     in_zone(monkeypatch, BERLIN)
+    monkeypatch.setattr(reader, "zone_is_set", lambda: is_set)
     with api.open(FOLDER / "query.csv") as profile:
         (note,) = [n for n in profile.profile.notes if n.slug == "time-zone-assumed"]
-    assert note.severity is Severity.APPROXIMATED
-    assert "UTC+02:00, this machine's zone" in note.text
-    monkeypatch.setattr(reader, "zone_is_set", lambda: True)
-    with api.open(FOLDER / "query.csv") as profile:
-        (note,) = [n for n in profile.profile.notes if n.slug == "time-zone-assumed"]
-    assert note.severity is Severity.INFO
-    assert "UTC+02:00, the zone that TZ names" in note.text
+    assert note.severity is severity
+    assert f"UTC+02:00, {words}" in note.text
 
 
 def test_without_a_date_the_day_is_not_known() -> None:
@@ -370,18 +367,17 @@ def test_a_last_cell_that_is_cut(end: str, kept: int, cut: bool, tmp_path: Path)
     assert ("trace-truncated" in slugs) == cut
 
 
-def test_rows_without_a_time_among_others_are_left_out(tmp_path: Path) -> None:
-    text = query(FEW).replace("2024/05/17 10:00:01.100", "now")
+@pytest.mark.parametrize(("time", "instead", "kept", "slug", "noted"), [
+    ("2024/05/17 10:00:01.100", "now", [0, 50], "line-unreadable", (1, "line 4")),
+    ("2024/05/17 10:00:02", "2025/05/17 10:00:02", [0, 100], "impossible-time", (2, "line 6")),
+], ids=["no time among others", "beyond any time line"])  # fmt: skip
+def test_rows_without_a_possible_time_are_left_out(
+    time: str, instead: str, kept: list[int], slug: str, noted: tuple[int, str], tmp_path: Path
+) -> None:
+    text = query(FEW).replace(time, instead)
     path = written(tmp_path, text)
-    assert [value for _, _, value in metric(read(tmp_path, text), "utilization.gpu")] == [0, 50]
-    assert notes(path)["line-unreadable"] == (Severity.DROPPED, 1, "line 4")
-
-
-def test_rows_beyond_any_time_line_are_left_out(tmp_path: Path) -> None:
-    text = query(FEW).replace("2024/05/17 10:00:02", "2025/05/17 10:00:02")
-    path = written(tmp_path, text)
-    assert [value for _, _, value in metric(read(tmp_path, text), "utilization.gpu")] == [0, 100]
-    assert notes(path)["impossible-time"] == (Severity.DROPPED, 2, "line 6")
+    assert [value for _, _, value in metric(read(tmp_path, text), "utilization.gpu")] == kept
+    assert notes(path)[slug] == (Severity.DROPPED, *noted)
 
 
 def test_a_log_without_a_sample_is_refused(tmp_path: Path) -> None:
@@ -404,49 +400,34 @@ def test_a_query_and_dmon_give_the_same_samples(readings: list[Any], units: bool
     columns = ("index", "utilization.gpu [%]", "memory.used [MiB]", "power.draw [W]")
     texts = (query(columns[::-1] if reverse else columns, readings, units=units),
              dmon(readings, times="", every=3))  # fmt: skip
-    tables = []
-    for text in texts:
-        header = parse_header(text.splitlines()[0])
-        assert header is not None
-        log = reader._Log(Path("unused"))
-        found = log._tables(text.splitlines(), 1, None, False)
-        batches = [b for first, table, rows in found for b in log._row_samples(table, rows, first)]
-        names = {number: name for name, number in log.names.items()}
-        tables.append(sorted(
-            (names[row["name_id"]], row["device_id"], row["unit"], row["value_avg"])
-            for batch in batches for row in batch.rows.to_pylist()
-            if names[row["name_id"]] in ("utilization.gpu", "memory.used", "power.draw")
-        ))  # fmt: skip
-    assert tables[0] == tables[1]
+    with TemporaryDirectory() as folder:
+        queried, monitored = (read(Path(folder), text) for text in texts)
+    asked = {name for _, _, name, _, _ in queried}
+    assert asked <= {"utilization.gpu", "memory.used", "power.draw"}
+    assert sorted(queried, key=repr) == sorted(
+        (sample for sample in monitored if sample[2] in asked), key=repr)  # fmt: skip
 
 
 # -- which files these are
 
 
 @pytest.mark.parametrize(("text", "reason"), [
+    # Other output of nvidia-smi is explained.
     (query(header=False), "without its header"),
     ("Fri May 17\n+---+\n| NVIDIA-SMI 535.104  Driver Version: 535 |\n", "a view of one moment"),
     ("\n==============NVSMI LOG==============\n", "a view of one moment"),
     ("# gpu        pid  type    sm   mem   enc   dec   command\n", "nvidia-smi pmon"),
+    # Other tables are not.
+    *((text, "") for text in (
+        "timestamp,name,index\n2024/05/17,a,b\n", "time,memory used\n", "a, b\n1, 2\n",
+        "# a comment on a gpu\n", "utilization gpu\n", "")),
 ])  # fmt: skip
-def test_other_output_of_nvidia_smi_is_explained(text: str, reason: str, tmp_path: Path) -> None:
+def test_what_is_no_log_is_refused(text: str, reason: str, tmp_path: Path) -> None:
     with Probe(written(tmp_path, text)) as probe:
         answer = nvidia_smi.sniff(probe)
     assert isinstance(answer, No)
-    assert answer.close
-    assert reason in answer.reason
-    assert answer.hint
-
-
-@pytest.mark.parametrize("text", [
-    "timestamp,name,index\n2024/05/17,a,b\n", "time,memory used\n", "a, b\n1, 2\n",
-    "# a comment on a gpu\n", "utilization gpu\n", "",
-])  # fmt: skip
-def test_other_tables_are_refused(text: str, tmp_path: Path) -> None:
-    with Probe(written(tmp_path, text)) as probe:
-        answer = nvidia_smi.sniff(probe)
-    assert isinstance(answer, No)
-    assert not answer.close
+    assert (answer.close, reason in answer.reason) == (reason != "", True)
+    assert answer.hint or not reason
 
 
 def test_lines_before_the_header_do_not_matter(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -70,14 +70,9 @@ def recording(batches: Iterable[Batch], notes: Sequence[Note] = ()) -> Recording
 
 
 def import_rows(store: Path, *batches: Batch, identity: str = "identity") -> Imported:
-    return import_batches(store, batches, identity)
-
-
-def import_batches(store: Path, batches: Iterable[Batch], identity: str = "identity") -> Imported:
-    origin = Origin("label", "made_up", "trace.json", "sha", identity)
+    origin = replace(ORIGIN, identity=identity)
     with writing(store) as writer:
-        (imported,) = writer.add(
-            [recording(batches)], origin, lambda table, count: None)  # fmt: skip
+        (imported,) = writer.add([recording(batches)], origin, lambda table, count: None)
         return imported
 
 
@@ -244,21 +239,29 @@ def test_rows_that_the_schema_does_not_admit(tmp_path: Path, what: str, old: boo
             assert opened.profiles()[0].row_count("kernel") == 3
 
 
-@pytest.mark.parametrize("values", [pa.array(["wide"]), pa.array([1.5]), pa.array([b"\x00"])],
-                         ids=["text", "fraction", "bytes"])  # fmt: skip
+def with_grid(values: pa.Array) -> Callable[[int], Batch]:
+    """Kernels whose `grid_x` is of another type."""
+    return lambda count: ArrowRows("kernel", pa.table(
+        {"start_ns": range(1, count + 1), "grid_x": values.take([0] * count)}))  # fmt: skip
+
+
+WRONG_COLUMNS: dict[str, Callable[[int], Batch]] = {
+    "text for numbers": with_grid(pa.array(["wide"])),
+    "fractions for numbers": with_grid(pa.array([1.5])),
+    "bytes for numbers": with_grid(pa.array([b"\x00"])),
+    "no column of the schema": lambda count: ArrowRows("kernel", pa.table(
+        {"start_ns": range(1, count + 1), "mood": range(count)})),
+    "no column of the schema, of arrays": lambda count: ArrayRows(
+        "kernel", {"start_ns": 1 + np.arange(count), "mood": np.arange(count)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG_COLUMNS)
 @FEW_OR_MANY
-def test_columns_of_a_wrong_type_are_refused(tmp_path: Path, values: pa.Array, count: int) -> None:
-    table = pa.table({"start_ns": range(1, count + 1), "grid_x": values.take([0] * count)})
+def test_wrong_columns_are_refused(tmp_path: Path, what: str, count: int) -> None:
     with pytest.raises(NsysconvError):
-        import_rows(tmp_path / "store.db", ArrowRows("kernel", table))
+        import_rows(tmp_path / "store.db", WRONG_COLUMNS[what](count))
     assert list(tmp_path.iterdir()) == []
-
-
-@FEW_OR_MANY
-def test_a_column_that_is_not_in_the_schema_is_refused(tmp_path: Path, count: int) -> None:
-    table = pa.table({"start_ns": range(1, count + 1), "mood": range(count)})
-    with pytest.raises(NsysconvError):
-        import_rows(tmp_path / "store.db", ArrowRows("kernel", table))
 
 
 @FEW_OR_MANY
@@ -294,14 +297,6 @@ def test_batches_of_a_table_may_differ_in_columns_and_kind(tmp_path: Path, count
     assert found["start_ns"].tolist() == [*range(count)] * 5
     none, known_ones = [None] * count, (places % 3).tolist()
     assert known(found["device_id"]) == [*none, *none, *known_ones, *known_ones, *none]
-
-
-@FEW_OR_MANY
-def test_arrays_of_no_column_of_the_schema_are_refused(tmp_path: Path, count: int) -> None:
-    batch = ArrayRows("kernel", {"start_ns": 1 + np.arange(count), "mood": np.arange(count)})
-    with pytest.raises(NsysconvError):
-        import_rows(tmp_path / "store.db", batch)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_same_identity_again_changes_nothing(tmp_path: Path) -> None:

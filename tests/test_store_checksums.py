@@ -18,7 +18,7 @@ from golden_cases import run
 from hypothesis import given
 from hypothesis import strategies as st
 from ranked_files import of_rank
-from test_page_reader import Table, opened, table
+from test_page_reader import Table, table
 from test_store_older import older
 
 from nsysconv import api
@@ -381,8 +381,10 @@ rows_of_table = st.lists(st.tuples(cells, cells), min_size=1, max_size=120)
 
 def sum_of(made: Table, first: int, last: int) -> tuple[int, int]:
     content, root, _ = made
-    with opened(content) as pages:
-        return page_reader.checksums(pages._descriptor, root, [(first, last)])[0]
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        return page_reader.checksums(file.fileno(), root, [(first, last)])[0]
 
 
 @examples(200)

@@ -11,6 +11,7 @@ from conftest import NSYS, ODD, Shelf, contents, import_file
 from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.store.location import reading
+from nsysconv.store.sqlite.connection import open_for_reading
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 
@@ -105,8 +106,8 @@ def test_reading_changes_nothing(tmp_path: Path, shelf: Shelf) -> None:
     with reading(store) as opened:
         for profile in opened.profiles():
             contents(profile)
-        with pytest.raises(NsysconvError):
-            opened._connection.execute("DELETE FROM kernel")
+    with open_for_reading(store) as connection, pytest.raises(NsysconvError):
+        connection.execute("DELETE FROM kernel")
     assert store.read_bytes() == shelf.store(BASIC).read_bytes()
     assert store.stat().st_mtime_ns == before.st_mtime_ns
     assert [path.name for path in tmp_path.iterdir()] == ["store.db"]

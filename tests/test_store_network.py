@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from conftest import CHILD_ENVIRONMENT, NSYS, import_file, looking
 
 from nsysconv.api import import_files
 from nsysconv.errors import UsageError
+from nsysconv.partials import pid_namespace
 from nsysconv.store import filesystem
 from nsysconv.store.filesystem import lock_file, lock_for_adding, network_file_system
 from nsysconv.store.location import reading
@@ -58,9 +60,9 @@ def on_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def held_by(store: Path, host: str, pid: int) -> None:
-    own = filesystem._ourselves()
-    lock_file(store).write_text(f"{host} {pid} {own.namespace}")
+def held_by(store: Path, pid: int, host: str = "") -> None:
+    """Leaves the lock of a process, of this host where none is named."""
+    lock_file(store).write_text(f"{host or socket.gethostname()} {pid} {pid_namespace()}")
 
 
 def a_dead_process() -> int:
@@ -85,7 +87,7 @@ def test_a_store_is_one_writers_and_then_the_nexts(on_network: Path) -> None:
 
 def test_the_error_names_who_adds_and_what_to_remove(on_network: Path) -> None:
     store = on_network / "job.db"
-    held_by(store, "node17", 4242)
+    held_by(store, 4242, "node17")
     with pytest.raises(UsageError) as caught, lock_for_adding(store, wait_s=0.0):
         pytest.fail("two at once")
     assert "process 4242 on node17" in caught.value.what
@@ -95,7 +97,7 @@ def test_the_error_names_who_adds_and_what_to_remove(on_network: Path) -> None:
 
 def test_what_a_killed_process_of_this_host_left_is_taken_over(on_network: Path) -> None:
     store = on_network / "job.db"
-    held_by(store, filesystem._ourselves().host, a_dead_process())
+    held_by(store, a_dead_process())
     with lock_for_adding(store, wait_s=0.0):
         assert lock_file(store).read_text().split(" ")[1] == str(os.getpid())
     assert sorted(path.name for path in on_network.iterdir()) == ["mountinfo"]
@@ -104,7 +106,7 @@ def test_what_a_killed_process_of_this_host_left_is_taken_over(on_network: Path)
 def test_of_two_that_take_over_one_does(on_network: Path) -> None:
     """The other has seen the dead one, too, and must not remove the first one's file."""
     lock = lock_file(on_network / "job.db")
-    held_by(on_network / "job.db", filesystem._ourselves().host, a_dead_process())
+    held_by(on_network / "job.db", a_dead_process())
     dead = filesystem._read(lock)
     assert filesystem._removed(lock, dead)
     assert filesystem._made(lock)
@@ -133,7 +135,7 @@ def test_nothing_is_made_beside_a_store_elsewhere(tmp_path: Path) -> None:
 def test_adding_waits_for_who_adds(on_network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = on_network / "job.db"
     import_file(BASIC, store, "first")
-    held_by(store, "node17", 4242)
+    held_by(store, 4242, "node17")
     monkeypatch.setattr(filesystem, "_WAIT_S", 0.0)
     with pytest.raises(UsageError, match="node17"):
         import_file(BASIC, store, "second", "other")
