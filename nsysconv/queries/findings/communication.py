@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,16 +125,33 @@ RULES: dict[str, Measure] = {
 }
 
 
-def straggler(waits: Waits, span_ns: int) -> tuple[int, Found]:
-    """Measure what ranks waited for the one that made them wait most; say which that is."""
+def straggler(waits: Waits, span_ns: int, exposed: Mapping[str, int]) -> tuple[int, Found]:
+    """Measure what ranks waited for the one that made them wait most; say which that is.
+
+    What could be saved of it is at most what of their communication is `exposed`, in ns by profile, on
+    average; of those that are not in it nothing is left out.
+    """
     top = int(waits.by_last.sum(axis=1).argmax())
-    waited = _noteworthy(waits.by_last[top])
-    time, others = round(waited.mean()), len(waits.who) - 1
+    who_waited = _is_noteworthy(waits.by_last[top])
+    waited = take(waits.by_last[top], who_waited)
+    whole, others = round(waited.mean()), len(waits.who) - 1
     if len(waited) == others:
         who = "The other ranks" if others > 1 else "The other rank"
     else:
         who = f"{len(waited):,} of the {others:,} other ranks"
-    details = {"who": who, "each": " each on average" if len(waited) > 1 else ""}
+    labels = [waits.who[i]["profile"] for i in np.flatnonzero(who_waited).tolist()]
+    parts = [
+        min(exposed.get(label, ns), ns) for label, ns in zip(labels, waited.tolist(), strict=True)
+    ]
+    time = round(sum(parts) / len(parts))
+    details = {
+        "who": who,
+        "each": " each on average" if len(waited) > 1 else "",
+        "waited": human(whole, Unit.NS),
+        "exposed": f", {human(time, Unit.NS)} of it with no computation beside it"
+        if time < whole
+        else "",
+    }
     most = int(waits.most[top]) * time // max(1, int(waits.by_last[top].sum()))
     return top, Found(100 * time / span_ns if span_ns else 0.0, time, details, most_ns=most)
 
@@ -146,7 +163,7 @@ def collective_wait(waits: Waits, straggler: int) -> tuple[int, Found] | None:
     total = int(waited.sum())
     if not total or not waits.lasted:
         return None
-    noteworthy = _noteworthy(waited)
+    noteworthy = take(waited, _is_noteworthy(waited))
     time = round(noteworthy.mean())
     details = {"count": counted(len(noteworthy), "rank", "ranks")}
     most = int(waits.most[others].max()) * time // total
@@ -154,9 +171,9 @@ def collective_wait(waits: Waits, straggler: int) -> tuple[int, Found] | None:
     return int(waits.by_last.sum(axis=0).argmax()), found
 
 
-def _noteworthy(waited: Array) -> Array:
+def _is_noteworthy(waited: Array) -> Array:
     mask: Array = (waited > 0) & (_WAITED_PARTS * waited >= waited.max())
-    return take(waited, mask)
+    return mask
 
 
 def imbalance(computed: Sequence[int]) -> tuple[int, Found] | None:

@@ -384,6 +384,16 @@ class Findings:
         own = replace(device.exposure.moved(move).found(), device=whole.device, rank=whole.rank)
         return {**device.found, EXPOSED: own}
 
+    def _exposed(self) -> dict[str, int]:
+        # By profile, how long its communication was exposed, in ns, on the device where it was longest.
+        times: dict[str, int] = {}
+        for ref, partial in self._partials:
+            for device in partial.devices:
+                found = self._while_all_record(ref, device).get(EXPOSED)
+                if found is not None:
+                    times[ref.label] = max(found.time_ns, times.get(ref.label, 0))
+        return times
+
     def _over_ranks(self) -> Iterator[tuple[str, _Candidate]]:
         with_devices = [(ref, p) for ref, p in self._over_cycles() if p.devices]
         ranked = [(ref, p) for ref, p in with_devices if p.rank is not None]
@@ -434,7 +444,7 @@ class Findings:
             who = waits.who[place]
             return who["profile"], replace(found, device=who["device_id"], rank=who["rank"])
 
-        top, found = communication.straggler(waits, span_ns)
+        top, found = communication.straggler(waits, span_ns, self._exposed())
         yield STRAGGLERS, *of_rank(top, found)
         rest = communication.collective_wait(waits, top)
         if rest is not None:
