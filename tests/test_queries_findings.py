@@ -11,6 +11,7 @@ from typing import Any
 
 import findings_cases
 import pytest
+import small_store
 from conftest import (
     NSYS_FILES,
     REAL,
@@ -99,7 +100,7 @@ def test_words_name_reports_and_details() -> None:
         parse_spec(each.report)
         assert each.kind in (SAVING, COST, RISK), rule
         assert "cuda" in each.advice, rule
-        assert set(each.advice) <= {"cuda", "hip", "pytorch"}, rule
+        assert set(each.advice) <= {"cuda", "hip", "pytorch", "exchange"}, rule
         assert len(max(each.advice.values(), key=len)) <= 100, rule
 
 
@@ -520,3 +521,16 @@ def test_savings_of_a_fixture_are_bounded(path: Path, shelf: Shelf) -> None:
 def test_savings_of_a_real_file_are_bounded(path: Path) -> None:
     with nsysconv.open(path) as profile:
         check_savings(profile)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("ncclKernel_AllReduce", "Larger DDP buckets"), ("ncclKernel_SendRecv", "Most of it is sends")],
+)
+def test_advice_fits_what_was_sent(name: str, advice: str, tmp_path: Path) -> None:
+    """PyTorch's words on buckets go with all-reduces, and not with an all-to-all."""
+    write(tmp_path / "job.db", small_store.Operator(0, 5, "aten::mm"), Kernel(0, 100, name="gemm"),
+          Kernel(100, 200, name=name))  # fmt: skip
+    row = row_of(nsysconv.report_on(tmp_path / "job.db", "findings")[0], "exposed_communication")
+    assert row is not None
+    assert row["advice"].startswith(advice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,10 +20,12 @@ from nsysconv.timeline.collective_messages import MESSAGE_COLUMNS, messages
 from nsysconv.timeline.collectives import run_on_the_gpu
 from nsysconv.timeline.events import event_id
 from nsysconv.timeline.intervals import Union, difference, union
-from nsysconv.timeline.kernel_categories import communicates
+from nsysconv.timeline.kernel_categories import communicates, kernel_names
 
 _SMALL_BYTES = 1 << 20
 # As PyTorch names the ranges on gloo's threads.
+# Sends, and all-to-all, which NCCL and RCCL make of them.
+_EXCHANGE = re.compile(r"SendRecv|AllToAll", re.IGNORECASE)
 _ON_THE_HOST = re.compile(r"gloo:")
 # Who waited for less than this part of what the longest did waited for nothing.
 _WAITED_PARTS = 100
@@ -73,8 +75,16 @@ def exposure(scene: Scene) -> Exposure:
 
 
 def exposed_communication(scene: Scene) -> Found | None:
-    """Measure exposed communication."""
-    return exposure(scene).found()
+    """Measure exposed communication; say whether most of it has no buckets that could be larger."""
+    measured = exposure(scene)
+    found = measured.found()
+    if not scene.speaks("exposed_communication", found):
+        return found
+    places, names = kernel_names(scene.timeline)
+    exchanges = np.array([bool(name and _EXCHANGE.search(name)) for name in names])
+    each = measured.alone.covered(measured.start, measured.end)
+    exchanged = int(each[exchanges[places[measured.row]]].sum())
+    return replace(found, case="exchange" if 2 * exchanged > found.time_ns else "")
 
 
 def bucket_size(scene: Scene) -> Found | None:

@@ -70,6 +70,7 @@ class Found:
     out where it does not speak. `before` and `after` name the operations around the gap that costs most.
     `event`: what ended that gap, or the longest of what the rule is about, by its id; None: it has none.
     `part`: the slice to look at, as flags. `most_ns`: how much of the time one event makes; 0: not asked.
+    `case`: which advice of rules.toml fits better than that for the framework.
     """
 
     value: float
@@ -84,6 +85,7 @@ class Found:
     event: str | None = None
     part: str = ""
     most_ns: int = 0
+    case: str = ""
 
 
 Measure = Callable[["Scene"], Found | None]

@@ -381,7 +381,12 @@ class Findings:
         if move is None or device.exposure is None:
             return device.found
         whole = device.found[EXPOSED]
-        own = replace(device.exposure.moved(move).found(), device=whole.device, rank=whole.rank)
+        own = replace(
+            device.exposure.moved(move).found(),
+            device=whole.device,
+            rank=whole.rank,
+            case=whole.case,
+        )
         return {**device.found, EXPOSED: own}
 
     def _exposed(self) -> dict[str, int]:
@@ -482,7 +487,9 @@ class Findings:
             "where": self._where(candidate) or None,
             "device_count": count,
             "finding": rule.finding.format(**details) + _of_one(rule, found),
-            "advice": next(rule.advice[f] for f in candidate.frameworks if f in rule.advice),
+            "advice": next(
+                rule.advice[f] for f in (found.case, *candidate.frameworks) if f in rule.advice
+            ),
             "report": rule.report,
             "slice": self._slice(rule.report, found),
         }
