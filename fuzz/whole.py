@@ -97,7 +97,7 @@ def compare(case: Case, store: Path, looked: Looked) -> None:
     if whole is None:
         return
     found = found_in(store)
-    if case.importer == "nsys_sqlite":
+    if case.kind == "nsys_sqlite-cut":
         other = [table for table, rows in found.cells.items() if rows != whole.cells[table]]
         if other:
             looked.wrong("a cut database is refused or whole", f"other rows of {other}")
