@@ -20,7 +20,7 @@ _NEAR = 8
 _CUT_TEXT = ("truncated", "cut-short", "odd-cut", "odd-autograd", "odd-browser", "odd-nothing")
 
 HEADERS = ("new", "old", "put right")
-"""The number of pages in a database's header: as it was; not written yet, so that nothing tells that the
+"""The number of pages in a database's header: as it was; not written yet, so that nothing says that the
 file was longer; and that of the pages which are left, as a repair tool writes it."""
 
 Damage = tuple[Seed, bytes, str]

@@ -14,7 +14,7 @@ from conftest import name_of
 from test_findings_cases import RECORDED as LABELS
 
 import nsysconv
-from nsysconv.queries.findings.report import is_minor
+from nsysconv.queries.findings.contract import is_minor
 from nsysconv.timeline.utilization import achieved, resident_blocks, sms
 
 HERE = Path(__file__).parent

@@ -199,7 +199,7 @@ def test_small_findings_are_a_line_and_so_are_rules_that_cannot_look(tmp_path: P
     ).text  # fmt: skip
     answer = text[: text.index("Utilisation over time")]
     assert "Cannot look: start_up" not in answer
-    assert "What holds it back Below 1 %: idle_unknown, one_kernel. Cannot look: tear_down, " in answer
+    assert "What holds it back Below 1 %: idle_unknown, one_kernel. Cannot look: failed_calls, " in answer
 
 
 def test_rules_of_nsys_are_tables_below(tmp_path: Path) -> None:
