@@ -90,8 +90,8 @@ def case(
         return Case(key, whole, made.content, made.done, moved=False, truths=made.truths)
     if kind in one_place.HOW:
         importer, damage = one_place.HOW[kind]
-        chosen, content, what = damage(random_, importer, real)
-        return Case(key, chosen, content, (what,), moved=False)
+        chosen, content, place = damage(random_, importer, real)
+        return Case(key, chosen, content, (place,), moved=False)
     found = seeds(kind, real=real)
     chosen = random_.choice(found)
     count = random_.choice(_STEPS)
