@@ -1,12 +1,15 @@
-"""What is declared about reports as data: reports.toml and looks.toml name only what there is."""
+"""What is declared about reports as data names only what there is; which findings the answer numbers."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from nsysconv import queries
 from nsysconv.api import html_report
 from nsysconv.document import Section
+from nsysconv.present.answer import shown_findings
 from nsysconv.present.tables import look_of, section
 from nsysconv.queries.registry import parse_spec, query, view
 from nsysconv.render import page
@@ -49,3 +52,31 @@ def test_a_section_has_the_look_of_its_report() -> None:
     assert isinstance(seen, Section)
     assert (seen.part, seen.leads) == ("Kernels", ("kernel_sum_ns",))
     assert not seen.texts and not seen.replaced
+
+
+def finding(rule: str, share: float | None, kind: str) -> dict[str, Any]:
+    """A row of `findings` as the answer reads it."""
+    return {"rule": rule, "share_pct": share, "kind": kind, "where": None, "device_count": 1,
+            "device_id": 0, "report": "kernels", "slice": None, "finding": "It is so.",
+            "advice": "Do it."}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "numbered"),
+    [
+        ([("a", 30.0), ("b", 20.0), ("c", 10.0), ("d", 5.0)], ["a", "b", "c"]),
+        # A cost behind the savings is larger than they are: it has a number, they keep their order.
+        ([("a", 4.0), ("b", 3.0), ("c", 2.0), ("one_kernel", 50.5)], ["a", "b", "one_kernel"]),
+        # The first of the list has a number whatever its size.
+        ([("failed_calls", None), ("a", 30.0), ("b", 20.0), ("c", 10.0)], ["failed_calls", "a", "b"]),
+        ([("a", 0.9), ("b", 0.5)], []),
+        # 10 of 12 are 83 % and explain it, 9 of 12 are 75 % and do not.
+        ([("stragglers", 10.0), ("exposed_communication", 12.0)], ["stragglers"]),
+        ([("stragglers", 9.0), ("exposed_communication", 12.0)], ["stragglers", "exposed_communication"]),
+    ],
+)  # fmt: skip
+def test_the_largest_findings_have_a_number(
+    rows: list[tuple[str, float | None]], numbered: list[str]
+) -> None:
+    found = [finding(rule, share, "risk" if share is None else "saving") for rule, share in rows]
+    assert [row["rule"] for row in shown_findings(found)] == numbered

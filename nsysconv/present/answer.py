@@ -13,7 +13,7 @@ from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
 from nsysconv.document import Section, Text
 from nsysconv.names import cut_off, shorten, shorten_kernel
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.findings.contract import COST, SAVING, is_minor
+from nsysconv.queries.findings.contract import CAUSES, COST, SAVING, is_minor
 from nsysconv.report import Report, Unit, human
 
 Row = Mapping[str, Any]
@@ -230,6 +230,8 @@ def _added_up(rows: Sequence[Row]) -> dict[str, Any]:
 # -- what holds it back
 
 _MOST_FINDING_LINES, _MOST_SHOWN = 10, 3
+# Findings that share so much of their time are one.
+_SAME = 0.8
 _HEADED = {SAVING: "what could be saved:", COST: "where the time goes:"}
 _INDENT = "   "
 
@@ -254,8 +256,17 @@ def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
 
 
 def shown_findings(rows: Sequence[Row]) -> list[Row]:
-    """Return the findings that have a number in the answer, in their order; none left out is larger."""
-    large = [row for row in rows if not is_minor(row)]
+    """Return the findings that have a number in the answer, in their order.
+
+    None left out is larger, but for one whose time is that of its cause: the cause has the number.
+    """
+    shares = {row["rule"]: row["share_pct"] or 0.0 for row in rows}
+    explained = {
+        rule
+        for rule, cause in CAUSES.items()
+        if shares.get(cause, -1.0) >= _SAME * shares.get(rule, 0.0)
+    }
+    large = [row for row in rows if not is_minor(row) and row["rule"] not in explained]
     # The first is of the work, if there is such.
     by_size = sorted(large, key=lambda row: (row is not large[0], -(row["share_pct"] or 0.0)))
     chosen: list[Row] = []

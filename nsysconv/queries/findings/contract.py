@@ -29,6 +29,8 @@ _OF_COPIES = ("direction", "bytes", "src_kind", "dst_kind")
 
 SAVING, COST, RISK = "saving", "cost", "risk"
 """The kinds of findings: what could go, where time goes, and what may end a run."""
+CAUSES = {"exposed_communication": "stragglers"}
+"""Rules whose time another one explains, by the rule that does."""
 AROUND = ("start_up", "tear_down")
 """The rules on what is before and after the work."""
 
