@@ -381,12 +381,8 @@ class Findings:
         if move is None or device.exposure is None:
             return device.found
         whole = device.found[EXPOSED]
-        own = replace(
-            device.exposure.moved(move).found(),
-            device=whole.device,
-            rank=whole.rank,
-            case=whole.case,
-        )
+        found = device.exposure.moved(move).found()
+        own = replace(found, device=whole.device, rank=whole.rank, case=whole.case)
         return {**device.found, EXPOSED: own}
 
     def _exposed(self) -> dict[str, int]:
