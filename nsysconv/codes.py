@@ -83,4 +83,4 @@ COMMUNICATION = "communication"
 """The kind of kernels that communicate; all others are computation."""
 
 DOUBTS = ("time", "work")
-"""What of a row is not believed, or not there: its times, or the work that a call launched."""
+"""The parts of a row that may be doubted: its times, or the work that a call launched."""

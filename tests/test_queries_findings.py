@@ -26,12 +26,13 @@ from conftest import (
 )
 from findings_cases import Case, parse, stored
 from one_answer import EXAMPLES as SOURCES
-from small_store import Call, Kernel, Memcpy, Range, Total, cells, opened, write
+from small_store import Call, Kernel, Memcpy, Overhead, Range, Total, cells, opened, write
 from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS, RECORDED
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
 from nsysconv.queries.findings import report as findings
 from nsysconv.queries.findings.contract import COST, RISK, SAVING, words
 from nsysconv.render.display import heading
@@ -142,6 +143,58 @@ def found(*rows: Any, part: Slice | None = None, **options: Any) -> dict[str, di
 ])  # fmt: skip
 def test_rules_in_their_order(rows: tuple[Any, ...], spec: str, rules: list[str]) -> None:
     assert cells(f"{spec} rule", *rows) == rules
+
+
+def started(at: int) -> tuple[Any, ...]:
+    """A context and a launch until `at`, and the work from there to 1 ms: two kernels."""
+    middle = (at + 2_000_000) // 3
+    return (
+        Call(0, at - 5_000, name="cudaMalloc"), Call(at - 5_000, at, 1),
+        Kernel(at, middle, 1, name="gemm"), Call(at, at + 1_000, 2),
+        Kernel(middle, 1_000_000, 2, name="relu"),
+    )  # fmt: skip
+
+
+def test_what_is_around_the_work_comes_last_unless_the_work_is_next_to_nothing() -> None:
+    # The work is 600 of 1000, then 15: a context of 400, then of 985.
+    assert [*found(*started(400_000))] == ["gpu_bound", "one_kernel", "start_up"]
+    assert next(iter(found(*started(985_000)))) == "start_up"
+
+
+def test_calls_that_failed_come_before_all() -> None:
+    # What the runtime called inside of a call is that call's own affair.
+    inside, outside = (Call(at, at + 1_000, 3, result=701) for at in (1_000, 600_000))
+    assert "failed_calls" not in found(*started(400_000), inside)
+    assert next(iter(found(*started(400_000), outside))) == "failed_calls"
+
+
+def test_of_kernels_that_were_replayed_no_time_is_judged() -> None:
+    with opened(*BOUND) as profile:
+        profile.profile.late_notes.append(Note("kernels-serialised", Severity.APPROXIMATED, ""))
+        report = profile.report("findings")
+        assert report.rows() == []
+        (blind,) = (note.text for note in report.notes if note.slug == "rules-cannot-look")
+        assert "copy_bound" in blind and "gpu_bound" in blind and "memory_limit" not in blind
+
+
+@pytest.mark.parametrize(("rows", "clause"), [
+    # 345 are 150 in cudaMalloc, 5 in the launch, and the rest.
+    pytest.param((Call(0, 200_000, name="cudaMalloc"),),
+                 "190.00 µs of it outside of the API's calls, 150.00 µs of it in cudaMalloc; ",
+                 id="calls, without the profiler's part of them"),
+    pytest.param((Range(0, 390_000, "main"), Range(60_000, 380_000, "MPI_Init")),
+                 "315.00 µs of it in the range MPI_Init; ", id="the innermost range of half of it"),
+    pytest.param((Range(0, 1_000_000, "ProfilerStep#1"),),
+                 "340.00 µs of it outside of the API's calls; ", id="no range of the work itself"),
+])  # fmt: skip
+def test_what_start_up_was_spent_on(rows: tuple[Any, ...], clause: str) -> None:
+    """Of the 400 until the launch returns 55 are the profiler's, 50 of them in the first 200."""
+    launch = (Overhead(0, 50_000), Overhead(300_000, 305_000), Call(395_000, 400_000, 1),
+              Kernel(400_000, 1_000_000, 1))  # fmt: skip
+    assert found(*rows, *launch)["start_up"]["finding"] == (
+        f"Until the first launch returned, 345.00 µs went by, {clause}"
+        "the profiler's own work took 55.00 µs more."
+    )
 
 
 def test_what_is_ignored_is_said_and_other_words_are_refused() -> None:

@@ -100,7 +100,7 @@ class OpenProfile:
         *,
         slice: Slice | None = None,  # noqa: A002
     ) -> pa.Table:
-        """Return the events of one kind as an Arrow table, one row each, as `export` writes them.
+        """Return a kind of events as an Arrow table, a row for each, as `export` writes them.
 
         `kind` is a table of events in docs/schema.md: kernel, memcpy, api_call, range, operator, …
         Columns are the table's, times in ns and sizes in bytes as integers; beside ids of names is

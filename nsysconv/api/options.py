@@ -1,4 +1,4 @@
-"""What reports and comparisons are asked for: sets of keywords, and the values that they become.
+"""Options of reports and comparisons: sets of keywords, and the values that they become.
 
 A keyword is documented where its set is. A value is made of a set, so that type checkers compare their
 fields: `ReportOptions(**options)`.
@@ -35,7 +35,7 @@ _WORDS = frozenset({"idle", "ignore", "include", "names", "reports", "fail_on"})
 
 
 class PartKeywords(TypedDict, total=False):
-    """What is looked at, and how many rows of it are kept.
+    """Keywords for the part of the profiles to look at, and for how many rows are kept.
 
     `slice` says what of the profiles to look at (None: all of it). `step_range` names the ranges that are
     steps, `*` standing for anything (None: ProfilerStep#*). `range_names` "grouped" takes ranges and

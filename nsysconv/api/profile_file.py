@@ -207,7 +207,7 @@ Done = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class FileResult:
-    """The result of one input: `imported` recordings, or `error`; `skipped`: no profile, in a folder."""
+    """The result of an input: `imported` recordings, or `error`; `skipped`: no profile, in a folder."""
 
     path: Path
     imported: tuple[Imported, ...] = ()
@@ -388,7 +388,7 @@ def add_store(
 
 
 def run_membership(item: Input, options: ImportOptions) -> RunMembership:
-    """Return what is known of an input's run before it is read. Ranks in one file are of one run."""
+    """Return an input's run, as known before it is read; ranks in a file share it."""
     if item.together is None and not item.is_store:
         return RunMembership(options.run, f"file {item.path}", detection.profile_label(item.path))
     return RunMembership(options.run, item.together, item.label)

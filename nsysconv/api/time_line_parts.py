@@ -47,7 +47,7 @@ def time_line_parts(
 
 
 class _Crowd:
-    """How many events begin when, by the narrowest tiles of all lanes: in each evenly spread."""
+    """The density of events over time, by the narrowest tiles of all lanes; in a tile it is even."""
 
     def __init__(self, tiles: Report) -> None:
         """Take the rows of `timeline_tiles`."""

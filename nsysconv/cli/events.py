@@ -36,7 +36,7 @@ def why(
     kernel_names: flags.KernelNamesOption = flags.KernelNames.DEMANGLED,
     step_range: flags.StepRangeOption = None,
 ) -> int:
-    """Say of one event what it is, what launched it, what it waited for, and who waited for it."""
+    """Explain an event: what it is, what launched it, what it waited for, and who waited for it."""
     from nsysconv.cli import commands
 
     return commands.why(

@@ -60,7 +60,7 @@ def begin_work() -> None:
 
 
 def _keep_freed_memory() -> None:
-    # Freed arrays of less than 4 MB are reused, larger ones return to the kernel. Blocks of arrays are
+    # Freed arrays of less than 6 MB are reused, larger ones return to the kernel. Blocks of arrays are
     # made and dropped by the thousand; glibc would give many back at once and get zeroed pages for the
     # next. Of arrays that are as long as a table there are few, of many sizes: where they went, holes
     # would stay that nothing fits in. A report on 300,000 kernels has 35 % fewer page faults so. Without

@@ -250,8 +250,11 @@ def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
     rest = [row for row in rows if row not in shown]
     also = [_short(row) for row in rest if not is_minor(row)]
     below = [row["rule"] for row in rest if is_minor(row)]
-    if also or below:
-        lines.append(_line(*_listed("also", also), *_listed("below 1 %", below)))
+    named = _listed("also", also, _WIDTH)
+    if below:
+        room = _WIDTH - len(named) - len("; ") if named else _WIDTH
+        named = "; ".join(filter(None, (named, _listed("below 1 %", below, room))))
+    lines += [named] if named else []
     return (Text("", tuple(lines), laid_out=True),) if lines else ()
 
 
@@ -279,18 +282,18 @@ def shown_findings(rows: Sequence[Row]) -> list[Row]:
     return [row for row in large if row in chosen]
 
 
-def _listed(head: str, names: Sequence[str]) -> list[str]:
-    # The names that fit into a line, and how many do not.
-    line = f"{head}: {', '.join(names)}"
-    shown = len(names)
-    while len(line) > _WIDTH and shown > 1:
+def _listed(head: str, names: Sequence[str], room: int) -> str:
+    # The names that there is room for, and how many others there are.
+    line, shown = f"{head}: {', '.join(names)}", len(names)
+    while len(line) > room and shown:
         shown -= 1
-        line = f"{head}: {', '.join(names[:shown])} and {len(names) - shown} more"
-    return [line] if names else []
+        more = len(names) - shown
+        line = f"{head}: {', '.join(names[:shown])} and {more} more" if shown else f"{head}: {more}"
+    return line if names else ""
 
 
 def _lines_of(line: str) -> int:
-    return len(wrap(line, _WIDTH, subsequent_indent=_INDENT))
+    return max(1, len(wrap(line, _WIDTH, subsequent_indent=_INDENT)))
 
 
 def _short(row: Row) -> str:

@@ -51,6 +51,11 @@ class Union:
             result[block][met] = time
         return result
 
+    def between(self, low: int, high: int) -> Union:
+        """Return the intervals of the union that may meet [low, high), whole."""
+        near = self._near(low, high)
+        return Union(self.starts[near], self.ends[near])
+
     def meets(self, start: Array, end: Array) -> Array:
         """Return which intervals share time with the union, as a mask.
 

@@ -82,9 +82,9 @@ def examine(profile: Profile) -> Examination:
 
 
 def examine_at_hand(profile: Profile, *, along: bool = False) -> Examination:
-    """Return the same, after reading the columns it needs; `along`: with all that reports will ask for.
+    """Return the same as `examine`, after reading the columns that it compares.
 
-    One pass over a table costs much more than a further column.
+    `along`: with all those that reports will ask for, as a pass costs much more than a further column.
     """
     for table in (*GPU_TABLES, "api_call") if along else ():
         profile.columns(table, columns_of(table, along=True))

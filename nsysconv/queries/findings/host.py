@@ -190,9 +190,10 @@ def failed_calls(scene: Scene) -> Found | None:
     """Count the calls that failed, by function and result."""
     calls, names = scene.timeline.calls, scene.timeline.call_names
     result = take(scene.timeline.profile.columns("api_call", ("result",))["result"], calls.row)
-    failed = np.flatnonzero(~among(result, _NO_FAILURES) & scene.outermost)
     asks = called("query")
-    failed = failed[[not asks(names[i]) for i in calls.name_id[failed].tolist()]]
+    asking = np.array(sorted(i for i, name in names.items() if asks(name)), np.int64)
+    is_wrong = ~among(result, _NO_FAILURES) & ~among(calls.name_id, asking)
+    failed = np.flatnonzero(is_wrong & scene.outermost)
     if not len(failed):
         return Found(0.0)
     group, (ids, codes) = factorize(calls.name_id[failed], result[failed])

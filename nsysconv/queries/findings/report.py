@@ -35,6 +35,7 @@ from nsysconv.queries.findings import (
 )
 from nsysconv.queries.findings.contract import (
     AROUND,
+    CAUSES,
     COST,
     RISK,
     SAVING,
@@ -533,9 +534,9 @@ def _longest_of(devices: Sequence[_Device]) -> tuple[int, int]:
 
 
 def _in_order(best: Mapping[str, _Candidate]) -> list[str]:
-    # Savings come first if one of them is a large part of its window, else costs; of each kind the
-    # largest. What is around the work comes last, unless the work is next to nothing of the recording.
-    # Findings below 1 % come last, and risks before these.
+    # Calls that failed come before all. Then savings, if one of them is a large part of its window, else
+    # costs; of each kind the largest. Risks follow, then what is around the work, unless the work is
+    # next to nothing of the recording. Findings below 1 % come last.
     place = {name: number for number, name in enumerate(words())}
     around = {
         name for name, each in best.items()
@@ -549,9 +550,9 @@ def _in_order(best: Mapping[str, _Candidate]) -> list[str]:
     first = SAVING if is_large else COST
 
     share = {name: each.share_pct or 0.0 for name, each in best.items()}
-    if EXPOSED in share and 2 * share.get(STRAGGLERS, 0.0) >= share[EXPOSED]:
-        # It is the cause of most of what is exposed.
-        share[STRAGGLERS] = max(share[STRAGGLERS], share[EXPOSED])
+    for effect, cause in CAUSES.items():
+        if {effect, cause} <= share.keys() and 2 * share[cause] >= share[effect]:
+            share[cause] = max(share[cause], share[effect])  # it comes before what it explains
 
     def key(name: str) -> tuple[Any, ...]:
         kind, own = words()[name].kind, best[name].share_pct
@@ -563,7 +564,7 @@ def _in_order(best: Mapping[str, _Candidate]) -> list[str]:
             kind == RISK,
             kind != first,
             -share[name],
-            name != STRAGGLERS,
+            name not in CAUSES.values(),
             place[name],
         )
 

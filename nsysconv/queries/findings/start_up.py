@@ -33,9 +33,11 @@ def start_up(scene: Scene) -> Found | None:
     early = slice(0, int(np.searchsorted(calls.start, high)))
     if _loses_work(scene, early):
         return None
-    waits = scene.calls_at(scene.calls_named(called(*WAITS)))
-    taken = _joined(scene.busy, _joined(scene.profiler, waits))
-    whole = uncovered(_all_of(low, high), taken, low, high)
+    waits = scene.calls_named(called(*WAITS))
+    waited = scene.calls_at(waits[: np.searchsorted(waits, early.stop)])
+    # Nothing runs before the window but migrations: pages may travel before the work.
+    taken = _joined(_joined(scene.busy.between(low, high), scene.profiler), waited)
+    whole = high - low - int(taken.covered(np.array([low]), np.array([high])).sum())
     which = np.flatnonzero(scene.outermost[early])
     first = np.flatnonzero(scene.ops.kind != OpKind.MIGRATION)[:1].tolist()
     event = scene.ops.event_id(first[0]) if first else None
@@ -55,7 +57,7 @@ def tear_down(scene: Scene) -> Found | None:
     late = np.flatnonzero(scene.outermost & (calls.end > low))
     if _loses_work(scene, slice(scene.owner.max(initial=-1) + 1, None)):
         return None
-    taken = _joined(scene.busy, scene.profiler)
+    taken = _joined(scene.busy.between(low, high), scene.profiler)
     time = uncovered(scene.calls_at(late), taken, low, high)
     measured = Found(scene.of_span(time), time, part=f"--time {low}ns:")
     if not scene.speaks("tear_down", measured):
@@ -77,10 +79,6 @@ def _loses_work(scene: Scene, calls: slice) -> bool:
 
 def _joined(one: Union, other: Union) -> Union:
     return union_with(one, other.starts, other.ends)
-
-
-def _all_of(low: int, high: int) -> Union:
-    return union(np.array([low]), np.array([high]))
 
 
 def _own_work(scene: Scene, low: int, high: int) -> str:
