@@ -13,9 +13,17 @@ from nsysconv.launch import cores
 from nsysconv.notes import ANSWERS, Note, merged
 from nsysconv.phases import phase
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
-from nsysconv.queries.registry import ReportSpec, needed_facts, parse_spec, query, view
+from nsysconv.queries.registry import (
+    ReportSpec,
+    needed_facts,
+    parse_spec,
+    query,
+    reports_that_are,
+    view,
+)
 from nsysconv.report import Report, merged_header, report_table
 from nsysconv.threads import Threads
+from nsysconv.timeline.events import OF_MOST
 from nsysconv.timeline.timeline import Timeline
 
 # Each report takes memory of its own, and more of them would wait for the same cached columns.
@@ -66,7 +74,10 @@ def prefetch(texts: Sequence[str], timeline: Timeline) -> None:
     `compute_reports` does so itself; call it for reports that share columns with `partial_report`.
     """
     if _facts(texts) >= {Fact.KERNELS, Fact.API_CALLS}:
-        timeline.whole.read_ahead(several=len(texts) > 1)
+        of_most = OF_MOST if len(texts) > 1 else {}
+        asked = {parse_spec(text).name for text in texts}
+        results = {"api_call": ("result",)} if asked & {*reports_that_are("results")} else {}
+        timeline.whole.read_ahead({**of_most, **results})
 
 
 def compute_report(text: str, timeline: Timeline, request: Request) -> Report:

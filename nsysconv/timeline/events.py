@@ -103,24 +103,24 @@ _OUTSIDE_NS, _OUTSIDE_PARTS = 1_000_000, 10
 # Of operations that start together, those without a stream come last.
 _LAST_STREAM = np.iinfo(np.int64).max
 
-# Read along where several reports will be made, because nearly every one asks for them: a second pass
-# over a table costs more than a further column.
-_ALONG = {"kernel": ("name_id",), "memcpy": ("direction", "bytes")}
+Along = Mapping[str, tuple[str, ...]]
+"""Columns by table that reports will ask for: a second pass over a table costs more than a column."""
+OF_MOST: Along = {"kernel": ("name_id",), "memcpy": ("direction", "bytes")}
+"""Those that nearly every report asks for."""
 # The rest of the kernels' columns is not asked for again.
 _KERNELS_KEEP = frozenset({"dur_ns", "device_id", "pid"})
 
 
-def columns_of(table: str, *, along: bool) -> tuple[str, ...]:
-    """Return what is read of a table of operations or calls; `along`: with what other reports ask for."""
-    if table == "api_call":
-        return _OF_CALLS
-    return (*_COLUMNS, *(_ALONG.get(table, ()) if along else ()))
+def columns_of(table: str, along: Along) -> tuple[str, ...]:
+    """Return the columns to read of a table of operations or calls, with those `along`."""
+    own = _OF_CALLS if table == "api_call" else _COLUMNS
+    return (*own, *along.get(table, ()))
 
 
-def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
-    """Return all GPU operations of a profile. `along`: with columns that other reports will ask for."""
+def gpu_ops(profile: Profile, along: Along) -> GpuOps:
+    """Return all GPU operations of a profile; columns `along` are read with theirs."""
     tables = schema.GPU_OP_TABLES
-    parts = [profile.columns(table, columns_of(table, along=along)) for table in tables]
+    parts = [profile.columns(table, columns_of(table, along)) for table in tables]
     sizes = [len(part["start_ns"]) for part in parts]
     if sizes[OpKind.MIGRATION]:
         # Sources write a number there; the driver makes them, on no stream of the program.
@@ -236,9 +236,10 @@ class ApiCalls(Columns):
         return take(recorded, self.thread[which])
 
 
-def api_calls(profile: Profile) -> ApiCalls:
-    """Return all API calls of a profile."""
-    column = profile.columns("api_call", _OF_CALLS)
+def api_calls(profile: Profile, along: Along) -> ApiCalls:
+    """Return all API calls of a profile; columns `along` are read with theirs."""
+    read = profile.columns("api_call", columns_of("api_call", along))
+    column = {name: read.pop(name) for name in _OF_CALLS}
     profile.release("api_call", _OF_CALLS)  # what else is asked of calls is asked of these
     column["row"] = np.arange(len(column["pid"]), dtype=np.int32)
     keep = has_time(column)

@@ -22,6 +22,7 @@ from nsysconv.threads import ThreadSafeCache, cached_in
 from nsysconv.timeline.arrays import Array, among, by_group, distinct, factorize, indices, take
 from nsysconv.timeline.events import (
     EVENT_KINDS,
+    Along,
     Lookup,
     api_calls,
     are_linked,
@@ -81,13 +82,14 @@ def examine(profile: Profile) -> Examination:
     return Examination(rows, look.lost(rows), tuple(notes))
 
 
-def examine_at_hand(profile: Profile, *, along: bool = False) -> Examination:
+def examine_at_hand(profile: Profile, along: Along | None = None) -> Examination:
     """Return the same as `examine`, after reading the columns that it compares.
 
-    `along`: with all those that reports will ask for, as a pass costs much more than a further column.
+    With `along`, all columns of operations and calls are read, and those.
     """
-    for table in (*GPU_TABLES, "api_call") if along else ():
-        profile.columns(table, columns_of(table, along=True))
+    if along is not None:
+        for table in (*GPU_TABLES, "api_call"):
+            profile.columns(table, columns_of(table, along))
     _read_columns(profile)
     return examine(profile)
 
@@ -424,7 +426,7 @@ class _Look:
         per_call = [np.bincount(each[each >= 0]) for each in calls_of]
         if not len(lost) or not any((each > 1).any() for each in per_call):
             return lost
-        ops, calls = gpu_ops(self._profile, along=False), api_calls(self._profile)
+        ops, calls = gpu_ops(self._profile, {}), api_calls(self._profile, {})
         owner, _ = owners(ops, calls, names)
         result: Array = lost[~among(lost, distinct(calls.row[owner[owner >= 0]]))]
         return result

@@ -30,6 +30,7 @@ from nsysconv.timeline.arrays import (
     take,
 )
 from nsysconv.timeline.events import (
+    Along,
     ApiCalls,
     GpuOps,
     OpKind,
@@ -80,7 +81,7 @@ class Timeline:
         self.profile = profile
         profile.examine = examine_at_hand
         self.whole = self
-        self._several = False
+        self._along: Along = {}
         self._assumed = 0  # for how many operations `owner` is
         self.cache = ThreadSafeCache()
         self.small_cache = ThreadSafeCache()
@@ -90,11 +91,11 @@ class Timeline:
         self.cache.clear()
         self.profile.forget()
 
-    def read_ahead(self, *, several: bool) -> None:
-        """Make operations and calls at the same time; `several`: many reports will ask for them."""
-        self._several = several
-        if several:
-            self.profile.examine = partial(examine_at_hand, along=True)
+    def read_ahead(self, along: Along) -> None:
+        """Make operations and calls at the same time; columns `along` will be asked for, too."""
+        self._along = along
+        if along:
+            self.profile.examine = partial(examine_at_hand, along=along)
         with Threads(2) as pool:
             for made in (pool.submit(lambda: self.ops), pool.submit(lambda: self.calls)):
                 made.result()
@@ -104,14 +105,14 @@ class Timeline:
     def ops(self) -> GpuOps:
         """Return all GPU operations."""
         with phase("compute gpu operations"):
-            return gpu_ops(self.profile, along=self._several)
+            return gpu_ops(self.profile, self._along)
 
     @property
     @cached
     def calls(self) -> ApiCalls:
         """Return all API calls."""
         with phase("compute api calls"):
-            return api_calls(self.profile)
+            return api_calls(self.profile, self._along)
 
     @property
     @cached

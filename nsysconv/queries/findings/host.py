@@ -175,9 +175,9 @@ def _longest_load(scene: Scene) -> str | None:
     return event
 
 
-# What a call may return that is no failure: done, not ready, access to a peer is on already, and, at the
-# end of a process, that its context is gone (docs/definitions.md).
-_NO_FAILURES = np.array([MISSING, 0, 4, 600, 704, 709])
+# What a call may return that is no failure, beside 0: not ready, access to a peer is on already, and, at
+# the end of a process, that its context is gone (docs/definitions.md).
+_NO_FAILURES = np.array([4, 600, 704, 709])
 _FAILURES = {
     1: "invalid value", 2: "out of memory", 98: "invalid device function",
     209: "no kernel image for this GPU", 222: "PTX of a newer compiler", 700: "illegal address",
@@ -189,14 +189,16 @@ _MOST_NAMED = 2
 def failed_calls(scene: Scene) -> Found | None:
     """Count the calls that failed, by function and result."""
     calls, names = scene.timeline.calls, scene.timeline.call_names
-    result = take(scene.timeline.profile.columns("api_call", ("result",))["result"], calls.row)
+    result = scene.timeline.profile.columns("api_call", ("result",))["result"]
+    rows = np.flatnonzero((result != 0) & (result != MISSING))  # few, of millions
+    rows = rows[~among(result[rows], _NO_FAILURES)]
+    failed = np.flatnonzero(among(calls.row, rows) & scene.outermost) if len(rows) else rows
     asks = called("query")
     asking = np.array(sorted(i for i, name in names.items() if asks(name)), np.int64)
-    is_wrong = ~among(result, _NO_FAILURES) & ~among(calls.name_id, asking)
-    failed = np.flatnonzero(is_wrong & scene.outermost)
+    failed = failed[~among(calls.name_id[failed], asking)]
     if not len(failed):
         return Found(0.0)
-    group, (ids, codes) = factorize(calls.name_id[failed], result[failed])
+    group, (ids, codes) = factorize(calls.name_id[failed], result[calls.row[failed]])
     most = np.argsort(-counts(group, len(ids)), kind="stable")[:_MOST_NAMED].tolist()
     said = []
     for i in most:

@@ -37,6 +37,7 @@ from nsysconv.timeline.annotations import (
 from nsysconv.timeline.arrays import Array, among, distinct
 from nsysconv.timeline.events import (
     EVENT_KINDS,
+    OF_MOST,
     OpKind,
     Spans,
     event_id,
@@ -120,7 +121,7 @@ def why(text: str, timeline: Timeline, request: Request) -> Report:
     """
     timeline = timeline.whole
     event = parse_event(text, timeline)
-    timeline.read_ahead(several=True)  # names and sizes will be asked for
+    timeline.read_ahead(OF_MOST)  # names and sizes will be asked for
     asked = _Asked(timeline, request)
     found: dict[str, Any] = {
         "event": event_id(*event),
